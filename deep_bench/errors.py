@@ -1,0 +1,96 @@
+"""The exceptions that deep_bench raises on purpose.
+
+Each message says what came, what was expected and what to do about it. Anything else that escapes is a bug in deep_bench.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DeepBenchError(Exception):
+    """Base of every error that a user can cause and mend.
+
+    Args:
+        came: What was found, with the offending name or value.
+        expected: What would have been right.
+        advice: What to do now.
+    """
+
+    def __init__(self, came: str, expected: str = "", advice: str = "") -> None:
+        super().__init__(came, expected, advice)
+        self.came = came
+        self.expected = expected
+        self.advice = advice
+
+    def __str__(self) -> str:
+        parts = [self.came]
+        if self.expected:
+            parts.append(f"Expected: {self.expected}")
+        if self.advice:
+            parts.append(f"What to do: {self.advice}")
+        return "\n".join(parts)
+
+
+class InvalidArgument(DeepBenchError):
+    """An argument, option or command-line value that deep_bench cannot use."""
+
+
+class InvalidInput(DeepBenchError):
+    """Data fed to a network does not fit its declared inputs."""
+
+
+class InvalidNetwork(DeepBenchError):
+    """A file that is not a usable ONNX network."""
+
+
+class UnknownName(DeepBenchError, KeyError):
+    """A name that is in no registry, with the nearest known one suggested."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else "pick one of these, or install the package that provides it."
+        super().__init__(f"unknown {kind} {name!r}", f"one of {', '.join(known) or '(none)'}", advice)
+
+    __str__ = DeepBenchError.__str__  # KeyError would print the repr of the message
+
+
+class FrameworkMissing(DeepBenchError, ImportError):
+    """A framework that is known but not installed here."""
+
+
+class Unsupported(DeepBenchError):
+    """A request that a framework, adapter or device cannot fulfil, refused instead of done differently."""
+
+
+class UnsupportedOperator(Unsupported):
+    """A node that an adapter cannot run, refused in ``prepare``.
+
+    Args:
+        node: The node's name.
+        operator: Its ONNX operator, with the domain unless that is the default one.
+        opset: The opset version it is written in.
+        reason: Why it cannot run here.
+    """
+
+    def __init__(self, node: str, operator: str, opset: int | None, reason: str) -> None:
+        where = f"node {node!r} ({operator}, opset {opset})"
+        super().__init__(f"{where} cannot run here: {reason}")
+        self.args = (node, operator, opset, reason)  # so that the error survives pickling
+        self.node, self.operator, self.opset, self.reason = node, operator, opset, reason
+
+
+class WorkerError(DeepBenchError):
+    """A system under test failed in its own process; ``details`` holds that process's traceback."""
+
+    details: str = ""
+
+
+class WorkerDied(WorkerError):
+    """The process of a system under test ended unexpectedly (killed, out of memory, crashed)."""
+
+
+class InvalidRecord(DeepBenchError):
+    """A file that is not a record that this version can read."""

@@ -1,0 +1,151 @@
+"""What a framework must offer: a device with arrays, an adapter that prepares networks, an executor that runs them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from deep_bench.errors import InvalidInput
+from deep_bench.events import Moment
+from deep_bench.graph import Network
+from deep_bench.tensor import TensorSpec
+
+A = TypeVar("A")
+"""A framework's native array type."""
+
+Mode = Literal["inference", "train"]
+Form = Literal["native", "decomposed", "fallback"]
+
+
+class Device(ABC, Generic[A]):
+    """Where arrays live, and all that timing and comparing need of a framework's arrays."""
+
+    @abstractmethod
+    def from_numpy(self, array: np.ndarray) -> A:
+        """A native array on this device with the contents of ``array``."""
+
+    @abstractmethod
+    def to_numpy(self, array: A) -> np.ndarray:
+        """The contents of a native array; never a view that a later call may overwrite."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Return when all work given to the device is done."""
+
+
+@dataclass(frozen=True)
+class Forms:
+    """How an adapter runs each node of a network: the outermost graph's and all subgraphs'.
+
+    Args:
+        native: Names of nodes run by the framework's own code.
+        decomposed: Names of nodes expanded into several native ones.
+        fallback: Name to reason for nodes computed by the reference in NumPy.
+    """
+
+    native: tuple[str, ...] = ()
+    decomposed: tuple[str, ...] = ()
+    fallback: Mapping[str, str] = field(default_factory=dict)
+
+
+class Adapter(Device[A]):
+    """One framework, with its options as the constructor's keyword arguments.
+
+    A subclass states its options in the signature of its constructor, with types, so that ``torch:threads=1`` can be read
+    from a command line. It is final: share code by holding objects.
+    """
+
+    name: ClassVar[str]
+    """The framework's name in the registry."""
+
+    upgrades: ClassVar[bool] = True
+    """Whether it runs the network in opset `OPSET` (True), or as the file has it (False)."""
+
+    known_failures: ClassVar[Mapping[str, str]] = {}
+    """Conformance case to reason; each a fault of the framework, shown without deep_bench."""
+
+    @abstractmethod
+    def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> Executor[A]:
+        """Make a network ready to run here.
+
+        Args:
+            network: What to run. Dimensions that are fixed in it may be relied upon.
+            mode: ``"inference"``, or ``"train"``: parameters may be assigned between calls.
+            outputs: Names of values of the outermost graph to return instead of the network's outputs.
+
+        Raises:
+            UnsupportedOperator: A node cannot run here.
+        """
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, str]:
+        """The facts a report needs: ``version``, ``device``, ``threads``, ``precision``, and what else matters."""
+
+
+class Executor(ABC, Generic[A]):
+    """A network made ready on one device by one adapter."""
+
+    device: Device[A]
+    inputs: tuple[TensorSpec, ...]
+    output_names: tuple[str, ...]
+    parameters: MutableMapping[str, A]
+    """The network's parameters, native; read and assigned without copying."""
+    forms: Forms
+    events: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_CALL, Moment.AFTER_CALL})
+    """The moments it can report: a fused graph, for one, has no nodes."""
+
+    @abstractmethod
+    def forward(self, inputs: Mapping[str, A]) -> dict[str, A]:
+        """Run the network on native arrays; the outputs are fresh and stay valid."""
+
+    @abstractmethod
+    def bind(self, inputs: Mapping[str, A]) -> Callable[[], dict[str, A]]:
+        """A call without arguments that runs the network on these inputs: what is timed.
+
+        Its outputs are valid until the next call only, and on an asynchronous device only after ``synchronize``.
+        """
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run the network on NumPy arrays, by name, and return NumPy arrays.
+
+        Raises:
+            InvalidInput: A missing or unknown name, or a wrong shape or element type.
+        """
+        checked = check_inputs(self.inputs, inputs)
+        outputs = self.forward({name: self.device.from_numpy(array) for name, array in checked.items()})
+        self.device.synchronize()
+        return {name: self.device.to_numpy(array) for name, array in outputs.items()}
+
+
+def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs as arrays, after each was compared with its declaration.
+
+    Raises:
+        InvalidInput: A missing or unknown name, or a wrong shape or element type.
+    """
+    expected = "; ".join(map(str, specs))
+    unknown = sorted(set(inputs) - {s.name for s in specs})
+    missing = [s.name for s in specs if s.name not in inputs]
+    if unknown or missing:
+        came = f"unknown input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing"
+        raise InvalidInput(came, expected, "name the arrays as the network's inputs are named")
+    sizes: dict[str, int] = {}
+    return {spec.name: _check_input(spec, np.asarray(inputs[spec.name]), sizes) for spec in specs}
+
+
+def _check_input(spec: TensorSpec, array: np.ndarray, sizes: dict[str, int]) -> np.ndarray:
+    came = f"input {spec.name!r} has {array.dtype}{list(array.shape)}"
+    strings = spec.dtype == object and array.dtype.kind in "OUST"
+    if array.dtype != spec.dtype and not strings:
+        raise InvalidInput(came, str(spec), f"convert it: array.astype({str(spec.dtype)!r})")
+    fits = len(array.shape) == spec.rank and all(
+        d == (sizes.setdefault(s, d) if isinstance(s, str) else s) for s, d in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits:
+        known = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
+        raise InvalidInput(came, f"{spec}{known}", "change the array's shape, or the network's sizes")
+    return array.astype(object) if strings else array

@@ -1,0 +1,220 @@
+"""``Network``: an ONNX graph with what the rest of deep_bench asks of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import NameFixPass
+
+from deep_bench.errors import InvalidArgument, InvalidNetwork
+from deep_bench.tensor import STRING, TensorSpec, is_inexact
+
+OPSET = 28
+"""The version of the default operator set that references and adapters are written for."""
+
+
+class Network:
+    """An ONNX network.
+
+    Networks are values: every method that changes something returns a new network. Nodes and values always have unique
+    names, so that results can be compared by name between forms of one network.
+
+    Args:
+        model: The network as ``onnx_ir`` holds it; not modified later.
+        name: How reports call it; by default the graph's own name.
+        source: The file it was read from, if any.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn")
+        >>> network.inputs[0].name, network.inputs[0].shape
+        ('image', ('batch', 1, 8, 8))
+    """
+
+    def __init__(self, model: ir.Model, *, name: str | None = None, source: Path | None = None) -> None:
+        NameFixPass()(model)
+        self.model = model
+        self.name = name or model.graph.name or "network"
+        self.source = source
+
+    @classmethod
+    def from_proto(cls, proto: onnx.ModelProto, *, name: str | None = None) -> Network:
+        """A network from a ``ModelProto`` in memory."""
+        return cls(ir.from_proto(proto), name=name)
+
+    # What it is
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The graph as ``onnx_ir`` holds it; read it, do not change it."""
+        return self.model.graph
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        """The nodes of the outermost graph, in topological order."""
+        return tuple(self.graph)
+
+    def all_nodes(self) -> Iterator[ir.Node]:
+        """The nodes of the graph and of all subgraphs in it."""
+        return self.graph.all_nodes()
+
+    @property
+    def opsets(self) -> Mapping[str, int]:
+        """The version of each operator set in use, by domain (``""`` is the default one)."""
+        return {("" if d == "ai.onnx" else d): v for d, v in self.graph.opset_imports.items()}
+
+    @property
+    def opset(self) -> int:
+        """The version of the default operator set."""
+        return self.opsets.get("", OPSET)
+
+    @cached_property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What must be fed: the graph's inputs that have no initializer."""
+        return tuple(_spec(v) for v in self.graph.inputs if v.name not in self.graph.initializers)
+
+    @cached_property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What the network returns, as far as the file declares it."""
+        return tuple(_spec(v) for v in self.graph.outputs)
+
+    @cached_property
+    def initializers(self) -> Mapping[str, np.ndarray]:
+        """Every initializer of the outermost graph."""
+        return {name: v.const_value.numpy() for name, v in self.graph.initializers.items() if v.const_value is not None}
+
+    @cached_property
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        """The initializers that training would change: floating point, and more than an operator's setting.
+
+        A floating-point initializer counts unless it has a single element or feeds an input that only sets an operator up
+        (the scales of ``Resize``, the limits of ``Clip``).
+        """
+        return {n: a for n, a in self.initializers.items() if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)}
+
+    @cached_property
+    def sha256(self) -> str:
+        """The SHA-256 of the serialised network, external data included."""
+        digest = hashlib.sha256()
+        for value in self.graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                digest.update(value.const_value.tobytes())
+        if self.source is not None:
+            digest.update(self.source.read_bytes())
+        else:
+            digest.update(self.to_proto().SerializeToString(deterministic=True))
+        return digest.hexdigest()
+
+    @property
+    def open_dimensions(self) -> tuple[str, ...]:
+        """The names of the input dimensions that are not fixed, in order of appearance."""
+        return tuple(dict.fromkeys(d for spec in self.inputs for d in spec.open_dimensions))
+
+    # Other forms of it
+
+    def copy(self) -> Network:
+        """A network whose graph may be changed; tensors are shared."""
+        return Network(self.model.clone(), name=self.name, source=None)
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Network:
+        """The network with open input dimensions fixed.
+
+        Args:
+            sizes: Dimension name to size. A dimension without a name is called ``input.axis`` (``x.0``).
+
+        Raises:
+            InvalidArgument: A name that no input has, or a negative size.
+        """
+        unknown = sorted(set(sizes) - set(self.open_dimensions))
+        if unknown:
+            raise InvalidArgument(
+                f"{self.name} has no open dimension {unknown[0]!r}",
+                f"one of {', '.join(self.open_dimensions) or '(all dimensions are fixed)'}",
+            )
+        negative = [name for name, size in sizes.items() if size < 0]
+        if negative:
+            raise InvalidArgument(f"size {sizes[negative[0]]} for dimension {negative[0]!r}", "a size of at least 0")
+        changed = self.copy()
+        for value, spec in zip(_fed(changed.graph), self.inputs, strict=True):
+            value.shape = ir.Shape([sizes.get(d, d) if isinstance(d, str) else d for d in spec.shape])
+        return Network(changed.model, name=self.name, source=None)
+
+    def with_outputs(self, names: Sequence[str]) -> Network:
+        """The network with these values of its outermost graph as outputs.
+
+        Raises:
+            InvalidArgument: A name that no value of the outermost graph has.
+        """
+        changed = self.copy()
+        values = {v.name: v for v in changed.graph.inputs} | {v.name: v for n in changed.graph for v in n.outputs}
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise InvalidArgument(f"{self.name} has no value {missing[0]!r}", "the name of a node's output")
+        changed.graph.outputs[:] = [values[name] for name in names]
+        return Network(changed.model, name=self.name, source=None)
+
+    def upgraded(self) -> Network:
+        """The network in version `OPSET` of the default operator set; values keep their names.
+
+        Raises:
+            Unsupported: An operator has no equivalent form in that version.
+        """
+        from deep_bench.graph.upgrade import upgrade
+
+        return self if self.opset == OPSET else upgrade(self)
+
+    # Writing it
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The network as a ``ModelProto``, with all tensors inside."""
+        proto = ir.to_proto(self.model)
+        onnx.external_data_helper.convert_model_from_external_data(proto)
+        return proto
+
+    def save(self, path: str | Path) -> Path:
+        """Write the network as one ``.onnx`` file, with its tensors in a ``.data`` file beside it above 1 GiB."""
+        path = Path(path)
+        size = sum(a.nbytes for a in self.initializers.values())
+        ir.save(self.model, path, external_data=f"{path.name}.data" if size > 2**30 else None)
+        return path
+
+    def __repr__(self) -> str:
+        nodes = sum(1 for _ in self.all_nodes())
+        return f"Network({self.name!r}, opset {self.opset}, {nodes} nodes, inputs {[str(s) for s in self.inputs]})"
+
+
+def _fed(graph: ir.Graph) -> list[ir.Value]:
+    return [v for v in graph.inputs if v.name not in graph.initializers]
+
+
+def _spec(value: ir.Value) -> TensorSpec:
+    if not isinstance(value.type, ir.TensorType):
+        raise InvalidNetwork(
+            f"{value.name!r} is declared as {value.type or 'nothing'}",
+            "inputs and outputs that are tensors with a known element type",
+        )
+    dtype = STRING if value.type.dtype == ir.DataType.STRING else np.dtype(value.type.dtype.numpy())
+    dims = value.shape if value.shape is not None else ()
+    return TensorSpec(str(value.name), tuple(_dimension(value, i, d) for i, d in enumerate(dims)), dtype)
+
+
+def _dimension(value: ir.Value, axis: int, dim: int | ir.SymbolicDim) -> int | str:
+    if isinstance(dim, int) and dim >= 0:
+        return dim
+    name = dim.value if isinstance(dim, ir.SymbolicDim) else None
+    # Exporters write "?" or "-1" for several unrelated dimensions, so such a name names nothing.
+    return name if name and name not in ("?", "-1", "None", "unk") else f"{value.name}.{axis}"
+
+
+_SETTINGS = {"Resize": {1, 2}, "Clip": {1, 2}, "Pad": {2}, "Upsample": {1}, "Dropout": {1}, "Range": {0, 1, 2}, "OneHot": {2}}
+
+
+def _is_setting(network: Network, name: str) -> bool:
+    uses = network.graph.initializers[name].uses()
+    return bool(uses) and all(use.idx in _SETTINGS.get(use.node.op_type, ()) for use in uses)

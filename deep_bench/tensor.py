@@ -1,0 +1,88 @@
+"""Descriptions of tensors: names, shapes and element types, shared by all layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+STRING = np.dtype(object)
+
+_NARROW_FLOATS = (
+    ml_dtypes.bfloat16,
+    ml_dtypes.float8_e4m3fn,
+    ml_dtypes.float8_e4m3fnuz,
+    ml_dtypes.float8_e5m2,
+    ml_dtypes.float8_e5m2fnuz,
+    ml_dtypes.float8_e8m0fnu,
+    ml_dtypes.float4_e2m1fn,
+)
+_NARROW_INTEGERS = (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor's name, shape and element type.
+
+    Args:
+        name: The value's name in its network.
+        shape: One entry per dimension: an ``int``, or a ``str`` that names a dynamic dimension, as in ONNX.
+        dtype: The element type; those of ``ml_dtypes`` (bfloat16, float8, int4, …) included. Strings are ``object``.
+
+    Example:
+        >>> TensorSpec("x", ("batch", 3), np.dtype("float32")).rank
+        2
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: np.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def open_dimensions(self) -> tuple[str, ...]:
+        """The names of the dimensions that are not fixed yet."""
+        return tuple(d for d in self.shape if isinstance(d, str))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether ``dtype`` is a real floating-point type, the narrow ones of ``ml_dtypes`` included."""
+    return np.issubdtype(dtype, np.floating) or dtype.type in _NARROW_FLOATS
+
+
+def is_inexact(dtype: np.dtype) -> bool:
+    """Whether arithmetic in ``dtype`` rounds: real or complex floating point."""
+    return is_float(dtype) or np.issubdtype(dtype, np.complexfloating)
+
+
+def is_integer(dtype: np.dtype) -> bool:
+    """Whether ``dtype`` is a signed or unsigned integer type, int4 and int2 included."""
+    return np.issubdtype(dtype, np.integer) or dtype.type in _NARROW_INTEGERS
+
+
+def unit_roundoff(dtype: np.dtype) -> float:
+    r"""The unit roundoff :math:`u = 2^{-p}` of a binary format with a significand of ``p`` bits.
+
+    Complex types have that of their parts.
+
+    Source:
+        Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., section 2.1.
+
+    Example:
+        >>> unit_roundoff(np.dtype("float32")) == 2.0 ** -24
+        True
+    """
+    return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+def significand_bits(dtype: np.dtype) -> int:
+    """The precision ``p`` of a format in bits, the implicit one included: 24 for float32."""
+    return round(-np.log2(unit_roundoff(dtype)))

@@ -1,0 +1,55 @@
+"""Packaging of deep_bench.
+
+``reference/`` lies beside ``deep_bench/`` so that a reader finds it at once; the symbolic link ``deep_bench/reference``
+makes it importable as ``deep_bench.reference``, and ``find_packages`` follows the link into wheels and sdists.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+EXTRAS = {
+    "torch": ["torch>=2.6"],
+    "tensorflow": ["tensorflow>=2.19"],
+    "onnxruntime": ["onnxruntime>=1.20"],
+    "report": ["matplotlib>=3.9"],
+}
+TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11"]
+CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-tqdm", "scipy-stubs"]
+
+setup(
+    name="deep-bench",
+    version="0.1.0",
+    description="Times and checks any piece of deep learning against slow references that a person can read",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="BSD-3-Clause",
+    license_files=["LICENSE"],
+    python_requires=">=3.11",
+    packages=find_packages(include=["deep_bench", "deep_bench.*"]),
+    package_data={"deep_bench": ["py.typed", "data/*"]},
+    install_requires=[
+        "numpy>=2.1",
+        "onnx>=1.20",
+        "onnx-ir>=0.1.12",
+        "ml-dtypes>=0.5",
+        "scipy>=1.14",
+        "h5py>=3.12",
+        "pydantic>=2.10",
+        "click>=8.1",
+        "rich>=13.9",
+        "tqdm>=4.67",
+        "psutil>=6",
+        "py-cpuinfo>=9",
+        "threadpoolctl>=3.5",
+        "nvidia-ml-py>=12",
+    ],
+    extras_require={
+        **EXTRAS,
+        "all": [r for group in EXTRAS.values() for r in group],
+        "test": TEST,
+        "check": CHECK,
+        "dev": [*TEST, *CHECK],
+    },
+    entry_points={"console_scripts": ["deep-bench = deep_bench.cli:main"]},
+)
