@@ -71,7 +71,9 @@ def _parse(file: Path) -> onnx.ModelProto:
             "compare its size and checksum with those of the original",
         ) from error
     if not proto.HasField("graph") or not proto.opset_import:
-        raise InvalidNetwork(f"{file} ({file.stat().st_size} bytes) holds no ONNX graph", "a serialised onnx.ModelProto")
+        raise InvalidNetwork(
+            f"{file} ({file.stat().st_size} bytes) holds no ONNX graph", "a serialised onnx.ModelProto"
+        )
     return proto
 
 
@@ -89,7 +91,9 @@ def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
                 "move the data there, and mistrust the file if it came from elsewhere",
             )
         if not data.is_file():
-            raise InvalidNetwork(f"tensor {tensor.name!r} of {file} is in {location!r}, which is missing", f"the file {data}")
+            raise InvalidNetwork(
+                f"tensor {tensor.name!r} of {file} is in {location!r}, which is missing", f"the file {data}"
+            )
 
 
 def _check_opsets(proto: onnx.ModelProto, file: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import NameFixPass
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
+from deep_bench.graph.naming import make_names_unique
 from deep_bench.tensor import STRING, TensorSpec, is_inexact
 
 OPSET = 28
@@ -38,7 +38,7 @@ class Network:
     """
 
     def __init__(self, model: ir.Model, *, name: str | None = None, source: Path | None = None) -> None:
-        NameFixPass()(model)
+        make_names_unique(model.graph)
         self.model = model
         self.name = name or model.graph.name or "network"
         self.source = source
@@ -96,7 +96,11 @@ class Network:
         A floating-point initializer counts unless it has a single element or feeds an input that only sets an operator up
         (the scales of ``Resize``, the limits of ``Clip``).
         """
-        return {n: a for n, a in self.initializers.items() if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)}
+        return {
+            n: a
+            for n, a in self.initializers.items()
+            if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)
+        }
 
     @cached_property
     def sha256(self) -> str:
@@ -212,7 +216,15 @@ def _dimension(value: ir.Value, axis: int, dim: int | ir.SymbolicDim) -> int | s
     return name if name and name not in ("?", "-1", "None", "unk") else f"{value.name}.{axis}"
 
 
-_SETTINGS = {"Resize": {1, 2}, "Clip": {1, 2}, "Pad": {2}, "Upsample": {1}, "Dropout": {1}, "Range": {0, 1, 2}, "OneHot": {2}}
+_SETTINGS = {
+    "Resize": {1, 2},
+    "Clip": {1, 2},
+    "Pad": {2},
+    "Upsample": {1},
+    "Dropout": {1},
+    "Range": {0, 1, 2},
+    "OneHot": {2},
+}
 
 
 def _is_setting(network: Network, name: str) -> bool:

@@ -1,0 +1,56 @@
+"""The reference as an adapter, so that it can be run, timed and checked like any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.framework import Adapter, Mode
+from deep_bench.graph import Network
+from deep_bench.reference.network.executor import ReferenceExecutor
+
+
+class ReferenceAdapter(Adapter[np.ndarray]):
+    """NumPy, one function per operator, in the element types of the network.
+
+    Example:
+        >>> import deep_bench as db
+        >>> executor = db.frameworks["reference"]().prepare(db.load("digits-cnn"))
+        >>> executor({"image": np.zeros((1, 1, 8, 8), np.float32)})["logits"].shape
+        (1, 10)
+    """
+
+    name = "reference"
+
+    def prepare(
+        self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
+    ) -> ReferenceExecutor:
+        """Look up the function of every node."""
+        if mode not in ("inference", "train"):
+            raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
+        return ReferenceExecutor(network, self, outputs)
+
+    def describe(self) -> Mapping[str, str]:
+        """NumPy's version, and the threads of its BLAS."""
+        blas = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
+        threads = ", ".join(f"{lib['internal_api']} {lib['num_threads']}" for lib in blas) or "1"
+        return {
+            "version": f"numpy {np.__version__}",
+            "device": "cpu",
+            "threads": threads,
+            "precision": "as the network",
+        }
+
+    def from_numpy(self, array: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return array
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        """The array itself: every call makes fresh ones."""
+        return array
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: NumPy returns when it is done."""

@@ -1,0 +1,244 @@
+"""The slow executor: walks the graph in order and calls one NumPy function per node."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import InvalidArgument, UnsupportedOperator
+from deep_bench.framework import Device, Executor, Forms
+from deep_bench.graph import Network, attributes, operator_name
+from deep_bench.graph.node import as_array, outer_values, subgraphs
+from deep_bench.reference.operators import find
+
+Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node, ready to be evaluated.
+
+    Args:
+        node: The node of the graph.
+        function: Its reference; subgraphs are bound to it as callables when it runs.
+        attributes: The keyword arguments to call it with.
+        inputs: Names of the values to pass, ``""`` for an omitted one.
+        outputs: Names of the values it gives, ``""`` for one that nobody asked for.
+        bodies: The subgraphs, by attribute name.
+        last: Names of the values that no later node needs.
+    """
+
+    node: ir.Node
+    function: Callable[..., Any]
+    attributes: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    bodies: Mapping[str, Body]
+    last: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A graph as a list of steps."""
+
+    inputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, np.ndarray]
+
+
+class Arithmetic(Protocol):
+    """How a step is evaluated: plainly, with more precision than the network's, or with its roundings disturbed."""
+
+    def __call__(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+        """The step's outputs: one value, or a tuple.
+
+        Args:
+            step: The step; those with ``bodies`` call back into the executor for every node of the subgraph.
+            function: The step's function with attributes and subgraphs bound.
+            inputs: One value per input, ``None`` for an omitted one.
+        """
+        ...
+
+
+def plain(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:  # noqa: ARG001 (an Arithmetic)
+    """The arithmetic of the network itself: every node in the element type of its inputs."""
+    return function(*inputs)
+
+
+Observer = Callable[[Step, Sequence[Any], Values], None]
+
+
+class ReferenceExecutor(Executor[np.ndarray]):
+    """Runs a network with the functions of ``deep_bench.reference.operators``.
+
+    Args:
+        network: The network; it is upgraded to `OPSET` first.
+        device: The host.
+        outputs: Names of values of the outermost graph to return instead of the network's outputs.
+
+    Raises:
+        UnsupportedOperator: A node without a reference.
+    """
+
+    def __init__(self, network: Network, device: Device[np.ndarray], outputs: Sequence[str] | None = None) -> None:
+        chosen = network if outputs is None else network.with_outputs(outputs)
+        upgraded = chosen.upgraded()
+        self.device = device
+        self.inputs = chosen.inputs
+        self.output_names = tuple(s.name for s in chosen.outputs) if outputs is None else tuple(outputs)
+        self.body = _compile(upgraded.graph, upgraded.opsets)
+        self._weights = dict(self.body.constants)
+        self.parameters = _Parameters(self._weights, tuple(upgraded.parameters))
+        self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
+
+    def forward(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run the network."""
+        return self.evaluate(inputs)
+
+    def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
+        """A call without arguments that runs the network on these inputs."""
+        return lambda: self.evaluate(inputs)
+
+    def evaluate(
+        self, inputs: Mapping[str, Any], *, arithmetic: Arithmetic = plain, observe: Observer | None = None
+    ) -> dict[str, Any]:
+        """Run the network with a given arithmetic.
+
+        Args:
+            inputs: Name to array.
+            arithmetic: How each step is evaluated.
+            observe: Told of every step with its inputs and outputs, those in subgraphs included.
+
+        Returns:
+            Name to value of each output.
+        """
+        values: dict[str, Any] = {**self._weights, **inputs, "": None}
+        _Walk(values, arithmetic, observe).run(self.body)
+        return {name: values[name] for name in self.body.outputs}
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One evaluation. Values of all subgraphs share one dictionary, since names are unique in a network."""
+
+    values: dict[str, Any]
+    arithmetic: Arithmetic
+    observe: Observer | None
+
+    def run(self, body: Body) -> None:
+        values = self.values
+        for step in body.steps:
+            inputs = [values[name] for name in step.inputs]
+            function: Callable[..., Any] = step.function
+            if step.bodies or step.attributes:
+                function = _Bound(function, {**step.attributes, **self._callables(step)})
+            result = self.arithmetic(step, function, inputs)
+            outputs = result if isinstance(result, tuple) else (result,)
+            for name, value in zip(step.outputs, outputs, strict=False):
+                values[name] = value
+            values[""] = None
+            if self.observe is not None:
+                self.observe(step, inputs, outputs[: len(step.outputs)])
+            for name in step.last:
+                del values[name]
+
+    def _callables(self, step: Step) -> dict[str, Callable[..., Values]]:
+        return {name: _Subgraph(self, body) for name, body in step.bodies.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    function: Callable[..., Any]
+    attributes: Mapping[str, Any]
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.function(*inputs, **self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subgraph:
+    walk: _Walk
+    body: Body
+
+    def __call__(self, *inputs: Any) -> Values:
+        values = self.walk.values
+        values.update(self.body.constants)
+        values.update(zip(self.body.inputs, inputs, strict=True))
+        self.walk.run(self.body)
+        return tuple(values[name] for name in self.body.outputs)
+
+
+class _Parameters(MutableMapping[str, np.ndarray]):
+    def __init__(self, weights: dict[str, np.ndarray], names: Sequence[str]) -> None:
+        self._weights, self._names = weights, tuple(names)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._weights[name]
+
+    def __setitem__(self, name: str, array: np.ndarray) -> None:
+        old = self[name]
+        if array.shape != old.shape or array.dtype != old.dtype:
+            raise InvalidArgument(
+                f"parameter {name!r} was assigned {array.dtype}{list(array.shape)}", f"{old.dtype}{list(old.shape)}"
+            )
+        self._weights[name] = array
+
+    def __delitem__(self, name: str) -> None:
+        raise InvalidArgument(f"parameter {name!r} cannot be deleted", "an assignment")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _compile(graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
+    constants = {str(name): as_array(v) for name, v in graph.initializers.items()}
+    steps = []
+    for node in graph:
+        if node.op_type == "Constant" and (array := as_array(node.outputs[0])) is not None:
+            constants[_name(node.outputs[0])] = array
+        else:
+            steps.append(_step(node, opsets))
+    outputs = tuple(_name(v) for v in graph.outputs)
+    keep = {*outputs, *constants, *(_name(v) for v in graph.inputs)}
+    return Body(tuple(_name(v) for v in graph.inputs), _with_last_uses(steps, keep), outputs, constants)  # type: ignore[arg-type]
+
+
+def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:
+    try:
+        function = find(node.domain, node.op_type)
+    except KeyError:
+        opset = opsets.get(node.domain)
+        raise UnsupportedOperator(str(node.name), operator_name(node), opset, "it has no reference") from None
+    bodies = {name: _compile(g, opsets) for name, g in subgraphs(node).items()}
+    stated = {name: value for name, value in attributes(node).items() if name not in bodies}
+    if "n_outputs" in inspect.signature(function).parameters:
+        stated["n_outputs"] = len(node.outputs)
+    return Step(node, function, stated, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), bodies)
+
+
+def _with_last_uses(steps: list[Step], keep: set[str]) -> tuple[Step, ...]:
+    """Mark after which step each value of this graph can be forgotten."""
+    own = {name for step in steps for name in step.outputs if name} - keep
+    marked: list[Step] = []
+    seen: set[str] = set()
+    for step in reversed(steps):
+        captured = {_name(v) for g in subgraphs(step.node).values() for v in outer_values(g)}
+        used = {*step.inputs, *step.outputs, *captured} & own
+        marked.append(Step(*(getattr(step, f) for f in Step.__slots__[:-1]), last=tuple(sorted(used - seen))))
+        seen |= used
+    return tuple(reversed(marked))
+
+
+def _name(value: ir.Value | None) -> str:
+    return "" if value is None else str(value.name)
