@@ -71,9 +71,7 @@ def _parse(file: Path) -> onnx.ModelProto:
             "compare its size and checksum with those of the original",
         ) from error
     if not proto.HasField("graph") or not proto.opset_import:
-        raise InvalidNetwork(
-            f"{file} ({file.stat().st_size} bytes) holds no ONNX graph", "a serialised onnx.ModelProto"
-        )
+        raise InvalidNetwork(f"{file} ({file.stat().st_size} bytes) holds no ONNX graph", "a serialised onnx.ModelProto")
     return proto
 
 

@@ -97,9 +97,7 @@ class Network:
         (the scales of ``Resize``, the limits of ``Clip``).
         """
         return {
-            n: a
-            for n, a in self.initializers.items()
-            if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)
+            n: a for n, a in self.initializers.items() if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)
         }
 
     @cached_property
