@@ -121,7 +121,7 @@ def _check_operators(network: Network, file: Path) -> None:
         version = network.opsets.get("" if is_standard(node) else node.domain)
         if version is None or schema(node, version) is None:
             raise InvalidNetwork(
-                f"node {node.name!r} of {file} is a {operator_name(node)}, which opset {version} of its domain does not know",
+                f"node {node.name!r} of {file} is a {operator_name(node)}, unknown in opset {version} of its domain",
                 "operators of the ONNX standard, or functions that the file defines",
             )
 

@@ -1,0 +1,5 @@
+"""ONNX Runtime: runs the network's file as it is."""
+
+from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter
+
+__all__ = ["OnnxRuntimeAdapter"]

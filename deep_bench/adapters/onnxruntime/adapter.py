@@ -1,0 +1,165 @@
+"""The adapter: options, sessions, arrays."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor, Value
+from deep_bench.adapters.options import one_of, thread_count
+from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported, UnsupportedOperator
+from deep_bench.framework import Adapter, Mode
+from deep_bench.graph import Network
+
+_LEVELS = {
+    "off": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+_PROVIDERS = {
+    "cpu": ["CPUExecutionProvider"],
+    "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
+    "tensorrt": ["TensorrtExecutionProvider", ("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
+}
+_PROTOBUF_LIMIT = 2**31 - 2**20
+
+
+class OnnxRuntimeAdapter(Adapter[Value]):
+    """ONNX Runtime.
+
+    Args:
+        device: ``cpu``, ``cuda`` or ``tensorrt``.
+        threads: Threads within an operator; by default ONNX Runtime's own choice.
+        optimize: How far the graph is optimised: ``off``, ``basic``, ``extended`` or ``all``.
+
+    Raises:
+        InvalidArgument: An option out of range.
+        Unsupported: A device whose execution provider this build of ONNX Runtime lacks.
+
+    Example:
+        >>> import deep_bench as db
+        >>> executor = db.frameworks["onnxruntime"](threads=1).prepare(db.load("digits-cnn"))
+        >>> executor({"image": np.zeros((1, 1, 8, 8), np.float32)})["logits"].shape
+        (1, 10)
+    """
+
+    name = "onnxruntime"
+    upgrades = False
+
+    def __init__(self, *, device: str = "cpu", threads: int | None = None, optimize: str = "all") -> None:
+        self.device = one_of("device", device, _PROVIDERS)
+        self.threads = thread_count(threads)
+        self.optimize = one_of("optimize", optimize, _LEVELS)
+        needed = _provider_names(_PROVIDERS[device])[0]
+        if needed not in ort.get_available_providers():
+            raise Unsupported(
+                f"onnxruntime {ort.__version__} has no {needed} here",
+                f"one of {', '.join(ort.get_available_providers())}",
+                "pip install onnxruntime-gpu in place of onnxruntime, on a machine with an NVIDIA GPU",
+            )
+        # Arrays of TensorRT live on the CUDA device.
+        self.memory = "cpu" if device == "cpu" else "cuda"
+
+    def prepare(
+        self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
+    ) -> OnnxRuntimeExecutor:
+        """Create a session for the network."""
+        if mode not in ("inference", "train"):
+            raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
+        chosen = network if outputs is None else network.with_outputs(outputs)
+        proto = chosen.to_proto()
+        parameters = tuple(chosen.parameters) if mode == "train" else ()
+        _make_inputs(proto, parameters)
+        try:
+            session = self._session(proto)
+        except DeepBenchError:
+            raise
+        except Exception as error:  # ONNX Runtime raises a dozen types that share no base of their own
+            raise _refusal(error, chosen) from error
+        return OnnxRuntimeExecutor(session, chosen, self, parameters)
+
+    def _session(self, proto: onnx.ModelProto) -> ort.InferenceSession:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = _LEVELS[str(self.optimize)]
+        options.log_severity_level = 3
+        options.inter_op_num_threads = 1
+        if self.threads is not None:
+            options.intra_op_num_threads = self.threads
+        providers = _PROVIDERS[str(self.device)]
+        if proto.ByteSize() < _PROTOBUF_LIMIT:
+            session = ort.InferenceSession(proto.SerializeToString(), options, providers=providers)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "network.onnx"
+                onnx.save(proto, file, save_as_external_data=True)
+                session = ort.InferenceSession(file, options, providers=providers)
+        if session.get_providers()[0] != _provider_names(providers)[0]:
+            # ONNX Runtime goes on with the next provider when one fails to start, and only logs it.
+            raise Unsupported(
+                f"onnxruntime could not start {_provider_names(providers)[0]}; it offers {session.get_providers()[0]}",
+                advice="see the log for the library that is missing",
+            )
+        return session
+
+    def describe(self) -> Mapping[str, str]:
+        """Version, execution provider, threads and graph optimisation."""
+        return {
+            "version": f"onnxruntime {ort.__version__}",
+            "device": str(self.device),
+            "threads": "default" if self.threads is None else str(self.threads),
+            "precision": "as the network" if self.device == "cpu" else "as the network, TF32 off",
+            "optimize": str(self.optimize),
+        }
+
+    def from_numpy(self, array: np.ndarray) -> Value:
+        """An ``OrtValue``; strings stay a NumPy array, since an ``OrtValue`` cannot be made from them."""
+        if array.dtype == object:
+            return array
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        code = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        if hasattr(ml_dtypes, array.dtype.name):
+            bits = array.view(np.dtype(f"uint{array.dtype.itemsize * 8}"))
+            return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code)
+        return ort.OrtValue.ortvalue_from_numpy(array, self.memory)
+
+    def to_numpy(self, array: Value) -> np.ndarray:
+        """A copy of the contents."""
+        if isinstance(array, np.ndarray):
+            return array.copy()
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(array.element_type())
+        found = array.numpy()
+        return found.astype(object) if found.dtype.kind in "OUST" else found.view(dtype).copy()
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a session's run returns when its outputs are there, on GPUs too."""
+
+
+def _provider_names(providers: Sequence[str | tuple[str, dict[str, str]]]) -> list[str]:
+    return [p if isinstance(p, str) else p[0] for p in providers]
+
+
+def _make_inputs(proto: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Declare initializers as inputs too: only those can be fed."""
+    declared = {v.name for v in proto.graph.input}
+    for tensor in proto.graph.initializer:
+        if tensor.name in names and tensor.name not in declared:
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+
+
+def _refusal(error: Exception, network: Network) -> Unsupported:
+    """ONNX Runtime's complaint, with the node it is about where it names one."""
+    text = re.sub(r"\s+", " ", str(error))
+    found = re.search(r"[Nn]ode(?: with name| \()?:? ?'?\"?([^'\")]+)", text)
+    by_name = {str(n.name): n for n in network.all_nodes()}
+    if found and found[1] in by_name:
+        node = by_name[found[1]]
+        return UnsupportedOperator(str(node.name), node.op_type, network.opsets.get(node.domain), text)
+    return Unsupported(f"onnxruntime {ort.__version__} refuses the network {network.name!r}: {text}")

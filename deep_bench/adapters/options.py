@@ -1,0 +1,29 @@
+"""Checking the options that adapters take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from deep_bench.errors import InvalidArgument
+
+
+def one_of(option: str, value: str | None, allowed: Collection[str]) -> str | None:
+    """``value``, if it is allowed or ``None``.
+
+    Raises:
+        InvalidArgument: It is neither.
+    """
+    if value is not None and value not in allowed:
+        raise InvalidArgument(f"option {option}={value}", f"one of {', '.join(allowed)}")
+    return value
+
+
+def thread_count(value: int | None) -> int | None:
+    """``value``, if it is a possible number of threads or ``None`` (the framework's own choice).
+
+    Raises:
+        InvalidArgument: It is below one.
+    """
+    if value is not None and value < 1:
+        raise InvalidArgument(f"option threads={value}", "a whole number of at least 1")
+    return value

@@ -1,0 +1,127 @@
+"""From an older opset to the newest: what an operator meant then, written as it is written now."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from deep_bench.errors import InvalidNetwork, Unsupported
+from deep_bench.graph.network import OPSET, Network
+from deep_bench.graph.node import is_standard, operator_name
+from deep_bench.graph.upgrade.edit import Edit, Names, Types
+from deep_bench.graph.upgrade.rules import RULES
+
+__all__ = ["inline_functions", "upgrade"]
+
+
+def upgrade(network: Network) -> Network:
+    """The network in version `OPSET` of the default operator set, with the same results.
+
+    Nodes and values keep their names, so that results can be compared by name. Nodes and initializers that an older form
+    needs in addition get new names. Functions that the file defines are inlined.
+
+    Args:
+        network: A network in opset 7 or newer; it is not changed.
+
+    Returns:
+        A new network, or the same one if it is in that version already and defines no functions.
+
+    Raises:
+        Unsupported: A node has no exact equivalent; the message names it and says why.
+
+    Example:
+        >>> import deep_bench as db
+        >>> upgrade(db.load("digits-cnn")).opset == OPSET
+        True
+
+    Source:
+        The ONNX operators' changelog (``onnx.defs.get_all_schemas_with_history``).
+    """
+    if network.opset == OPSET and not network.model.functions:
+        return network
+    if network.opset < 7:
+        raise Unsupported(f"{network.name} is written in opset {network.opset}", f"opset 7 to {OPSET}")
+    changed = inline_functions(network)
+    names, types = Names(changed), Types(changed)
+    for node in list(changed.all_nodes()):
+        if is_standard(node):
+            _upgrade_node(node, node.version or network.opset, names, types)
+            node.version = None
+    _declare(changed.model)
+    return Network(changed.model, name=network.name, source=None)
+
+
+def upgrade_nodes(nodes: Iterable[ir.Node], opset: int, owner: Network) -> None:
+    """Bring nodes outside any network (an operator's function body) to version `OPSET`, in place.
+
+    Args:
+        nodes: Nodes of one ``onnx_ir.Graph``.
+        opset: The version they are written in.
+        owner: A network whose value names the new ones must not repeat.
+    """
+    if opset < OPSET:
+        names, types = Names(owner), Types(None)
+        for node in list(nodes):
+            if is_standard(node):
+                _upgrade_node(node, opset, names, types)
+
+
+def inline_functions(network: Network) -> Network:
+    """A copy of the network in which the functions that its file defines are replaced by their bodies.
+
+    Raises:
+        InvalidNetwork: A function calls itself.
+        Unsupported: A function takes a graph as an attribute.
+    """
+    changed = network.copy()
+    model = changed.model
+    if not model.functions:
+        return changed
+    for function in model.functions.values():
+        # A function may be written in another version than the network: each node remembers its own.
+        version = function.opset_imports.get("", function.opset_imports.get("ai.onnx", network.opset))
+        for node in function.all_nodes():
+            node.version = version if is_standard(node) else node.version
+        function.opset_imports.clear()
+        function.opset_imports.update(model.opset_imports)
+    try:
+        InlinePass()(model)
+    except ir.passes.PreconditionError as error:
+        raise InvalidNetwork(f"a function of {network.name} calls itself: {error}", "functions without a cycle") from error
+    except ValueError as error:
+        raise Unsupported(f"a function of {network.name} cannot be inlined: {error}") from error
+    return Network(model, name=network.name, source=None)
+
+
+def _upgrade_node(node: ir.Node, opset: int, names: Names, types: Types) -> None:
+    edit = Edit(node, opset, names, types)
+    for version, rule in RULES.get(node.op_type, ()):
+        if opset < version <= OPSET:
+            rule(edit)
+    schema = newest_schema(node.op_type)
+    if schema is None or schema.deprecated:
+        raise edit.unsupported(f"opset {OPSET} has no such operator")
+    unknown = sorted(set(node.attributes) - set(schema.attributes))
+    if unknown:
+        raise edit.unsupported(f"opset {OPSET} has no attribute {unknown[0]!r} for {operator_name(node)}")
+
+
+@functools.cache
+def newest_schema(op_type: str) -> onnx.defs.OpSchema | None:
+    """The standard's schema of an operator of the default domain in version `OPSET`."""
+    try:
+        return onnx.defs.get_schema(op_type, OPSET)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _declare(model: ir.Model) -> None:
+    imports = model.graph.opset_imports
+    imports.pop("ai.onnx", None)
+    imports[""] = OPSET
+    needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", OPSET)])
+    model.ir_version = max(model.ir_version, needed)
