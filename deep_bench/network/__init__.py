@@ -1,0 +1,1 @@
+"""Layer 1: a whole ONNX network."""
