@@ -53,6 +53,7 @@ class UnknownName(DeepBenchError, KeyError):
         near = difflib.get_close_matches(name, known, n=1)
         advice = f"did you mean {near[0]!r}?" if near else "pick one of these, or install the package that provides it."
         super().__init__(f"unknown {kind} {name!r}", f"one of {', '.join(known) or '(none)'}", advice)
+        self.args = (kind, name, known)  # so that the error survives pickling
 
     __str__ = DeepBenchError.__str__  # KeyError would print the repr of the message
 

@@ -119,7 +119,8 @@ class ReferenceExecutor(Executor[np.ndarray]):
             Name to value of each output.
         """
         values: dict[str, Any] = {**self._weights, **inputs, "": None}
-        _Walk(values, arithmetic, observe).run(self.body)
+        with np.errstate(all="ignore"):  # infinities and NaN are results like any other
+            _Walk(values, arithmetic, observe).run(self.body)
         return {name: values[name] for name in self.body.outputs}
 
 
@@ -215,11 +216,9 @@ def _compile(graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
 
 
 def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:
-    try:
-        function = find(node.domain, node.op_type)
-    except KeyError:
-        opset = opsets.get(node.domain)
-        raise UnsupportedOperator(str(node.name), operator_name(node), opset, "it has no reference") from None
+    function = find(node.domain, node.op_type)
+    if function is None:
+        raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), "it has no reference")
     bodies = {name: _compile(g, opsets) for name, g in subgraphs(node).items()}
     stated = {name: value for name, value in attributes(node).items() if name not in bodies}
     if "n_outputs" in inspect.signature(function).parameters:

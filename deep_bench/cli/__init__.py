@@ -1,0 +1,66 @@
+"""The command line, one file per verb: each parses, calls the library and prints."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from deep_bench import __version__
+from deep_bench.errors import DeepBenchError
+
+USAGE = 2
+INTERRUPTED = 130
+_VERBS = {
+    "doctor": "What this machine is, and what would disturb a measurement.",
+    "list": "Frameworks: what is known, what is installed, with which options.",
+    "run": "Check and time a network in several frameworks.",
+    "show": "Print a record again, recomputed from its raw samples.",
+}
+
+
+class _Verbs(click.Group):
+    """Imports a verb's module when it is used, so that `--help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return sorted(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _VERBS:
+            return None
+        module = import_module(f"deep_bench.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl(sorted(_VERBS.items()))
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="deep-bench")
+def _cli() -> None:
+    """Time and check any piece of deep learning against slow references that a person can read."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line, and exit: 0 all right, 1 something was wrong, 2 bad usage or input, 130 interrupted."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        status = _cli.main(words, prog_name="deep-bench", standalone_mode=False)
+    except click.exceptions.Exit as wanted:
+        status = wanted.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("deep-bench: interrupted", err=True)
+        status = INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        status = USAGE
+    except DeepBenchError as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        click.echo(f"deep-bench: {error}", err=True)
+        status = USAGE
+    sys.exit(status or 0)

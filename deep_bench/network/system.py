@@ -1,0 +1,113 @@
+"""A network in one framework as a system under test: built and timed in a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from deep_bench.errors import Unsupported
+from deep_bench.framework import Adapter, Executor
+from deep_bench.graph import Network
+from deep_bench.variant import Variant, option_types
+
+NATIVE = "native"
+"""The name of the timed call on the framework's own arrays."""
+
+NUMPY = "numpy"
+"""The name of the timed call from and to NumPy arrays, checks of the inputs included."""
+
+
+class NetworkSystem:
+    """What a worker process holds of one system under test.
+
+    Args:
+        variant: The framework with its options, as on the command line.
+        network: A file with the network, all of whose input dimensions are fixed.
+        inputs: What it is fed.
+    """
+
+    def __init__(self, variant: str, network: str, inputs: Mapping[str, np.ndarray]) -> None:
+        self.variant = Variant.parse(variant)
+        self.inputs = dict(inputs)
+        self._file = Path(network)
+        self.threaded = self.variant.options.get("threads") != 1
+        self._adapter: Adapter[Any] | None = None
+        self._executor: Executor[Any] | None = None
+        self._bound: Callable[[], dict[str, Any]] | None = None
+
+    @property
+    def timer(self) -> Any:
+        """The device's own clock, where the executor has one."""
+        return getattr(self._executor, "timer", None)
+
+    def prepare(self) -> dict[str, Any]:
+        """Import the framework, make the network ready and call it once.
+
+        Returns:
+            ``description`` (the adapter's facts), ``forms``, ``import_ns``, ``prepare_ns`` and ``first_call_ns``.
+        """
+        begin = perf_counter_ns()
+        adapter = self._adapter = self.variant.create()
+        imported = perf_counter_ns()
+        executor = self._executor = adapter.prepare(Network(ir.load(self._file), name=self._file.stem))
+        prepared = perf_counter_ns()
+        native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
+        self._bound = executor.bind(native)
+        start = perf_counter_ns()
+        self._bound()
+        adapter.synchronize()
+        return {
+            "description": dict(adapter.describe()),
+            "forms": executor.forms,
+            "import_ns": imported - begin,
+            "prepare_ns": prepared - imported,
+            "first_call_ns": perf_counter_ns() - start,
+        }
+
+    def calls(self) -> Mapping[str, Callable[[], object]]:
+        """The calls to time."""
+        executor, bound = self._ready()
+        return {NATIVE: bound, NUMPY: lambda: executor(self.inputs)}
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        if self._adapter is not None:
+            self._adapter.synchronize()
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs of the very call that is timed, copied to NumPy."""
+        executor, bound = self._ready()
+        found = bound()
+        self.synchronize()
+        return {name: np.array(executor.device.to_numpy(array)) for name, array in found.items()}
+
+    def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Prepare another network with the same adapter, and run it once."""
+        assert self._adapter is not None
+        return self._adapter.prepare(_parse(serialized))(inputs)
+
+    def run_precisely(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """`run` in float64.
+
+        Raises:
+            Unsupported: The framework has no such variant.
+        """
+        if "dtype" not in option_types(type(self._adapter)):  # type: ignore[arg-type]
+            raise Unsupported(f"{self.variant.framework} cannot run a network in float64")
+        precise = Variant(self.variant.framework, {**self.variant.options, "dtype": "float64"})
+        return precise.create().prepare(_parse(serialized))(inputs)
+
+    def _ready(self) -> tuple[Executor[Any], Callable[[], dict[str, Any]]]:
+        if self._executor is None or self._bound is None:
+            raise Unsupported(f"{self.variant} is not prepared", advice="call prepare() first")
+        return self._executor, self._bound
+
+
+def _parse(serialized: bytes) -> Network:
+    return Network.from_proto(onnx.load_from_string(serialized))

@@ -1,0 +1,6 @@
+"""Conformance suites that anyone's adapter can be put through."""
+
+from deep_bench.testing.adapter import ADAPTER_CHECKS
+from deep_bench.testing.standard import Case, Outcome, freeze, run_case, standard_cases
+
+__all__ = ["ADAPTER_CHECKS", "Case", "Outcome", "freeze", "run_case", "standard_cases"]

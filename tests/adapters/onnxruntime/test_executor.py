@@ -1,0 +1,98 @@
+"""What ONNX Runtime's executor does beyond the checks that every adapter is put through."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
+from deep_bench.graph import Network
+from deep_bench.testing.adapter import X, Y, small_network
+
+ort = pytest.importorskip("onnxruntime")
+
+from deep_bench.adapters.onnxruntime import OnnxRuntimeAdapter  # noqa: E402 (after the skip)
+from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor  # noqa: E402
+
+
+def network_of(operator: str, inputs: dict[str, np.ndarray], output: int, **attributes) -> Network:
+    helper = onnx.helper
+    code = helper.np_dtype_to_tensor_dtype
+    string = {np.dtype(object): onnx.TensorProto.STRING}
+    graph = helper.make_graph(
+        [helper.make_node(operator, list(inputs), ["y"], name="only", **attributes)],
+        "single",
+        [helper.make_tensor_value_info(n, string.get(a.dtype) or code(a.dtype), a.shape) for n, a in inputs.items()],
+        [helper.make_tensor_value_info("y", output, None)],
+    )
+    return Network.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9))
+
+
+def test_strings_go_in_and_out() -> None:
+    words = np.array(["a", "bc"], dtype=object)
+    network = network_of("StringConcat", {"a": words, "b": words}, onnx.TensorProto.STRING)
+    found = OnnxRuntimeAdapter().prepare(network)({"a": words, "b": words})
+    assert found["y"].tolist() == ["aa", "bcbc"]
+
+
+def test_bfloat16_survives() -> None:
+    import ml_dtypes
+
+    x = np.array([1.5, -2.0], dtype=ml_dtypes.bfloat16)
+    network = network_of("Cast", {"x": x}, onnx.TensorProto.FLOAT, to=onnx.TensorProto.FLOAT)
+    assert OnnxRuntimeAdapter().prepare(network)({"x": x})["y"].tolist() == [1.5, -2.0]
+
+
+@pytest.mark.parametrize("route", ["_prebound", "_allocating"])
+def test_both_routes_of_bind_agree(route: str) -> None:
+    adapter = OnnxRuntimeAdapter(threads=1)
+    executor = adapter.prepare(small_network())
+    call = getattr(executor, route)({"x": adapter.from_numpy(X)})
+    for _ in range(2):
+        np.testing.assert_allclose(adapter.to_numpy(call()["y"]), Y, rtol=1e-6)
+
+
+@pytest.mark.parametrize("optimize", ["off", "basic", "extended", "all"])
+def test_optimisation_levels(optimize: str) -> None:
+    executor = OnnxRuntimeAdapter(optimize=optimize).prepare(small_network())
+    np.testing.assert_allclose(executor({"x": X})["y"], Y, rtol=1e-6)
+
+
+def test_parameters_are_constants_in_inference() -> None:
+    executor = OnnxRuntimeAdapter().prepare(small_network())
+    assert isinstance(executor, OnnxRuntimeExecutor)
+    assert executor.device.to_numpy(executor.parameters["w"]).shape == (3, 2)
+    with pytest.raises(Unsupported, match="mode='train'"):
+        executor.parameters["w"] = executor.parameters["w"]
+    with pytest.raises(InvalidArgument, match="no parameter"):
+        executor.parameters["v"] = executor.parameters["w"]
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"optimize": "some"}, {"device": "abacus"}])
+def test_wrong_options_are_refused(options: dict) -> None:
+    with pytest.raises(InvalidArgument):
+        OnnxRuntimeAdapter(**options)
+
+
+@pytest.mark.skipif("CUDAExecutionProvider" in ort.get_available_providers(), reason="this build has CUDA")
+def test_a_missing_provider_is_said() -> None:
+    with pytest.raises(Unsupported, match="onnxruntime-gpu"):
+        OnnxRuntimeAdapter(device="cuda")
+
+
+def test_what_it_lacks_is_refused_with_the_node() -> None:
+    x = np.ones((2, 3, 4, 4), np.float64)
+    w = np.ones((2, 3, 1, 1), np.float64)
+    network = network_of("Conv", {"x": x, "w": w}, onnx.TensorProto.DOUBLE)
+    with pytest.raises(UnsupportedOperator, match="only") as caught:
+        OnnxRuntimeAdapter().prepare(network)
+    assert caught.value.operator == "Conv"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif("CUDAExecutionProvider" not in ort.get_available_providers(), reason="no CUDA execution provider")
+@pytest.mark.parametrize("device", ["cuda", "tensorrt"])
+def test_on_a_gpu(device: str) -> None:
+    executor = OnnxRuntimeAdapter(device=device).prepare(small_network())
+    np.testing.assert_allclose(executor({"x": X})["y"], Y, rtol=1e-6)
