@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -10,7 +11,6 @@ from google.protobuf.message import DecodeError
 
 from deep_bench.errors import InvalidNetwork
 from deep_bench.graph.network import OPSET, Network
-from deep_bench.graph.node import is_standard, operator_name, outer_values, schema
 
 DATA = Path(__file__).parent.parent / "data"
 OLDEST_OPSET = 7
@@ -35,6 +35,8 @@ def load(path: str | Path) -> Network:
     proto = _parse(file)
     _check_external_data(proto, file)
     _check_opsets(proto, file)
+    _check_operators(proto, file)
+    _check_values(proto, file)
     try:
         onnx.checker.check_model(str(file), full_check=False)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
@@ -42,10 +44,9 @@ def load(path: str | Path) -> Network:
             f"{file} is not a valid ONNX graph: {_first_lines(error)}",
             advice="export it again, or repair it; onnx.checker.check_model prints the same",
         ) from error
-    network = Network(ir.load(file), name=file.stem, source=file)
-    _check_values(network, file)
-    _check_operators(network, file)
-    return network
+    model = ir.from_proto(proto)
+    ir.external_data.set_base_dir(model.graph, file.parent)
+    return Network(model, name=file.stem, source=file)
 
 
 def _find(path: str | Path) -> Path:
@@ -61,7 +62,7 @@ def _find(path: str | Path) -> Path:
 
 def _parse(file: Path) -> onnx.ModelProto:
     try:
-        proto = onnx.load(file, load_external_data=False)
+        proto = onnx.load(file, format="protobuf", load_external_data=False)  # whatever its name ends in
     except PermissionError as error:
         raise InvalidNetwork(f"{file} cannot be read: {error.strerror}", advice="check its permissions") from error
     except (DecodeError, UnicodeDecodeError, ValueError) as error:
@@ -80,7 +81,8 @@ def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
     for tensor in onnx.external_data_helper._get_all_tensors(proto):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+        stated = {entry.key: entry.value for entry in tensor.external_data}
+        location = stated.get("location", "")
         data = (folder / location).resolve()
         if not data.is_relative_to(folder):
             raise InvalidNetwork(
@@ -90,7 +92,20 @@ def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
             )
         if not data.is_file():
             raise InvalidNetwork(
-                f"tensor {tensor.name!r} of {file} is in {location!r}, which is missing", f"the file {data}"
+                f"tensor {tensor.name!r} of {file} is in {location!r}, which is missing",
+                f"the file {data}",
+                "copy it there: it belongs to the network",
+            )
+        extent = [stated.get(key) or "0" for key in ("offset", "length")]
+        if not all(number.isdecimal() for number in extent):
+            came = f"tensor {tensor.name!r} of {file} states the offset {extent[0]!r} and the length {extent[1]!r}"
+            raise InvalidNetwork(came, "whole numbers of bytes", "export the network again")
+        end = sum(map(int, extent))
+        if data.stat().st_size < end:
+            raise InvalidNetwork(
+                f"tensor {tensor.name!r} of {file} ends at byte {end} of {location!r}, which has {data.stat().st_size}",
+                "the whole file",
+                "compare its size and checksum with those of the original",
             )
 
 
@@ -104,26 +119,56 @@ def _check_opsets(proto: onnx.ModelProto, file: Path) -> None:
             )
 
 
-def _check_values(network: Network, file: Path) -> None:
-    missing = outer_values(network.graph)
-    if missing:
-        raise InvalidNetwork(
-            f"value {missing[0].name!r} of {file} is used but is neither an input, an initializer nor a node's output",
-            advice="export the network again with all its initializers",
-        )
+def _check_operators(proto: onnx.ModelProto, file: Path) -> None:
+    functions = {(f.domain, f.name) for f in proto.functions}
+    bodies = [(proto.graph.node, proto.opset_import), *((f.node, f.opset_import) for f in proto.functions)]
+    for nodes, opset_import in bodies:
+        opsets = {_domain(entry.domain): entry.version for entry in opset_import}
+        for node in _all_nodes(nodes):
+            known = (node.domain, node.op_type) in functions or node.domain.startswith("com.microsoft")
+            version = opsets.get(_domain(node.domain))
+            if not known and (version is None or not onnx.defs.has(node.op_type, version, _domain(node.domain))):
+                name = f"{node.domain}:{node.op_type}" if _domain(node.domain) else node.op_type
+                where = (
+                    "a domain whose opset the file does not state" if version is None else f"opset {version} of its domain"
+                )
+                raise InvalidNetwork(
+                    f"node {node.name!r} of {file} is a {name}, unknown in {where}",
+                    "operators of the ONNX standard, or functions that the file defines",
+                    "export the network with standard operators, or include the operator as a function",
+                )
 
 
-def _check_operators(network: Network, file: Path) -> None:
-    functions = {(f.domain, f.name) for f in network.model.functions.values()}
-    for node in network.all_nodes():
-        if (node.domain, node.op_type) in functions or node.domain.startswith("com.microsoft"):
-            continue
-        version = network.opsets.get("" if is_standard(node) else node.domain)
-        if version is None or schema(node, version) is None:
-            raise InvalidNetwork(
-                f"node {node.name!r} of {file} is a {operator_name(node)}, unknown in opset {version} of its domain",
-                "operators of the ONNX standard, or functions that the file defines",
-            )
+def _check_values(proto: onnx.ModelProto, file: Path) -> None:
+    graph = proto.graph
+    known = (
+        {""}
+        | {v.name for v in graph.input}
+        | {t.name for t in graph.initializer}
+        | {o for n in graph.node for o in n.output}
+    )
+    known |= {t.values.name for t in graph.sparse_initializer}
+    for node in graph.node:
+        for name in node.input:
+            if name not in known:
+                raise InvalidNetwork(
+                    f"node {node.name!r} of {file} uses {name!r}, which no input, initializer or node provides",
+                    "an initializer of that name",
+                    "export the network again with all its initializers",
+                )
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those of all subgraphs in them."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _all_nodes(graph.node)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
 
 
 def _first_lines(error: Exception) -> str:

@@ -104,7 +104,7 @@ class Network:
     def sha256(self) -> str:
         """The SHA-256 of the serialised network, external data included."""
         digest = hashlib.sha256()
-        for value in self.graph.initializers.values():
+        for value in _stored(self.model):
             if isinstance(value.const_value, ir.ExternalTensor):
                 digest.update(value.const_value.tobytes())
         if self.source is not None:
@@ -169,26 +169,45 @@ class Network:
         """
         from deep_bench.graph.upgrade import upgrade
 
-        return self if self.opset == OPSET else upgrade(self)
+        return upgrade(self)
 
     # Writing it
 
     def to_proto(self) -> onnx.ModelProto:
         """The network as a ``ModelProto``, with all tensors inside."""
-        proto = ir.to_proto(self.model)
-        onnx.external_data_helper.convert_model_from_external_data(proto)
-        return proto
+        return ir.to_proto(self._self_contained())
 
     def save(self, path: str | Path) -> Path:
         """Write the network as one ``.onnx`` file, with its tensors in a ``.data`` file beside it above 1 GiB."""
         path = Path(path)
         size = sum(a.nbytes for a in self.initializers.values())
-        ir.save(self.model, path, external_data=f"{path.name}.data" if size > 2**30 else None)
+        if size > 2**30:
+            ir.save(self.model, path, external_data=f"{path.name}.data")
+        else:
+            ir.save(self._self_contained(), path)
         return path
+
+    def _self_contained(self) -> ir.Model:
+        """The model with all tensors in memory: those in files are found from the network's own folder only."""
+        if not any(isinstance(v.const_value, ir.ExternalTensor) for v in _stored(self.model)):
+            return self.model
+        model = self.model.clone()
+        for value in _stored(model):
+            tensor = value.const_value
+            if isinstance(
+                tensor, ir.ExternalTensor
+            ):  # copied, not converted: conversion would close the file for this network
+                value.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
+        return model
 
     def __repr__(self) -> str:
         nodes = sum(1 for _ in self.all_nodes())
         return f"Network({self.name!r}, opset {self.opset}, {nodes} nodes, inputs {[str(s) for s in self.inputs]})"
+
+
+def _stored(model: ir.Model) -> Iterator[ir.Value]:
+    """The initializers of the graph and of all subgraphs."""
+    return (value for graph in model.graphs() for value in graph.initializers.values())
 
 
 def _fed(graph: ir.Graph) -> list[ir.Value]:

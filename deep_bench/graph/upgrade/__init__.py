@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
@@ -15,7 +13,7 @@ from deep_bench.graph.node import is_standard, operator_name
 from deep_bench.graph.upgrade.edit import Edit, Names, Types
 from deep_bench.graph.upgrade.rules import RULES
 
-__all__ = ["inline_functions", "upgrade"]
+__all__ = ["inline_functions", "newest_schema", "upgrade", "upgrade_nodes"]
 
 
 def upgrade(network: Network) -> Network:
@@ -55,19 +53,18 @@ def upgrade(network: Network) -> Network:
     return Network(changed.model, name=network.name, source=None)
 
 
-def upgrade_nodes(nodes: Iterable[ir.Node], opset: int, owner: Network) -> None:
-    """Bring nodes outside any network (an operator's function body) to version `OPSET`, in place.
+def upgrade_nodes(graph: ir.Graph, opset: int, names: Names) -> None:
+    """Bring the nodes of a graph that belongs to no network (an operator's body) to version `OPSET`, in place.
 
     Args:
-        nodes: Nodes of one ``onnx_ir.Graph``.
+        graph: Its nodes are in version ``opset``.
         opset: The version they are written in.
-        owner: A network whose value names the new ones must not repeat.
+        names: Where new names come from.
     """
     if opset < OPSET:
-        names, types = Names(owner), Types(None)
-        for node in list(nodes):
+        for node in list(graph.all_nodes()):
             if is_standard(node):
-                _upgrade_node(node, opset, names, types)
+                _upgrade_node(node, opset, names, Types(None))
 
 
 def inline_functions(network: Network) -> Network:

@@ -12,6 +12,9 @@ from deep_bench.errors import Unsupported
 from deep_bench.graph.network import Network
 from deep_bench.graph.node import as_array, operator_name, subgraphs
 
+ORIGIN = "deep_bench.origin"
+"""Key in a node's ``meta``: the name of the node, as the file has it, that this one helps to express."""
+
 _SMALL = 64
 """Initializers with more elements never decide a shape; inference goes without their contents."""
 
@@ -187,6 +190,7 @@ class Edit:
             outputs=[ir.Value(name=name)],
             name=self.names.fresh(f"{self.node.name}.{label}"),
         )
+        node.meta[ORIGIN] = self.node.name
         self.graph.insert_before(self.node, node)
         return node.outputs[0]
 

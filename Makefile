@@ -1,0 +1,59 @@
+# Everything runs in .venv, which the first target that needs it makes with pinned versions.
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WORKERS ?= 2
+
+# The workers share the cores, so each framework gets one thread in the tests.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
+
+.PHONY: help demo test test-full test-gpu check bench clean
+
+help:
+	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
+	@echo "make test       all tests, in at most 15 minutes"
+	@echo "make test-full  all tests, with the big tables whole"
+	@echo "make test-gpu   the tests that need a CUDA device"
+	@echo "make check      lint, format, types, the import rule, the examples in the documentation"
+	@echo "make bench      what deep_bench itself costs"
+	@echo "make clean      remove what was built here, .venv too; results/ stays"
+
+$(INSTALLED): setup.py constraints.txt
+	@test -x $(BIN)/python || { \
+	    for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
+	        if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2> /dev/null; then \
+	            echo "making $(VENV) with $$python"; exec $$python -m venv $(VENV); \
+	        fi; \
+	    done; \
+	    echo "no Python 3.11 to 3.13 with venv was found; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@echo "installing deep-bench and its pinned requirements into $(VENV); the first time this takes some minutes"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/deep-bench run digits-cnn
+
+test: $(INSTALLED)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not full and not gpu"
+
+test-full: $(INSTALLED)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not gpu"
+
+test-gpu: $(INSTALLED)
+	$(PYTEST) -m gpu
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(PYTEST) -q tests/test_import_rule.py
+	$(PYTEST) -q -n $(WORKERS) --doctest-modules --doctest-glob='*.md' deep_bench README.md $(wildcard docs)
+
+bench: $(INSTALLED)
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,157 @@
+"""One sweep through a graph: types, shapes, known values, nodes that need not run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.adapters.lowering.alias import alias
+from deep_bench.adapters.lowering.control import branches, loop, scan
+from deep_bench.adapters.lowering.draft import Draft, DraftStep
+from deep_bench.adapters.lowering.facts import Fact, constant_fact, text
+from deep_bench.adapters.lowering.fold import fold
+from deep_bench.adapters.lowering.infer import infer, partial
+from deep_bench.errors import Unsupported
+from deep_bench.graph.node import as_array, attributes, is_standard, subgraphs
+from deep_bench.graph.upgrade.edit import Names
+
+
+class Analysis:
+    """What is known of every value met so far.
+
+    Args:
+        names: The names that are taken.
+        trained: Names of the parameters that change between calls, and are therefore not known.
+    """
+
+    def __init__(self, names: Names, trained: Collection[str]) -> None:
+        self.names = names
+        self.trained = trained
+        self._facts: dict[ir.Value, Fact] = {}
+        self._unique: dict[ir.Value, str] = {}
+        self._given: set[str] = set()
+        self._scopes = 0
+
+    def new_scope(self) -> int:
+        """A number for a graph."""
+        self._scopes += 1
+        return self._scopes
+
+    def fact(self, value: ir.Value) -> Fact:
+        """What is known of a value that was met before."""
+        return self._facts[value]
+
+    def bind(self, value: ir.Value, fact: Fact) -> Fact:
+        """Let a value be this from now on."""
+        self._facts[value] = fact
+        return fact
+
+    def name(self, value: ir.Value) -> str:
+        """A value's name, changed only where another graph has used it already."""
+        if value not in self._unique:
+            name = str(value.name)
+            self._unique[value] = name if name not in self._given else self.names.fresh(name)
+            self._given.add(self._unique[value])
+        return self._unique[value]
+
+    def graph(self, graph: ir.Graph, scope: int) -> Draft:
+        """Analyse a graph whose inputs are bound already."""
+        steps: list[DraftStep] = []
+        self.nodes(graph, scope, steps)
+        return Draft(scope, [self.fact(v) for v in graph.inputs if v in self._facts], steps, [self.fact(v) for v in graph.outputs])
+
+    def nodes(self, graph: ir.Graph, scope: int, steps: list[DraftStep]) -> None:
+        """Analyse a graph's initializers and nodes, as part of the graph ``scope``."""
+        for name, value in graph.initializers.items():
+            if value.const_value is None:
+                raise Unsupported(f"initializer {name!r} has no contents")
+            trained = value.name in self.trained
+            self.bind(value, constant_fact(self.name(value), scope, value.const_value.numpy(), trained=trained))
+        for node in graph:
+            self._node(node, scope, steps)
+
+    def _node(self, node: ir.Node, scope: int, steps: list[DraftStep]) -> None:
+        inputs = [None if v is None else self.fact(v) for v in node.inputs]
+        if node.op_type == "Constant" and is_standard(node):
+            return self._constant(node, scope)
+        bodies = subgraphs(node)
+        if bodies:
+            return self._control(node, inputs, bodies, scope, steps)
+        stated = {n: _readable(a) for n, a in attributes(node).items()}
+        kinds = infer(node, inputs)
+        same = alias(node, inputs, stated, kinds[0][1])
+        if same is not None and not any(_used(v) for v in node.outputs[1:]):
+            self.bind(node.outputs[0], same)
+            return None
+        outputs = [
+            self.bind(v, Fact(self.name(v), scope, dtype, shape, kind=kind))
+            for v, (dtype, shape, kind) in zip(node.outputs, kinds, strict=True)
+        ]
+        if self._known(node, inputs, outputs, stated):
+            return None
+        steps.append(DraftStep(node, stated, inputs, outputs))
+        return None
+
+    def _known(self, node: ir.Node, inputs: list[Fact | None], outputs: list[Fact], stated: Mapping[str, Any]) -> bool:
+        arrays = fold(node, inputs, outputs, stated)
+        if arrays is not None:
+            for fact, array in zip(outputs, arrays, strict=True):
+                _settle(fact, text(array))
+            return True
+        found = partial(node, inputs, stated) if is_standard(node) else None
+        if found is None:
+            return False
+        if found.known.all():
+            dtype = outputs[0].dtype or found.values.dtype
+            _settle(outputs[0], np.asarray(found.values, dtype))
+            return True
+        outputs[0].partial = found
+        return False
+
+    def _constant(self, node: ir.Node, scope: int) -> None:
+        value = node.outputs[0]
+        array = as_array(value)
+        if array is None:
+            raise Unsupported(f"node {node.name!r} is a Constant without a dense value")
+        self.bind(value, constant_fact(self.name(value), scope, array))
+
+    def _control(
+        self,
+        node: ir.Node,
+        inputs: list[Fact | None],
+        bodies: Mapping[str, ir.Graph],
+        scope: int,
+        steps: list[DraftStep],
+    ) -> None:
+        condition = inputs[0].constant if node.op_type == "If" and inputs[0] is not None else None
+        if condition is not None:
+            taken = bodies["then_branch" if condition.item() else "else_branch"]
+            self.nodes(taken, scope, steps)
+            for outer, inner in zip(node.outputs, taken.outputs, strict=True):
+                self.bind(outer, self.fact(inner))
+            return
+        stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
+        rule = {"If": branches, "Loop": loop, "Scan": scan}.get(node.op_type)
+        if rule is None:
+            raise Unsupported(f"node {node.name!r} ({node.op_type}) has graphs of its own, which only If, Loop and Scan may")
+        drafts, outputs = rule(self, node, inputs, stated, scope)
+        for value, fact in zip(node.outputs, outputs, strict=True):
+            self.bind(value, fact)
+        steps.append(DraftStep(node, stated, inputs, outputs, drafts))
+
+
+def _settle(fact: Fact, array: np.ndarray) -> None:
+    fact.dtype, fact.shape, fact.constant, fact.stored = array.dtype, array.shape, array, array
+    fact._proto = None
+
+
+def _used(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _readable(value: Any) -> Any:
+    return text(value) if isinstance(value, np.ndarray) else value
+

@@ -1,0 +1,196 @@
+"""From an analysed graph to a plan: for each node native code, its expansion, or the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import onnx_ir as ir
+
+from deep_bench.adapters.lowering.analyse import Analysis
+from deep_bench.adapters.lowering.draft import Draft, DraftStep
+from deep_bench.adapters.lowering.facts import Fact
+from deep_bench.adapters.lowering.plan import NotNative, Plan, Site, Step
+from deep_bench.adapters.lowering.reference import bound, reference
+from deep_bench.errors import UnsupportedOperator
+from deep_bench.framework import Forms
+from deep_bench.graph.expand import expand
+from deep_bench.graph.network import OPSET
+from deep_bench.graph.node import is_standard, operator_name
+from deep_bench.graph.upgrade.edit import ORIGIN
+
+Native: TypeAlias = Callable[[Site], Callable[..., Any]]
+Fallback: TypeAlias = Callable[[Site, Callable[..., Any]], Callable[..., Any]]
+Built: TypeAlias = tuple[DraftStep, Step]
+
+
+class Builder:
+    """Builds plans with one adapter's code, and notes how each node is run.
+
+    Args:
+        analysis: What is known of the network's values.
+        native: As in `lower`.
+        fallback: As in `lower`.
+        opsets: The version of each domain, the default one as the file has it.
+        parameters: Names of the network's parameters.
+    """
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        native: Native,
+        fallback: Fallback | None,
+        opsets: Mapping[str, int],
+        parameters: Mapping[str, Any],
+    ) -> None:
+        self.analysis = analysis
+        self.native = native
+        self.fallback = fallback
+        self.opsets = opsets
+        self.parameters = parameters
+        self._native: dict[str, None] = {}
+        self._decomposed: dict[str, None] = {}
+        self._fallback: dict[str, str] = {}
+
+    @property
+    def forms(self) -> Forms:
+        """How the nodes are run, by the names that the file gives them."""
+        decomposed = tuple(n for n in self._decomposed if n not in self._fallback)
+        worse = {*self._decomposed, *self._fallback}
+        return Forms(tuple(n for n in self._native if n not in worse), decomposed, dict(self._fallback))
+
+    def plan(self, draft: Draft) -> Plan:
+        """The plan of a graph and of all graphs in it.
+
+        Raises:
+            UnsupportedOperator: A node cannot run.
+        """
+        draft.prune()
+        used = {f.name for f in draft.uses}
+        built = [b for step in draft.steps for b in self._build(step, draft.scope, used)]
+        uses = {f.name: f for step, _ in built for f in step.uses} | {f.name: f for f in draft.outputs}
+        own = [f for f in uses.values() if f.scope == draft.scope and f.stored is not None]
+        return Plan(
+            inputs=tuple(f.slot for f in draft.inputs),
+            steps=tuple(step for _, step in built),
+            outputs=tuple(f.name for f in draft.outputs),
+            constants={f.name: f.stored for f in own if f.stored is not None},
+            captures=tuple(f.name for f in uses.values() if f.scope != draft.scope),
+            parameters=tuple(f.name for f in own if f.name in self.parameters),
+        )
+
+    def _build(self, step: DraftStep, scope: int, used: set[str]) -> list[Built]:
+        origin = step.node.meta.get(ORIGIN, step.node.name)
+        try:
+            built = self._code(step, used)
+        except NotNative as refusal:
+            return self._otherwise(step, scope, used, origin, str(refusal) or "the framework has no code for it")
+        if not _is_copy(step.node):
+            self._native.setdefault(origin)
+        return [built]
+
+    def _otherwise(self, step: DraftStep, scope: int, used: set[str], origin: str, reason: str) -> list[Built]:
+        try:
+            built = self._expanded(step, scope)
+        except NotNative as refusal:
+            reason = f"{reason}; {refusal}" if str(refusal) else reason
+        else:
+            self._decomposed.setdefault(origin)
+            return built
+        site = self._site(step, used)
+        function = reference(step.node)
+        if self.fallback is None or function is None or step.bodies:
+            missing = "" if function is not None else "; the reference has no such operator either"
+            raise self._unsupported(step, reason + missing)
+        try:
+            code = self.fallback(site, bound(function, step.attributes, len(site.outputs)))
+        except NotNative as refusal:
+            raise self._unsupported(step, f"{reason}; {refusal}") from refusal
+        self._fallback.setdefault(origin, reason)
+        return [(step, Step(site, code))]
+
+    def _unsupported(self, step: DraftStep, reason: str) -> UnsupportedOperator:
+        origin = step.node.meta.get(ORIGIN, step.node.name)
+        domain = "" if is_standard(step.node) else step.node.domain
+        return UnsupportedOperator(str(origin), operator_name(step.node), self.opsets.get(domain), reason)
+
+    def _code(self, step: DraftStep, used: set[str]) -> Built:
+        site = self._site(step, used)
+        try:
+            function = self.native(site)
+        except NotNative:
+            if not _is_copy(step.node):
+                raise
+            function = _same
+        return step, Step(site, function, tuple(f.name for f in step.captures))
+
+    def _site(self, step: DraftStep, used: set[str]) -> Site:
+        bodies = {name: self.plan(draft) for name, draft in step.bodies.items()}
+        domain = "" if is_standard(step.node) else step.node.domain
+        return Site(
+            name=str(step.node.name),
+            operator=operator_name(step.node),
+            opset=OPSET if domain == "" else self.opsets.get(domain, 1),
+            attributes={**step.attributes, **bodies},
+            inputs=tuple(None if f is None else f.slot for f in step.inputs),
+            outputs=tuple(f.slot if f.name in used else None for f in step.outputs),
+        )
+
+    # Expanding
+
+    def _expanded(self, step: DraftStep, scope: int) -> list[Built]:
+        """The operator's body in native code.
+
+        Raises:
+            NotNative: There is no body, or a node of it has no native code.
+        """
+        draft = self._body(step, scope)
+        if draft is None:
+            raise NotNative
+        draft.prune()
+        used = {f.name for f in draft.uses}
+        built: list[Built] = []
+        for inner in draft.steps:
+            try:
+                built.append(self._code(inner, used))
+            except NotNative as refusal:
+                try:
+                    built.extend(self._expanded(inner, scope))
+                except NotNative:
+                    reason = f"its expansion needs {operator_name(inner.node)}, which is not native: {refusal}"
+                    raise NotNative(reason) from refusal
+        return built
+
+    def _body(self, step: DraftStep, scope: int) -> Draft | None:
+        if step.bodies:
+            return None
+        graph = expand(step.node, [None if f is None else f.proto for f in step.inputs], self.analysis.names)
+        if graph is None:
+            return None
+        known = {v.name: f for v, f in zip(step.node.inputs, step.inputs, strict=True) if v is not None and f is not None}
+        for value in graph.inputs:
+            self.analysis.bind(value, known[value.name])
+        steps: list[DraftStep] = []
+        self.analysis.nodes(graph, scope, steps)
+        named = [f for v, f in zip(step.node.outputs, step.outputs, strict=True) if v.name]
+        for value, wanted in zip(graph.outputs, named, strict=True):
+            steps.append(self.copy(self.analysis.fact(value), wanted))
+        return Draft(scope, [], steps, named)
+
+    def copy(self, source: Fact, target: Fact) -> DraftStep:
+        """A step that gives a value a second name."""
+        name = self.analysis.names.fresh(f"{target.name}.copy")
+        node = ir.Node("", "Identity", (), outputs=[ir.Value(name=target.name)], name=name)
+        node.meta[_COPY] = True
+        return DraftStep(node, {}, [source], [target])
+
+
+_COPY = "deep_bench.copy"
+
+
+def _is_copy(node: ir.Node) -> bool:
+    return bool(node.meta.get(_COPY, False))
+
+
+def _same(x: Any) -> Any:
+    return x

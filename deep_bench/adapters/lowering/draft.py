@@ -1,0 +1,79 @@
+"""A network that has been analysed, but has no native code yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from deep_bench.adapters.lowering.facts import Fact
+
+
+@dataclass(slots=True)
+class DraftStep:
+    """A node that must run.
+
+    Args:
+        node: The node as the network has it.
+        attributes: Its attributes as plain values, without its graphs.
+        inputs: What is known of its inputs; ``None`` for an omitted one.
+        outputs: What is known of its outputs.
+        bodies: Its graphs, by attribute.
+    """
+
+    node: ir.Node
+    attributes: Mapping[str, Any]
+    inputs: list[Fact | None]
+    outputs: list[Fact]
+    bodies: Mapping[str, Draft] = field(default_factory=dict)
+
+    @property
+    def uses(self) -> list[Fact]:
+        """Everything that must exist before it runs."""
+        return [f for f in self.inputs if f is not None] + self.captures
+
+    @property
+    def captures(self) -> list[Fact]:
+        """What its graphs take from around them."""
+        found = {f.name: f for body in self.bodies.values() for f in body.captures}
+        return list(found.values())
+
+
+@dataclass(slots=True)
+class Draft:
+    """A graph: the nodes that must run, in order.
+
+    Args:
+        scope: Its number.
+        inputs: Its inputs.
+        steps: Its nodes.
+        outputs: Its outputs, in order.
+    """
+
+    scope: int
+    inputs: list[Fact]
+    steps: list[DraftStep]
+    outputs: list[Fact]
+
+    @property
+    def uses(self) -> list[Fact]:
+        """Every value that a step or an output uses."""
+        found = {f.name: f for step in self.steps for f in step.uses} | {f.name: f for f in self.outputs}
+        return list(found.values())
+
+    @property
+    def captures(self) -> list[Fact]:
+        """What it takes from the graphs around it."""
+        return [f for f in self.uses if f.scope != self.scope]
+
+    def prune(self) -> None:
+        """Drop the steps whose results nobody uses."""
+        needed = {f.name for f in self.outputs}
+        kept = []
+        for step in reversed(self.steps):
+            if any(f.name in needed for f in step.outputs):
+                kept.append(step)
+                needed |= {f.name for f in step.uses}
+        self.steps = kept[::-1]

@@ -1,0 +1,215 @@
+"""Types, shapes and shape arithmetic of one node."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.shape_inference import InferenceError
+
+from deep_bench.adapters.lowering.facts import DATA_LIMIT, Fact, Partial, Shape, read_type
+from deep_bench.adapters.lowering.reference import reference
+from deep_bench.graph.network import OPSET
+from deep_bench.graph.node import is_standard
+from deep_bench.graph.upgrade import newest_schema
+
+Inferred = tuple[np.dtype | None, Shape | None, onnx.TypeProto | None]
+UNKNOWN: Inferred = (None, None, None)
+
+
+def infer(node: ir.Node, inputs: Sequence[Fact | None]) -> list[Inferred]:
+    """Element type, shape and kind of each output, as far as the inputs tell; never what the file declares.
+
+    Nodes with subgraphs, nodes outside the default domain and nodes with an input of unknown type give nothing.
+    """
+    nothing = [UNKNOWN] * len(node.outputs)
+    schema = newest_schema(node.op_type) if is_standard(node) else None
+    if schema is None or any(f is not None and f.dtype is None and f.kind is None for f in inputs):
+        return nothing
+    names = [f"i{i}" if f is not None else "" for i, f in enumerate(inputs)]
+    proto = onnx.NodeProto(op_type=node.op_type, input=names, output=[f"o{i}" for i in range(len(node.outputs))])
+    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    types = {n: f.proto.SerializeToString() for n, f in zip(names, inputs, strict=True) if f is not None}
+    data = {n: _tensor(f) for n, f in zip(names, inputs, strict=True) if f is not None and _decides_shapes(f)}
+    try:
+        # the public wrapper, infer_node_outputs, parses and writes each message once more
+        found = schema._infer_node_outputs(
+            proto.SerializeToString(), types, data, {}, {"": OPSET}, onnx.IR_VERSION
+        )
+    except (InferenceError, RuntimeError, KeyError):
+        return nothing  # the standard cannot tell: unknown is always right
+    parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
+    known = [read_type(parsed[f"o{i}"]) if f"o{i}" in parsed else UNKNOWN for i in range(len(node.outputs))]
+    better = OWN_SHAPES.get(node.op_type)
+    if better is not None and known[0][0] is not None:
+        shape = better(node, inputs)
+        if shape is not None and (known[0][1] is None or len(known[0][1]) == len(shape)):
+            known[0] = (known[0][0], _meet(known[0][1], shape), None)
+    return known
+
+
+def _meet(a: Shape | None, b: Shape) -> Shape:
+    return b if a is None else tuple(x if x is not None else y for x, y in zip(a, b, strict=True))
+
+
+def _decides_shapes(fact: Fact) -> bool:
+    return fact.constant is not None and fact.constant.size <= DATA_LIMIT and fact.constant.dtype.kind in "iufb"
+
+
+def _tensor(fact: Fact) -> bytes:
+    assert fact.constant is not None
+    return bytes(onnx.numpy_helper.from_array(fact.constant).SerializeToString())
+
+
+# Shapes that follow from partly known shape arithmetic, which the standard's inference does not see
+
+
+def _reshape(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:
+    data, target = inputs[0], inputs[1]
+    if data is None or target is None or target.partial is None:
+        return None
+    zero_is_copy = not node.attributes.get_int("allowzero", 0)
+    shape: list[int | None] = []
+    for axis, entry in enumerate(target.partial.entries()):
+        if entry == 0 and zero_is_copy:
+            shape.append(data.shape[axis] if data.shape is not None and axis < len(data.shape) else None)
+        else:
+            shape.append(entry if entry is not None and entry > 0 else None)
+    # an unknown entry may be 0 (copy) or -1 (the rest); both leave the other entries as they are
+    return tuple(shape)
+
+
+def _expand(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:  # noqa: ARG001
+    data, target = inputs[0], inputs[1]
+    if data is None or data.shape is None or target is None or target.partial is None:
+        return None
+    entries = target.partial.entries()
+    rank = max(len(entries), len(data.shape))
+    padded: list[Shape | list[int | None]] = [[1] * (rank - len(s)) + list(s) for s in (data.shape, entries)]
+    return tuple(_broadcast(a, b) for a, b in zip(*padded, strict=True))
+
+
+def _broadcast(a: int | None, b: int | None) -> int | None:
+    if a == 1:
+        return b
+    if b == 1:
+        return a
+    return a if a is not None else b
+
+
+def _constant_of_shape(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:  # noqa: ARG001
+    target = inputs[0]
+    return None if target is None or target.partial is None else tuple(target.partial.entries())
+
+
+def _resize(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:
+    sizes = inputs[3] if len(inputs) > 3 else None
+    policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
+    if sizes is None or sizes.partial is None or policy != "stretch" or "axes" in node.attributes:
+        return None
+    return tuple(sizes.partial.entries())
+
+
+OWN_SHAPES: Mapping[str, Callable[[ir.Node, Sequence[Fact | None]], Shape | None]] = {
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Reshape": _reshape,
+    "Resize": _resize,
+}
+
+
+# Integer arithmetic on partly known elements
+
+_MOVERS = {
+    "Concat": None,
+    "Flatten": 1,
+    "Gather": 1,
+    "Reshape": 1,
+    "Slice": 1,
+    "Squeeze": 1,
+    "Transpose": 1,
+    "Unsqueeze": 1,
+}
+"""Operators that only move elements, and how many of their inputs hold elements to be moved (``None``: all)."""
+
+_ARITHMETIC = {"Add", "Sub", "Mul", "Div", "Max", "Min"}
+
+
+def shape_of(node: ir.Node, fact: Fact | None) -> Partial | None:
+    """What is known of the result of ``Shape`` or ``Size``."""
+    if fact is None or fact.shape is None:
+        return None
+    if node.op_type == "Size":
+        sizes = fact.static_shape
+        return None if sizes is None else Partial(np.array(np.prod(sizes, dtype=np.int64)), np.array(True))
+    window = slice(node.attributes.get_int("start", 0), node.attributes["end"].as_int() if "end" in node.attributes else None)
+    dims = fact.shape[window]
+    values = np.array([1 if d is None else d for d in dims], np.int64)
+    return Partial(values, np.array([d is not None for d in dims], bool))
+
+
+def partial(node: ir.Node, inputs: Sequence[Fact | None], attributes: Mapping[str, Any]) -> Partial | None:
+    """What is known of the elements of an integer result whose inputs are partly known."""
+    if node.op_type in ("Shape", "Size"):
+        return shape_of(node, inputs[0])
+    views = [_view(f) for f in inputs]
+    if all(v is None or v.known.all() for v in views):
+        return None  # all known: folded elsewhere; or nothing known at all
+    if node.op_type == "Cast" and views[0] is not None:
+        code = attributes["to"]
+        return views[0] if code in (onnx.TensorProto.INT64, onnx.TensorProto.INT32) else None
+    if node.op_type in _MOVERS:
+        count = _MOVERS[node.op_type]
+        moved = len(inputs) if count is None else count
+        return _move(node, inputs, views, attributes, moved)
+    if node.op_type in _ARITHMETIC and None not in views:
+        return _calculate(node, [v for v in views if v is not None])
+    return None
+
+
+def _view(fact: Fact | None) -> Partial | None:
+    if fact is None:
+        return None
+    if fact.constant is not None and fact.constant.dtype.kind in "iu" and fact.constant.size <= DATA_LIMIT:
+        return Partial(fact.constant, np.ones(fact.constant.shape, bool))
+    return fact.partial
+
+
+def _move(
+    node: ir.Node, inputs: Sequence[Fact | None], views: list[Partial | None], attributes: Mapping[str, Any], count: int
+) -> Partial | None:
+    function = reference(node)
+    settings = [None if f is None else f.constant for f in inputs[count:]]
+    if function is None or None in views[:count]:
+        return None
+    if any(f is not None and s is None for f, s in zip(inputs[count:], settings, strict=True)):
+        return None
+    data = [v for v in views[:count] if v is not None]
+    values = function(*(v.values.astype(np.int64) for v in data), *settings, **attributes)
+    known = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
+    return Partial(np.asarray(values), np.asarray(known).astype(bool))
+
+
+@functools.cache
+def _operation(op_type: str) -> Callable[..., Any]:
+    table = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
+    return table.get(op_type, _divide)
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    safe = np.where(b == 0, 1, b)
+    return np.sign(a) * np.sign(safe) * (np.abs(a) // np.abs(safe))  # integer division truncates towards zero
+
+
+def _calculate(node: ir.Node, views: list[Partial]) -> Partial | None:
+    if len(views) != 2:
+        return None
+    a, b = views
+    known = np.logical_and(a.known, b.known)
+    if node.op_type == "Div":
+        known = known & (b.values != 0)
+    return Partial(np.asarray(_operation(node.op_type)(a.values, b.values), np.int64), known)

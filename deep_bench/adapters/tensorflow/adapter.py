@@ -1,0 +1,201 @@
+"""The adapter for TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site, lower
+from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
+from deep_bench.adapters.tensorflow.operators import native
+from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+from deep_bench.adapters.tensorflow.precision import in_precision
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.framework import Adapter, Mode
+from deep_bench.graph import Network
+
+_PRECISIONS = ("float16", "bfloat16", "float32", "float64")
+
+
+class TensorFlowAdapter(Adapter[Any]):
+    """TensorFlow: a network becomes one graph, in the layout that its kernels want.
+
+    Args:
+        device: ``"cpu"``, ``"gpu"`` or ``"gpu:1"``.
+        jit: ``"xla"`` to have XLA compile the graph.
+        eager: Run node by node, without a graph.
+        dtype: Run the floating-point part of networks in this precision instead of their own.
+        threads: The number of threads within an operator, and of operators at once; set before TensorFlow starts.
+
+    Raises:
+        InvalidArgument: An unknown option, or a number of threads after TensorFlow has started.
+        Unsupported: There is no such device.
+    """
+
+    name: ClassVar[str] = "tensorflow"
+
+    def __init__(
+        self,
+        *,
+        device: str = "cpu",
+        jit: str | None = None,
+        eager: bool = False,
+        dtype: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if jit not in (None, "xla"):
+            raise InvalidArgument(f"jit={jit!r}", "'xla'", "leave it out for TensorFlow's own executor")
+        if jit and eager:
+            raise InvalidArgument("jit='xla' with eager=True", "one of the two", "an eager network is not compiled")
+        if dtype is not None and dtype not in _PRECISIONS:
+            raise InvalidArgument(f"dtype={dtype!r}", f"one of {', '.join(_PRECISIONS)}")
+        if threads is not None:
+            _set_threads(threads)
+        self._place = _place(device)
+        self._jit, self._eager, self._dtype = jit == "xla", eager, None if dtype is None else np.dtype(tf.as_dtype(dtype).as_numpy_dtype)
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+
+    def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> TensorFlowExecutor:
+        """Build and trace one graph for a network.
+
+        Raises:
+            UnsupportedOperator: A node cannot run here.
+        """
+        whole = network if self._dtype is None else in_precision(network, self._dtype)
+        fallback = None if self._jit else _fallback
+        lowered = lower(whole, native=native, fallback=fallback, mode=mode, outputs=outputs)
+        return TensorFlowExecutor(
+            self,
+            lowered,
+            network.inputs,
+            tuple(outputs) if outputs is not None else tuple(o.name for o in network.outputs),
+            jit=self._jit,
+            eager=self._eager,
+            place=self._place,
+            dtype=self._dtype,
+        )
+
+    def describe(self) -> Mapping[str, str]:
+        """Version, device, threads, precision, compiler and libraries in effect."""
+        intra, inter = tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads()
+        return {
+            "version": tf.__version__,
+            "device": self._place,
+            "threads": f"{intra or 'automatic'} within an operator, {inter or 'automatic'} operators at once",
+            "precision": "the network's own, TF32 off" if self._dtype is None else f"{self._dtype}, TF32 off",
+            "execution": "eager" if self._eager else "graph compiled by XLA" if self._jit else "graph",
+            "oneDNN": "on" if _onednn() else "off",
+        }
+
+    def from_numpy(self, array: np.ndarray) -> Any:
+        """A tensor on this device with the contents of ``array``.
+
+        Raises:
+            Unsupported: TensorFlow has no such element type.
+        """
+        try:
+            with tf.device(self._place):
+                return tf.constant(array, tf.string if array.dtype == object else None)
+        except (TypeError, ValueError) as error:
+            raise Unsupported(f"TensorFlow has no tensors of {array.dtype}", advice="convert it first") from error
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        """The contents of a tensor, copied."""
+        if array.dtype == tf.string:
+            contents = np.asarray(array.numpy(), dtype=object)
+            decoded = [s.decode() if isinstance(s, bytes) else s for s in contents.reshape(-1)]
+            result = np.empty(contents.size, object)
+            result[:] = decoded
+            return result.reshape(contents.shape)
+        return np.array(array.numpy())
+
+    def synchronize(self) -> None:
+        """Return when all work given to the device is done; on a CPU, a call has ended when it returns."""
+        if "GPU" in self._place:
+            tf.test.experimental.sync_devices()
+
+
+def _place(device: str) -> str:
+    kind, _, number = device.lower().partition(":")
+    kind = {"cuda": "gpu"}.get(kind, kind)
+    if kind not in ("cpu", "gpu") or (number and not number.isdigit()):
+        raise InvalidArgument(f"device={device!r}", "'cpu', 'gpu' or 'gpu:1'")
+    available = tf.config.list_physical_devices(kind.upper())
+    if int(number or 0) >= len(available):
+        raise Unsupported(f"TensorFlow sees {len(available)} devices of kind {kind!r} here", f"device {device!r}", "device='cpu'")
+    return f"{kind.upper()}:{int(number or 0)}"
+
+
+def _set_threads(threads: int) -> None:
+    if threads < 1:
+        raise InvalidArgument(f"threads={threads}", "a number of at least 1")
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+    except RuntimeError as error:
+        raise InvalidArgument(
+            f"threads={threads} after TensorFlow has started in this process",
+            "the number before anything is computed",
+            "use a process of its own for each number of threads",
+        ) from error
+
+
+def _onednn() -> bool:
+    from tensorflow.python import pywrap_tensorflow
+
+    return bool(pywrap_tensorflow.IsMklEnabled()) if hasattr(pywrap_tensorflow, "IsMklEnabled") else _onednn_default()
+
+
+def _onednn_default() -> bool:
+    import os
+
+    return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") not in ("0", "false", "False")
+
+
+def _fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The reference's NumPy function as a node of the graph."""
+    dtypes = []
+    for slot in site.outputs:
+        dtypes.append(tf.int8 if slot is None else tf_dtype(slot.dtype))
+    shapes = [None if slot is None else slot.shape for slot in site.outputs]
+    if any(slot is not None and slot.dtype is None for slot in site.inputs):
+        raise NotNative("its inputs are no tensors")
+
+    def host(present: tuple[bool, ...]) -> Callable[..., Any]:
+        def run(*arrays: np.ndarray) -> list[np.ndarray]:
+            given = iter(arrays)
+            full = [_decoded(next(given)) if p else None for p in present]
+            results = function(*full)
+            results = results if isinstance(results, tuple) else (results,)
+            return [np.zeros((), np.int8) if r is None else _encoded(r) for r in results[: len(dtypes)]]
+
+        return run
+
+    def call(*tensors: Any) -> Any:
+        present = tuple(t is not None for t in tensors)
+        results = tf.numpy_function(host(present), [t for t in tensors if t is not None], dtypes)
+        for tensor, shape in zip(results, shapes, strict=True):
+            tensor.set_shape(shape)
+        return tuple(results) if len(results) > 1 else results[0]
+
+    return call
+
+
+def _decoded(array: np.ndarray) -> np.ndarray:
+    if array.dtype != object:
+        return array
+    flat = np.empty(array.size, object)
+    flat[:] = [s.decode() if isinstance(s, bytes) else s for s in array.reshape(-1)]
+    return flat.reshape(array.shape)
+
+
+def _encoded(array: np.ndarray) -> np.ndarray:
+    array = np.asarray(array)
+    if array.dtype != object and array.dtype.kind not in "UT":
+        return array
+    flat = np.empty(array.size, object)
+    flat[:] = [str(s).encode() for s in array.reshape(-1)]
+    return flat.reshape(array.shape)

@@ -1,0 +1,61 @@
+"""A plan run on traced or eager values: the one place that walks the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deep_bench.adapters.lowering import Plan, Slot, Step
+from deep_bench.adapters.tensorflow.layout import Stored, Value, apply
+
+
+class GraphRunner:
+    """A plan made callable on values.
+
+    Args:
+        plan: What to run.
+        assignable: Whether the plan's parameters may be assigned between calls.
+    """
+
+    def __init__(self, plan: Plan, *, assignable: bool = False) -> None:
+        self.plan = plan
+        self.stored: Mapping[str, Stored] = {
+            name: Stored(name, array, variable=assignable and name in plan.parameters) for name, array in plan.constants.items()
+        }
+
+    def __call__(self, inputs: Sequence[Value], captured: Sequence[Value] = ()) -> list[Value]:
+        """Run every step on values; in a ``tf.function`` this is the trace."""
+        known: dict[str, Value] = dict(self.stored)
+        known.update(zip(self.plan.captures, captured, strict=True))
+        known.update(zip((slot.name for slot in self.plan.inputs), inputs, strict=True))
+        for step in self.plan.steps:
+            self._run(step, known)
+        return [known[name] for name in self.plan.outputs]
+
+    def _run(self, step: Step, known: dict[str, Value]) -> None:
+        site = step.site
+        values = [None if slot is None else known[slot.name] for slot in site.inputs]
+        results = apply(step.function, [*values, *(known[name] for name in step.captures)])
+        for slot, value in zip(site.outputs, results, strict=len(site.outputs) == len(results)):
+            if slot is not None:
+                known[slot.name] = refined(value, slot)
+
+
+def refined(value: Value, slot: Slot) -> Value:
+    """The value with its rank and dimensions stated, where TensorFlow lost them and the network knows them."""
+    tensor: Any = value.tensor
+    if slot.shape is not None and not value.last_made and hasattr(tensor, "set_shape") and tensor.shape.rank is None:
+        tensor.set_shape(slot.shape)
+    return value
+
+
+def as_values(arrays: Sequence[Any]) -> list[Value]:
+    """Native tensors in ONNX's layout as values."""
+    return [Value(a) for a in arrays]
+
+
+def stored(name: str, array: np.ndarray) -> Stored:
+    """A constant as a value."""
+    return Stored(name, array)

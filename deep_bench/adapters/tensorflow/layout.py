@@ -1,0 +1,273 @@
+"""Where the channels are: values that know their layout, and native code that passes it on.
+
+ONNX puts channels after the batch ("first"); TensorFlow's CPU kernels want them at the end ("last"). While a network is
+traced, each value carries the layout it was made in and is converted at most once, and only where somebody asks for the
+other one. So a chain of layout-aware operators needs transposes at its two ends only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Perm = tuple[int, ...]
+
+
+def to_last(rank: int) -> Perm:
+    """The permutation from channels-first to channels-last.
+
+    Example:
+        >>> to_last(4)
+        (0, 2, 3, 1)
+    """
+    return (0, *range(2, rank), 1)
+
+
+def to_first(rank: int) -> Perm:
+    """The permutation from channels-last to channels-first.
+
+    Example:
+        >>> to_first(4)
+        (0, 3, 1, 2)
+    """
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def axis_in_last(axis: int, rank: int) -> int:
+    """Where an ONNX axis lies in the channels-last layout.
+
+    Example:
+        >>> [axis_in_last(a, 4) for a in (0, 1, 2, -1)]
+        [0, 3, 1, 2]
+    """
+    return to_first(rank)[axis]
+
+
+def permute(tensor: Any, perm: Sequence[int]) -> Any:
+    """A transposed tensor; a reshaped one where only dimensions of size one move, since that copies nothing."""
+    shape = tensor.shape.as_list()
+    moved = [p for p in perm if shape[p] != 1]
+    if moved == sorted(moved) and shape.count(None) <= 1:
+        return tensor if list(perm) == sorted(perm) else tf.reshape(tensor, [-1 if shape[p] is None else shape[p] for p in perm])
+    return tf.transpose(tensor, perm)
+
+
+class Value:
+    """A traced value in the layout it was made in, converted to the other one at most once.
+
+    Args:
+        tensor: A tensor, or a tuple of values where ONNX has a sequence.
+        last: Whether it is channels-last.
+    """
+
+    __slots__ = ("_other", "last_made", "tensor")
+
+    def __init__(self, tensor: Any, *, last: bool = False) -> None:
+        self.tensor = tensor
+        self.last_made = last
+        self._other: Any = None
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dimensions, if known."""
+        return self.tensor.shape.rank
+
+    @property
+    def first(self) -> Any:
+        """The tensor as ONNX lays it out."""
+        if not self.last_made:
+            return self.tensor
+        if self._other is None:
+            self._other = permute(self.tensor, to_first(self.tensor.shape.rank))
+        return self._other
+
+    def last(self, rank: int | None = None) -> Any:
+        """The tensor channels-last, as broadcast against one of ``rank`` dimensions; as it is where it has one element."""
+        own = self.rank
+        if self.last_made and rank in (None, own):
+            return self.tensor
+        if rank is not None and self.first.shape.num_elements() == 1:
+            return self.first
+        if rank in (None, own):
+            if self._other is None:
+                self._other = permute(self.tensor, to_last(own))
+            return self._other
+        return permute(with_rank(self.first, rank), to_last(rank))
+
+    def form(self, perm: Perm, shape: tuple[int, ...] | None = None) -> Any:
+        """The tensor, first reshaped to ``shape``, then transposed: for filters, which are stored like that."""
+        return permute(self.first if shape is None else tf.reshape(self.first, shape), perm)
+
+    def fresh(self) -> Value:
+        """The same value without what was converted: a conversion belongs to the graph it was made in."""
+        return Value(self.tensor, last=self.last_made)
+
+
+class Stored(Value):
+    """A constant or parameter, kept in each form that is asked for, so that no call converts it.
+
+    Args:
+        name: Its name.
+        array: Its contents, in ONNX's layout.
+        variable: Whether it may be assigned between calls.
+    """
+
+    __slots__ = ("_constants", "array", "dtype", "name", "variables")
+
+    def __init__(self, name: str, array: np.ndarray, *, variable: bool = False, dtype: Any = None) -> None:
+        super().__init__(None)
+        self.name = name
+        self.array = array
+        self.dtype = dtype
+        self.variables: dict[tuple, tf.Variable] | None = {} if variable else None
+        self._constants: dict[tuple, Any] = {}
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dimensions."""
+        return self.array.ndim
+
+    @property
+    def first(self) -> Any:
+        """The tensor as ONNX lays it out."""
+        return self.form(tuple(range(self.array.ndim)))
+
+    def last(self, rank: int | None = None) -> Any:
+        """The tensor channels-last, as broadcast against one of ``rank`` dimensions."""
+        rank = rank or self.array.ndim
+        if self.array.size == 1 and rank != self.array.ndim:
+            return self.first
+        return self.form(to_last(rank), (1,) * (rank - self.array.ndim) + self.array.shape)
+
+    def form(self, perm: Perm, shape: tuple[int, ...] | None = None) -> Any:
+        """The contents reshaped to ``shape`` and transposed."""
+        key = (perm, self.array.shape if shape is None else shape)
+        if self.variables is None:
+            return self._constant(key)
+        if key not in self.variables:
+            with tf.init_scope():
+                now = tf.constant(self.array) if not self.variables else self.assigned()
+                self.variables[key] = tf.Variable(tf.transpose(tf.reshape(now, key[1]), key[0]), trainable=False)
+        return self.variables[key].read_value()
+
+    def assigned(self) -> Any:
+        """The parameter's present contents, in ONNX's layout."""
+        if not self.variables:
+            return tf.constant(self.array)
+        (perm, _), variable = next(iter(self.variables.items()))
+        return tf.reshape(tf.transpose(variable, np.argsort(perm)), self.array.shape)
+
+    def assign(self, tensor: Any) -> None:
+        """Change a parameter, in all forms of it that are in use."""
+        self.array = np.broadcast_to(np.zeros((), self.array.dtype), self.array.shape) if self.variables else tensor.numpy()
+        for (perm, shape), variable in (self.variables or {}).items():
+            variable.assign(tf.transpose(tf.reshape(tensor, shape), perm))
+
+    def fresh(self) -> Value:
+        """Itself: what it holds belongs to no graph."""
+        return self
+
+    def _constant(self, key: tuple) -> Any:
+        perm, shape = key
+        array = np.ascontiguousarray(self.array.reshape(shape).transpose(perm)) if self.array.ndim else self.array
+        if not tf.executing_eagerly():
+            return tf.constant(array, self.dtype)
+        if key not in self._constants:
+            self._constants[key] = tf.constant(array, self.dtype)
+        return self._constants[key]
+
+
+def with_rank(tensor: Any, rank: int) -> Any:
+    """The tensor with leading dimensions of size one, up to ``rank``."""
+    for _ in range(rank - tensor.shape.rank):
+        tensor = tf.expand_dims(tensor, 0)
+    return tensor
+
+
+def on_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark native code as taking and giving `Value` objects, instead of tensors in ONNX's layout."""
+    function.takes_values = True  # type: ignore[attr-defined]
+    return function
+
+
+def apply(function: Callable[..., Any], values: Sequence[Value | None]) -> tuple[Value, ...]:
+    """Call native code of either kind on values."""
+    if getattr(function, "takes_values", False):
+        result = function(*values)
+        return result if isinstance(result, tuple) else (result,)
+    return wrapped(function(*(None if v is None else v.first for v in values)), last=False)
+
+
+def wrapped(result: Any, *, last: bool) -> tuple[Value, ...]:
+    """Native code's result as values."""
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(Value(r, last=last) for r in results)
+
+
+def is_last(value: Value | None, rank: int | None = None) -> bool:
+    """Whether a value is channels-last (and has ``rank`` dimensions)."""
+    return value is not None and value.last_made and rank in (None, value.rank)
+
+
+def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Native code that broadcasts its inputs: in channels-last as soon as its largest input is."""
+
+    @on_values
+    def run(*values: Value | None) -> tuple[Value, ...]:
+        ranks = [v.rank for v in values if v is not None]
+        if None not in ranks and any(is_last(v, max(ranks)) for v in values):
+            rank = max(ranks)
+            return wrapped(function(*(None if v is None else v.last(rank) for v in values)), last=True)
+        return wrapped(function(*(None if v is None else v.first for v in values)), last=False)
+
+    return run
+
+
+def channels_last(function: Callable[..., Any], forms: Mapping[int, Perm] | None = None) -> Callable[..., Any]:
+    """Native code whose first input and results are channels-last.
+
+    Args:
+        function: Takes the tensors.
+        forms: How other inputs are transposed before they are given to it (filters).
+    """
+    forms = forms or {}
+
+    def tensor(index: int, value: Value | None) -> Any:
+        if value is None:
+            return None
+        if index == 0:
+            return value.last()
+        return value.form(forms[index]) if index in forms else value.first
+
+    @on_values
+    def run(*values: Value | None) -> tuple[Value, ...]:
+        return wrapped(function(*(tensor(i, v) for i, v in enumerate(values))), last=True)
+
+    return run
+
+
+def either(make: Callable[[Callable[[int], int]], Callable[..., Any]], *, follows: Callable[[int], bool] | None = None,
+           inputs: int | None = 1, keeps: bool = True) -> Callable[..., Any]:
+    """Native code that works along axes, in whichever layout its first input is.
+
+    Args:
+        make: Given a function from an ONNX axis to the axis in the layout at hand, returns the code for it.
+        follows: Whether it can work channels-last, given the rank; default: always.
+        inputs: How many leading inputs have the layout (``None``: all); the rest are taken as ONNX lays them out.
+        keeps: Whether the results are channels-last as well.
+    """
+
+    @on_values
+    def run(*values: Value | None) -> tuple[Value, ...]:
+        shaped = values if inputs is None else values[:inputs]
+        rank = shaped[0].rank if shaped and shaped[0] is not None else None
+        last = rank is not None and any(is_last(v, rank) for v in shaped) and (follows is None or follows(rank))
+        if not last:
+            return wrapped(make(lambda axis: axis)(*(None if v is None else v.first for v in values)), last=False)
+        tensors = [None if v is None else (v.last(rank) if i < len(shaped) else v.first) for i, v in enumerate(values)]
+        return wrapped(make(lambda axis: axis_in_last(axis, rank))(*tensors), last=keeps)
+
+    return run

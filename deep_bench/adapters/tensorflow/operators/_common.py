@@ -1,0 +1,185 @@
+"""What the operator families share: element types, wider arithmetic where TensorFlow has no kernel, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import elementwise
+
+HALF = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))
+
+_WIDER = {
+    "bool": tf.int32,
+    "int8": tf.int32,
+    "uint8": tf.int32,
+    "int16": tf.int32,
+    "uint16": tf.int32,
+    "int32": tf.int64,
+    "uint32": tf.int64,
+    "float16": tf.float32,
+    "bfloat16": tf.float32,
+}
+
+
+def tf_dtype(dtype: np.dtype | None) -> tf.DType:
+    """TensorFlow's name for an element type.
+
+    Raises:
+        NotNative: TensorFlow has no such type, or the type is not known.
+    """
+    if dtype is None:
+        raise NotNative("the element type is not known when the network is prepared")
+    if dtype == object:
+        return tf.string
+    try:
+        return tf.as_dtype(dtype)
+    except TypeError as error:
+        raise NotNative(f"TensorFlow has no element type {dtype}") from error
+
+
+def in_dtype(site: Site, index: int = 0) -> np.dtype:
+    """The element type of an input.
+
+    Raises:
+        NotNative: It is not known.
+    """
+    slot = site.input(index)
+    if slot is None or slot.dtype is None:
+        raise NotNative(f"the element type of input {index} is not known when the network is prepared")
+    return slot.dtype
+
+
+def out_dtype(site: Site, index: int = 0) -> np.dtype:
+    """The element type of an output.
+
+    Raises:
+        NotNative: It is not known.
+    """
+    slot = site.outputs[index]
+    if slot is None or slot.dtype is None:
+        raise NotNative(f"the element type of output {index} is not known when the network is prepared")
+    return slot.dtype
+
+
+def rank_of(site: Site, index: int = 0) -> int:
+    """The rank of an input.
+
+    Raises:
+        NotNative: It is not known.
+    """
+    slot = site.input(index)
+    if slot is None or slot.shape is None:
+        raise NotNative(f"the rank of input {index} is not known when the network is prepared")
+    return len(slot.shape)
+
+
+def dims_of(site: Site, index: int = 0) -> tuple[int | None, ...]:
+    """The dimensions of an input, ``None`` for open ones.
+
+    Raises:
+        NotNative: Not even the rank is known.
+    """
+    rank_of(site, index)
+    return site.inputs[index].shape  # type: ignore[union-attr, return-value]
+
+
+def constant(site: Site, index: int, what: str) -> np.ndarray | None:
+    """A given input's contents; ``None`` if it is omitted.
+
+    Raises:
+        NotNative: It is given but not known when the network is prepared.
+    """
+    if not site.has(index):
+        return None
+    value = site.constant(index)
+    if value is None:
+        raise NotNative(f"{what} is not known when the network is prepared")
+    return value
+
+
+@cache
+def computes(function: Callable[..., Any], dtype: tf.DType, arity: int) -> bool:
+    """Whether TensorFlow has a kernel for a function on this element type, found out by calling it once."""
+    try:
+        with tf.init_scope(), tf.device("CPU:0"):
+            function(*(tf.zeros([1], dtype) if dtype == tf.bool else tf.cast(tf.ones([1]), dtype) for _ in range(arity)))
+    except (tf.errors.OpError, TypeError, ValueError):
+        return False
+    return True
+
+
+def widened(function: Callable[..., Any], dtype: np.dtype, arity: int, *, back: bool = True) -> Callable[..., Any]:
+    """The function for an element type; computed in the next wider type, which loses nothing, where there is no kernel.
+
+    Args:
+        function: Takes ``arity`` tensors of one element type.
+        dtype: That element type.
+        arity: How many tensors it takes.
+        back: Whether the result has the element type of the inputs (comparisons do not).
+
+    Raises:
+        NotNative: There is no kernel for a wider type either.
+    """
+    narrow = tf_dtype(dtype)
+    if computes(function, narrow, arity):
+        return function
+    wide = _WIDER.get(dtype.name)
+    if wide is None or not computes(function, wide, arity):
+        raise NotNative(f"TensorFlow has no kernel for {dtype}")
+
+    def run(*tensors: Any) -> Any:
+        result = function(*(tf.cast(t, wide) for t in tensors))
+        return tf.cast(result, narrow) if back else result
+
+    return run
+
+
+def pointwise(function: Callable[..., Any], arity: int, *, back: bool = True) -> Callable[[Site], Callable[..., Any]]:
+    """A builder for an operator that is one TensorFlow function, element by element."""
+
+    def build(site: Site) -> Callable[..., Any]:
+        return elementwise(widened(function, in_dtype(site), arity, back=back))
+
+    return build
+
+
+def variadic(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any]]:
+    """A builder for an operator that folds one function of two tensors over its inputs."""
+
+    def build(site: Site) -> Callable[..., Any]:
+        pair = widened(function, in_dtype(site), 2)
+
+        def run(*tensors: Any) -> Any:
+            result = tensors[0]
+            for tensor in tensors[1:]:
+                result = pair(result, tensor)
+            return result
+
+        return elementwise(run)
+
+    return build
+
+
+def in_float(function: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any]:
+    """A function that accumulates, computed in float32 for the 16-bit types, as ONNX's reference rounds once at the end."""
+    if dtype not in HALF:
+        return function
+    narrow = tf_dtype(dtype)
+    return lambda tensor, *rest: tf.cast(function(tf.cast(tensor, tf.float32), *rest), narrow)
+
+
+def scalar(value: float, like: Any) -> Any:
+    """A constant of a tensor's element type."""
+    return tf.constant(value, like.dtype)
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the front."""
+    return [int(a) + rank if a < 0 else int(a) for a in axes]

@@ -1,0 +1,137 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.tensorflow.layout import either, elementwise
+from deep_bench.adapters.tensorflow.operators._common import in_dtype, in_float, pointwise, rank_of, scalar, widened
+
+__all__ = [  # noqa: RUF022 (grouped by kind)
+    "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid", "HardSigmoid",
+    "HardSwish", "Softplus", "Softsign", "Shrink", "Softmax", "LogSoftmax", "Hardmax",
+]  # fmt: skip
+
+Relu = pointwise(tf.nn.relu, 1)
+Sigmoid = pointwise(tf.sigmoid, 1)
+Softplus = pointwise(tf.math.softplus, 1)
+Softsign = pointwise(tf.math.softsign, 1)
+
+
+def LeakyRelu(site: Site) -> Callable[..., Any]:
+    """``x`` where positive, else ``alpha * x``."""
+    alpha = site.attribute("alpha", 0.01)
+    return elementwise(lambda x: tf.where(x < 0, x * scalar(alpha, x), x) if alpha > 1 or alpha < 0 else _leaky(x, alpha))
+
+
+def _leaky(x: Any, alpha: float) -> Any:
+    return tf.nn.leaky_relu(x, alpha) if x.dtype != tf.float64 else tf.maximum(x, x * scalar(alpha, x))
+
+
+def PRelu(site: Site) -> Callable[..., Any]:
+    """``x`` where positive, else ``slope * x``, the slope broadcast to ``x``."""
+    in_dtype(site)
+    return elementwise(lambda x, slope: tf.where(x < 0, x * slope, x))
+
+
+def ThresholdedRelu(site: Site) -> Callable[..., Any]:
+    """``x`` where above ``alpha``, else 0."""
+    alpha = site.attribute("alpha", 1.0)
+    return elementwise(lambda x: tf.where(x > scalar(alpha, x), x, tf.zeros_like(x)))
+
+
+def Elu(site: Site) -> Callable[..., Any]:
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+    alpha = site.attribute("alpha", 1.0)
+    return elementwise(lambda x: tf.where(x < 0, tf.math.expm1(x) * scalar(alpha, x), x))
+
+
+def Celu(site: Site) -> Callable[..., Any]:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    alpha = site.attribute("alpha", 1.0)
+    return elementwise(lambda x: tf.where(x < 0, tf.math.expm1(x / scalar(alpha, x)) * scalar(alpha, x), x))
+
+
+def Selu(site: Site) -> Callable[..., Any]:
+    """``gamma * x`` where positive, else ``gamma * alpha * (exp(x) - 1)``."""
+    alpha = site.attribute("alpha", 1.6732631921768188)
+    gamma = site.attribute("gamma", 1.0507010221481323)
+    return elementwise(lambda x: scalar(gamma, x) * tf.where(x <= 0, tf.math.expm1(x) * scalar(alpha, x), x))
+
+
+def Gelu(site: Site) -> Callable[..., Any]:
+    """``x`` times the normal distribution function, or its approximation by tanh."""
+    approximate = site.attribute("approximate", "none") == "tanh"
+
+    def run(x: Any) -> Any:
+        if approximate:
+            inner = scalar(math.sqrt(2 / math.pi), x) * (x + scalar(0.044715, x) * x * x * x)
+            return scalar(0.5, x) * x * (scalar(1, x) + tf.tanh(inner))
+        return scalar(0.5, x) * x * (scalar(1, x) + tf.math.erf(x / scalar(math.sqrt(2), x)))
+
+    return elementwise(in_float(run, in_dtype(site)))
+
+
+def Mish(site: Site) -> Callable[..., Any]:
+    """``x * tanh(log(1 + exp(x)))``."""
+    return elementwise(in_float(lambda x: x * tf.tanh(tf.math.softplus(x)), in_dtype(site)))
+
+
+def Swish(site: Site) -> Callable[..., Any]:
+    """``x * sigmoid(alpha * x)``."""
+    alpha = site.attribute("alpha", 1.0)
+    return elementwise(in_float(lambda x: x * tf.sigmoid(scalar(alpha, x) * x), in_dtype(site)))
+
+
+def HardSigmoid(site: Site) -> Callable[..., Any]:
+    """``max(0, min(1, alpha * x + beta))``."""
+    alpha, beta = site.attribute("alpha", 0.2), site.attribute("beta", 0.5)
+    return elementwise(lambda x: _unit(x * scalar(alpha, x) + scalar(beta, x)))
+
+
+def _unit(x: Any) -> Any:
+    return tf.minimum(tf.maximum(x, scalar(0, x)), scalar(1, x))
+
+
+def HardSwish(site: Site) -> Callable[..., Any]:
+    """``x * max(0, min(1, x / 6 + 1 / 2))``."""
+    in_dtype(site)
+    return elementwise(lambda x: x * _unit(x * scalar(1 / 6, x) + scalar(0.5, x)))
+
+
+def Shrink(site: Site) -> Callable[..., Any]:
+    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0."""
+    bias, limit = site.attribute("bias", 0.0), site.attribute("lambd", 0.5)
+
+    def run(x: Any) -> Any:
+        low, high = x < tf.cast(-limit, x.dtype), x > tf.cast(limit, x.dtype)
+        return tf.where(low, x + tf.cast(bias, x.dtype), tf.where(high, x - tf.cast(bias, x.dtype), tf.zeros_like(x)))
+
+    return elementwise(widened(run, in_dtype(site), 1))
+
+
+def _along(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+    axis, dtype = site.attribute("axis", -1), in_dtype(site)
+    rank_of(site)
+    return either(lambda at: in_float(lambda x: function(x, at(axis)), dtype))
+
+
+def Softmax(site: Site) -> Callable[..., Any]:
+    """``exp(x) / sum(exp(x))`` along an axis."""
+    return _along(site, tf.nn.softmax)
+
+
+def LogSoftmax(site: Site) -> Callable[..., Any]:
+    """``log(softmax(x))`` along an axis."""
+    return _along(site, tf.nn.log_softmax)
+
+
+def Hardmax(site: Site) -> Callable[..., Any]:
+    """1 at the first maximum along an axis, else 0."""
+    axis = site.attribute("axis", -1)
+    return lambda x: tf.one_hot(tf.argmax(x, axis), tf.shape(x)[axis], axis=axis, dtype=x.dtype)

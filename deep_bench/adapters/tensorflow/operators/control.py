@@ -1,0 +1,198 @@
+"""If, Loop and Scan as TensorFlow's own control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Plan, Site
+from deep_bench.adapters.tensorflow.graph import GraphRunner
+from deep_bench.adapters.tensorflow.layout import Value, on_values
+from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+
+__all__ = ["If", "Loop", "Scan"]
+
+
+def _captures(plan: Plan, names: Sequence[str], values: Sequence[Value]) -> list[Value]:
+    known = dict(zip(names, values, strict=True))
+    return [known[name].fresh() for name in plan.captures]
+
+
+def _union(*plans: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for plan in plans for name in plan.captures))
+
+
+def _tensors(plan: Plan) -> None:
+    known = {slot.name: slot for slot in plan.inputs} | {
+        s.name: s for step in plan.steps for s in step.site.outputs if s is not None
+    }
+    if any(name in known and known[name].dtype is None for name in plan.outputs):
+        raise NotNative("TensorFlow has no sequences in its control flow")
+
+
+def If(site: Site) -> Callable[..., Any]:
+    """One of two graphs, as a condition says."""
+    branches = (site.attributes["then_branch"], site.attributes["else_branch"])
+    for plan in branches:
+        _tensors(plan)
+    runners = [GraphRunner(plan) for plan in branches]
+    names = _union(*branches)
+
+    @on_values
+    def run(condition: Value, *captured: Value) -> tuple[Value, ...]:
+        outer = list(captured)
+
+        def branch(runner: GraphRunner) -> Callable[[], list[Any]]:
+            return lambda: [tf.identity(v.first) for v in runner([], _captures(runner.plan, names, outer))]
+
+        chosen = tf.reshape(condition.first, [])
+        return tuple(Value(t) for t in tf.cond(chosen, branch(runners[0]), branch(runners[1])))
+
+    return run
+
+
+def _unknown(shape: Sequence[int | None] | None) -> tf.TensorShape:
+    return tf.TensorShape(None if shape is None else list(shape))
+
+
+def _joined(slots: Sequence[Any], values: Sequence[Any]) -> list[tf.TensorShape]:
+    """Shape invariants: what the body's input is declared to be, where the first value agrees, else only its rank."""
+    shapes = []
+    for slot, value in zip(slots, values, strict=True):
+        declared = _unknown(slot.shape)
+        shapes.append(declared if declared.is_compatible_with(value.shape) else tf.TensorShape(None))
+    return shapes
+
+
+def Loop(site: Site) -> Callable[..., Any]:
+    """A graph repeated until its condition is false or the trip count is reached; scan outputs are stacked."""
+    body: Plan = site.attributes["body"]
+    _tensors(body)
+    runner, carried = GraphRunner(body), len(body.inputs) - 2
+    produced = len(body.outputs) - 1 - carried
+    dtypes = [tf_dtype(_output_dtype(site, body, i)) for i in range(1 + carried, len(body.outputs))]
+    shapes = [_item_shape(site, i) for i in range(carried, carried + produced)]
+
+    @on_values
+    def run(limit: Value | None, start: Value | None, *rest: Value) -> Any:
+        state = [tf.convert_to_tensor(v.first) for v in rest[:carried]]
+        outer = _captures(body, body.captures, _pick(site, body, rest[carried:]))
+        trips = None if limit is None else tf.cast(tf.reshape(limit.first, []), tf.int64)
+        go = tf.constant(True) if start is None else tf.reshape(start.first, [])
+        stacks = [tf.TensorArray(d, 0, dynamic_size=True, infer_shape=False, element_shape=s) for d, s in zip(dtypes, shapes, strict=True)]
+
+        def more(i: Any, going: Any, *_: Any) -> Any:
+            return going if trips is None else tf.logical_and(going, i < trips)
+
+        def step(i: Any, going: Any, values: list[Any], outputs: list[Any]) -> Any:
+            inputs = [Value(_like(t, slot)) for t, slot in zip((i, going, *values), body.inputs, strict=True)]
+            results = [v.first for v in runner(inputs, [v.fresh() for v in outer])]
+            kept = [o.write(tf.cast(i, tf.int32), r) for o, r in zip(outputs, results[1 + carried :], strict=True)]
+            return i + 1, tf.reshape(results[0], []), results[1 : 1 + carried], kept
+
+        invariants = (tf.TensorShape([]), tf.TensorShape([]), _joined(body.inputs[2:], state), [tf.TensorShape(None)] * produced)
+        zero = tf.constant(0, tf.int64)
+        _, _, final, outputs = tf.while_loop(more, step, (zero, go, state, stacks), shape_invariants=invariants)
+        return tuple(Value(t) for t in [*final, *(o.stack() for o in outputs)])
+
+    return run
+
+
+def _like(tensor: Any, slot: Any) -> Any:
+    """The trip number or condition in the shape that the body declares."""
+    return tf.reshape(tensor, [1]) if slot.shape == (1,) and tensor.shape.rank == 0 else tensor
+
+
+def _pick(site: Site, body: Plan, values: Sequence[Value]) -> Sequence[Value]:
+    """The captured values, which follow the inputs."""
+    del site
+    return values[len(values) - len(body.captures) :] if body.captures else []
+
+
+def _output_dtype(site: Site, body: Plan, index: int) -> Any:
+    name = body.outputs[index]
+    for step in body.steps:
+        for slot in step.site.outputs:
+            if slot is not None and slot.name == name and slot.dtype is not None:
+                return slot.dtype
+    for slot in body.inputs:
+        if slot.name == name:
+            return slot.dtype
+    if name in body.constants:
+        return body.constants[name].dtype
+    outer = site.outputs[index - 1] if site.operator == "Loop" else site.outputs[index]
+    return None if outer is None else outer.dtype
+
+
+def _item_shape(site: Site, index: int) -> tf.TensorShape:
+    slot = site.outputs[index] if index < len(site.outputs) else None
+    return tf.TensorShape(None) if slot is None or slot.shape is None else tf.TensorShape(list(slot.shape[1:]))
+
+
+def Scan(site: Site) -> Callable[..., Any]:
+    """A graph run over the slices of its inputs, carrying a state; its outputs are stacked."""
+    body: Plan = site.attributes["body"]
+    _tensors(body)
+    runner, scanned = GraphRunner(body), site.attributes["num_scan_inputs"]
+    carried = len(body.inputs) - scanned
+    produced = len(body.outputs) - carried
+    in_axes = site.attribute("scan_input_axes") or (0,) * scanned
+    out_axes = site.attribute("scan_output_axes") or (0,) * produced
+    in_back = site.attribute("scan_input_directions") or (0,) * scanned
+    out_back = site.attribute("scan_output_directions") or (0,) * produced
+    dtypes = [tf_dtype(_output_dtype(site, body, i)) for i in range(carried, len(body.outputs))]
+
+    @on_values
+    def run(*values: Value) -> Any:
+        state = [v.first for v in values[:carried]]
+        sources = [_moved(v.first, a, 0) for v, a in zip(values[carried : carried + scanned], in_axes, strict=True)]
+        outer = _captures(body, body.captures, _pick(site, body, values))
+        count = tf.shape(sources[0])[0]
+        stacks = [tf.TensorArray(d, count, infer_shape=False, element_shape=tf.TensorShape(None)) for d in dtypes]
+
+        def step(i: Any, now: list[Any], outputs: list[Any]) -> Any:
+            parts = [s[count - 1 - i] if back else s[i] for s, back in zip(sources, in_back, strict=True)]
+            results = [v.first for v in runner([Value(t) for t in (*now, *parts)], [v.fresh() for v in outer])]
+            kept = [
+                o.write(count - 1 - i if back else i, r)
+                for o, back, r in zip(outputs, out_back, results[carried:], strict=True)
+            ]
+            return i + 1, results[:carried], kept
+
+        invariants = (tf.TensorShape([]), _joined(body.inputs[:carried], state), [tf.TensorShape(None)] * produced)
+        start = (tf.constant(0), state, stacks)
+        _, final, outputs = tf.while_loop(lambda i, *_: i < count, step, start, shape_invariants=invariants)
+        items = [_output_rank(body, i) for i in range(carried, len(body.outputs))]
+        return tuple(Value(t) for t in [*final, *(_out(o, a, r) for o, a, r in zip(outputs, out_axes, items, strict=True))])
+
+    return run
+
+
+def _output_rank(body: Plan, index: int) -> int | None:
+    name = body.outputs[index]
+    slots = [*body.inputs, *(s for step in body.steps for s in step.site.outputs if s is not None)]
+    return next((slot.rank for slot in slots if slot.name == name), None)
+
+
+def _out(stack: Any, axis: int, rank: int | None) -> Any:
+    tensor = stack.stack()
+    if axis == 0:
+        return tensor
+    if rank is None:
+        raise NotNative("the rank of a scan output is not known when the network is prepared")
+    tensor.set_shape([None] * (rank + 1))
+    return _moved(tensor, 0, axis)
+
+
+def _moved(tensor: Any, source: int, target: int) -> Any:
+    rank = tensor.shape.rank
+    source, target = source % rank, target % rank
+    if source == target:
+        return tensor
+    order = [a for a in range(rank) if a != source]
+    order.insert(target, source)
+    return tf.transpose(tensor, order)
+
+

@@ -1,0 +1,178 @@
+"""Arithmetic, comparison, logic, bits and mathematical functions, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import elementwise
+from deep_bench.adapters.tensorflow.operators._common import (
+    computes,
+    in_dtype,
+    pointwise,
+    tf_dtype,
+    variadic,
+    widened,
+)
+from deep_bench.tensor import is_float, is_integer
+
+__all__ = [  # noqa: RUF022 (grouped by kind)
+    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Mean", "Neg", "Abs", "Sign", "Reciprocal",
+    "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "Where",
+    "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitCast",
+    "Ceil", "Floor", "Round", "Sqrt", "Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan",
+    "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "IsNaN", "IsInf", "Clip",
+]  # fmt: skip
+
+
+def _rounded(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any]]:
+    """Rounding to integers: nothing to do where they are integers already."""
+
+    def build(site: Site) -> Callable[..., Any]:
+        dtype = in_dtype(site)
+        return elementwise(tf.identity if is_integer(dtype) else widened(function, dtype, 1))
+
+    return build
+
+
+Add = pointwise(tf.add, 2)
+Sub = pointwise(tf.subtract, 2)
+Mul = pointwise(tf.multiply, 2)
+Max = variadic(tf.maximum)
+Min = variadic(tf.minimum)
+Sum = variadic(tf.add)
+Neg = pointwise(tf.negative, 1)
+Abs = pointwise(tf.abs, 1)
+Sign = pointwise(tf.sign, 1)
+Reciprocal = pointwise(tf.math.reciprocal, 1)
+Greater = pointwise(tf.greater, 2, back=False)
+GreaterOrEqual = pointwise(tf.greater_equal, 2, back=False)
+Less = pointwise(tf.less, 2, back=False)
+LessOrEqual = pointwise(tf.less_equal, 2, back=False)
+Equal = pointwise(tf.equal, 2, back=False)
+And = pointwise(tf.logical_and, 2)
+Or = pointwise(tf.logical_or, 2)
+Xor = pointwise(tf.math.logical_xor, 2)
+Not = pointwise(tf.logical_not, 1)
+BitwiseAnd = pointwise(tf.bitwise.bitwise_and, 2)
+BitwiseOr = pointwise(tf.bitwise.bitwise_or, 2)
+BitwiseXor = pointwise(tf.bitwise.bitwise_xor, 2)
+BitwiseNot = pointwise(tf.bitwise.invert, 1)
+Ceil = _rounded(tf.math.ceil)
+Floor = _rounded(tf.floor)
+Round = _rounded(tf.round)
+Sqrt = pointwise(tf.sqrt, 1)
+Exp = pointwise(tf.exp, 1)
+Log = pointwise(tf.math.log, 1)
+Erf = pointwise(tf.math.erf, 1)
+Sin = pointwise(tf.sin, 1)
+Cos = pointwise(tf.cos, 1)
+Tan = pointwise(tf.tan, 1)
+Asin = pointwise(tf.asin, 1)
+Acos = pointwise(tf.acos, 1)
+Atan = pointwise(tf.atan, 1)
+Sinh = pointwise(tf.sinh, 1)
+Cosh = pointwise(tf.cosh, 1)
+Tanh = pointwise(tf.tanh, 1)
+Asinh = pointwise(tf.asinh, 1)
+Acosh = pointwise(tf.acosh, 1)
+Atanh = pointwise(tf.atanh, 1)
+IsNaN = pointwise(tf.math.is_nan, 1, back=False)
+
+
+def Div(site: Site) -> Callable[..., Any]:
+    """Division; that of integers rounds towards zero."""
+    dtype = in_dtype(site)
+    return elementwise(widened(tf.truncatediv if is_integer(dtype) else tf.divide, dtype, 2))
+
+
+def Mod(site: Site) -> Callable[..., Any]:
+    """Remainder with the divisor's sign, or with the dividend's for ``fmod``."""
+    dtype = in_dtype(site)
+    return elementwise(widened(tf.truncatemod if site.attribute("fmod", 0) else tf.math.floormod, dtype, 2))
+
+
+def Mean(site: Site) -> Callable[..., Any]:
+    """The mean of the inputs."""
+    total = widened(tf.add, in_dtype(site), 2)
+
+    def run(*tensors: Any) -> Any:
+        result = tensors[0]
+        for tensor in tensors[1:]:
+            result = total(result, tensor)
+        return result / tf.constant(len(tensors), result.dtype)
+
+    return elementwise(run)
+
+
+def Pow(site: Site) -> Callable[..., Any]:
+    """Power, in the base's element type."""
+    base, exponent = in_dtype(site, 0), in_dtype(site, 1)
+    narrow = tf_dtype(base)
+    known = site.constant(1)
+    if is_float(base) and known is not None and known.size == 1 and float(known.reshape(())) == 2.0 and known.ndim == 0:
+        return elementwise(lambda x, _: tf.square(x))
+    if is_float(base):
+        wide = narrow if base.itemsize >= exponent.itemsize or not is_float(exponent) else tf_dtype(exponent)
+    else:
+        wide = tf.float64 if is_float(exponent) else tf.int64
+    if not computes(tf.pow, wide, 2):
+        raise NotNative(f"TensorFlow has no power of {base}")
+    return elementwise(lambda x, y: tf.cast(tf.pow(tf.cast(x, wide), tf.cast(y, wide)), narrow))
+
+
+def Where(site: Site) -> Callable[..., Any]:
+    """Choice between two tensors by a third."""
+    tf_dtype(in_dtype(site, 1))
+    return elementwise(tf.where)
+
+
+def BitShift(site: Site) -> Callable[..., Any]:
+    """Bits shifted to the left or right."""
+    left = site.attributes["direction"] == "LEFT"
+    return elementwise(widened(tf.bitwise.left_shift if left else tf.bitwise.right_shift, in_dtype(site), 2))
+
+
+def BitCast(site: Site) -> Callable[..., Any]:
+    """The same bits as another element type of the same size."""
+    import onnx
+
+    target = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attributes["to"])))
+    source = tf_dtype(in_dtype(site))
+    if tf.bool in (source, target) or source.size != target.size:
+        raise NotNative(f"TensorFlow does not reinterpret {source.name} as {target.name}")
+    return elementwise(lambda x: tf.bitcast(x, target))
+
+
+def IsInf(site: Site) -> Callable[..., Any]:
+    """Whether an element is infinite, with the signs asked for."""
+    negative, positive = site.attribute("detect_negative", 1), site.attribute("detect_positive", 1)
+
+    def run(x: Any) -> Any:
+        infinite = tf.math.is_inf(x)
+        if not negative:
+            infinite = tf.logical_and(infinite, x > 0)
+        return infinite if positive else tf.logical_and(infinite, x < 0)
+
+    return elementwise(widened(run, in_dtype(site), 1, back=False))
+
+
+def Clip(site: Site) -> Callable[..., Any]:
+    """Elements kept within limits; NaN stays, and the upper limit wins."""
+    dtype = in_dtype(site)
+    less = widened(tf.less, dtype, 2, back=False)
+    bounds = [site.constant(i) for i in (1, 2) if site.has(i)]
+    plain = is_float(dtype) and all(b is not None and not np.isnan(b.astype(np.float64)).any() for b in bounds)
+
+    def run(x: Any, low: Any = None, high: Any = None) -> Any:
+        if low is not None:
+            x = tf.maximum(x, low) if plain else tf.where(less(x, low), low, x)
+        if high is not None:
+            x = tf.minimum(x, high) if plain else tf.where(less(high, x), high, x)
+        return x
+
+    return elementwise(run)

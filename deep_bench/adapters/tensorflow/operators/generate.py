@@ -1,0 +1,110 @@
+"""What makes tensors out of little: constants, ranges, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, out_dtype, tf_dtype
+
+__all__ = [
+    "Bernoulli",
+    "ConstantOfShape",
+    "EyeLike",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Range",
+]
+
+
+def ConstantOfShape(site: Site) -> Callable[..., Any]:
+    """One value in a given shape."""
+    value = site.attribute("value")
+    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
+    if fill.dtype == object:
+        raise NotNative("the value is a string")
+    native, known = tf_dtype(fill.dtype), site.constant(0)
+    if known is not None:
+        dims = [int(d) for d in known]
+        return lambda _: tf.broadcast_to(tf.constant(fill.reshape(()), native), dims)
+    return lambda shape: tf.broadcast_to(tf.constant(fill.reshape(()), native), shape)
+
+
+def Range(site: Site) -> Callable[..., Any]:
+    """Numbers from ``start`` by ``delta`` up to ``limit``, which is left out: ``start + i * delta``."""
+    dtype = in_dtype(site)
+    if not computes(_probe_range, tf_dtype(dtype), 1):
+        raise NotNative(f"TensorFlow has no range of {dtype}")
+    if dtype.kind in "iu":
+        return lambda start, limit, delta: tf.range(*(tf.reshape(t, []) for t in (start, limit, delta)))
+
+    def run(start: Any, limit: Any, delta: Any) -> Any:
+        start, limit, delta = (tf.reshape(t, []) for t in (start, limit, delta))
+        count = tf.maximum(tf.cast(tf.math.ceil((limit - start) / delta), tf.int64), 0)
+        return start + tf.cast(tf.range(count), start.dtype) * delta
+
+    return run
+
+
+def _probe_range(x: Any) -> Any:
+    return tf.range(x[0])
+
+
+def EyeLike(site: Site) -> Callable[..., Any]:
+    """Ones on a diagonal, in the shape of the input."""
+    k, native = site.attribute("k", 0), tf_dtype(out_dtype(site))
+
+    def run(x: Any) -> Any:
+        rows, columns = tf.range(tf.shape(x)[0]), tf.range(tf.shape(x)[1])
+        return tf.cast(tf.equal(columns[None, :] - rows[:, None], k), native)
+
+    return run
+
+
+def _seed(site: Site) -> int | None:
+    seed = site.attribute("seed")
+    return None if seed is None else int(np.float32(seed).view(np.int32))
+
+
+def _random_dtype(site: Site) -> tf.DType:
+    given = site.attribute("dtype")
+    dtype = out_dtype(site) if given is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(given))
+    return tf_dtype(dtype)
+
+
+def _random(make: Callable[..., Any], low: tuple[str, float], high: tuple[str, float], *, like: bool) -> Callable[[Site], Callable[..., Any]]:
+    def build(site: Site) -> Callable[..., Any]:
+        native, seed = _random_dtype(site), _seed(site)
+        a, b = site.attribute(*low), site.attribute(*high)
+        if like:
+            return lambda x: make(tf.shape(x), a, b, native, seed)
+        return lambda: make(list(site.attributes["shape"]), a, b, native, seed)
+
+    return build
+
+
+RandomUniform = _random(tf.random.uniform, ("low", 0.0), ("high", 1.0), like=False)
+RandomUniformLike = _random(tf.random.uniform, ("low", 0.0), ("high", 1.0), like=True)
+RandomNormal = _random(tf.random.normal, ("mean", 0.0), ("scale", 1.0), like=False)
+RandomNormalLike = _random(tf.random.normal, ("mean", 0.0), ("scale", 1.0), like=True)
+
+
+def Bernoulli(site: Site) -> Callable[..., Any]:
+    """1 with the probability that the input gives, else 0."""
+    native, seed = _random_dtype(site), _seed(site)
+    return lambda x: tf.cast(tf.random.uniform(tf.shape(x), dtype=x.dtype, seed=seed) < x, native)
+
+
+def Multinomial(site: Site) -> Callable[..., Any]:
+    """Classes drawn with the given log-probabilities."""
+    count, seed = site.attribute("sample_size", 1), _seed(site)
+    native = tf_dtype(out_dtype(site))
+    return lambda x: tf.random.categorical(x, count, native, seed)

@@ -1,0 +1,171 @@
+"""What reads elements by index or condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, out_dtype, rank_of, tf_dtype
+
+__all__ = [
+    "Compress",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "NonZero",
+    "OneHot",
+    "ReverseSequence",
+    "Trilu",
+    "Unique",
+]
+
+
+def wrapped_indices(indices: Any, size: Any) -> Any:
+    """Indices counted from the front."""
+    return tf.where(indices < 0, indices + tf.cast(size, indices.dtype), indices)
+
+
+def _dim(x: Any, axis: int) -> Any:
+    known = x.shape[axis]
+    return tf.shape(x)[axis] if known is None else known
+
+
+def _gathers(site: Site) -> None:
+    if not computes(_probe, tf_dtype(in_dtype(site)), 1):
+        raise NotNative(f"TensorFlow does not gather {in_dtype(site)}")
+
+
+def _probe(x: Any) -> Any:
+    return tf.gather(x, [0])
+
+
+def Gather(site: Site) -> Callable[..., Any]:
+    """Slices along an axis by index."""
+    axis, known = site.attribute("axis", 0), site.constant(1)
+    _gathers(site)
+    if known is not None and (known.size == 0 or known.min() >= 0):
+        if known.ndim == 0:
+            return lambda x, _: tf.gather(x, int(known), axis=axis)
+        return lambda x, _: tf.gather(x, known, axis=axis)
+    return lambda x, indices: tf.gather(x, wrapped_indices(indices, _dim(x, axis)), axis=axis)
+
+
+def flat_positions(indices: Any, shape: Any, axis: int) -> Any:
+    """For each element of ``indices``, where it points to in the flattened tensor of ``shape``."""
+    rank = indices.shape.rank
+    own, strides = tf.shape(indices, tf.int64), tf.math.cumprod(shape, exclusive=True, reverse=True)
+    place: Any = tf.cast(indices, tf.int64) * strides[axis]
+    for a in range(rank):
+        if a != axis:
+            place = place + tf.reshape(tf.range(own[a]) * strides[a], [-1 if i == a else 1 for i in range(rank)])
+    return place
+
+
+def GatherElements(site: Site) -> Callable[..., Any]:
+    """Single elements along an axis by index."""
+    rank = rank_of(site)
+    axis = site.attribute("axis", 0) % max(1, rank)
+    _gathers(site)
+
+    def run(x: Any, indices: Any) -> Any:
+        place = flat_positions(wrapped_indices(indices, _dim(x, axis)), tf.shape(x, tf.int64), axis)
+        return tf.gather(tf.reshape(x, [-1]), place)
+
+    return run
+
+
+def GatherND(site: Site) -> Callable[..., Any]:
+    """Slices by index tuples."""
+    batch = site.attribute("batch_dims", 0)
+    _gathers(site)
+
+    def run(x: Any, indices: Any) -> Any:
+        depth = indices.shape[-1]
+        if depth is None:
+            raise NotNative("the length of the index tuples is not known when the network is prepared")
+        sizes = tf.shape(x, indices.dtype)[batch : batch + depth]
+        return tf.gather_nd(x, tf.where(indices < 0, indices + sizes, indices), batch_dims=batch)
+
+    return run
+
+
+def NonZero(site: Site) -> Callable[..., Any]:
+    """The indices of all elements that are not zero, one column each."""
+    in_dtype(site)
+    return lambda x: tf.transpose(tf.where(x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))))
+
+
+def OneHot(site: Site) -> Callable[..., Any]:
+    """One value where the index says, another one elsewhere."""
+    axis, native = site.attribute("axis", -1), tf_dtype(out_dtype(site))
+    known = site.constant(1)
+
+    def run(indices: Any, depth: Any, values: Any) -> Any:
+        depth = int(known.reshape(())) if known is not None else tf.cast(tf.reshape(depth, []), tf.int32)
+        whole = tf.cast(indices, tf.int64)
+        places = wrapped_indices(whole, depth)
+        hot = tf.one_hot(places, depth, True, False, axis=axis, dtype=tf.bool)
+        return tf.where(hot, tf.cast(values[1], native), tf.cast(values[0], native))
+
+    return run
+
+
+def Compress(site: Site) -> Callable[..., Any]:
+    """Slices along an axis (or elements) where a condition holds."""
+    axis = site.attribute("axis")
+    rank = rank_of(site)
+
+    def run(x: Any, condition: Any) -> Any:
+        places = tf.where(condition)[:, 0]
+        return tf.gather(tf.reshape(x, [-1]), places) if axis is None else tf.gather(x, places, axis=axis % rank)
+
+    return run
+
+
+def ReverseSequence(site: Site) -> Callable[..., Any]:
+    """Each sequence of a batch reversed up to its length."""
+    batch, time = site.attribute("batch_axis", 1), site.attribute("time_axis", 0)
+    return lambda x, lengths: tf.reverse_sequence(x, lengths, seq_axis=time, batch_axis=batch)
+
+
+def Trilu(site: Site) -> Callable[..., Any]:
+    """The upper or lower triangle of the innermost matrices."""
+    upper = site.attribute("upper", 1)
+
+    def run(x: Any, k: Any = None) -> Any:
+        shift = tf.constant(0, tf.int64) if k is None else tf.reshape(k, [])
+        rows, columns = (tf.range(tf.shape(x, tf.int64)[a]) for a in (-2, -1))
+        distance = columns[None, :] - rows[:, None]
+        return tf.where(distance >= shift if upper else distance <= shift, x, tf.zeros([], x.dtype))
+
+    return run
+
+
+def Unique(site: Site) -> Callable[..., Any]:
+    """The different elements of a flattened tensor, with where they are first, which each one is, and how many there are."""
+    ordered = site.attribute("sorted", 1)
+    if site.attribute("axis") is not None and rank_of(site) != 1:
+        raise NotNative("TensorFlow's unique slices come without their order")
+    if not computes(tf.unique, tf_dtype(in_dtype(site)), 1):
+        raise NotNative(f"TensorFlow has no unique of {in_dtype(site)}")
+
+    def run(x: Any) -> Any:
+        flat = tf.reshape(x, [-1])
+        values, inverse, counts = tf.unique_with_counts(flat, tf.int64)
+        number = tf.size(values, tf.int64)
+        places = tf.range(tf.size(flat, tf.int64))
+        firsts = tf.math.unsorted_segment_min(places, inverse, number)
+        if ordered:
+            order = tf.argsort(values, stable=True)
+            rank = tf.cast(tf.argsort(order), tf.int64)
+            values, firsts, counts = (tf.gather(t, order) for t in (values, firsts, counts))
+            inverse = tf.gather(rank, inverse)
+        results = (values, firsts, inverse, counts)[: len(site.outputs)]
+        return results if len(results) > 1 else results[0]
+
+    return run
+
+

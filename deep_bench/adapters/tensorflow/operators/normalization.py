@@ -1,0 +1,179 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import either, elementwise, is_last, on_values, wrapped
+from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, in_float, out_dtype, rank_of, scalar, tf_dtype
+
+__all__ = [
+    "LRN",
+    "BatchNormalization",
+    "Dropout",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+    "RMSNormalization",
+]
+
+
+def BatchNormalization(site: Site) -> Callable[..., Any]:
+    """Each channel shifted and scaled by given statistics, or by those of the batch in training mode."""
+    epsilon = site.attribute("epsilon", 1e-5)
+    rank = rank_of(site)
+    if site.attribute("training_mode", 0):
+        return _training_norm(site, epsilon, rank)
+
+    @on_values
+    def run(x: Any, *statistics: Any) -> Any:
+        scale, shift, mean, variance = (v.first for v in statistics)
+        inner = tf.float32 if in_dtype(site) in HALF else x.tensor.dtype
+        scale, shift, mean, variance = (tf.cast(t, inner) for t in (scale, shift, mean, variance))
+        factor = tf.math.rsqrt(variance + scalar(epsilon, variance)) * scale
+        offset = shift - mean * factor
+        if not is_last(x) and rank > 2:
+            factor, offset = (tf.reshape(t, [-1] + [1] * (rank - 2)) for t in (factor, offset))
+        y = tf.cast(x.tensor, inner) * factor + offset
+        return wrapped(tf.cast(y, x.tensor.dtype), last=is_last(x))
+
+    return run
+
+
+def _training_norm(site: Site, epsilon: float, rank: int) -> Callable[..., Any]:
+    momentum = site.attribute("momentum", 0.9)
+    axes, shape = [0, *range(2, rank)], [-1] + [1] * (rank - 2)
+
+    def run(x: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> tuple[Any, Any, Any]:
+        center, spread = tf.nn.moments(x, axes)
+        factor = scale * tf.math.rsqrt(tf.cast(spread, scale.dtype) + tf.cast(epsilon, scale.dtype))
+        y = (x - tf.reshape(center, shape)) * tf.reshape(tf.cast(factor, x.dtype), shape) + tf.reshape(tf.cast(shift, x.dtype), shape)
+        part = tf.constant(momentum, mean.dtype)
+        now = (tf.cast(center, mean.dtype), tf.cast(spread, mean.dtype))
+        return y, mean * part + now[0] * (1 - part), variance * part + now[1] * (1 - part)
+
+    return run
+
+
+def InstanceNormalization(site: Site) -> Callable[..., Any]:
+    """Each channel of each sample with its own mean and variance."""
+    rank = rank_of(site)
+    epsilon = site.attribute("epsilon", 1e-5)
+    dtype = in_dtype(site)
+
+    def make(at: Callable[[int], int]) -> Callable[..., Any]:
+        axes = [at(a) for a in range(2, rank)]
+        shape = [-1 if at(1) == i else 1 for i in range(1, rank)]
+
+        def run(x: Any, scale: Any, shift: Any) -> Any:
+            y = _standardised(x, axes, epsilon)
+            return y * tf.reshape(tf.cast(scale, x.dtype), shape) + tf.reshape(tf.cast(shift, x.dtype), shape)
+
+        return in_float(run, dtype)
+
+    return either(make)
+
+
+def _standardised(x: Any, axes: list[int], epsilon: float) -> Any:
+    centred = x - tf.reduce_mean(x, axes, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axes, keepdims=True)
+    return centred * tf.math.rsqrt(variance + scalar(epsilon, variance))
+
+
+def LayerNormalization(site: Site) -> Callable[..., Any]:
+    """All elements from an axis on with their own mean and variance."""
+    rank = rank_of(site)
+    axes = list(range(site.attribute("axis", -1) % rank, rank))
+    epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(out_dtype(site))
+    inner = tf.float32 if in_dtype(site) in HALF and site.attribute("stash_type", 1) == 1 else native
+
+    def run(x: Any, scale: Any, shift: Any = None) -> Any:
+        x = tf.cast(x, inner)
+        mean = tf.reduce_mean(x, axes, keepdims=True)
+        centred = x - mean
+        variance = tf.reduce_mean(tf.square(centred), axes, keepdims=True)
+        inverse = tf.math.rsqrt(variance + scalar(epsilon, variance))
+        y = tf.cast(centred * inverse, native) * scale
+        y = y if shift is None else y + shift
+        return (y, mean, inverse)[: len(site.outputs)] if len(site.outputs) > 1 else y
+
+    return run
+
+
+def RMSNormalization(site: Site) -> Callable[..., Any]:
+    """All elements from an axis on divided by their root mean square."""
+    rank = rank_of(site)
+    axes = list(range(site.attribute("axis", -1) % rank, rank))
+    epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(out_dtype(site))
+    inner = tf.float32 if in_dtype(site) in HALF and site.attribute("stash_type", 1) == 1 else tf_dtype(in_dtype(site))
+
+    def run(x: Any, scale: Any) -> Any:
+        x = tf.cast(x, inner)
+        square = tf.reduce_mean(tf.square(x), axes, keepdims=True)
+        return tf.cast(x * tf.math.rsqrt(square + scalar(epsilon, square)), native) * tf.cast(scale, native)
+
+    return run
+
+
+def MeanVarianceNormalization(site: Site) -> Callable[..., Any]:
+    """Zero mean and unit variance over the given axes."""
+    rank = rank_of(site)
+    axes = [a % rank for a in site.attribute("axes") or (0, 2, 3)]
+
+    def run(x: Any) -> Any:
+        mean = tf.reduce_mean(x, axes, keepdims=True)
+        deviation = tf.sqrt(tf.reduce_mean(tf.square(x), axes, keepdims=True) - tf.square(mean))
+        return (x - mean) / (deviation + scalar(1e-9, x))
+
+    return in_float(run, in_dtype(site))
+
+
+def LpNormalization(site: Site) -> Callable[..., Any]:
+    """Elements divided by their p-norm along an axis; zero where that is zero."""
+    axis, p = site.attribute("axis", -1), site.attribute("p", 2)
+
+    def run(x: Any) -> Any:
+        total = tf.reduce_sum(tf.abs(x) if p == 1 else tf.square(x), axis, keepdims=True)
+        return tf.math.divide_no_nan(x, total if p == 1 else tf.sqrt(total))
+
+    return in_float(run, in_dtype(site))
+
+
+def LRN(site: Site) -> Callable[..., Any]:
+    """Each element divided by a power of the squares around it along the channels."""
+    rank, size = rank_of(site), site.attributes["size"]
+    alpha, beta, bias = site.attribute("alpha", 1e-4), site.attribute("beta", 0.75), site.attribute("bias", 1.0)
+    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+
+    def make(at: Callable[[int], int]) -> Callable[..., Any]:
+        axis = at(1)
+
+        def run(x: Any) -> Any:
+            padded = tf.pad(tf.square(x), [(before, after) if a == axis else (0, 0) for a in range(rank)])
+            count = tf.shape(x)[axis]
+            total = tf.add_n([tf.gather(padded, tf.range(i, i + count), axis=axis) for i in range(size)])
+            return x / tf.pow(scalar(bias, x) + scalar(alpha / size, x) * total, scalar(beta, x))
+
+        return in_float(run, in_dtype(site))
+
+    return either(make)
+
+
+def Dropout(site: Site) -> Callable[..., Any]:
+    """The input itself, as no network is trained here with dropped elements."""
+    training = site.constant(2)
+    if site.has(2) and (training is None or bool(np.any(training))):
+        ratio = site.constant(1)
+        if not (site.has(1) and ratio is not None and float(ratio.reshape(())) == 0.0):
+            raise NotNative("dropped elements are random")
+    if not site.wants(1):
+        return elementwise(lambda x, *_: x)
+    return lambda x, *_: (x, tf.ones_like(x, tf.bool))
+
+

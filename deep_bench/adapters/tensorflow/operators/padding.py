@@ -1,0 +1,86 @@
+"""Pad, in all its modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import either
+from deep_bench.adapters.tensorflow.operators._common import computes, constant, in_dtype, normal_axes, rank_of, tf_dtype
+
+__all__ = ["Pad"]
+
+
+def Pad(site: Site) -> Callable[..., Any]:
+    """Elements added around a tensor: a constant, the edge, a reflection or the other end; removed where a pad is negative."""
+    rank, mode = rank_of(site), site.attribute("mode", "constant")
+    axes = constant(site, 3, "the axes of the pads")
+    places = list(range(rank)) if axes is None else normal_axes(axes.tolist(), rank)
+    pads = site.constant(1)
+    native = tf_dtype(in_dtype(site))
+    if not computes(_probe, native, 1):
+        raise NotNative(f"TensorFlow does not pad {native.name}")
+    if pads is None:
+        if mode != "constant":
+            raise NotNative("the pads are not known when the network is prepared")
+        return lambda x, p, value=None, _=None: _dynamic(x, p, value, places)
+    pairs = {a: (int(pads[i]), int(pads[i + len(places)])) for i, a in enumerate(places)}
+
+    def make(at: Callable[[int], int]) -> Callable[..., Any]:
+        moved = {at(a): pair for a, pair in pairs.items() if pair != (0, 0)}
+        if mode == "constant":
+            return lambda x, _=None, value=None, *__: _constant(x, moved, value, rank)
+        return lambda x, *_: _gathered(x, moved, mode)
+
+    return either(make)
+
+
+def _probe(x: Any) -> Any:
+    return tf.pad(x, [[0, 1]])
+
+
+def _constant(x: Any, pairs: dict[int, tuple[int, int]], value: Any, rank: int) -> Any:
+    if any(p < 0 for pair in pairs.values() for p in pair):
+        sizes = tf.shape(x)
+        cut = {a: slice(max(0, -b), sizes[a] - max(0, -e)) for a, (b, e) in pairs.items()}
+        x = x[tuple(cut.get(a, slice(None)) for a in range(rank))]
+        pairs = {a: (max(0, b), max(0, e)) for a, (b, e) in pairs.items()}
+    return _padded(x, [pairs.get(a, (0, 0)) for a in range(rank)], value)
+
+
+def _padded(x: Any, pairs: Any, value: Any) -> Any:
+    if value is None:
+        return tf.pad(x, pairs, constant_values="") if x.dtype == tf.string else tf.pad(x, pairs)
+    return tf.pad(x, pairs, constant_values=tf.reshape(value, []))
+
+
+def _dynamic(x: Any, pads: Any, value: Any, places: list[int]) -> Any:
+    rank = x.shape.rank
+    begin, end = (tf.scatter_nd([[p] for p in places], part, [rank]) for part in tf.split(tf.cast(pads, tf.int32), 2))
+    cut = tf.strided_slice(x, tf.maximum(0, -begin), tf.shape(x) + tf.minimum(0, end))
+    return _padded(cut, tf.stack([tf.maximum(0, begin), tf.maximum(0, end)], 1), value)
+
+
+def _gathered(x: Any, pairs: dict[int, tuple[int, int]], mode: str) -> Any:
+    """Each axis looked up where the padded one falls."""
+    for axis, (begin, end) in pairs.items():
+        size = x.shape[axis]
+        if size is None:
+            known = tf.shape(x)[axis]
+            x = tf.gather(x, _source(tf.range(-begin, known + end), known, mode, tf), axis=axis)
+        else:
+            x = tf.gather(x, _source(np.arange(-begin, size + end), size, mode, np), axis=axis)
+    return x
+
+
+def _source(place: Any, size: Any, mode: str, xp: Any) -> Any:
+    if mode == "edge":
+        return xp.minimum(xp.maximum(place, 0), size - 1)
+    if mode == "wrap":
+        return place % size
+    period = xp.maximum(1, 2 * (size - 1))
+    return (size - 1) - xp.abs(place % period - (size - 1))

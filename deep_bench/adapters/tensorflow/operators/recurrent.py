@@ -1,0 +1,236 @@
+"""RNN, GRU and LSTM: the inputs' product at once, then a loop over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, scalar, tf_dtype
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+UNROLLED = 8
+"""Up to this many steps the loop is written out."""
+
+Step = Callable[[Any, list[Any]], list[Any]]
+"""From the input's product and the state to the next state, of which the first is the output."""
+
+
+def _affine(x: Any, a: float, b: float) -> Any:
+    return scalar(a, x) * x + scalar(b, x)
+
+
+_DEFAULTS = {"LeakyRelu": (0.01, 0.0), "ThresholdedRelu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "Elu": (1.0, 0.0)}
+_FUNCTIONS: dict[str, Callable[[Any, float, float], Any]] = {
+    "Sigmoid": lambda x, a, b: tf.sigmoid(x),
+    "Tanh": lambda x, a, b: tf.tanh(x),
+    "Relu": lambda x, a, b: tf.nn.relu(x),
+    "Affine": _affine,
+    "LeakyRelu": lambda x, a, b: tf.where(x < 0, scalar(a, x) * x, x),
+    "ThresholdedRelu": lambda x, a, b: tf.where(x >= scalar(a, x), x, tf.zeros_like(x)),
+    "ScaledTanh": lambda x, a, b: scalar(a, x) * tf.tanh(scalar(b, x) * x),
+    "HardSigmoid": lambda x, a, b: tf.clip_by_value(_affine(x, a, b), scalar(0, x), scalar(1, x)),
+    "Elu": lambda x, a, b: tf.where(x < 0, scalar(a, x) * tf.math.expm1(x), x),
+    "Softsign": lambda x, a, b: tf.math.softsign(x),
+    "Softplus": lambda x, a, b: tf.math.softplus(x),
+}
+
+
+def _activations(site: Site, default: Sequence[str], directions: int) -> list[list[Callable[[Any], Any]]]:
+    names = list(site.attribute("activations") or list(default) * directions)
+    alphas, betas = iter(site.attribute("activation_alpha") or ()), iter(site.attribute("activation_beta") or ())
+    takes_alpha = {"Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu"}
+    takes_beta = {"Affine", "ScaledTanh", "HardSigmoid"}
+    functions = []
+    for name in names:
+        known = {n.lower(): n for n in _FUNCTIONS}.get(name.lower())
+        if known is None:
+            raise NotNative(f"unknown activation {name}")
+        first, second = _DEFAULTS.get(known, (1.0, 0.0))
+        a = next(alphas, first) if known in takes_alpha else 0.0
+        b = next(betas, second) if known in takes_beta else 0.0
+        functions.append(_bound(_FUNCTIONS[known], a, b))
+    n = len(default)
+    return [functions[i * n : (i + 1) * n] for i in range(directions)]
+
+
+def _bound(function: Callable[[Any, float, float], Any], a: float, b: float) -> Callable[[Any], Any]:
+    return lambda x: function(x, a, b)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of recurrent network.
+
+    Args:
+        gates: How many there are.
+        states: How many tensors the state has.
+        activations: ONNX's defaults.
+        make: Given the activations, ``R`` (transposed), the recurrent bias and the peepholes, returns the step.
+        adds_recurrent_bias: Whether the recurrent bias is simply added to the input's.
+    """
+
+    gates: int
+    states: int
+    activations: tuple[str, ...]
+    make: Callable[..., Step]
+    adds_recurrent_bias: bool = True
+
+
+def _build(site: Site, cell: Cell) -> Callable[..., Any]:
+    direction = site.attribute("direction", "forward")
+    directions = 2 if direction == "bidirectional" else 1
+    functions = _activations(site, cell.activations, directions)
+    limit, batch_first = site.attribute("clip"), site.attribute("layout", 0)
+    native = tf_dtype(in_dtype(site))
+    inner = tf.float32 if in_dtype(site) in HALF else native
+
+    def clipped(x: Any) -> Any:
+        return x if limit is None else tf.clip_by_value(x, scalar(-limit, x), scalar(limit, x))
+
+    def one(index: int, x: Any, given: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
+        w, r, b, p, *start = (None if t is None else t[index] for t in given)
+        size = r.shape[-1]
+        halves = (None, None) if b is None else tf.split(b, 2)
+        step = cell.make(functions[index], r, size, halves[1], p, clipped, site)
+        bias = halves[0] if b is None or not cell.adds_recurrent_bias else halves[0] + halves[1]
+        products = _products(x, w, bias)
+        back = direction == "reverse" or index == 1
+        state = [_started(s, x, size) for s in start]
+        return _scan(products, state, step, lengths, back=back)
+
+    def run(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any) -> Any:
+        states, p = [*rest, None, None][: cell.states], (rest[2] if len(rest) > 2 else None)
+        given = [None if t is None else tf.cast(t, inner) for t in (w, r, b, p, *states)]
+        x = tf.cast(x, inner)
+        if batch_first:
+            x = tf.transpose(x, [1, 0, 2])
+            given[4:] = [None if t is None else tf.transpose(t, [1, 0, 2]) for t in given[4:]]
+        results = [one(i, x, given, lengths) for i in range(directions)]
+        y = tf.stack([o for o, _ in results], 1)
+        finals = [tf.stack(parts, 0) for parts in zip(*(s for _, s in results), strict=True)]
+        if batch_first:
+            y, finals = tf.transpose(y, [2, 0, 1, 3]), [tf.transpose(f, [1, 0, 2]) for f in finals]
+        outputs = tuple(tf.cast(t, native) for t in (y, *finals))[: len(site.outputs)]
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    return run
+
+
+def _products(x: Any, w: Any, bias: Any) -> Any:
+    """``x @ w.T + bias`` for all times at once."""
+    count, batch = _dim(x, 0), _dim(x, 1)
+    flat = tf.matmul(tf.reshape(x, [-1, w.shape[-1]]), w, transpose_b=True)
+    flat = flat if bias is None else tf.nn.bias_add(flat, bias)
+    return tf.reshape(flat, [count, batch, w.shape[0]])
+
+
+def _dim(x: Any, axis: int) -> Any:
+    known = x.shape[axis]
+    return tf.shape(x)[axis] if known is None else known
+
+
+def _started(state: Any, x: Any, size: int) -> Any:
+    return tf.zeros([_dim(x, 1), size], x.dtype) if state is None else state
+
+
+def _scan(products: Any, state: list[Any], step: Step, lengths: Any, *, back: bool) -> tuple[Any, list[Any]]:
+    """The step over time; beyond a sequence's length its state stays and its output is zero."""
+    count = products.shape[0]
+
+    def advance(time: Any, now: list[Any]) -> tuple[Any, list[Any]]:
+        new = step(products[time], now)
+        if lengths is None:
+            return new[0], new
+        valid = (tf.cast(time, lengths.dtype) < lengths)[:, None]
+        return tf.where(valid, new[0], tf.zeros_like(new[0])), [tf.where(valid, n, o) for n, o in zip(new, now, strict=True)]
+
+    if count is not None and 0 < count <= UNROLLED:
+        outputs = [None] * count
+        for time in reversed(range(count)) if back else range(count):
+            outputs[time], state = advance(time, state)
+        return tf.stack(outputs), state
+    return _looped(products, state, advance, back=back)
+
+
+def _looped(products: Any, state: list[Any], advance: Callable[..., Any], *, back: bool) -> tuple[Any, list[Any]]:
+    total = _dim(products, 0)
+    stack = tf.TensorArray(products.dtype, total, element_shape=state[0].shape)
+
+    def body(i: Any, now: list[Any], outputs: Any) -> Any:
+        time = total - 1 - i if back else i
+        output, now = advance(time, now)
+        return i + 1, now, outputs.write(time, output)
+
+    invariants = (tf.TensorShape([]), [s.shape for s in state], tf.TensorShape(None))
+    start = (tf.constant(0), state, stack)
+    _, final, outputs = tf.while_loop(lambda i, *_: i < total, body, start, shape_invariants=invariants)
+    return outputs.stack(), final
+
+
+def _rnn(functions: Any, r: Any, size: int, _bias: Any, _p: Any, clipped: Any, _site: Site) -> Step:
+    del size
+    return lambda x, state: [functions[0](clipped(x + tf.matmul(state[0], r, transpose_b=True)))]
+
+
+def _gru(functions: Any, r: Any, size: int, bias: Any, _p: Any, clipped: Any, site: Site) -> Step:
+    before = site.attribute("linear_before_reset", 0)
+    gates, hidden = r[: 2 * size], r[2 * size :]
+    gate_bias, hidden_bias = (None, None) if bias is None else (bias[: 2 * size], bias[2 * size :])
+    f, g = functions
+
+    def plus(x: Any, b: Any) -> Any:
+        return x if b is None else x + b
+
+    def step(x: Any, state: list[Any]) -> list[Any]:
+        h = state[0]
+        both = plus(x[:, : 2 * size] + tf.matmul(h, gates, transpose_b=True), gate_bias)
+        z, reset = tf.split(f(clipped(both)), 2, -1)
+        if before:
+            inner = reset * plus(tf.matmul(h, hidden, transpose_b=True), hidden_bias)
+        else:
+            inner = plus(tf.matmul(reset * h, hidden, transpose_b=True), hidden_bias)
+        new = g(clipped(x[:, 2 * size :] + inner))
+        return [(1 - z) * new + z * h]
+
+    return step
+
+
+def _lstm(functions: Any, r: Any, size: int, _bias: Any, p: Any, clipped: Any, site: Site) -> Step:
+    coupled = site.attribute("input_forget", 0)
+    f, g, h = functions
+    pi, po, pf = (None, None, None) if p is None else tf.split(p, 3)
+
+    def peeked(x: Any, c: Any, weight: Any) -> Any:
+        return x if weight is None else x + weight * c
+
+    def step(x: Any, state: list[Any]) -> list[Any]:
+        hidden, c = state
+        i, o, forget, new = tf.split(x + tf.matmul(hidden, r, transpose_b=True), 4, -1)
+        i = f(clipped(peeked(i, c, pi)))
+        forget = 1 - i if coupled else f(clipped(peeked(forget, c, pf)))
+        c = forget * c + i * g(clipped(new))
+        o = f(clipped(peeked(o, c, po)))
+        return [o * h(c), c]
+
+    del size
+    return step
+
+
+def RNN(site: Site) -> Callable[..., Any]:
+    """The simple recurrent network."""
+    return _build(site, Cell(1, 1, ("Tanh",), _rnn))
+
+
+def GRU(site: Site) -> Callable[..., Any]:
+    """The gated recurrent unit, with the reset before or after the recurrent product."""
+    return _build(site, Cell(3, 1, ("Sigmoid", "Tanh"), _gru, adds_recurrent_bias=False))
+
+
+def LSTM(site: Site) -> Callable[..., Any]:
+    """Long short-term memory, with peepholes."""
+    return _build(site, Cell(4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm))

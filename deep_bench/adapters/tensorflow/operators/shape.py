@@ -1,0 +1,277 @@
+"""Shapes: what moves, cuts, joins or measures tensors without computing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import (
+    Value,
+    either,
+    elementwise,
+    is_last,
+    on_values,
+    permute,
+    to_first,
+    wrapped,
+)
+from deep_bench.adapters.tensorflow.operators._common import constant, dims_of, normal_axes, rank_of
+
+__all__ = [  # noqa: RUF022 (grouped by kind)
+    "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Expand", "Tile",
+    "Shape", "Size", "DepthToSpace", "SpaceToDepth",
+]  # fmt: skip
+
+
+def Identity(site: Site) -> Callable[..., Any]:
+    """The input itself."""
+    del site
+    return elementwise(lambda x: x)
+
+
+def Reshape(site: Site) -> Callable[..., Any]:
+    """Another shape; 0 keeps a dimension (unless ``allowzero``), -1 takes what is left."""
+    zero, known = site.attribute("allowzero", 0), site.constant(1)
+    if known is None:
+        rank = dims_of(site, 1)[0] if site.inputs[1] is not None and site.inputs[1].shape else None
+        return lambda x, shape: tf.reshape(x, shape if zero else _kept(x, shape, rank))
+    goal = [int(d) for d in known]
+
+    def run(x: Any, _: Any) -> Any:
+        dims = [_dim(x, i) if d == 0 and not zero else d for i, d in enumerate(goal)]
+        return tf.reshape(x, dims)
+
+    return run
+
+
+def _kept(x: Any, shape: Any, rank: int | None) -> Any:
+    own = tf.shape(x, shape.dtype)
+    if rank is None:
+        rank = shape.shape[0]
+    if rank is None:
+        raise NotNative("the rank of the new shape is not known when the network is prepared")
+    own = tf.concat([own, tf.ones([max(0, rank - (x.shape.rank or 0))], shape.dtype)], 0)[:rank]
+    return tf.where(tf.equal(shape, 0), own, shape)
+
+
+def _dim(x: Any, axis: int) -> Any:
+    known = x.shape[axis]
+    return tf.shape(x)[axis] if known is None else known
+
+
+def Flatten(site: Site) -> Callable[..., Any]:
+    """Two dimensions, split at an axis."""
+    axis = site.attribute("axis", 1)
+
+    def run(x: Any) -> Any:
+        at = axis if axis >= 0 else axis + x.shape.rank
+        if at == 1 and None not in x.shape[1:]:
+            return tf.reshape(x, [_dim(x, 0), int(np.prod(x.shape[1:]))])
+        sizes = tf.shape(x)
+        return tf.reshape(x, tf.stack([tf.reduce_prod(sizes[:at]), tf.reduce_prod(sizes[at:])]))
+
+    return run
+
+
+def Squeeze(site: Site) -> Callable[..., Any]:
+    """Without dimensions of size one."""
+    axes = constant(site, 1, "axes")
+    if axes is None:
+        dims = dims_of(site)
+        if None in dims:
+            raise NotNative("which dimensions are one is not known when the network is prepared")
+        axes = np.array([i for i, d in enumerate(dims) if d == 1])
+    rank = rank_of(site)
+    gone = normal_axes(axes.tolist(), rank)
+    if not gone:
+        return elementwise(lambda x, *_: x)
+
+    @on_values
+    def run(x: Any, *_: Any) -> Any:
+        if not is_last(x, rank) or 0 in gone:
+            return wrapped(tf.squeeze(x.first, gone), last=False)
+        moved = [rank - 1 if a == 1 else a - 1 for a in gone]
+        return wrapped(tf.squeeze(x.tensor, moved), last=1 not in gone and rank - len(gone) > 2)
+
+    return run
+
+
+def Unsqueeze(site: Site) -> Callable[..., Any]:
+    """With dimensions of size one added."""
+    axes = constant(site, 1, "axes")
+    rank = rank_of(site) + len(axes)  # type: ignore[arg-type]
+    places = normal_axes(axes.reshape(-1).tolist(), rank)  # type: ignore[union-attr]
+
+    def run(x: Any, _: Any) -> Any:
+        if None not in x.shape.as_list():
+            dims = iter(x.shape.as_list())
+            return tf.reshape(x, [1 if i in places else next(dims) for i in range(rank)])
+        for place in sorted(places):
+            x = tf.expand_dims(x, place)
+        return x
+
+    return run
+
+
+def Transpose(site: Site) -> Callable[..., Any]:
+    """Dimensions in another order; merged with the layout, so that it often costs nothing."""
+    rank = rank_of(site)
+    perm = tuple(site.attribute("perm") or reversed(range(rank)))
+
+    @on_values
+    def run(x: Any) -> Any:
+        if not is_last(x, rank):
+            return wrapped(permute(x.first, perm), last=False)
+        return wrapped(permute(x.tensor, [to_first(rank)[p] for p in perm]), last=False)
+
+    return run
+
+
+def Concat(site: Site) -> Callable[..., Any]:
+    """Tensors joined along an axis."""
+    axis = site.attributes["axis"]
+    rank_of(site)
+    return either(lambda at: lambda *tensors: tf.concat(tensors, at(axis)), inputs=None)
+
+
+def Split(site: Site) -> Callable[..., Any]:
+    """A tensor cut along an axis: into given sizes, or evenly with a smaller last part."""
+    axis, count = site.attribute("axis", 0), len(site.outputs)
+    sizes = site.constant(1)
+    if site.has(1) and sizes is None:
+        return lambda x, split: tuple(tf.split(x, split, axis, num=count))
+    given = None if sizes is None else [int(s) for s in sizes]
+    rank_of(site)
+
+    def cut(x: Any, at: int) -> Any:
+        if given is not None:
+            return _one_or_more(tf.split(x, given, at))
+        size = _dim(x, at)
+        chunk = -(-size // site.attribute("num_outputs", count))
+        if isinstance(size, int) and size == chunk * count:
+            return _one_or_more(tf.split(x, count, at))
+        return _one_or_more(tf.split(x, [*[chunk] * (count - 1), size - chunk * (count - 1)], at))
+
+    return either(lambda at: lambda x, *_: cut(x, at(axis)))
+
+
+def _one_or_more(parts: Sequence[Any]) -> Any:
+    return tuple(parts) if len(parts) > 1 else parts[0]
+
+
+def Slice(site: Site) -> Callable[..., Any]:
+    """Parts of a tensor from ``starts`` to ``ends`` by ``steps``, along some axes."""
+    rank = rank_of(site)
+    axes = constant(site, 3, "the axes of the slice")
+    starts, ends, steps = (site.constant(i) for i in (1, 2, 4))
+    if axes is None:
+        length = starts.size if starts is not None else dims_of(site, 1)[0]
+        if length is None:
+            raise NotNative("the number of sliced axes is not known when the network is prepared")
+        axes = np.arange(length)
+    places = normal_axes(axes.tolist(), rank)
+    if starts is None or ends is None or (site.has(4) and steps is None):
+        return lambda x, b, e, _=None, s=None: _sliced(x, places, b, e, s)
+    by = np.ones(len(places), np.int64) if steps is None else steps
+    triples = list(zip(places, starts.tolist(), ends.tolist(), by.tolist(), strict=True))
+
+    def make(at: Callable[[int], int]) -> Callable[..., Any]:
+        return lambda x, *_: _sliced(x, [at(a) for a, *_ in triples], *(np.array(c, np.int64) for c in list(zip(*triples, strict=True))[1:]))
+
+    return either(make) if triples else elementwise(lambda x, *_: x)
+
+
+def _sliced(x: Any, places: list[int], begin: Any, end: Any, step: Any) -> Any:
+    """TensorFlow clamps begins and ends as ONNX does, except an end that lies before the first element."""
+    rank = x.shape.rank
+    begins, ends, steps = [0] * rank, [0] * rank, [1] * rank
+    mask = sum(1 << a for a in range(rank) if a not in places)
+    for i, place in enumerate(places):
+        begins[place], ends[place] = (tf.cast(v[i], tf.int64) if tf.is_tensor(v) else int(v[i]) for v in (begin, end))
+        steps[place] = 1 if step is None else tf.cast(step[i], tf.int64) if tf.is_tensor(step) else int(step[i])
+    stacked = [tf.stack([tf.cast(v, tf.int64) for v in vs]) if any(map(tf.is_tensor, vs)) else np.array(vs, np.int64) for vs in (begins, ends, steps)]
+    return tf.strided_slice(x, *stacked, begin_mask=mask, end_mask=mask)
+
+
+def Expand(site: Site) -> Callable[..., Any]:
+    """A tensor broadcast together with a shape."""
+    known = site.constant(1)
+    dims = dims_of(site)
+    if known is not None and None not in dims:
+        goal = np.broadcast_shapes(tuple(int(d or 0) for d in dims), tuple(int(d) for d in known))
+        return lambda x, _: tf.broadcast_to(x, goal)
+    return lambda x, shape: tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x, shape.dtype), shape))
+
+
+def Tile(site: Site) -> Callable[..., Any]:
+    """A tensor repeated along its axes."""
+    repeats = site.constant(1)
+    if repeats is not None:
+        times = [int(r) for r in repeats]
+        return lambda x, _: tf.tile(x, times)
+    return tf.tile
+
+
+def Shape(site: Site) -> Callable[..., Any]:
+    """The dimensions, from ``start`` up to ``end``."""
+    start, end = site.attribute("start", 0), site.attribute("end")
+
+    @on_values
+    def run(x: Any) -> Any:
+        sizes = tf.shape(x.tensor if isinstance(x, Value) and is_last(x) else x.first, tf.int64)
+        if is_last(x):
+            sizes = tf.gather(sizes, to_first(x.rank))
+        return wrapped(sizes[start:end], last=False)
+
+    return run
+
+
+def Size(site: Site) -> Callable[..., Any]:
+    """The number of elements."""
+    del site
+
+    @on_values
+    def run(x: Any) -> Any:
+        return wrapped(tf.size(x.tensor if is_last(x) else x.first, tf.int64), last=False)
+
+    return run
+
+
+def DepthToSpace(site: Site) -> Callable[..., Any]:
+    """Blocks of channels laid out in the plane."""
+    block, rows_first = site.attributes["blocksize"], site.attribute("mode", "DCR") == "CRD"
+    rank_of(site)
+
+    def first(x: Any) -> Any:
+        n, c, h, w = (_dim(x, i) for i in range(4))
+        deep = c // (block * block)
+        shape = [n, deep, block, block, h, w] if rows_first else [n, block, block, deep, h, w]
+        split = tf.transpose(tf.reshape(x, shape), [0, 1, 4, 2, 5, 3] if rows_first else [0, 3, 4, 1, 5, 2])
+        return tf.reshape(split, [n, deep, h * block, w * block])
+
+    def last(x: Any) -> Any:
+        n, h, w, c = (_dim(x, i) for i in range(4))
+        deep = c // (block * block)
+        shape = [n, h, w, deep, block, block] if rows_first else [n, h, w, block, block, deep]
+        split = tf.transpose(tf.reshape(x, shape), [0, 1, 4, 2, 5, 3] if rows_first else [0, 1, 3, 2, 4, 5])
+        return tf.reshape(split, [n, h * block, w * block, deep])
+
+    return either(lambda at: first if at(1) == 1 else last)
+
+
+def SpaceToDepth(site: Site) -> Callable[..., Any]:
+    """Blocks of the plane laid out in the channels."""
+    block = site.attributes["blocksize"]
+    rows_first = site.attribute("mode", "DCR") == "CRD"
+
+    def run(x: Any) -> Any:
+        n, c, h, w = (_dim(x, i) for i in range(4))
+        split = tf.reshape(x, [n, c, h // block, block, w // block, block])
+        moved = tf.transpose(split, [0, 1, 3, 5, 2, 4] if rows_first else [0, 3, 5, 1, 2, 4])
+        return tf.reshape(moved, [n, c * block * block, h // block, w // block])
+
+    return run

@@ -1,0 +1,183 @@
+"""``TorchAdapter``: networks as PyTorch modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from deep_bench.adapters.lowering import NotNative, Site, lower
+from deep_bench.adapters.torch.arrays import TYPES, to_array, to_native, to_numpy, to_tensor, torch_dtype
+from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
+from deep_bench.adapters.torch.module import PlanModule
+from deep_bench.adapters.torch.operators import build
+from deep_bench.adapters.torch.precision import PRECISIONS, Precision
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.framework import Adapter, Mode
+from deep_bench.graph import Network
+
+
+class TorchAdapter(Adapter[torch.Tensor]):
+    """PyTorch, eager or compiled, on CPU or CUDA.
+
+    Float32 products are computed in float32 everywhere: TF32 and reduced accumulation are switched off for the process.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:<index>"``.
+        compile: A backend of ``torch.compile`` (``"inductor"``); ``None`` runs eagerly.
+        dtype: ``"float64"``, ``"float16"`` or ``"bfloat16"`` runs the whole network in that precision: parameters, inputs
+            and outputs; ``None`` in its own.
+        threads: For ``torch.set_num_threads``, which holds for the whole process; ``None`` leaves it.
+
+    Raises:
+        InvalidArgument: An option that torch does not know.
+        Unsupported: A CUDA device where there is none.
+
+    Example:
+        >>> import deep_bench as db
+        >>> executor = TorchAdapter().prepare(db.load("digits-cnn"))
+        >>> print(executor.module.code.splitlines()[0])
+        def forward(self, v_image):
+    """
+
+    name: ClassVar[str] = "torch"
+
+    def __init__(
+        self, *, device: str = "cpu", compile: str | None = None, dtype: str | None = None, threads: int | None = None
+    ) -> None:
+        self.target = _device(device)
+        self._backend = _backend(compile)
+        if dtype is not None and dtype not in PRECISIONS:
+            raise InvalidArgument(f"dtype={dtype!r}", f"one of {', '.join(PRECISIONS)}, or none for the network's own")
+        self._precision = Precision(None if dtype is None else PRECISIONS[dtype])
+        self._dtype = dtype
+        if threads is not None:
+            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+                raise InvalidArgument(f"threads={threads!r}", f"a number from 1; this machine has {os.cpu_count()} cores")
+            torch.set_num_threads(threads)
+        _compute_exactly()
+
+    def prepare(
+        self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
+    ) -> TorchExecutor:
+        """See `Adapter.prepare`.
+
+        Raises:
+            UnsupportedOperator: A node cannot run here.
+            Unsupported: An input is of strings or another type that torch has not.
+        """
+        for spec in network.inputs:
+            torch_dtype(spec.dtype)
+        read: set[str] = set()
+        lowered = lower(
+            network,
+            native=lambda site: build(self._precision.site(site, read)),
+            fallback=self._fallback,
+            mode=mode,
+            outputs=outputs,
+        )
+        module = PlanModule(lowered.plan, trains=mode == "train", convert=self._precision.array, named=True)
+        module.to(self.target)
+        run: Callable[..., Any] = module.forward
+        if self._backend is not None:
+            run = torch.compile(run, backend=self._backend)
+        dtypes = {s.name: torch_dtype(self._precision.of(s.dtype) or s.dtype) for s in network.inputs}
+        return TorchExecutor(
+            module,
+            run,
+            device=self,
+            target=self.target,
+            inputs=network.inputs,
+            forms=lowered.forms,
+            mode=mode,
+            dtypes=dtypes,
+            baked=frozenset(read),
+            guarded=self._backend is not None or len(lowered.plan.steps) >= GUARD_PAYS_FROM,
+        )
+
+    def _fallback(self, site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The reference's function between two conversions."""
+        if not all(s is None or s.dtype is None or s.dtype in TYPES or s.dtype == object for s in (*site.inputs, *site.outputs)):
+            raise NotNative("torch has no such element type")
+        target = self.target
+        single = len(site.outputs) == 1
+
+        @torch.compiler.disable
+        def reference(*inputs: Any) -> Any:
+            with np.errstate(all="ignore"):
+                result = function(*(to_numpy(x) for x in inputs))
+            if single and isinstance(result, tuple):
+                result = result[0]
+            return to_native(result, target)
+
+        return reference
+
+    def from_numpy(self, array: np.ndarray) -> torch.Tensor:
+        """See `Device.from_numpy`.
+
+        Raises:
+            Unsupported: torch has no tensors of this element type (strings).
+        """
+        return to_tensor(np.asarray(array), self.target)
+
+    def to_numpy(self, array: torch.Tensor) -> np.ndarray:
+        """See `Device.to_numpy`; always a copy."""
+        return to_array(array) if isinstance(array, torch.Tensor) else array
+
+    def synchronize(self) -> None:
+        """See `Device.synchronize`."""
+        if self.target.type == "cuda":
+            torch.cuda.synchronize(self.target)
+
+    def describe(self) -> Mapping[str, str]:
+        """See `Adapter.describe`."""
+        facts = {
+            "version": torch.__version__,
+            "device": _device_name(self.target),
+            "threads": str(torch.get_num_threads()),
+            "precision": f"{self._dtype or 'as the network'}; float32 products in full (no TF32)",
+            "compile": self._backend or "eager",
+            "instruction set": torch.backends.cpu.get_cpu_capability(),
+            "oneDNN": str(torch.backends.mkldnn.is_available()),
+        }
+        if self.target.type == "cuda":
+            facts["cuda"] = str(torch.version.cuda)
+            facts["cudnn"] = f"{torch.backends.cudnn.version()}; deterministic: {torch.backends.cudnn.deterministic}"
+        return facts
+
+
+def _device(name: str) -> torch.device:
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not (kind == "cuda" and index.isdecimal())):
+        raise InvalidArgument(f"device={name!r}", "'cpu', 'cuda' or 'cuda:<index>'")
+    if kind == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        why = "this build of torch has no CUDA" if torch.version.cuda is None else "there is no usable NVIDIA device or driver"
+        raise Unsupported(f"device={name!r}: {why}", "a CUDA device", "use device=cpu, or install a CUDA build of torch")
+    if index and int(index) >= torch.cuda.device_count():
+        raise InvalidArgument(f"device={name!r}", f"an index below {torch.cuda.device_count()}")
+    return torch.device(name)
+
+
+def _backend(name: str | None) -> str | None:
+    known = torch.compiler.list_backends(exclude_tags=()) if name is not None else ()
+    if name is not None and name not in known:
+        raise InvalidArgument(f"compile={name!r}", f"one of {', '.join(known)}")
+    return name
+
+
+def _device_name(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else f"{device}: {torch.cuda.get_device_name(device)}"
+
+
+def _compute_exactly() -> None:
+    """Keep float32 products in float32, and sums of 16-bit products in float32."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False

@@ -1,0 +1,86 @@
+"""NumPy arrays to tensors and back, and the element types that both know."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import torch
+
+from deep_bench.errors import Unsupported
+
+TYPES = MappingProxyType(
+    {np.dtype(n): getattr(torch, n) for n in ("bool", "float16", "float32", "float64", "complex64", "complex128")}
+    | {np.dtype(f"{sign}int{bits}"): getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {np.dtype(ml_dtypes.bfloat16): torch.bfloat16}
+    | {
+        np.dtype(getattr(ml_dtypes, n)): getattr(torch, n)
+        for n in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+    }
+    | {np.dtype(getattr(ml_dtypes, n)): getattr(torch, n) for n in ("int4", "uint4", "int2", "uint2")}
+)
+"""NumPy dtype to ``torch.dtype``. The 2- and 4-bit integers take a byte each, as in NumPy; torch computes with none of them."""
+
+_NUMPY = {t: n for n, t in TYPES.items()}
+_SAME_BITS = {1: torch.uint8, 2: torch.int16}
+
+
+def torch_dtype(dtype: np.dtype | int) -> torch.dtype:
+    """The torch type of a NumPy dtype, or of an ``onnx.TensorProto`` code.
+
+    Raises:
+        Unsupported: torch has no such element type (strings, float4).
+
+    Example:
+        >>> torch_dtype(np.dtype("float32")), torch_dtype(onnx.TensorProto.BOOL)
+        (torch.float32, torch.bool)
+    """
+    if isinstance(dtype, int):
+        dtype = np.dtype(object) if dtype == onnx.TensorProto.STRING else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    if dtype not in TYPES:
+        what = "strings" if dtype == object else str(dtype)
+        raise Unsupported(f"torch has no tensors of {what}", advice="run this network in the reference or in ONNX Runtime")
+    return TYPES[dtype]
+
+
+def to_tensor(array: np.ndarray, device: torch.device | str = "cpu") -> torch.Tensor:
+    """A tensor with a copy of ``array``'s contents."""
+    target = torch_dtype(array.dtype)
+    if array.dtype.kind == "V" or array.dtype not in _PLAIN:
+        bits = np.array(array, order="C").view(f"u{array.dtype.itemsize}")
+        return torch.from_numpy(bits).view(target).to(device)
+    return torch.from_numpy(np.array(array, order="C")).to(device)
+
+
+def to_array(tensor: torch.Tensor) -> np.ndarray:
+    """A NumPy array with a copy of the tensor's contents."""
+    tensor = tensor.detach().cpu()
+    dtype = _NUMPY[tensor.dtype]
+    if dtype not in _PLAIN:
+        return tensor.contiguous().view(_SAME_BITS[dtype.itemsize]).numpy().view(dtype).copy()
+    return np.array(tensor.numpy())
+
+
+_PLAIN = frozenset(d for d in TYPES if d.type.__module__ == "numpy")
+
+
+def to_numpy(value: Any) -> Any:
+    """What the reference's functions take for a native value: lists are sequences, ``None`` is an empty optional."""
+    if isinstance(value, torch.Tensor):
+        return to_array(value)
+    if isinstance(value, list | tuple):
+        return type(value)(to_numpy(v) for v in value)
+    return value
+
+
+def to_native(value: Any, device: torch.device | str) -> Any:
+    """The native form of what a reference function returned. Types that torch lacks stay NumPy arrays."""
+    if isinstance(value, list | tuple):
+        return type(value)(to_native(v, device) for v in value)
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        return to_tensor(array, device) if array.dtype in TYPES else array
+    return value

@@ -1,0 +1,182 @@
+"""A plan compiled to a ``torch.nn.Module`` whose ``forward`` is generated, straight-line Python."""
+
+from __future__ import annotations
+
+import keyword
+import linecache
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from deep_bench.adapters.lowering import Plan, Step
+from deep_bench.adapters.torch.arrays import TYPES, to_tensor
+
+INDENT = "    "
+
+
+class PlanModule(nn.Module):
+    """A lowered graph as a module.
+
+    Network parameters are ``nn.Parameter``, other constants are buffers, and operators that hold tensors of their own are
+    child modules, so that ``to``, ``state_dict`` and ``torch.compile`` see everything.
+
+    Args:
+        plan: The graph.
+        trains: Whether gradients with respect to the parameters will be asked for.
+        convert: Applied to each constant tensor (a change of precision).
+        named: Whether ``forward`` returns a dictionary by output name, instead of a tuple.
+
+    Attributes:
+        code: The source of ``forward``, to be read.
+        keys: ONNX name of each constant to its name as an attribute of this module.
+    """
+
+    def __init__(
+        self, plan: Plan, *, trains: bool = False, convert: Callable[[np.ndarray], np.ndarray] | None = None, named: bool = False
+    ) -> None:
+        super().__init__()
+        self.plan = plan
+        names = _Names()
+        self.keys = {name: names(name, "c_") for name in plan.constants}
+        for name, array in plan.constants.items():
+            self._hold(name, array if convert is None else convert(array), trains)
+        scope: dict[str, Any] = {}
+        for index, step in enumerate(plan.steps):
+            scope[f"f{index}"] = self._function(index, step)
+        self.code = _Source(plan, self, named).text()
+        file = f"<deep_bench torch module {id(self):x}>"
+        linecache.cache[file] = (len(self.code), None, self.code.splitlines(keepends=True), file)
+        exec(compile(self.code, file, "exec"), scope)
+        self.forward = scope["forward"].__get__(self)  # bound once: no lookup on the class in each call
+
+    def _hold(self, name: str, array: np.ndarray, trains: bool) -> None:
+        key = self.keys[name]
+        if array.dtype not in TYPES:
+            setattr(self, key, array)  # strings and float4, which only the reference computes with
+        elif name in self.plan.parameters:
+            tensor = to_tensor(array)
+            self.register_parameter(key, nn.Parameter(tensor, requires_grad=trains and tensor.is_floating_point()))
+        else:
+            self.register_buffer(key, to_tensor(array))
+
+    def _function(self, index: int, step: Step) -> Callable[..., Any]:
+        function = step.function
+        if isinstance(function, nn.Module):
+            self.add_module(f"step{index}", function)
+            return function.forward
+        return function
+
+    def where(self, name: str) -> str:
+        """The expression that reads a constant inside ``forward``."""
+        key = self.keys[name]
+        if key in self._parameters:
+            return f"parameters[{key!r}]"
+        if key in self._buffers:
+            return f"buffers[{key!r}]"
+        return f"self.{key}"
+
+
+class _Names:
+    """Python identifiers for ONNX names, each its own."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def __call__(self, name: str, prefix: str = "") -> str:
+        plain = prefix + re.sub(r"\W", "_", name)
+        if not plain.isidentifier() or keyword.iskeyword(plain):
+            plain = f"_{plain}"
+        found, number = plain, 1
+        while found in self._taken:
+            found, number = f"{plain}_{number}", number + 1
+        self._taken.add(found)
+        return found
+
+
+class _Source:
+    """The text of ``forward``: one statement per step, values deleted after their last use."""
+
+    def __init__(self, plan: Plan, module: PlanModule, named: bool) -> None:
+        self.plan, self.module, self.named = plan, module, named
+        self.names = _Names({"self", "parameters", "buffers"})
+        self.local = {slot.name: self.names(slot.name, "v_") for slot in plan.inputs}
+        self.local |= {name: self.names(name, "v_") for name in plan.captures if name not in self.local}
+
+    def text(self) -> str:
+        arguments = ", ".join(["self", *dict.fromkeys(self.local.values())])
+        lines = [f"def forward({arguments}):"]
+        if self.module._parameters:
+            lines.append("parameters = self._parameters")
+        if self.module._buffers:
+            lines.append("buffers = self._buffers")
+        last = self._last_uses()
+        for index, step in enumerate(self.plan.steps):
+            lines.append(self._statement(index, step))
+            dead = [self.local[n] for n in last.get(index, ()) if n in self.local]
+            dead += [self.local[s.name] for s in step.site.outputs if s is not None and s.name not in self._used]
+            if dead:
+                lines.append(f"del {', '.join(dict.fromkeys(dead))}")
+        lines.append(self._result())
+        return f"\n{INDENT}".join(lines) + "\n"
+
+    def _last_uses(self) -> Mapping[int, list[str]]:
+        """Index of a step to the values that nothing uses after it."""
+        seen: dict[str, int] = {}
+        for index, step in enumerate(self.plan.steps):
+            for name in _uses(step):
+                seen[name] = index
+        self._used = {*seen, *self.plan.outputs}
+        found: dict[int, list[str]] = {}
+        for name, index in seen.items():
+            if name not in self.plan.outputs:
+                found.setdefault(index, []).append(name)
+        return found
+
+    def _statement(self, index: int, step: Step) -> str:
+        arguments = ["None" if slot is None else self.value(slot.name) for slot in step.site.inputs]
+        arguments += [self.value(name) for name in step.captures]
+        targets = []
+        for slot in step.site.outputs:
+            targets.append("_" if slot is None else self.local.setdefault(slot.name, self.names(slot.name, "v_")))
+        target = ", ".join(targets)
+        return f"{target} = f{index}({', '.join(arguments)})  # {_comment(step)}"
+
+    def _result(self) -> str:
+        values = [self.value(name) for name in self.plan.outputs]
+        if self.named:
+            pairs = zip(self.plan.outputs, values, strict=True)
+            return "return {" + ", ".join(f"{name!r}: {value}" for name, value in pairs) + "}"
+        return f"return ({', '.join(values)}{',' if len(values) == 1 else ''})"
+
+    def value(self, name: str) -> str:
+        return self.local[name] if name in self.local else self.module.where(name)
+
+
+def _uses(step: Step) -> list[str]:
+    return [slot.name for slot in step.site.inputs if slot is not None] + list(step.captures)
+
+
+def _comment(step: Step) -> str:
+    return f"{step.site.operator} {step.site.name}".replace("\n", " ").replace("\r", " ")
+
+
+class Holding(nn.Module):
+    """A function together with tensors that were prepared for it; they follow the module from device to device.
+
+    Args:
+        function: Called with the step's inputs followed by the tensors.
+        tensors: What it needs.
+    """
+
+    def __init__(self, function: Callable[..., Any], *tensors: torch.Tensor) -> None:
+        super().__init__()
+        self.function = function
+        for index, tensor in enumerate(tensors):
+            self.register_buffer(f"tensor{index}", tensor)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(*inputs, *self._buffers.values())

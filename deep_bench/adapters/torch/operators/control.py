@@ -1,0 +1,141 @@
+"""Control flow: Python's own, around modules compiled from the subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from deep_bench.adapters.lowering import NotNative, Plan, Site
+from deep_bench.adapters.torch.arrays import torch_dtype
+from deep_bench.adapters.torch.module import PlanModule
+from deep_bench.adapters.torch.operators._site import Tensor
+
+__all__ = ["If", "Loop", "Scan"]
+
+
+class _Body(nn.Module):
+    """A subgraph, which picks what it captures from all that its node's subgraphs capture."""
+
+    def __init__(self, plan: Plan, captures: Sequence[str]) -> None:
+        super().__init__()
+        self.module = PlanModule(plan)
+        self._where = [captures.index(name) for name in plan.captures]
+
+    def forward(self, inputs: Sequence[Any], captured: Sequence[Any]) -> tuple[Any, ...]:
+        return self.module.forward(*inputs, *(captured[i] for i in self._where))
+
+
+def _captures(*plans: Plan) -> list[str]:
+    """The ordered union of what the plans capture, as `Step.captures` has it."""
+    return list(dict.fromkeys(name for plan in plans for name in plan.captures))
+
+
+def _plan(site: Site, name: str) -> Plan:
+    plan = site.attribute(name)
+    if not isinstance(plan, Plan):
+        raise NotNative(f"{name} is no graph that torch can run")
+    return plan
+
+
+class If(nn.Module):
+    """One of two subgraphs."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        # Attributes keep the file's order, and so do the captures that lowering collects from them.
+        plans = {name: _plan(site, name) for name in site.attributes}
+        captures = _captures(*plans.values())
+        self.then = _Body(plans["then_branch"], captures)
+        self.otherwise = _Body(plans["else_branch"], captures)
+        self._single = len(site.outputs) == 1
+
+    def forward(self, condition: Tensor, *captured: Any) -> Any:
+        branch = self.then if condition.item() else self.otherwise
+        results = branch.forward((), captured)
+        return results[0] if self._single else results
+
+
+class Loop(nn.Module):
+    """A subgraph repeated while a condition holds, at most a number of times."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        plan = _plan(site, "body")
+        self.body = _Body(plan, plan.captures)
+        self._states = len(site.inputs) - 2
+        self._given = len(site.inputs)
+        self._outputs = len(site.outputs)
+        self._empty = [_empty(site, i) for i in range(len(site.outputs))]
+
+    def forward(self, *arguments: Any) -> Any:
+        limit, condition, *states = arguments[: self._given]
+        captured = arguments[self._given :]
+        most = None if limit is None else int(limit.item())
+        going = condition is None or bool(condition.item())
+        scanned: list[tuple[Any, ...]] = []
+        index = 0
+        while going and (most is None or index < most):
+            again, *results = self.body.forward((torch.tensor(index), torch.tensor(True), *states), captured)
+            going = bool(again.item())
+            states, index = results[: self._states], index + 1
+            scanned.append(tuple(results[self._states :]))
+        columns = list(zip(*scanned, strict=True)) if scanned else []
+        stacked = [torch.stack(c) for c in columns] if scanned else [f() for f in self._empty[self._states :]]
+        results = (*states, *stacked)
+        return results[0] if self._outputs == 1 else results
+
+
+def _empty(site: Site, index: int) -> Callable[[], Tensor]:
+    """A function that makes the result of no iterations."""
+    slot = site.outputs[index]
+
+    def make() -> Tensor:
+        shape = [] if slot is None or slot.shape is None else list(slot.shape)[1:]
+        kind = torch.float32 if slot is None or slot.dtype is None else torch_dtype(slot.dtype)
+        return torch.empty((0, *(d or 0 for d in shape)), dtype=kind)
+
+    return make
+
+
+class Scan(nn.Module):
+    """A subgraph over the slices of its inputs, with state from one slice to the next."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        plan = _plan(site, "body")
+        self.body = _Body(plan, plan.captures)
+        self._given = len(site.inputs)
+        scans = site.attribute("num_scan_inputs")
+        self._states = self._given - scans
+        results = len(plan.outputs) - self._states
+        self._axes = site.attribute("scan_input_axes", (0,) * scans)
+        self._reversed = site.attribute("scan_input_directions", (0,) * scans)
+        self._out_axes = site.attribute("scan_output_axes", (0,) * results)
+        self._out_reversed = site.attribute("scan_output_directions", (0,) * results)
+        self._outputs = len(site.outputs)
+        self._empty = [_empty(site, i) for i in range(len(site.outputs))]
+
+    def forward(self, *arguments: Any) -> Any:
+        states, scans = list(arguments[: self._states]), arguments[self._states : self._given]
+        captured = arguments[self._given :]
+        slices = [
+            (s[::-1] if back else s)
+            for s, back in zip(
+                (x.unbind(axis) for x, axis in zip(scans, self._axes, strict=True)), self._reversed, strict=True
+            )
+        ]
+        found: list[tuple[Any, ...]] = []
+        for row in zip(*slices, strict=True):
+            results = self.body.forward((*states, *row), captured)
+            states = list(results[: self._states])
+            found.append(results[self._states :])
+        columns = list(zip(*found, strict=True))
+        stacked = [
+            torch.stack(column[::-1] if back else column, axis)
+            for column, axis, back in zip(columns, self._out_axes, self._out_reversed, strict=True)
+        ] if found else [f() for f in self._empty[self._states :]]
+        results = (*states, *stacked)
+        return results[0] if self._outputs == 1 else results

@@ -1,0 +1,231 @@
+"""Arithmetic, comparison, logic, mathematical functions and casts, element by element."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.torch.operators._site import (
+    Builder,
+    Tensor,
+    dtype,
+    kind,
+    number,
+    output_type,
+    torch_type,
+)
+
+__all__ = [
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot",
+    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Cosh", "Div", "Equal", "Erf", "Exp", "Floor",
+    "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul",
+    "Neg", "Not", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Sub", "Sum", "Tan", "Where", "Xor",
+]  # fmt: skip
+
+
+def _same(function: Callable[..., Tensor]) -> Builder:
+    """An operator that torch has under the same semantics."""
+
+    def builder(_: Site) -> Callable[..., Tensor]:
+        return function
+
+    return builder
+
+
+Abs, Neg, Exp, Log, Sqrt, Reciprocal, Erf = map(
+    _same, (torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt, torch.reciprocal, torch.erf)
+)
+Sin, Cos, Tan, Sinh, Cosh = map(_same, (torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh))
+Asin, Acos, Atan, Asinh, Acosh, Atanh = map(
+    _same, (torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh)
+)
+Ceil, Floor, Round = map(_same, (torch.ceil, torch.floor, torch.round))
+Add, Sub, Mul = map(_same, (torch.add, torch.sub, torch.mul))
+And, Or, Xor, Not = map(_same, (torch.logical_and, torch.logical_or, torch.logical_xor, torch.logical_not))
+BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot = map(
+    _same, (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.bitwise_not)
+)
+Equal, Less, Greater, LessOrEqual, GreaterOrEqual = map(_same, (torch.eq, torch.lt, torch.gt, torch.le, torch.ge))
+Where = _same(torch.where)
+
+
+def Identity(_: Site) -> Callable[..., Any]:
+    """The value itself."""
+    return lambda x: x
+
+
+def Sign(site: Site) -> Callable[..., Tensor]:
+    """-1, 0 or 1; NaN of NaN, where `torch.sign` gives 0."""
+    if kind(site) != "float":
+        return torch.sign
+    return lambda x: torch.where(x.isnan(), x, torch.sign(x))
+
+
+def Div(site: Site) -> Callable[..., Tensor]:
+    """The quotient; of integers without its fraction."""
+    if kind(site) == "integer":
+        return lambda a, b: torch.div(a, b, rounding_mode="trunc")
+    return torch.div
+
+
+def Mod(site: Site) -> Callable[..., Tensor]:
+    """The remainder with the divisor's sign, or with the dividend's for ``fmod``."""
+    return torch.fmod if site.attribute("fmod", 0) else torch.remainder
+
+
+def Pow(site: Site) -> Callable[..., Tensor]:
+    """The power in the type of the base."""
+    base, exponent = torch_type(site), torch_type(site, 1)
+    slot = site.input(1)
+    power = site.constant(1) if slot is not None and slot.shape is not None and not slot.shape else None
+    if power is not None and base.is_floating_point and float(power) in (1.0, 2.0, 3.0):
+        value = float(power)
+        return lambda x, _: torch.pow(x, value)
+    if kind(site) == "float" and (kind(site, 1) == "integer" or base == exponent):
+        return torch.pow
+    if kind(site) == "integer" and kind(site, 1) == "float":
+        return lambda x, p: torch.pow(x.double(), p.double()).to(base)
+    return lambda x, p: torch.pow(x, p).to(base)
+
+
+def BitShift(site: Site) -> Callable[..., Tensor]:
+    """A logical shift; bits beyond the type's width are lost."""
+    width = 8 * dtype(site).itemsize
+    shift = torch.bitwise_left_shift if site.attribute("direction") == "LEFT" else torch.bitwise_right_shift
+    return lambda x, n: torch.where(n < width, shift(x, n.clamp(max=width - 1)), 0)
+
+
+def _all(function: Callable[[Tensor, Tensor], Tensor]) -> Builder:
+    """An operator of any number of inputs, from left to right."""
+
+    def builder(site: Site) -> Callable[..., Tensor]:
+        if len(site.inputs) == 1:
+            return lambda x: x
+        if len(site.inputs) == 2:
+            return function
+        return lambda *xs: functools.reduce(function, xs)
+
+    return builder
+
+
+Max, Min, Sum = _all(torch.maximum), _all(torch.minimum), _all(torch.add)
+
+
+def Mean(site: Site) -> Callable[..., Tensor]:
+    """The mean of the inputs."""
+    count = len(site.inputs)
+    return lambda *xs: functools.reduce(torch.add, xs) / count
+
+
+def Clip(site: Site) -> Callable[..., Tensor]:
+    """``min(max(x, low), high)``: NaN stays NaN, and ``high`` wins where the limits cross."""
+    low, high = number(site, 1), number(site, 2)
+    known = all(not site.has(i) or site.constant(i) is not None for i in (1, 2))
+    if known and low is None and high is None:
+        return lambda x, *_: x
+    if known:
+        return lambda x, *_: torch.clamp(x, low, high)
+    return _clamp
+
+
+def _clamp(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    if low is None and high is None:
+        return x
+    return torch.clamp(x, low, high)
+
+
+def IsNaN(site: Site) -> Callable[..., Tensor]:
+    """Where the input is not a number."""
+    if dtype(site).itemsize == 1:
+        return lambda x: torch.isnan(x.float())
+    return torch.isnan
+
+
+def IsInf(site: Site) -> Callable[..., Tensor]:
+    """Where the input is infinite, of the signs asked for."""
+    signs = (site.attribute("detect_negative", 1), site.attribute("detect_positive", 1))
+    functions = {(1, 1): torch.isinf, (1, 0): torch.isneginf, (0, 1): torch.isposinf}
+    found = functions.get(tuple(int(bool(s)) for s in signs))  # type: ignore[arg-type]
+    if found is None:
+        return lambda x: torch.zeros_like(x, dtype=torch.bool)
+    if dtype(site).itemsize == 1:
+        return lambda x: found(x.float())
+    return found
+
+
+def Cast(site: Site) -> Callable[..., Tensor]:
+    """The nearest value of another type; towards zero for integers; 8-bit floats saturate if asked to."""
+    return cast(site, output_type(site))
+
+
+def CastLike(site: Site) -> Callable[..., Tensor]:
+    """``Cast`` to the type of the second input."""
+    inner = cast(site, output_type(site))
+    return lambda x, _: inner(x)
+
+
+def cast(site: Site, to: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """A function that converts the first input's type to ``to``."""
+    came = torch_type(site)
+    if torch.float8_e8m0fnu in (came, to) and came != to:
+        raise NotNative("torch rounds to float8_e8m0fnu in one way only")
+    if came.is_complex and not to.is_complex:
+        raise NotNative("complex numbers have no place in another type")
+    bits = {torch.int4: (4, True), torch.uint4: (4, False), torch.int2: (2, True), torch.uint2: (2, False)}
+    if to in bits and came != to:
+        return _to_small(*bits[to], to)
+    if came in bits and came != to:
+        storage = torch.int8 if bits[came][1] else torch.uint8
+        return lambda x: x.view(storage).to(to)
+    if to.is_floating_point and to.itemsize == 1 and not (came.is_floating_point and came.itemsize == 1 and came == to):
+        return _to_float8(to, bool(site.attribute("saturate", 1)))
+    if came.is_floating_point and not to.is_floating_point and to != torch.bool and to.itemsize < 8:
+        # By way of int64, as the standard's own conversion does: beyond the range, the low bits remain.
+        return lambda x: x.to(torch.int64).to(to)
+    return lambda x: x.to(to)
+
+
+def _to_small(width: int, signed: bool, to: torch.dtype) -> Callable[[Tensor], Tensor]:
+    span, half = 1 << width, 1 << (width - 1)
+
+    def small(x: Tensor) -> Tensor:
+        wide = x.to(torch.int64)
+        if signed:
+            return (torch.remainder(wide + half, span) - half).to(torch.int8).view(to)
+        return torch.remainder(wide, span).to(torch.uint8).view(to)
+
+    return small
+
+
+def _to_float8(to: torch.dtype, saturate: bool) -> Callable[[Tensor], Tensor]:
+    largest = torch.finfo(to).max
+    has_infinity = to == torch.float8_e5m2
+
+    def narrow(x: Tensor) -> Tensor:
+        wide = x.float()
+        if saturate:
+            return wide.clamp(-largest, largest).to(to)
+        beyond = torch.isinf(wide) | (wide.clamp(-largest, largest).to(to).float().abs() < wide.abs() - _half_step(to))
+        special = torch.copysign(torch.full_like(wide, torch.inf), wide) if has_infinity else torch.full_like(wide, torch.nan)
+        return torch.where(beyond, special, wide).to(to)
+
+    return narrow
+
+
+def _half_step(to: torch.dtype) -> float:
+    """Half the distance between the two largest values: what rounding alone takes away."""
+    info = torch.finfo(to)
+    top = np.floor(np.log2(info.max))
+    return float(2.0**top * info.eps / 2)
+
+
+def BitCast(site: Site) -> Callable[..., Tensor]:
+    """The same bits as another type of the same width."""
+    to = output_type(site)
+    return lambda x: x.contiguous().view(to)
+

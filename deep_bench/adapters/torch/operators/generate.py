@@ -1,0 +1,122 @@
+"""Tensors made from settings: constants, ranges and random numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.torch.arrays import to_tensor
+from deep_bench.adapters.torch.operators._site import Tensor, listed, output_type, torch_type
+
+__all__ = [
+    "Bernoulli", "Constant", "ConstantOfShape", "EyeLike", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+    "RandomUniformLike", "Range",
+]  # fmt: skip
+
+
+def Constant(site: Site) -> Callable[..., Tensor]:
+    """A tensor that the node holds."""
+    name, value = next(iter(site.attributes.items()))
+    types: dict[str, Any] = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+    tensor = to_tensor(np.asarray(value, dtype=types.get(name)))
+    return lambda: tensor
+
+
+def ConstantOfShape(site: Site) -> Callable[..., Tensor]:
+    """A tensor of one value; zero in float32 by default."""
+    stated = site.attribute("value")
+    value, kind = (0.0, torch.float32) if stated is None else (stated.reshape(-1)[0].item(), output_type(site))
+    kind = output_type(site) if stated is None else kind
+    return lambda shape: torch.full(listed(shape), value, dtype=kind, device=shape.device)
+
+
+def Range(site: Site) -> Callable[..., Tensor]:
+    """``start``, ``start + delta``, … below ``limit``."""
+    kind = torch_type(site)
+
+    def span(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+        first, last, step = start.item(), limit.item(), delta.item()
+        count = max(math.ceil((last - first) / step), 0)
+        return start + torch.arange(count, dtype=kind, device=start.device) * delta
+
+    return span
+
+
+def EyeLike(site: Site) -> Callable[..., Tensor]:
+    """Ones on a diagonal, zeros elsewhere."""
+    shift, kind = site.attribute("k", 0), output_type(site)
+
+    def eye(x: Tensor) -> Tensor:
+        rows = torch.arange(x.shape[0], device=x.device)[:, None]
+        return (torch.arange(x.shape[1], device=x.device) - rows == shift).to(kind)
+
+    return eye
+
+
+def _generator(site: Site) -> torch.Generator | None:
+    """A stream of its own for a node that states a seed; else torch's."""
+    seed = site.attribute("seed")
+    if seed is None:
+        return None
+    generator = torch.Generator()
+    generator.manual_seed(int(np.float32(seed).view(np.uint32)))
+    return generator
+
+
+def _random(site: Site, draw: Callable[..., Tensor], like: bool) -> Callable[..., Tensor]:
+    kind, generator, shape = output_type(site), _generator(site), site.attribute("shape")
+    if like:
+        return lambda x: draw(tuple(x.shape), generator).to(x.device, kind)
+    return lambda: draw(tuple(shape), generator).to(kind)
+
+
+def _normal(site: Site) -> Callable[..., Tensor]:
+    mean, scale = site.attribute("mean", 0.0), site.attribute("scale", 1.0)
+    return lambda shape, generator: torch.randn(shape, generator=generator) * scale + mean
+
+
+def _uniform(site: Site) -> Callable[..., Tensor]:
+    low, high = site.attribute("low", 0.0), site.attribute("high", 1.0)
+    return lambda shape, generator: torch.rand(shape, generator=generator) * (high - low) + low
+
+
+def RandomNormal(site: Site) -> Callable[..., Tensor]:
+    """Draws from a normal distribution."""
+    return _random(site, _normal(site), like=False)
+
+
+def RandomNormalLike(site: Site) -> Callable[..., Tensor]:
+    """Draws from a normal distribution, in the input's shape."""
+    return _random(site, _normal(site), like=True)
+
+
+def RandomUniform(site: Site) -> Callable[..., Tensor]:
+    """Draws from a uniform distribution."""
+    return _random(site, _uniform(site), like=False)
+
+
+def RandomUniformLike(site: Site) -> Callable[..., Tensor]:
+    """Draws from a uniform distribution, in the input's shape."""
+    return _random(site, _uniform(site), like=True)
+
+
+def Bernoulli(site: Site) -> Callable[..., Tensor]:
+    """Ones with the input's probabilities, else zeros."""
+    kind, generator = output_type(site), _generator(site)
+    return lambda p: (torch.rand(p.shape, generator=generator).to(p.device) < p).to(kind)
+
+
+def Multinomial(site: Site) -> Callable[..., Tensor]:
+    """Classes drawn with replacement, from logarithms of weights."""
+    kind, generator, count = output_type(site), _generator(site), site.attribute("sample_size", 1)
+
+    def draw(x: Tensor) -> Tensor:
+        weights = torch.softmax(x.double(), 1).cpu()
+        return torch.multinomial(weights, count, replacement=True, generator=generator).to(x.device, kind)
+
+    return draw

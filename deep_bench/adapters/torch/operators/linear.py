@@ -1,0 +1,82 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.torch.operators._site import Tensor, kind, torch_type
+
+__all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
+
+
+def MatMul(_: Site) -> Callable[..., Tensor]:
+    """The matrix product, over leading dimensions that broadcast."""
+    return torch.matmul
+
+
+def Gemm(site: Site) -> Callable[..., Tensor]:
+    r"""``alpha A' B' + beta C``, each primed matrix transposed if asked for."""
+    alpha, beta = site.attribute("alpha", 1.0), site.attribute("beta", 1.0)
+    if kind(site) == "integer":
+        return _integer_gemm(site, alpha, beta)
+    left, right = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))
+    addend = site.input(2)
+    if addend is None:
+        scaled = alpha != 1.0
+
+        def product(a: Tensor, b: Tensor, _: None = None) -> Tensor:
+            y = torch.mm(a.t() if left else a, b.t() if right else b)
+            return y * alpha if scaled else y
+
+        return product
+    if alpha == beta == 1.0 and right and not left and addend.rank == 1:
+        return torch._C._nn.linear
+    if alpha == beta == 1.0:
+        return lambda a, b, c: torch.addmm(c, a.t() if left else a, b.t() if right else b)
+    return lambda a, b, c: torch.addmm(c, a.t() if left else a, b.t() if right else b, beta=beta, alpha=alpha)
+
+
+def _integer_gemm(site: Site, alpha: float, beta: float) -> Callable[..., Tensor]:
+    left, right, kept = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0)), torch_type(site)
+
+    def product(a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+        y = torch.mm(a.t() if left else a, b.t() if right else b)
+        y = y if alpha == 1.0 else (y * alpha).to(kept)
+        return y if c is None else y + (c if beta == 1.0 else (c * beta).to(kept))
+
+    return product
+
+
+def Einsum(site: Site) -> Callable[..., Tensor]:
+    """Sums of products in Einstein's notation."""
+    equation = site.attribute("equation").replace(" ", "")
+    return lambda *xs: torch.einsum(equation, *xs)
+
+
+def MatMulInteger(site: Site) -> Callable[..., Tensor]:
+    """The product of 8-bit matrices less their zero points, in int32.
+
+    It is computed in float64, which holds every sum of fewer than 2^37 products of 8-bit numbers exactly.
+    """
+    rows = site.input(2) is not None and site.inputs[2] is not None and (site.inputs[2].rank or 0) == 1
+
+    def product(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
+        left, right = a.double(), b.double()
+        if a_zero is not None:
+            left = left - (a_zero.double().unsqueeze(-1) if rows and a_zero.numel() > 1 else a_zero.double())
+        if b_zero is not None:
+            right = right - b_zero.double()
+        return torch.matmul(left, right).to(torch.int64).to(torch.int32)
+
+    return product
+
+
+def Det(site: Site) -> Callable[..., Tensor]:
+    """The determinants of the last two dimensions."""
+    if torch_type(site).itemsize == 2:
+        kept = torch_type(site)
+        return lambda x: torch.linalg.det(x.float()).to(kept)
+    return torch.linalg.det

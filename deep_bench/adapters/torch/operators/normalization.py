@@ -1,0 +1,147 @@
+"""Normalizations and dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.torch.arrays import torch_dtype
+from deep_bench.adapters.torch.operators._site import Tensor, dynamic, number, static_shape, torch_type
+
+__all__ = [
+    "BatchNormalization", "Dropout", "GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
+    "LpNormalization", "RMSNormalization",
+]  # fmt: skip
+
+
+def BatchNormalization(site: Site) -> Callable[..., Any]:
+    """``scale (x - mean) / sqrt(var + epsilon) + b`` per channel; in training mode with the batch's own moments."""
+    epsilon = site.attribute("epsilon", 1e-5)
+    types = {s.dtype for s in site.inputs if s is not None}
+    if site.attribute("training_mode", 0):
+        return _trained_batch_normalization(epsilon, site.attribute("momentum", 0.9), len(site.outputs))
+    if len(types) > 1:
+        kept = torch_type(site)
+        wide = max((torch_dtype(t) for t in types if t is not None), key=lambda t: t.itemsize)
+
+        def mixed(x: Tensor, *moments: Tensor) -> Tensor:
+            w, b, mean, var = (m.to(wide) for m in moments)
+            return torch.batch_norm(x.to(wide), w, b, mean, var, False, 0.0, epsilon, False).to(kept)
+
+        return mixed
+    return lambda x, w, b, mean, var: torch.batch_norm(x, w, b, mean, var, False, 0.0, epsilon, True)
+
+
+def _trained_batch_normalization(epsilon: float, momentum: float, outputs: int) -> Callable[..., Any]:
+    def normalize(x: Tensor, w: Tensor, b: Tensor, mean: Tensor, var: Tensor) -> Any:
+        axes = [0, *range(2, x.dim())]
+        along = (1, -1, *[1] * (x.dim() - 2))
+        batch_var, batch_mean = torch.var_mean(x.to(mean.dtype), axes, correction=0)
+        scale = w.to(mean.dtype) / torch.sqrt(batch_var + epsilon)
+        centred = x.to(mean.dtype) - batch_mean.reshape(along)
+        y = (centred * scale.reshape(along) + b.to(mean.dtype).reshape(along)).to(x.dtype)
+        moments = (mean * momentum + batch_mean * (1 - momentum), var * momentum + batch_var * (1 - momentum))
+        return (y, *moments)[:outputs] if outputs > 1 else y
+
+    return normalize
+
+
+def InstanceNormalization(site: Site) -> Callable[..., Tensor]:
+    """``scale (x - mean) / sqrt(var + epsilon) + b`` with the moments of each channel of each example."""
+    epsilon = site.attribute("epsilon", 1e-5)
+    return lambda x, w, b: torch.instance_norm(x, w, b, None, None, True, 0.0, epsilon, True)
+
+
+def LayerNormalization(site: Site) -> Callable[..., Any]:
+    """``scale (x - mean) / sqrt(var + epsilon) + b`` with moments over the last axes."""
+    axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
+    x, w, b = static_shape(site), static_shape(site, 1), static_shape(site, 2)
+    stash = torch_dtype(site.attribute("stash_type", 1))
+    if x is not None and w == x[axis:] and (not site.has(2) or b == w) and len(site.outputs) == 1:
+        normalized = list(w)
+        if torch_type(site).itemsize >= stash.itemsize or stash == torch.float32:
+            return lambda x, w, b=None: torch.layer_norm(x, normalized, w, b, epsilon)
+    outputs = len(site.outputs)
+
+    def normalize(x: Tensor, w: Tensor, b: Tensor | None = None) -> Any:
+        kept, wide = x.dtype, x.to(stash)
+        var, mean = torch.var_mean(wide, list(range(axis % x.dim(), x.dim())), correction=0, keepdim=True)
+        inverse = torch.reciprocal(torch.sqrt(var + epsilon))
+        y = ((wide - mean) * inverse).to(kept) * w
+        y = y if b is None else y + b
+        return (y, mean, inverse)[:outputs] if outputs > 1 else y
+
+    return normalize
+
+
+def RMSNormalization(site: Site) -> Callable[..., Tensor]:
+    """``scale x / sqrt(mean(x^2) + epsilon)`` over the last axes."""
+    axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
+    x, w = static_shape(site), static_shape(site, 1)
+    stash = torch_dtype(site.attribute("stash_type", 1))
+    if x is not None and w == x[axis:] and torch_type(site) == stash:
+        normalized = list(w)
+        return lambda x, w: torch.rms_norm(x, normalized, w, epsilon)
+
+    def normalize(x: Tensor, w: Tensor) -> Tensor:
+        wide = x.to(stash)
+        square = torch.mean(wide * wide, list(range(axis % x.dim(), x.dim())), keepdim=True)
+        return (wide * torch.reciprocal(torch.sqrt(square + epsilon))).to(x.dtype) * w
+
+    return normalize
+
+
+def GroupNormalization(site: Site) -> Callable[..., Tensor]:
+    """``scale (x - mean) / sqrt(var + epsilon) + b`` with the moments of each group of channels."""
+    groups, epsilon = site.attribute("num_groups"), site.attribute("epsilon", 1e-5)
+    return lambda x, w, b: torch.group_norm(x, groups, w, b, epsilon, False)
+
+
+def LRN(site: Site) -> Callable[..., Tensor]:
+    """``x / (bias + alpha / size * sum of squares over neighbouring channels)^beta``."""
+    alpha, beta = site.attribute("alpha", 1e-4), site.attribute("beta", 0.75)
+    bias, size = site.attribute("bias", 1.0), site.attribute("size")
+    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+
+    def normalize(x: Tensor) -> Tensor:
+        pads = [0, 0] * (x.dim() - 2) + [before, after]
+        sums = torch.constant_pad_nd(x * x, pads, 0).unfold(1, size, 1).sum(-1)
+        return x / torch.pow(bias + alpha / size * sums, beta)
+
+    return normalize
+
+
+def LpNormalization(site: Site) -> Callable[..., Tensor]:
+    """``x`` over its p-norm along an axis; zero where that is zero."""
+    axis, p = site.attribute("axis", -1), site.attribute("p", 2)
+
+    def normalize(x: Tensor) -> Tensor:
+        norm = torch.linalg.vector_norm(x, p, axis, True)
+        return torch.where(norm == 0, 0, x / norm)
+
+    return normalize
+
+
+def Dropout(site: Site) -> Callable[..., Any]:
+    """The input; in training mode with elements zeroed at random and the others scaled up."""
+    ratio = 0.5 if not site.has(1) else number(site, 1)
+    training = False if not site.has(2) else number(site, 2)
+    if dynamic(site, 1) or dynamic(site, 2):
+        raise NotNative("whether to drop elements is not known before it runs")
+    masked = len(site.outputs) > 1
+    if not training or not ratio:
+        return lambda x, *_: (x, torch.ones_like(x, dtype=torch.bool)) if masked else x
+    keep = 1.0 - float(ratio)
+    generator = torch.Generator()
+    generator.manual_seed(site.attribute("seed", torch.initial_seed()) & (2**63 - 1))
+
+    def drop(x: Tensor, *_: Any) -> Any:
+        mask = (torch.rand(x.shape, generator=generator) < keep).to(x.device)
+        y = x * mask / keep if math.isfinite(1 / keep if keep else math.inf) else torch.zeros_like(x)
+        return (y, mask) if masked else y
+
+    return drop

@@ -1,0 +1,96 @@
+"""Sequences and optional values: lists of tensors, and ``None``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.torch.operators._site import Tensor, ints, listed
+
+__all__ = [
+    "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
+    "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence",
+]  # fmt: skip
+
+Sequence = list[Tensor]
+
+
+def SequenceConstruct(_: Site) -> Callable[..., Sequence]:
+    """The inputs as a sequence."""
+    return lambda *xs: list(xs)
+
+
+def SequenceEmpty(_: Site) -> Callable[..., Sequence]:
+    """A sequence of nothing."""
+    return lambda: []
+
+
+def SequenceAt(_: Site) -> Callable[..., Tensor]:
+    """One member, counted from the end if negative."""
+    return lambda s, i: s[int(i.item())]
+
+
+def SequenceErase(_: Site) -> Callable[..., Sequence]:
+    """The sequence without one member: the last one by default."""
+
+    def erase(s: Sequence, position: Tensor | None = None) -> Sequence:
+        at = len(s) - 1 if position is None else int(position.item()) % len(s)
+        return s[:at] + s[at + 1 :]
+
+    return erase
+
+
+def SequenceInsert(_: Site) -> Callable[..., Sequence]:
+    """The sequence with one more member: at its end by default."""
+
+    def insert(s: Sequence, x: Tensor, position: Tensor | None = None) -> Sequence:
+        at = len(s) if position is None else int(position.item())
+        at = at + len(s) if at < 0 else at
+        return [*s[:at], x, *s[at:]]
+
+    return insert
+
+
+def SequenceLength(_: Site) -> Callable[..., Tensor]:
+    """The number of members."""
+    return lambda s: torch.tensor(len(s), dtype=torch.int64)
+
+
+def ConcatFromSequence(site: Site) -> Callable[..., Tensor]:
+    """The members one after another, or stacked along a new axis."""
+    axis = site.attribute("axis")
+    join = torch.stack if site.attribute("new_axis", 0) else torch.cat
+    return lambda s: join(s, axis)
+
+
+def SplitToSequence(site: Site) -> Callable[..., Sequence]:
+    """Pieces of a tensor along an axis: single slices, pieces of one size, or of given sizes."""
+    axis, keep, sizes = site.attribute("axis", 0), bool(site.attribute("keepdims", 1)), ints(site, 1)
+    given = site.has(1)
+
+    def split(x: Tensor, wanted: Tensor | None = None) -> Sequence:
+        if not given:
+            return list(torch.split(x, 1, axis)) if keep else list(torch.unbind(x, axis))
+        found = listed(wanted) if wanted is not None and sizes is None else list(sizes or ())
+        scalar = wanted is not None and wanted.dim() == 0
+        return list(torch.split(x, found[0] if scalar else found, axis))
+
+    return split
+
+
+def Optional(_: Site) -> Callable[..., Any]:
+    """The input, or the empty optional."""
+    return lambda x=None: x
+
+
+def OptionalHasElement(_: Site) -> Callable[..., Tensor]:
+    """Whether there is something."""
+    return lambda x=None: torch.tensor(x is not None)
+
+
+def OptionalGetElement(_: Site) -> Callable[..., Any]:
+    """What is there."""
+    return lambda x: x

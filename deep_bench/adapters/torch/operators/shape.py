@@ -1,0 +1,313 @@
+"""Changes of shape and order, joining and cutting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.torch.operators._site import Tensor, dtype, dynamic, ints, listed, rank, static_shape
+from deep_bench.tensor import is_float
+
+__all__ = [
+    "CenterCropPad", "Concat", "DepthToSpace", "Expand", "Flatten", "Pad", "Reshape", "Shape", "Size", "Slice", "SpaceToDepth",
+    "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+]  # fmt: skip
+
+
+def Reshape(site: Site) -> Callable[..., Tensor]:
+    """The same elements in another shape; 0 keeps a dimension unless ``allowzero``, -1 is computed."""
+    literal = bool(site.attribute("allowzero", 0))
+    target, known = ints(site, 1), static_shape(site)
+    if target is None:
+        return lambda x, shape: x.reshape(_resolved(listed(shape), x.shape, literal))
+    if literal or 0 not in target:
+        return lambda x, _: x.reshape(target)
+    if known is not None:
+        fixed = tuple(_resolved(target, known, literal))
+        return lambda x, _: x.reshape(fixed)
+    return lambda x, _: x.reshape(_resolved(target, x.shape, literal))
+
+
+def _resolved(target: Sequence[int], came: Sequence[int], literal: bool) -> list[int]:
+    kept = [came[i] if d == 0 and not literal else d for i, d in enumerate(target)]
+    if -1 in kept and 0 in kept:  # torch cannot tell what -1 is beside a zero
+        others = [d for d in kept if d != -1]
+        return [(0 if not math.prod(others) else math.prod(came) // math.prod(others)) if d == -1 else d for d in kept]
+    return kept
+
+
+def Flatten(site: Site) -> Callable[..., Tensor]:
+    """Two dimensions: all before an axis, and all from it on."""
+    axis = site.attribute("axis", 1)
+
+    def flatten(x: Tensor) -> Tensor:
+        at = axis % (x.dim() + 1) if axis < 0 else axis
+        return x.reshape(math.prod(x.shape[:at]), math.prod(x.shape[at:]))
+
+    known = static_shape(site)
+    if known is None:
+        return flatten
+    at = axis + len(known) if axis < 0 else axis
+    target = (math.prod(known[:at]), math.prod(known[at:]))
+    return lambda x: x.reshape(target)
+
+
+def Transpose(site: Site) -> Callable[..., Tensor]:
+    """The axes in another order; reversed by default."""
+    order = site.attribute("perm")
+    if order is None:
+        return lambda x: x.permute(tuple(range(x.dim()))[::-1])
+    order = tuple(order)
+    return lambda x: x.permute(order)
+
+
+def Squeeze(site: Site) -> Callable[..., Tensor]:
+    """The input without some axes of size 1; without all of them by default."""
+    axes = ints(site, 1)
+    if dynamic(site, 1):
+        return lambda x, axes: x.squeeze(tuple(listed(axes)))
+    if axes is None:
+        return lambda x, *_: x.squeeze()
+    if len(axes) == 1:
+        (axis,) = axes
+        return lambda x, _: x.squeeze(axis)
+    return lambda x, _: x.squeeze(axes)
+
+
+def Unsqueeze(site: Site) -> Callable[..., Tensor]:
+    """The input with axes of size 1 put in; axes count in the result."""
+    axes = ints(site, 1)
+    if axes is None:
+        return lambda x, axes: _unsqueeze(x, listed(axes))
+    if len(axes) == 1:
+        (axis,) = axes
+        return lambda x, _: x.unsqueeze(axis)
+    return lambda x, _: _unsqueeze(x, axes)
+
+
+def _unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
+    rank = x.dim() + len(axes)
+    for axis in sorted(a % rank for a in axes):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def Concat(site: Site) -> Callable[..., Tensor]:
+    """The inputs one after another along an axis."""
+    axis = site.attribute("axis")
+    return lambda *xs: torch.cat(xs, axis)
+
+
+def Split(site: Site) -> Callable[..., Any]:
+    """The input cut along an axis, in given sizes or in equal ones of which the last may be smaller."""
+    axis, sizes = site.attribute("axis", 0), ints(site, 1)
+    count = site.attribute("num_outputs", len(site.outputs))
+    given = site.has(1)
+
+    def split(x: Tensor, wanted: Tensor | None = None) -> tuple[Tensor, ...]:
+        if not given:
+            size = x.shape[axis]
+            each = -(-size // count)
+            parts = [max(min(each, size - i * each), 0) for i in range(count)]
+        else:
+            parts = list(sizes) if sizes is not None else listed(wanted)  # type: ignore[arg-type]
+        return torch.split(x, parts, axis)
+
+    if len(site.outputs) == 1:
+        return lambda x, *rest: split(x, *rest)[0]
+    return split
+
+
+def Slice(site: Site) -> Callable[..., Tensor]:
+    """Parts of some axes, with steps of either sign."""
+    known = [ints(site, i) for i in range(1, 5)]
+    if any(dynamic(site, i) for i in range(1, 5)):
+
+        def sliced(x: Tensor, *settings: Tensor | None) -> Tensor:
+            starts, ends, axes, steps = ([None if s is None else listed(s) for s in settings] + [None, None])[:4]
+            return _slice(x, _slices(starts or [], ends or [], axes, steps))
+
+        return sliced
+    starts, ends, axes, steps = known
+    parts = _slices(starts or (), ends or (), axes, steps)
+    if all(s.step > 0 for s in parts.values()):
+        shape = site.input(0)
+        if min(parts, default=0) >= 0 or (shape is not None and shape.rank is not None):
+            total = shape.rank if shape is not None and shape.rank is not None else 0
+            by_axis = {a % total if a < 0 else a: s for a, s in parts.items()}
+            index = tuple(by_axis.get(a, slice(None)) for a in range(max(by_axis, default=-1) + 1))
+            return lambda x, *_: x[index]
+    return lambda x, *_: _slice(x, parts)
+
+
+def _slices(
+    starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
+) -> dict[int, slice]:
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    return {a: slice(b, e, s) for a, b, e, s in zip(axes, starts, ends, steps, strict=True)}
+
+
+def _slice(x: Tensor, parts: dict[int, slice]) -> Tensor:
+    for axis, part in parts.items():
+        size = x.shape[axis]
+        places = range(*_clamped(part, size).indices(size))
+        if part.step > 0:
+            index = (slice(None),) * (axis % x.dim())
+            x = x[(*index, slice(places.start, max(places.stop, places.start), part.step))]
+        else:
+            x = x.index_select(axis, torch.tensor(list(places), dtype=torch.int64, device=x.device))
+    return x
+
+
+def _clamped(part: slice, size: int) -> slice:
+    """The part as Python reads it: for ONNX, an end below ``-size`` with a negative step means up to the first element."""
+    if part.step < 0 and part.stop < -size:
+        return slice(part.start, None, part.step)
+    return part
+
+
+def Pad(site: Site) -> Callable[..., Tensor]:
+    """The input with a border: of one value, or of its own elements (``reflect``, ``edge``, ``wrap``)."""
+    mode, pads, axes = site.attribute("mode", "constant"), ints(site, 1), ints(site, 3)
+    value = site.constant(2)
+    fill = 0 if value is None else value.reshape(-1)[0].item()
+    fixed = pads is not None and not dynamic(site, 2) and not dynamic(site, 3)
+    shape = site.input(0)
+    if mode == "constant" and fixed and pads is not None and shape is not None and shape.rank is not None:
+        flat = [v for pair in reversed(_pairs(pads, axes, shape.rank)) for v in pair]
+        return lambda x, *_: torch.constant_pad_nd(x, flat, fill)
+    if fixed and pads is not None and mode in ("reflect", "edge"):
+        native = _native_border(site, mode, pads, axes)
+        if native is not None:
+            return native
+
+    def pad(x: Tensor, amounts: Tensor, constant: Tensor | None = None, along: Tensor | None = None) -> Tensor:
+        chosen = listed(along) if along is not None else None
+        pairs = _pairs(pads if pads is not None else listed(amounts), chosen, x.dim())
+        if mode == "constant":
+            filled = fill if constant is None else constant.item()
+            return torch.constant_pad_nd(x, [v for pair in reversed(pairs) for v in pair], filled)
+        for axis, pair in enumerate(pairs):
+            if any(pair):
+                x = x.index_select(axis, _border(mode, x.shape[axis], *pair).to(x.device))
+        return x
+
+    return pad
+
+
+def _pairs(pads: Sequence[int], axes: Sequence[int] | None, rank: int) -> list[tuple[int, int]]:
+    axes = range(rank) if axes is None else axes
+    found = [(0, 0)] * rank
+    for i, axis in enumerate(axes):
+        found[axis] = (pads[i], pads[i + len(axes)])
+    return found
+
+
+def _native_border(site: Site, mode: str, pads: Sequence[int], axes: Sequence[int] | None) -> Callable[..., Any] | None:
+    """torch's own borders: for floats, on the last axes, narrower than the input."""
+    shape = static_shape(site)
+    if shape is None or len(shape) not in (3, 4, 5) or not is_float(dtype(site)):
+        return None
+    pairs = _pairs(pads, axes, len(shape))
+    narrow = all(0 <= v < size for pair, size in zip(pairs, shape, strict=True) for v in pair)
+    if not narrow or any(any(p) for p in pairs[:2]):
+        return None
+    functions = torch._C._nn
+    name = {"reflect": "reflection", "edge": "replication"}[mode]
+    function = getattr(functions, f"{name}_pad{len(shape) - 2}d")
+    flat = [v for pair in reversed(pairs[2:]) for v in pair]
+    return lambda x, *_: function(x, flat)
+
+
+def _border(mode: str, size: int, before: int, after: int) -> Tensor:
+    places = torch.arange(-before, size + after)
+    if mode == "edge":
+        return places.clamp(0, size - 1)
+    if mode == "wrap":
+        return torch.remainder(places, size)
+    if mode != "reflect":
+        raise NotNative(f"torch has no border {mode!r}")
+    period = max(2 * (size - 1), 1)
+    places = torch.remainder(places, period)
+    return torch.minimum(places, period - places) if size > 1 else torch.zeros_like(places)
+
+
+def Expand(site: Site) -> Callable[..., Tensor]:
+    """The input broadcast with a shape, both ways."""
+    target, known = ints(site, 1), static_shape(site)
+    if target is not None and known is not None:
+        fixed = tuple(torch.broadcast_shapes(known, target))
+        return lambda x, _: x.expand(fixed)
+    if target is not None:
+        return lambda x, _: x.expand(torch.broadcast_shapes(x.shape, target))
+    return lambda x, shape: x.expand(torch.broadcast_shapes(x.shape, tuple(listed(shape))))
+
+
+def Tile(site: Site) -> Callable[..., Tensor]:
+    """The input repeated along each axis."""
+    repeats = ints(site, 1)
+    if repeats is not None:
+        return lambda x, _: x.repeat(repeats)
+    return lambda x, repeats: x.repeat(listed(repeats))
+
+
+def Shape(site: Site) -> Callable[..., Tensor]:
+    """The input's dimensions, or some of them, on the CPU."""
+    part = slice(site.attribute("start", 0), site.attribute("end"))
+    return lambda x: torch.tensor(x.shape[part], dtype=torch.int64)
+
+
+def Size(_: Site) -> Callable[..., Tensor]:
+    """The number of elements, on the CPU."""
+    return lambda x: torch.tensor(x.numel(), dtype=torch.int64)
+
+
+def DepthToSpace(site: Site) -> Callable[..., Tensor]:
+    """Channels moved into blocks of the image."""
+    size = site.attribute("blocksize")
+    if site.attribute("mode", "DCR") == "CRD":
+        return lambda x: torch.pixel_shuffle(x, size)
+
+    def move(x: Tensor) -> Tensor:
+        n, c, h, w = x.shape
+        blocks = x.reshape(n, size, size, c // size**2, h, w).permute(0, 3, 4, 1, 5, 2)
+        return blocks.reshape(n, c // size**2, h * size, w * size)
+
+    return move
+
+
+def SpaceToDepth(site: Site) -> Callable[..., Tensor]:
+    """Blocks of the image moved into channels."""
+    size = site.attribute("blocksize")
+    if site.attribute("mode", "DCR") == "CRD":
+        return lambda x: torch.pixel_unshuffle(x, size)
+
+    def move(x: Tensor) -> Tensor:
+        n, c, h, w = x.shape
+        blocks = x.reshape(n, c, h // size, size, w // size, size).permute(0, 3, 5, 1, 2, 4)
+        return blocks.reshape(n, c * size**2, h // size, w // size)
+
+    return move
+
+
+def CenterCropPad(site: Site) -> Callable[..., Tensor]:
+    """The middle of the input, or the input in the middle of zeros, in a given size."""
+    target, total = ints(site, 1), rank(site)
+    axes = [a % total for a in site.attribute("axes", tuple(range(total)))]
+
+    def centre(x: Tensor, wanted: Tensor) -> Tensor:
+        for axis, size in zip(axes, listed(wanted) if target is None else target, strict=True):
+            extra = size - x.shape[axis]
+            if extra < 0:
+                x = x.narrow(axis, -extra // 2, size)
+            else:
+                pads = [0, 0] * (x.dim() - 1 - axis) + [extra // 2, extra - extra // 2]
+                x = torch.constant_pad_nd(x, pads, 0)
+        return x
+
+    return centre

@@ -1,0 +1,189 @@
+"""Comparing a result with the oracle's: significant bits, the largest studentised error, clusters, and plain norms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+from scipy.ndimage import uniform_filter1d
+
+from deep_bench.check.thresholds import EXACT_BITS, LINEAR_POINTS
+from deep_bench.tensor import unit_roundoff
+
+_NEIGHBOURS = 15
+_PRIOR_SAMPLES = 4.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation:
+    """What a correct result may be: the oracle's, give or take rounding.
+
+    Args:
+        value: The oracle's result, in float64.
+        spread: The root mean square of what rounding adds to each element.
+        settled: Where the oracle's result is certain; elsewhere some evaluations with rounding errors differ in kind
+            (infinite, NaN).
+        form: The element type that the result is given in.
+    """
+
+    value: np.ndarray
+    spread: np.ndarray
+    settled: np.ndarray
+    form: np.dtype
+
+
+class Deviations:
+    """Gathers how far evaluations with rounding errors lie from the oracle's, without keeping them."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value, self.samples = value, 0
+        self._squares = np.zeros(value.shape)
+        self._settled = np.ones(value.shape, bool)
+
+    def add(self, sample: np.ndarray) -> None:
+        """One more evaluation; one of another shape settles nothing."""
+        self.samples += 1
+        if sample.shape != self.value.shape:
+            self._settled[...] = False
+            return
+        with np.errstate(all="ignore"):
+            difference = np.asarray(sample - self.value)
+        finite = np.isfinite(difference)
+        if not finite.all():
+            self._settled &= same_kind(sample, self.value)
+            difference = np.where(finite, difference, 0.0)
+        self._squares += difference * difference
+
+    def expectation(self, form: np.dtype) -> Expectation:
+        """The estimate for each element, shrunk towards its neighbours' where there are few samples.
+
+        It is never under half a rounding of the result itself.
+        """
+        variance = self._squares / max(self.samples, 1)
+        if variance.size > 1:
+            flat = variance.reshape(-1)
+            pooled = uniform_filter1d(flat, min(_NEIGHBOURS, flat.size), mode="nearest").reshape(variance.shape)
+            variance = (self.samples * variance + _PRIOR_SAMPLES * pooled) / (self.samples + _PRIOR_SAMPLES)
+        own = 0.29 * unit_roundoff(form) * np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
+        floor = float(ml_dtypes.finfo(form).smallest_subnormal)
+        spread = np.sqrt(np.maximum(variance, 0.0) + np.square(own)) + floor
+        return Expectation(self.value, spread, self._settled, form)
+
+
+def same_kind(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where both are finite, both NaN, or the same infinity."""
+    finite = np.isfinite(a) & np.isfinite(b)
+    return finite | (np.isnan(a) & np.isnan(b)) | ((a == b) & ~finite)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How a result compares with what is expected.
+
+    Args:
+        bits: Significant bits: minus the base-2 logarithm of the unit roundoff that would explain the error.
+        worst_slice_bits: The same for the worst row, column, channel … along any axis.
+        largest: The largest studentised error: in units of its own estimate.
+        where: The index of that element.
+        linear_share: The share R^2 of the error that is a linear function of the result.
+        information: The estimate relative to the spread of the result: at 1, rounding drowns the signal.
+        misplaced: How many elements are NaN, infinite or finite where the oracle's are not.
+        max_abs_error, max_rel_error, l2_rel_error, max_ulp: Plain norms; the relative maximum is over the largest result.
+    """
+
+    bits: float
+    worst_slice_bits: float
+    largest: float
+    where: tuple[int, ...]
+    linear_share: float
+    information: float
+    misplaced: int
+    max_abs_error: float
+    max_rel_error: float
+    l1_error: float
+    l2_rel_error: float
+    max_ulp: float
+
+
+def compare(actual: np.ndarray, expected: Expectation) -> Agreement:
+    """Compare a floating-point result of the right shape with what is expected."""
+    value = expected.value
+    actual = np.asarray(actual).astype(np.complex128 if np.iscomplexobj(value) else np.float64)
+    with np.errstate(all="ignore"):
+        kinds = same_kind(actual, value)
+        used = np.isfinite(actual) & np.isfinite(value) & expected.settled
+        error = np.where(used, actual - value, 0.0)
+        z2 = np.square(np.abs(error) / expected.spread)
+    u = unit_roundoff(expected.form)
+    worst = int(np.argmax(z2)) if z2.size else 0
+    magnitude = np.abs(np.where(np.isfinite(value), value, 0.0))
+    absolute = np.abs(error)
+    size = max(z2.size, 1)
+    scale, norm = float(np.max(magnitude, initial=0.0)), float(np.sqrt(np.sum(magnitude**2)))
+    signal = float(np.std(np.where(np.isfinite(value), np.abs(value), 0.0))) or scale
+    spread = float(np.sqrt(np.mean(np.square(expected.spread)))) if z2.size else 0.0
+    return Agreement(
+        bits=_bits(float(np.sum(z2)) / size, u),
+        worst_slice_bits=_bits(_worst_slice(z2), u),
+        largest=float(np.sqrt(z2.flat[worst])) if z2.size else 0.0,
+        where=tuple(int(i) for i in np.unravel_index(worst, z2.shape)) if z2.size else (),
+        linear_share=_linear_share(error, value, expected.spread, used),
+        information=spread / signal if signal > 0 else 0.0,
+        misplaced=int(np.sum(~kinds & expected.settled)),
+        max_abs_error=float(np.max(absolute, initial=0.0)),
+        max_rel_error=_ratio(float(np.max(absolute, initial=0.0)), scale),
+        l1_error=float(np.sum(absolute)),
+        l2_rel_error=_ratio(float(np.sqrt(np.sum(absolute**2))), norm),
+        max_ulp=float(np.max(absolute / _ulp(magnitude, expected.form), initial=0.0)),
+    )
+
+
+def _bits(mean_square: float, u: float) -> float:
+    return EXACT_BITS if mean_square == 0 else float(min(EXACT_BITS, -np.log2(u * np.sqrt(mean_square))))
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else (0.0 if a == 0 else float("inf"))
+
+
+def _ulp(magnitude: np.ndarray, form: np.dtype) -> np.ndarray:
+    """The distance of neighbouring numbers of the format around each value."""
+    info = ml_dtypes.finfo(form)
+    exponent = np.floor(np.log2(np.maximum(magnitude, float(info.smallest_normal))))
+    return float(info.eps) * np.exp2(exponent)
+
+
+def _worst_slice(z2: np.ndarray) -> float:
+    """The largest mean square over a slice of at least eight elements along any axis."""
+    if z2.ndim < 2:
+        return float(np.mean(z2)) if z2.size else 0.0
+    means = [
+        np.max(np.mean(z2, axis=tuple(a for a in range(z2.ndim) if a != axis)))
+        for axis in range(z2.ndim)
+        if z2.size and z2.size // z2.shape[axis] >= 8
+    ]
+    return float(max(means, default=np.mean(z2) if z2.size else 0.0))
+
+
+def _linear_share(error: np.ndarray, value: np.ndarray, spread: np.ndarray, used: np.ndarray) -> float:
+    """R^2 of the least-squares line through the errors over the results, each weighted by its estimate."""
+    if np.sum(used) < LINEAR_POINTS or np.iscomplexobj(error):
+        return 0.0
+    weight = 1 / np.square(spread[used])
+    e, y = error[used], value[used]
+    weight = weight / np.sum(weight)
+    e, y = e - np.sum(weight * e), y - np.sum(weight * y)
+    total, variance = np.sum(weight * e * e), np.sum(weight * y * y)
+    if total <= 0 or variance <= 0:
+        return 0.0
+    return float(np.sum(weight * e * y) ** 2 / (variance * total))
+
+
+def pooled(value: np.ndarray, samples: Sequence[np.ndarray], form: np.dtype) -> Expectation:
+    """What is expected, from evaluations that were kept."""
+    deviations = Deviations(value)
+    for sample in samples:
+        deviations.add(np.asarray(sample))
+    return deviations.expectation(form)

@@ -1,0 +1,136 @@
+"""How the reference executor evaluates a network as the oracle does, or with the rounding errors of its working formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.check.arithmetic import as_plain, disturb
+from deep_bench.check.rounding import Accumulation, Rounding
+from deep_bench.check.settings import SETTING_INPUTS
+from deep_bench.tensor import is_float, is_inexact, unit_roundoff
+
+BOUNDED = frozenset("Sigmoid Softmax Tanh Erf Softsign Sin Cos HardSigmoid LSTM GRU RNN".split())
+"""Operators whose results are bounded by 1: their errors may be as large as one rounding of 1."""
+
+_CASTS = frozenset({"Cast", "CastLike"})
+
+
+class Step(Protocol):
+    """What is asked of one step of the reference executor."""
+
+    node: ir.Node
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    bodies: Mapping[str, Any]
+
+
+class WideArithmetic:
+    """Evaluates every node in float64, with the casts and the ranges of the formats that the network works in.
+
+    With a generator it also makes the rounding errors of these formats: one evaluation is then one sample of what a correct
+    implementation may return.
+
+    Args:
+        formats: Name of each value to its element type in the network.
+        settings: Names of the values that keep their element type.
+        rng: Where rounding errors are drawn from; ``None`` for the oracle.
+        accumulation: How sums are assumed to be added.
+        imposed: Name of a value to what it is taken to be, whatever the arithmetic says.
+    """
+
+    def __init__(
+        self,
+        formats: Mapping[str, np.dtype],
+        settings: Collection[str] = (),
+        *,
+        rng: np.random.Generator | None = None,
+        accumulation: Accumulation = "blocked",
+        imposed: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.formats, self.settings, self.rng = formats, settings, rng
+        self.accumulation, self.imposed = accumulation, dict(imposed or {})
+
+    def __call__(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+        """The outputs of one step."""
+        with np.errstate(all="ignore"):
+            result = self._evaluate(step, function, inputs)
+        outputs = result if isinstance(result, tuple) else (result,)
+        return tuple(self.imposed.get(n, y) for n, y in zip(step.outputs, outputs, strict=False))
+
+    def _evaluate(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+        if step.bodies:
+            return function(*inputs)
+        operator = step.node.op_type
+        if any(name in self.settings for name in step.outputs if name):
+            return function(*map(self._narrowed, step.inputs, inputs))
+        target = self.formats.get(step.outputs[0])
+        if operator in _CASTS and target is not None and is_inexact(target):
+            return self._cast(inputs[0], step, target)
+        rounding = Rounding(self._format(step), self.rng, self.accumulation)
+        setting = SETTING_INPUTS.get(operator, frozenset())
+        arguments = [x if i in setting else _widened(x, rounding) for i, x in enumerate(inputs)]
+        result = function(*arguments)
+        outputs = result if isinstance(result, tuple) else (result,)
+        return tuple(self._finished(y, n, operator, rounding) for n, y in zip(step.outputs, outputs, strict=False))
+
+    def _format(self, step: Step) -> np.dtype:
+        """The working format of a step: its first floating-point output's, else input's."""
+        known = (self.formats.get(name) for name in (*step.outputs, *step.inputs) if name)
+        return next((d for d in known if d is not None and is_inexact(d)), np.dtype(np.float64))
+
+    def _narrowed(self, name: str, x: Any) -> Any:
+        form = self.formats.get(name)
+        return x.astype(form) if form is not None and isinstance(x, np.ndarray) and x.dtype != form else x
+
+    def _cast(self, x: Any, step: Step, target: np.dtype) -> np.ndarray:
+        source = self.formats.get(step.inputs[0], x.dtype)
+        if x.dtype == object:
+            x = x.astype(np.float64)
+        if is_float(source) and unit_roundoff(target) <= unit_roundoff(source):
+            return x.astype(np.float64, copy=False)
+        if self.rng is not None and is_float(source):
+            wide = x.astype(np.float64, copy=False)
+            return in_range(Rounding(target, self.rng).of_result(wide), target)
+        return x.astype(target).astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+
+    def _finished(self, y: Any, name: str, operator: str, rounding: Rounding) -> Any:
+        y = _plain_values(y)
+        if not isinstance(y, np.ndarray) or not is_float(y.dtype) or not y.size:
+            return y
+        if operator in BOUNDED:
+            y = rounding.disturbed(y, rounding.u)
+        return in_range(y, self.formats.get(name, rounding.format))
+
+
+def in_range(y: np.ndarray, form: np.dtype) -> np.ndarray:
+    """``y`` with infinity where the format overflows; formats without infinity are left alone."""
+    info = ml_dtypes.finfo(form)
+    if info.bits < 16 or info.bits > 32:
+        return y
+    largest = float(info.max)
+    limit = largest * (1 + float(info.eps) / 4)
+    if np.max(np.abs(y), initial=0.0) <= limit:  # also False where y has NaNs
+        return y
+    return np.where(np.abs(y) > limit, np.copysign(np.inf, y), y)
+
+
+def _widened(x: Any, rounding: Rounding) -> Any:
+    if isinstance(x, list):
+        return [_widened(y, rounding) for y in x]
+    if isinstance(x, np.ndarray | np.generic) and is_inexact(x.dtype):
+        return disturb(np.asarray(x), rounding)
+    return x
+
+
+def _plain_values(y: Any) -> Any:
+    if isinstance(y, list):
+        return [_plain_values(v) for v in y]
+    if isinstance(y, np.ndarray | np.generic):
+        y = np.asarray(as_plain(y))
+        return y.astype(np.float64, copy=False) if is_float(y.dtype) else y
+    return y

@@ -1,0 +1,105 @@
+"""The model of rounding errors: how large the error of one operation may be in a given format, and random draws from it.
+
+The size of an error is stated as an amplitude: errors are drawn uniformly from ``[-amplitude, amplitude]``, so that
+``amplitude = u |y|`` stands for one rounding of ``y``.
+
+Source:
+    Parker, *Monte Carlo arithmetic*, UCLA CSD-970002, 1997; Higham and Mary, *A new approach to probabilistic rounding
+    error analysis*, SIAM J. Sci. Comput. 41 (2019), for errors that grow like a square root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from deep_bench.tensor import unit_roundoff
+
+Accumulation = Literal["blocked", "sequential"]
+
+_CARRY = 4.0
+"""The weight of the squared result in the error of a blocked sum, in squared roundings of the result.
+
+A pairwise sum of terms of one sign has 2; kernels that add long chains inside a block have more. With 4, the products of
+OpenBLAS, oneDNN and ONNX Runtime come out flat over lengths from 16 to 2,048 (``docs/checking.md`` has the figures).
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounding:
+    """Rounding errors in one format.
+
+    Args:
+        format: The working format that the values stand for.
+        rng: Where random errors are drawn from; ``None`` draws none, so that arithmetic stays that of float64.
+        accumulation: How sums are assumed to be added: in blocks, as optimised kernels do, or term by term.
+    """
+
+    format: np.dtype
+    rng: np.random.Generator | None = None
+    accumulation: Accumulation = "blocked"
+
+    @property
+    def u(self) -> float:
+        """The unit roundoff of the format."""
+        return unit_roundoff(self.format)
+
+    def of_result(self, y: np.ndarray) -> np.ndarray:
+        """``y`` with the error of one rounding; none where the format holds ``y`` exactly.
+
+        Below the smallest normal number the error may be as large as that number: kernels may flush to zero.
+        """
+        if self.rng is None or not y.size:
+            return y
+        if np.iscomplexobj(y):
+            return self.of_result(y.real) + 1j * self.of_result(y.imag)
+        amplitude = self.u * np.abs(y)
+        tiny = float(ml_dtypes.finfo(self.format).smallest_normal)
+        return self.disturbed(y, np.where(amplitude < self.u * tiny, tiny, amplitude))
+
+    def of_sum(self, y: np.ndarray, squares: np.ndarray, terms: int, roundings: int = 0) -> np.ndarray:
+        r"""``y``, a sum of ``terms`` products, with the error of multiplying and adding in the working format.
+
+        The amplitude is :math:`u \sqrt{(m + \log_2 n) \sum t_i^2 + c y^2}` for blocked and
+        :math:`u \sqrt{(m + n / 2) \sum t_i^2 + n y^2 / 3}` for sequential addition, with ``m`` roundings for each of the
+        ``n`` terms. Partial sums of terms of random sign grow like the root of their number, those of one sign linearly.
+
+        Args:
+            y: The exact sums.
+            squares: The sums of the squared terms, in any precision.
+            terms: How many terms each sum has.
+            roundings: How many roundings each term itself comes with: one for a product of two factors.
+        """
+        if self.rng is None or not y.size:
+            return y
+        if terms <= 1:
+            return y if not roundings else self.disturbed(y, self.u * np.sqrt(roundings * squares, dtype=np.float64))
+        if self.accumulation == "blocked":
+            spread, carry = roundings + np.log2(terms), _CARRY
+        else:
+            spread, carry = roundings + terms / 2, max(terms / 3, 1.0)
+        y2 = np.abs(y) ** 2
+        return self.disturbed(y, self.u * np.sqrt(spread * squares + carry * y2, dtype=np.float64))
+
+    def disturbed(self, y: np.ndarray, amplitude: Any) -> np.ndarray:
+        """``y`` plus random errors of this amplitude, where ``y`` is finite and not exact in the format."""
+        if self.rng is None or not y.size:
+            return y
+        if np.iscomplexobj(y):
+            return self.disturbed(y.real, amplitude) + 1j * self.disturbed(y.imag, amplitude)
+        noise = np.asarray(self.rng.random(y.shape, dtype=np.float32)) - np.float32(0.5)
+        error = np.asarray(np.multiply(noise, 2.0 * amplitude, dtype=np.float64))
+        exact = np.asarray(self._holds(y))
+        if exact.any():
+            error = np.where(exact, 0.0, error)
+        finite = np.isfinite(error)
+        if not finite.all():
+            error = np.where(finite & np.isfinite(y), error, 0.0)
+        return y + error
+
+    def _holds(self, y: np.ndarray) -> np.ndarray:
+        """Where the format holds ``y`` exactly; of float64, whose roundings cannot be seen here, whole numbers."""
+        return np.rint(y) == y if self.format.itemsize >= 8 else y.astype(self.format) == y

@@ -1,0 +1,53 @@
+"""The few numbers that verdicts rest on, each with its reason. Held-out faults were never used to choose them."""
+
+from __future__ import annotations
+
+ROUNDING_BITS = 2.5
+"""How many bits an error may exceed its estimate by and still be rounding: kernels order and block their sums differently.
+
+Correct kernels were measured between 0.5 bits above and 1.8 bits below the estimate.
+"""
+
+GREY_BITS = 7.0
+"""How many bits an error may exceed its estimate by before rounding in the working format is out of the question.
+
+Between the two lie naive summation, fast-math functions, and small faults: further tests decide.
+"""
+
+LARGEST_RATIO = 24.0
+"""How often the largest error may exceed its own estimate.
+
+Estimates from four samples, shrunk towards those of their neighbours, are rarely too small by more than three; a rounding
+error rarely exceeds five times its root mean square in a million draws.
+"""
+
+LINEAR_SHARE = 0.75
+"""The share of the error that is a linear function of the result, above which an error in the grey zone counts as a fault.
+
+Rounding gives under 0.12 on long outputs. Short outputs and results that share one rounded factor give more, so this never
+decides outside the grey zone.
+"""
+
+LINEAR_POINTS = 32
+"""The fewest elements that a linear share is computed from."""
+
+END_TO_END_RATIO = 16.0
+"""How often the root-mean-square error of a network's output may exceed the largest one among its samples.
+
+All errors of one evaluation are carried to the output by the same few directions, so single evaluations scatter widely.
+"""
+
+INFORMATION = 0.1
+"""The estimate of an error, relative to the spread of the result itself, from which an output no longer tells anything."""
+
+MARGIN_RATIO = 24.0
+"""How often the distance of a decision from its boundary may exceed the estimate and the decision still be open."""
+
+SHRINKS_BY = 2.0**-12
+"""How much smaller an error must become in float64, relative to what it was, to have been rounding.
+
+float64 has 29 bits more than float32; functions that a runtime only has in float32 precision keep part of it.
+"""
+
+EXACT_BITS = 53.0
+"""The significant bits that are reported where there is no error at all."""

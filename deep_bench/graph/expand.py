@@ -1,0 +1,144 @@
+"""A composite operator, written out in the operators that the ONNX standard itself defines it by."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import onnx
+import onnx_ir as ir
+
+from deep_bench.graph.network import OPSET
+from deep_bench.graph.node import is_standard
+from deep_bench.graph.upgrade import newest_schema, upgrade_nodes
+from deep_bench.graph.upgrade.edit import Names
+
+
+def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) -> ir.Graph | None:
+    """The body that ONNX defines for a node's operator, in version `OPSET`.
+
+    Args:
+        node: A node of the default domain in version `OPSET`, without subgraphs of its own.
+        types: What is known of each of its inputs; some bodies depend on it.
+        names: Where names for the values inside come from.
+
+    Returns:
+        A graph whose inputs and outputs have the names and the order of the node's own (omitted inputs are left out), or
+        ``None`` if the standard has no body for this use of the operator.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn")
+        >>> relu = next(n for n in network.nodes if n.op_type == "Relu")
+        >>> [n.op_type for n in expand(relu, [None], Names(network))]
+        ['Constant', 'CastLike', 'Max']
+
+    Source:
+        ``FunctionProto`` of the operator's schema.
+    """
+    function = _function(node, types)
+    if function is None:
+        return None
+    renamed = _Body(node, function, names).graph()
+    given = [v for v in node.inputs if v is not None]
+    proto = onnx.GraphProto(name=names.fresh(f"{node.name}.body"), node=renamed)
+    proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in dict.fromkeys(given))
+    proto.output.extend(onnx.ValueInfoProto(name=v.name) for v in node.outputs if v.name)
+    graph = ir.from_proto(proto)
+    for value in [v for n in graph.all_nodes() for v in n.outputs]:
+        if not value.name:
+            value.name = names.fresh(f"{node.name}.unused")
+    upgrade_nodes(graph, _version(function), names)
+    return graph
+
+
+def _version(function: onnx.FunctionProto) -> int:
+    return next((o.version for o in function.opset_import if o.domain in ("", "ai.onnx")), OPSET)
+
+
+def _function(node: ir.Node, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
+    schema = newest_schema(node.op_type) if is_standard(node) else None
+    if schema is None:
+        return None
+    if schema.has_function:
+        return _plain_function(node.op_type)
+    if not schema.has_context_dependent_function:
+        return None
+    known = [t if t is not None else onnx.TypeProto() for t in types]
+    version = max(v for v in schema.context_dependent_function_opset_versions if v <= OPSET)
+    data = schema.get_context_dependent_function_with_opset_version(
+        version, ir.to_proto(node).SerializeToString(), [t.SerializeToString() for t in known]
+    )
+    return onnx.FunctionProto.FromString(data) if data else None
+
+
+@functools.cache
+def _plain_function(op_type: str) -> onnx.FunctionProto:
+    schema = newest_schema(op_type)
+    assert schema is not None
+    version = max(v for v in schema.function_opset_versions if v <= OPSET)
+    return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
+
+
+class _Body:
+    """A function's nodes with the names of one call."""
+
+    def __init__(self, node: ir.Node, function: onnx.FunctionProto, names: Names) -> None:
+        self.node, self.function, self.names = node, function, names
+        self.attributes = {**_defaults(node.op_type), **{a.name: a for a in function.attribute_proto}}
+        self.attributes |= {a.name: ir.to_proto(a) for a in node.attributes.values()}
+        inputs = [v.name if v is not None else "" for v in node.inputs]
+        self.border = dict(zip(function.input, inputs + [""] * len(function.input), strict=False))
+        self.border |= {f: v.name for f, v in zip(function.output, node.outputs, strict=False) if v.name}
+
+    def graph(self) -> list[onnx.NodeProto]:
+        """The nodes, with all names replaced and all references to attributes resolved."""
+        return self._nodes(self.function.node, dict(self.border))
+
+    def _nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict[str, str]) -> list[onnx.NodeProto]:
+        for name in [o for n in nodes for o in n.output if o and o not in scope]:
+            scope[name] = self.names.fresh(f"{self.node.name}.{name}")
+        return [self._one(n, scope) for n in nodes]
+
+    def _one(self, node: onnx.NodeProto, scope: Mapping[str, str]) -> onnx.NodeProto:
+        made = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+        made.name = self.names.fresh(f"{self.node.name}.{node.name or node.op_type}")
+        made.input.extend(scope.get(i, i) if i else "" for i in node.input)
+        made.output.extend(scope.get(o, o) if o else "" for o in node.output)
+        for attribute in node.attribute:
+            resolved = self._attribute(attribute, scope)
+            if resolved is not None:
+                made.attribute.append(resolved)
+        return made
+
+    def _attribute(self, attribute: onnx.AttributeProto, scope: Mapping[str, str]) -> onnx.AttributeProto | None:
+        made = onnx.AttributeProto()
+        if attribute.ref_attr_name:
+            stated = self.attributes.get(attribute.ref_attr_name)
+            if stated is None:
+                return None
+            made.CopyFrom(stated)
+            made.name = attribute.name
+            return made
+        made.CopyFrom(attribute)
+        if attribute.HasField("g"):
+            self._subgraph(made.g, dict(scope))
+        return made
+
+    def _subgraph(self, graph: onnx.GraphProto, scope: dict[str, str]) -> None:
+        for value in [*graph.input, *graph.initializer]:
+            scope[value.name] = self.names.fresh(f"{self.node.name}.{value.name}")
+            value.name = scope[value.name]
+        nodes = self._nodes(graph.node, {k: v for k, v in scope.items()})
+        inner = {o: n for old, new in zip(graph.node, nodes, strict=True) for o, n in zip(old.output, new.output, strict=True)}
+        for value in graph.output:
+            value.name = inner.get(value.name, scope.get(value.name, value.name))
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+@functools.cache
+def _defaults(op_type: str) -> Mapping[str, onnx.AttributeProto]:
+    schema = newest_schema(op_type)
+    assert schema is not None
+    return {n: a.default_value for n, a in schema.attributes.items() if a.default_value.name}

@@ -1,0 +1,207 @@
+"""Several systems under test, each made ready in its own worker; those that fail are set aside with their error."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerError
+from deep_bench.measure.system import Host, build, process_facts
+from deep_bench.measure.timing import Block
+from deep_bench.measure.warmup import WarmUp
+from deep_bench.measure.workers import Worker
+
+TWIN = " (A/A)"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A system under test, before it is started.
+
+    Args:
+        label: Its name in the report.
+        factory: Import path of what makes the system, ``"package.module:attribute"``.
+        arguments: Keyword arguments for it, such that they can be pickled.
+        environment: Environment variables for its process; None removes one.
+        python: The interpreter to run it.
+        path: Folders to put in front of its ``sys.path``.
+        memory_limit: The most data it may allocate, in bytes.
+        twin_of: The label of the contender that it is an A/A twin of: the same, started a second time.
+    """
+
+    label: str
+    factory: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    python: str = sys.executable
+    path: tuple[str | Path, ...] = ()
+    memory_limit: int | None = None
+    twin_of: str | None = None
+
+    def twin(self) -> Contender:
+        """The same system once more, under another label: what the two differ by is what the measurement cannot tell."""
+        return replace(self, label=self.label + TWIN, twin_of=self.label)
+
+
+class Runner(Protocol):
+    """What a session needs of a started system: a `Worker`, or a `Local`."""
+
+    label: str
+
+    def call(self, method: str, *args: Any, **options: Any) -> Any: ...
+    def prepare(self) -> dict[str, Any]: ...
+    def warm_up(self, name: str, **options: Any) -> WarmUp: ...
+    def sample(self, name: str, min_ns: int = ..., min_calls: int = ..., max_ns: int | None = None) -> Block: ...
+    def process_facts(self) -> dict[str, Any]: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Local:
+    """A system in this very process, for a debugger: nothing keeps it from disturbing the others, or from being disturbed.
+
+    Args:
+        contender: Its environment, interpreter and memory limit are not used.
+    """
+
+    def __init__(self, contender: Contender) -> None:
+        self.label = contender.label
+        self._host = Host(self._run("build", lambda: build(contender.factory, contender.arguments)))
+        self.prepare = self._guarded("prepare", self._host.prepare)
+        self.warm_up = self._guarded("warm_up", self._host.warm_up)
+        self.sample = self._guarded("sample", self._host.sample)
+
+    def call(self, method: str, *args: Any, **options: Any) -> Any:
+        return self._run(method, lambda: getattr(self._host.system, method)(*args, **options))
+
+    def process_facts(self) -> dict[str, Any]:
+        return process_facts()
+
+    def pause(self) -> None:
+        """Nothing: there is no process to stop."""
+
+    def resume(self) -> None:
+        """Nothing: there is no process to stop."""
+
+    def close(self) -> None:
+        """Nothing: the system goes with its last reference."""
+
+    def _guarded(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **options: self._run(what, lambda: function(*args, **options))
+
+    def _run(self, what: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except DeepBenchError:
+            raise
+        except Exception as error:
+            raise WorkerError(f"{self.label}: failed in {what!r}: {type(error).__name__}: {error}") from error
+
+
+class Fleet:
+    """Contenders that were started and prepared one after the other, each stopped while it has nothing to do.
+
+    Use it as a context manager, so that no process is left behind.
+
+    Args:
+        contenders: The systems; their labels differ.
+        logs: The folder for one log file per system; it must exist.
+        in_process: Start no processes (`Local`).
+        starting: Told of each label before it is started.
+
+    Attributes:
+        runners: Label to started system, those that failed left out.
+        prepared: Label to what `deep_bench.measure.system.Host.prepare` said.
+        failures: Label to error.
+        contenders: Label to contender.
+
+    Raises:
+        InvalidArgument: Two contenders have the same label.
+    """
+
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        logs: Path,
+        *,
+        in_process: bool = False,
+        starting: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.contenders = {c.label: c for c in contenders}
+        if len(self.contenders) < len(contenders):
+            raise InvalidArgument(f"labels {[c.label for c in contenders]}", "each one once", "give them other labels")
+        self.in_process = in_process
+        self.runners: dict[str, Runner] = {}
+        self.prepared: dict[str, dict[str, Any]] = {}
+        self.failures: dict[str, DeepBenchError] = {}
+        try:
+            for contender in contenders:
+                starting(contender.label)
+                self._start(contender, Path(logs))
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any:
+        """Wake one system up, run one of its methods, and stop it again.
+
+        Raises:
+            DeepBenchError: As in `Worker.call`; if its process died, it is also set aside in ``failures``.
+        """
+        return self.awake(label, lambda runner: runner.call(method, *args, **options))
+
+    def awake(self, label: str, action: Callable[[Runner], Any]) -> Any:
+        """Do something with one system while only that one runs."""
+        if label not in self.runners:
+            raise self.failures.get(label) or InvalidArgument(f"no system {label!r}", f"one of {', '.join(self.contenders)}")
+        runner = self.runners[label]
+        runner.resume()
+        try:
+            return action(runner)
+        finally:
+            runner.pause()
+
+    def set_aside(self, label: str, error: DeepBenchError) -> None:
+        """End a system that failed, and remember why."""
+        self.failures[label] = error
+        if runner := self.runners.pop(label, None):
+            runner.close()
+
+    def close(self) -> None:
+        """End all processes."""
+        for runner in self.runners.values():
+            runner.close()
+        self.runners.clear()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self, contender: Contender, logs: Path) -> None:
+        label = contender.label
+        try:
+            self.runners[label] = runner = Local(contender) if self.in_process else _worker(contender, logs)
+            self.prepared[label] = runner.prepare()
+            runner.pause()
+        except DeepBenchError as error:
+            self.set_aside(label, error)
+
+
+def _worker(contender: Contender, logs: Path) -> Worker:
+    return Worker(
+        contender.factory,
+        contender.arguments,
+        label=contender.label,
+        log=logs / (re.sub(r"[^\w.=-]+", "_", contender.label).strip("_") + ".log"),
+        environment=contender.environment,
+        python=contender.python,
+        path=contender.path,
+        memory_limit=contender.memory_limit,
+    )

@@ -1,0 +1,307 @@
+"""Statistics of raw samples, computed on reading; each says what it is and where it comes from.
+
+Times of one system are given as *groups*: one array of nanoseconds for each block (within one launch of its process).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage, signal, stats
+
+from deep_bench.measure.timing import Block
+from deep_bench.measure.warmup import trend
+
+Times = NDArray[np.float64]
+Basis = Literal["samples", "blocks", "launches"]
+Selection = Literal["all samples", "samples not preempted"]
+
+CONFIDENCE = 0.95
+HEAVY_PREEMPTION = 0.01
+"""From this share of preempted samples on, the median is that of the others."""
+_PERCENTILES = (0.9, 0.95, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval.
+
+    Args:
+        low: Its lower end.
+        high: Its upper end.
+        basis: Over what it was taken: ``"samples"``, ``"blocks"`` (their medians; the samples are correlated) or
+            ``"launches"`` (the medians of fresh processes). The first two see nothing of what differs between launches.
+    """
+
+    low: float
+    high: float
+    basis: Basis
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """A percentile of all samples, preempted ones included: the tail is what a user meets.
+
+    Args:
+        value: The smallest sample that at least that share of samples does not exceed.
+        bound: The 95 % upper confidence bound by order statistics.
+    """
+
+    value: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is known of the time of one call, in nanoseconds.
+
+    Args:
+        n: Number of samples.
+        n_blocks: Number of blocks they were taken in.
+        batch: Calls per sample; above 1, a sample is a mean of so many calls and there are no percentiles.
+        median: The median of the samples of ``selection``.
+        interval: Its 95 % confidence interval; None where the samples are too few.
+        selection: What the median, its interval and the quartiles are taken of: ``"samples not preempted"`` where at
+            least 1 % were preempted, else ``"all samples"``.
+        lower_quartile: The 25th percentile of the selection.
+        upper_quartile: The 75th percentile of the selection.
+        minimum: The smallest of all samples.
+        maximum: The largest of all samples.
+        mean: The mean of all samples.
+        std: The standard deviation of all samples (n - 1).
+        percentiles: ``"p90"``, ``"p95"``, ``"p99"``, ``"p99.9"``; None stands for too few samples (`samples_needed`).
+        preempted: The share of samples during which the kernel took the CPU away.
+        median_of_all: The median of all samples …
+        median_not_preempted: … and of those not preempted (None if there are none): their difference is what preemption did.
+        median_first: The median of the first calls after resuming, kept apart from all else.
+        autocorrelation: Lag-1 rank autocorrelation within blocks; None where the samples are too few.
+        drift: Relative change of the block medians from the first block to the last (Theil-Sen), or 0.0 where no trend
+            can be told from noise (Mann-Kendall test, 5 %).
+        modes: Where the samples cluster: one entry is the normal case, more are a warning; empty where they are too few.
+    """
+
+    n: int
+    n_blocks: int
+    batch: int
+    median: float
+    interval: Interval | None
+    selection: Selection
+    lower_quartile: float
+    upper_quartile: float
+    minimum: float
+    maximum: float
+    mean: float
+    std: float
+    percentiles: Mapping[str, Percentile | None]
+    preempted: float
+    median_of_all: float
+    median_not_preempted: float | None
+    median_first: float | None
+    autocorrelation: float | None
+    drift: float
+    modes: tuple[float, ...]
+
+    @property
+    def relative_half_width(self) -> float | None:
+        """Half the interval's width over the median; None without an interval."""
+        return None if self.interval is None else (self.interval.high - self.interval.low) / 2 / self.median
+
+    @property
+    def iqr(self) -> float:
+        """The interquartile range over the median: the relative spread."""
+        return (self.upper_quartile - self.lower_quartile) / self.median
+
+
+def summarize(blocks: Sequence[Block]) -> Summary:
+    """All statistics of the blocks of one launch, at least one of them with a sample.
+
+    Source:
+        Hoefler and Belli, Scientific benchmarking of parallel computing systems, SC 2015, rules 5-8.
+    """
+    every = np.concatenate([b.calls_ns for b in blocks])
+    preempted = np.concatenate([b.preempted for b in blocks])
+    groups, selection = select(blocks)
+    chosen = np.concatenate(groups)
+    first = [b.resume_ns for b in blocks if b.resume_ns is not None]
+    batch = max(b.batch for b in blocks)
+    lower, median, upper = np.quantile(chosen, (0.25, 0.5, 0.75))
+    return Summary(
+        n=len(every),
+        n_blocks=len(blocks),
+        batch=batch,
+        median=float(median),
+        interval=median_interval(groups),
+        selection=selection,
+        lower_quartile=float(lower),
+        upper_quartile=float(upper),
+        minimum=float(every.min()),
+        maximum=float(every.max()),
+        mean=float(every.mean()),
+        std=float(every.std(ddof=1)) if len(every) > 1 else 0.0,
+        percentiles={f"p{100 * p:g}": percentile(every, p) if batch == 1 else None for p in _PERCENTILES},
+        preempted=float(preempted.mean()),
+        median_of_all=float(np.median(every)),
+        median_not_preempted=float(np.median(every[~preempted])) if not preempted.all() else None,
+        median_first=float(np.median(first)) if first else None,
+        autocorrelation=autocorrelation(groups),
+        drift=drift([float(np.median(g)) for g in groups]),
+        modes=modes(chosen),
+    )
+
+
+def select(blocks: Sequence[Block]) -> tuple[list[Times], Selection]:
+    """The samples that the median is taken of, block by block: those not preempted, where preemption is heavy.
+
+    A preempted sample shows another process's time slice. While they are rare they do not move the median, and all samples
+    count. Blocks without a sample left are left out; if none is left, all samples count.
+    """
+    everything = [b.calls_ns for b in blocks if len(b.ns)]
+    share = np.concatenate([b.preempted for b in blocks]).mean()
+    if share >= HEAVY_PREEMPTION:
+        kept = [b.calls_ns[~b.preempted] for b in blocks if not b.preempted.all()]
+        if kept:
+            return kept, "samples not preempted"
+    return everything, "all samples"
+
+
+def quantile_ranks(n: int, p: float = 0.5, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
+    r"""Ranks :math:`j, k` (from 0) with :math:`P(x_{(j)} \le q_p \le x_{(k)}) \ge` ``confidence``; None for too small an n.
+
+    The number of samples below the quantile is binomial, whatever the distribution: j and k are its quantiles.
+
+    Source:
+        Le Boudec, Performance evaluation of computer and communication systems, EPFL Press 2010, theorem 2.1.
+
+    Example:
+        >>> quantile_ranks(5), quantile_ranks(6), quantile_ranks(100)
+        (None, (0, 5), (39, 60))
+    """
+    tail = (1 - confidence) / 2
+    low = int(stats.binom.ppf(tail, n, p)) - 1
+    high = int(stats.binom.ppf(1 - tail, n, p))
+    return None if low < 0 or high >= n else (low, high)
+
+
+def median_interval(groups: Sequence[Times], confidence: float = CONFIDENCE) -> Interval | None:
+    """The confidence interval of the median by order statistics.
+
+    It is taken over all samples if these look independent, else over the medians of the groups, whose spread holds the
+    variance between groups as well. (Six values are the fewest that have a 95 % interval.)
+
+    Source:
+        Le Boudec (as in `quantile_ranks`), section 2.2; batch means: Law, Simulation modeling and analysis, chapter 9.
+    """
+    basis: Basis = "blocks" if correlated(groups) else "samples"
+    values = np.array([np.median(g) for g in groups]) if basis == "blocks" else np.concatenate(groups)
+    ranks = quantile_ranks(len(values), confidence=confidence)
+    if ranks is None:
+        return None
+    low, high = np.partition(values, ranks)[list(ranks)]
+    center = float(np.median(np.concatenate(groups)))
+    return Interval(min(float(low), center), max(float(high), center), basis)
+
+
+def launch_interval(medians: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """The interval of the median over the medians of several launches; None below six of them."""
+    ranks = quantile_ranks(len(medians), confidence=confidence)
+    if ranks is None:
+        return None
+    values = np.sort(np.asarray(medians, dtype=float))
+    return Interval(float(values[ranks[0]]), float(values[ranks[1]]), "launches")
+
+
+def correlated(groups: Sequence[Times]) -> bool:
+    """Whether samples of one group are more alike than those of different ones, or neighbours than any.
+
+    Two tests: lag-1 rank autocorrelation within groups above 0.1 and twice its standard error; and too much spread in the
+    groups' shares of samples below the common median (a chi-square test of homogeneity, at 20 %: to be wrong that way only
+    makes an interval wider).
+    """
+    rho = autocorrelation(groups)
+    n = sum(map(len, groups))
+    if rho is not None and rho > max(0.1, 2 / n**0.5):
+        return True
+    return len(groups) > 1 and dispersion_p(groups) < 0.2
+
+
+def dispersion_p(groups: Sequence[Times]) -> float:
+    """The p-value of the hypothesis that all groups have the same share of samples above the common median (Mood's test)."""
+    center = np.median(np.concatenate(groups))
+    sizes = np.array([np.count_nonzero(g != center) for g in groups])  # ties tell nothing
+    above = np.array([np.count_nonzero(g > center) for g in groups])
+    sizes, above = sizes[sizes > 0], above[sizes > 0]
+    share = above.sum() / max(sizes.sum(), 1)
+    if len(sizes) < 2 or share in (0, 1):
+        return 1.0
+    statistic = float(((above - sizes * share) ** 2 / (sizes * share * (1 - share))).sum())
+    return float(stats.chi2.sf(statistic, len(sizes) - 1))
+
+
+def autocorrelation(groups: Sequence[Times]) -> float | None:
+    """Lag-1 autocorrelation of the samples' ranks within their groups; None below 20 samples.
+
+    Ranks, since one interrupted sample would drown all else.
+    """
+    pairs = [g for g in groups if len(g) > 1]
+    if sum(map(len, pairs)) < 20:
+        return None
+    ranked = [stats.rankdata(g) - (len(g) + 1) / 2 for g in pairs]
+    power = sum(float(r @ r) for r in ranked)
+    return sum(float(r[1:] @ r[:-1]) for r in ranked) / power if power else 0.0
+
+
+def samples_needed(p: float, confidence: float = CONFIDENCE) -> int:
+    r"""The fewest samples that bound the p-quantile from above: :math:`1 - p^n \ge` ``confidence``.
+
+    Example:
+        >>> samples_needed(0.99), samples_needed(0.999)
+        (299, 2995)
+    """
+    return ceil(log(1 - confidence) / log(p))
+
+
+def percentile(samples: Times, p: float) -> Percentile | None:
+    """A percentile with its one-sided upper bound, or None where the samples are too few (`samples_needed`)."""
+    n = len(samples)
+    if n < samples_needed(p):
+        return None
+    rank, bound = ceil(p * n) - 1, int(stats.binom.ppf(CONFIDENCE, n, p))
+    value, upper = np.partition(samples, (rank, bound))[[rank, bound]]
+    return Percentile(float(value), float(upper))
+
+
+def drift(medians: Sequence[float]) -> float:
+    """The relative change over a row of medians (Theil-Sen slope), or 0.0 where no trend is significant (Mann-Kendall)."""
+    values = np.asarray(medians, dtype=float)[:: ceil(len(medians) / 1000)]
+    slope, p = trend(values)
+    return slope * (len(values) - 1) / float(np.median(values)) if p < 0.05 else 0.0
+
+
+def modes(samples: Times, bins: int = 512) -> tuple[float, ...]:
+    """Where the density of the samples peaks.
+
+    A Gaussian kernel estimate on the logarithm of the samples between the 1st and 99th percentile, with Silverman's
+    bandwidth. A peak counts if it stands out by a fifth of the highest one. Below 100 samples: empty.
+
+    Source:
+        Silverman, Density estimation for statistics and data analysis, 1986, section 3.4.
+    """
+    if len(samples) < 100:
+        return ()
+    low, q1, median, q3, high = np.quantile(samples, (0.01, 0.25, 0.5, 0.75, 0.99))
+    if low <= 0 or high <= low:
+        return (float(median),)
+    logs = np.log(samples[(samples >= low) & (samples <= high)])
+    spread = min(float(logs.std()), float(np.log(q3 / q1)) / 1.34) or float(logs.std())
+    tick = float(np.diff(np.unique(samples)).min() / median)  # of the clock
+    bandwidth = max(0.9 * spread * len(logs) ** -0.2, tick)
+    edges = np.linspace(logs.min() - 3 * bandwidth, logs.max() + 3 * bandwidth, bins + 1)
+    counts, _ = np.histogram(logs, edges)
+    density = ndimage.gaussian_filter1d(counts.astype(float), bandwidth / (edges[1] - edges[0]), mode="constant")
+    peaks, _ = signal.find_peaks(density, prominence=0.2 * density.max())
+    return tuple(float(np.exp((edges[i] + edges[i + 1]) / 2)) for i in peaks)

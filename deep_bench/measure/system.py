@@ -1,0 +1,132 @@
+"""A system under test, and the host that times it: in its own worker process, or here for a debugger."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from time import perf_counter_ns
+from typing import Any, Protocol, runtime_checkable
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.measure.timing import Block, Call, Timer, sample_block, stamp_overhead_ns
+from deep_bench.measure.warmup import WarmUp, warm_up
+
+
+@runtime_checkable
+class System(Protocol):
+    """Anything that can be timed. It may have more methods, reached through ``call``, and a ``timer`` of its device.
+
+    Attributes:
+        threaded: Whether its calls work in several threads of this process.
+    """
+
+    threaded: bool
+
+    def prepare(self) -> dict[str, Any]:
+        """Make everything ready, once; returns facts for the report (version, device, threads, …)."""
+
+    def calls(self) -> Mapping[str, Callable[[], object]]:
+        """The named calls to time, such as ``{"native": ..., "numpy": ...}``."""
+
+    def synchronize(self) -> None:
+        """Return when the device has done all it was given."""
+
+
+class Host:
+    """Holds one system and does to it what a session asks for.
+
+    Args:
+        system: The system, not yet prepared.
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._batch: dict[str, int] = {}
+        self._calls: Mapping[str, Call] = {}
+
+    def prepare(self) -> dict[str, Any]:
+        """Prepare the system.
+
+        Returns:
+            ``facts`` (the system's own), ``prepare_ns``, ``calls`` (their names), ``threaded``, ``stamp_overhead_ns``,
+            and ``process`` (`process_facts`).
+        """
+        begin = perf_counter_ns()
+        facts = self.system.prepare()
+        self.system.synchronize()
+        prepare_ns = perf_counter_ns() - begin
+        self._calls = self.system.calls()
+        return {
+            "facts": facts,
+            "prepare_ns": prepare_ns,
+            "calls": tuple(self._calls),
+            "threaded": self.system.threaded,
+            "stamp_overhead_ns": stamp_overhead_ns(self.system.synchronize, self._timer),
+            "process": process_facts(),
+        }
+
+    def warm_up(self, name: str, **options: Any) -> WarmUp:
+        """Warm one of the calls up (see `deep_bench.measure.warmup.warm_up`), and remember its batch size."""
+        result = warm_up(self._call(name), self.system.synchronize, timer=self._timer, **options)
+        self._batch[name] = result.batch
+        return result
+
+    def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
+        """Take one block of samples of one of the calls; its first call is kept apart."""
+        return sample_block(
+            self._call(name),
+            self.system.synchronize,
+            min_ns=min_ns,
+            min_calls=min_calls,
+            max_ns=max_ns,
+            batch=self._batch.get(name, 1),
+            threaded=self.system.threaded,
+            timer=self._timer,
+            resumed=True,
+        )
+
+    @property
+    def _timer(self) -> Timer | None:
+        return getattr(self.system, "timer", None)
+
+    def _call(self, name: str) -> Call:
+        if name not in self._calls:
+            raise InvalidArgument(f"no call named {name!r}", f"one of {', '.join(self._calls) or '(none: not prepared)'}")
+        return self._calls[name]
+
+
+def build(factory: str, arguments: Mapping[str, Any]) -> System:
+    """Make a system from an import path and keyword arguments.
+
+    Raises:
+        InvalidArgument: The path is not ``"package.module:attribute"``, or the attribute is not there.
+    """
+    module, colon, attribute = factory.partition(":")
+    if not colon or not module or not attribute:
+        raise InvalidArgument(f"factory {factory!r}", "'package.module:attribute'")
+    found = getattr(import_module(module), attribute, None)
+    if found is None:
+        raise InvalidArgument(f"factory {factory!r}: the module has no {attribute!r}", "'package.module:attribute'")
+    return found(**arguments)
+
+
+def process_facts() -> dict[str, Any]:
+    """This process: ``pid``, ``python``, the CPUs it may use (``cpus``), and ``peak_memory_bytes``."""
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return {"pid": os.getpid(), "python": sys.version.split()[0], "cpus": cpus, "peak_memory_bytes": peak_memory_bytes()}
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that this process has had resident so far, in bytes.
+
+    From ``/proc`` where there is one: on Linux ``ru_maxrss`` starts at the parent's size.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

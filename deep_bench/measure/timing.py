@@ -1,0 +1,159 @@
+"""One sample: two stamps around a call that ends when the device is done; and blocks of such samples."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import repeat
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.errors import InvalidArgument
+
+Call = Callable[[], Any]
+
+BATCH_BELOW_NS = 3_000
+"""Calls shorter than this are timed several at once, since the stamps would weigh too much."""
+
+BATCHED_SAMPLE_NS = 10_000
+"""How long a batched sample should last: no longer, because a preemption spoils the whole batch."""
+
+
+class Timer(Protocol):
+    """A device's own clock, such as a pair of CUDA events around the call.
+
+    Returns:
+        The nanoseconds that the device spent on ``call``, after waiting for its end.
+    """
+
+    def __call__(self, call: Call) -> int: ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """Samples taken in one go, without another system in between.
+
+    Args:
+        start_ns: The ``perf_counter_ns`` stamp at the block's begin.
+        batch: How many calls each sample covers; 1 unless a call is too short to be timed alone.
+        ns: The duration of each sample in nanoseconds, of all its calls together; int64.
+        preempted: Whether the kernel took the CPU away during the sample; bool, as long as ``ns``. A switch between the
+            previous sample's end and this one's begin counts as well: what follows it runs on cold caches.
+        resume_ns: The first call after the process was stopped, or after another call was timed: kept apart from ``ns``.
+    """
+
+    start_ns: int
+    batch: int
+    ns: NDArray[np.int64]
+    preempted: NDArray[np.bool_]
+    resume_ns: int | None = None
+
+    @property
+    def calls_ns(self) -> NDArray[np.float64]:
+        """The duration of one call in each sample, in nanoseconds."""
+        return self.ns / self.batch
+
+
+def sample_block(
+    call: Call,
+    synchronize: Call,
+    *,
+    min_ns: int = 50_000_000,
+    min_calls: int = 10,
+    max_ns: int | None = None,
+    batch: int = 1,
+    threaded: bool = False,
+    timer: Timer | None = None,
+    resumed: bool = False,
+) -> Block:
+    """Time a call again and again, and keep every sample.
+
+    Involuntary context switches are read outside the stamps: those of this thread, or of the whole process when the work is
+    threaded. (Reading them costs half a microsecond a sample, none of it inside the stamps.)
+
+    Args:
+        call: What is timed.
+        synchronize: Waits for the device; inside the stamps.
+        min_ns: The block lasts at least this long …
+        min_calls: … and has at least so many calls …
+        max_ns: … unless it has already lasted this long.
+        batch: Calls per sample.
+        threaded: Whether the call works in several threads.
+        timer: The device's own clock, used instead of the stamps.
+        resumed: Make a first call whose time is kept apart, in ``resume_ns``.
+
+    Raises:
+        InvalidArgument: A negative duration, or a number of calls or a batch below one.
+
+    Example:
+        >>> block = sample_block(lambda: sum(range(1000)), lambda: None, min_ns=0, min_calls=10)
+        >>> len(block.ns), block.batch
+        (10, 1)
+    """
+    if min_ns < 0 or min_calls < 1 or batch < 1:
+        raise InvalidArgument(
+            f"a block of {min_ns} ns, {min_calls} calls, {batch} to a sample", "at least 0 ns, 1 call, 1 to a sample"
+        )
+    clock = timer or stamps(synchronize)
+    repeated = call if batch == 1 else _batched(call, batch)
+    who = resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD
+    usage = resource.getrusage
+    durations: list[int] = []
+    switches: list[int] = []
+    start = perf_counter_ns()
+    resume_ns = clock(call) if resumed else None
+    least, most = start + min_ns, start + (max_ns if max_ns is not None else 1 << 62)
+    min_samples = -(-min_calls // batch)
+    before = usage(who).ru_nivcsw
+    while True:
+        durations.append(clock(repeated))
+        switches.append(usage(who).ru_nivcsw)
+        now = perf_counter_ns()
+        if (now >= least and len(durations) >= min_samples) or now >= most:
+            break
+    preempted = np.diff(np.array(switches), prepend=before) > 0
+    return Block(start, batch, np.array(durations, dtype=np.int64), preempted, resume_ns)
+
+
+def stamps(synchronize: Call) -> Timer:
+    """The timer of a CPU: ``perf_counter_ns`` before the call, and after it and ``synchronize``."""
+
+    def timed(call: Call) -> int:
+        begin = perf_counter_ns()
+        call()
+        synchronize()
+        return perf_counter_ns() - begin
+
+    return timed
+
+
+def choose_batch(call: Call, synchronize: Call, timer: Timer | None = None) -> int:
+    """How many calls one sample should cover: 1, unless a call takes less than `BATCH_BELOW_NS`."""
+    clock = timer or stamps(synchronize)
+    typical = sorted(clock(call) for _ in range(11))[5]
+    return 1 if typical >= BATCH_BELOW_NS else -(-BATCHED_SAMPLE_NS // max(typical, 1))
+
+
+def stamp_overhead_ns(synchronize: Call, timer: Timer | None = None, repeats: int = 1001) -> int:
+    """What a sample of an empty call shows, in nanoseconds (median): the stamps, and a ``synchronize`` with nothing to do.
+
+    It is recorded beside the samples and never subtracted from them.
+    """
+    clock = timer or stamps(synchronize)
+    return int(np.median([clock(_nothing) for _ in range(repeats)]))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _batched(call: Call, batch: int) -> Call:
+    def repeated() -> None:
+        for _ in repeat(None, batch):
+            call()
+
+    return repeated

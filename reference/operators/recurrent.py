@@ -1,0 +1,207 @@
+"""Recurrent networks: a cell, applied to one element of a sequence after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from deep_bench.reference.operators._activations import activation_functions
+from deep_bench.reference.operators._arguments import check_choice
+from deep_bench.reference.operators._dtypes import in_float32
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+Step = Callable[..., tuple[Any, ...]]
+"""From an element's projection ``W x + b`` and the states to the next states, the output first."""
+
+
+@in_float32
+def RNN(
+    x,
+    w,
+    r,
+    b=None,
+    sequence_lens=None,
+    initial_h=None,
+    *,
+    activation_alpha=None,
+    activation_beta=None,
+    activations=None,
+    clip=None,
+    direction="forward",
+    hidden_size=None,
+    layout=0,
+):
+    """A layer of simple recurrent cells, ``h' = f(W x + R h + Wb + Rb)``. Source: ONNX RNN, opset 22."""
+    names = activations or ("Tanh",) * len(w)
+    functions = activation_functions(names, activation_alpha, activation_beta, clip)
+
+    def cell(number: int) -> Step:
+        f, recurrence = functions[number], r[number].T
+
+        def step(xt, h):
+            return (f(xt + np.matmul(h, recurrence)),)
+
+        return step
+
+    bias = None if b is None else np.add(*np.split(b, 2, axis=1))
+    return _layer(cell, x, w, bias, (initial_h,), r.shape[2], sequence_lens, direction, layout)
+
+
+@in_float32
+def GRU(
+    x,
+    w,
+    r,
+    b=None,
+    sequence_lens=None,
+    initial_h=None,
+    *,
+    activation_alpha=None,
+    activation_beta=None,
+    activations=None,
+    clip=None,
+    direction="forward",
+    hidden_size=None,
+    layout=0,
+    linear_before_reset=0,
+):
+    """A layer of gated recurrent units.
+
+    ``z = f(Wz x + Rz h + Wbz + Rbz)``, ``r`` likewise; ``c = g(Wh x + Wbh + Rh (r * h) + Rbh)``, or with
+    ``linear_before_reset`` ``g(Wh x + Wbh + r * (Rh h + Rbh))``; ``h' = (1 - z) * c + z * h``.
+
+    Source:
+        ONNX GRU, opset 22; Cho et al., 2014.
+    """
+    names = activations or ("Sigmoid", "Tanh") * len(w)
+    functions = activation_functions(names, activation_alpha, activation_beta, clip)
+
+    hidden = r.shape[2]
+    wb, rb = (None, np.zeros_like(r, shape=(len(w), 3 * hidden))) if b is None else np.split(b, 2, axis=1)
+
+    def cell(number: int) -> Step:
+        f, g = functions[2 * number : 2 * number + 2]
+        to_gates, to_candidate = np.split(r[number].T, [2 * hidden], axis=1)
+        gates_bias, candidate_bias = np.split(rb[number], [2 * hidden])
+
+        def step(xt, h):
+            gates = f(xt[:, : 2 * hidden] + np.matmul(h, to_gates) + gates_bias)
+            z, reset = gates[:, :hidden], gates[:, hidden:]
+            if linear_before_reset:
+                recurrence = reset * (np.matmul(h, to_candidate) + candidate_bias)
+            else:
+                recurrence = np.matmul(reset * h, to_candidate) + candidate_bias
+            candidate = g(xt[:, 2 * hidden :] + recurrence)
+            return ((1 - z) * candidate + z * h,)
+
+        return step
+
+    return _layer(cell, x, w, wb, (initial_h,), hidden, sequence_lens, direction, layout)
+
+
+@in_float32
+def LSTM(
+    x,
+    w,
+    r,
+    b=None,
+    sequence_lens=None,
+    initial_h=None,
+    initial_c=None,
+    p=None,
+    *,
+    activation_alpha=None,
+    activation_beta=None,
+    activations=None,
+    clip=None,
+    direction="forward",
+    hidden_size=None,
+    input_forget=0,
+    layout=0,
+):
+    """A layer of long short-term memory.
+
+    ``i = f(Wi x + Ri h + Pi * c + Wbi + Rbi)``, the forget gate ``u`` likewise (``1 - i`` with ``input_forget``);
+    ``c' = u * c + i * g(Wc x + Rc h + Wbc + Rbc)``; ``o = f(Wo x + Ro h + Po * c' + Wbo + Rbo)``; ``h' = o * h(c')``.
+
+    Source:
+        ONNX LSTM, opset 22; Hochreiter and Schmidhuber, 1997; Gers et al., 2002 for the peepholes ``P``.
+    """
+    names = activations or ("Sigmoid", "Tanh", "Tanh") * len(w)
+    functions = activation_functions(names, activation_alpha, activation_beta, clip)
+
+    hidden = r.shape[2]
+
+    def cell(number: int) -> Step:
+        f, g, squash = functions[3 * number : 3 * number + 3]
+        recurrence = r[number].T
+        pi, po, pu = (None, None, None) if p is None else np.split(p[number], 3)
+
+        def step(xt, h, c):
+            gates = xt + np.matmul(h, recurrence)
+            i, o, u, candidate = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
+            i = f(_peeped(i, pi, c))
+            u = 1 - i if input_forget else f(_peeped(u, pu, c))
+            c = u * c + i * g(candidate)
+            return f(_peeped(o, po, c)) * squash(c), c
+
+        return step
+
+    bias = None if b is None else np.add(*np.split(b, 2, axis=1))
+    return _layer(cell, x, w, bias, (initial_h, initial_c), hidden, sequence_lens, direction, layout)
+
+
+def _peeped(gate, weights, c):
+    return gate if weights is None else gate + weights * c
+
+
+def _layer(cell, x, w, b, initial, hidden, lengths, direction, layout):
+    """Run the cell of each direction over the sequences.
+
+    Args:
+        cell: From the number of a direction to its `Step`.
+        x: ``(time, batch, inputs)``, or ``(batch, time, inputs)`` with ``layout`` 1.
+        w: The input's weights, ``(directions, gates * hidden, inputs)``.
+        b: Biases of the input's product, ``(directions, gates * hidden)``, or ``None`` for zeros.
+        initial: For each state ``(directions, batch, hidden)``, or ``None`` for zeros.
+        hidden: The size of a state.
+        lengths: For each sequence how many of its elements count, or ``None`` for all.
+        direction: "forward", "reverse" or "bidirectional".
+        layout: With 1 the batch is the first axis of every tensor.
+    """
+    check_choice("RNN, GRU or LSTM", "direction", direction, ("forward", "reverse", "bidirectional"))
+    if layout:
+        x = np.swapaxes(x, 0, 1)
+        initial = [s if s is None else np.swapaxes(s, 0, 1) for s in initial]
+    zeros = np.zeros_like(x, shape=(x.shape[1], hidden))
+    runs = []
+    for number in range(len(w)):
+        projected = np.matmul(x, w[number].T)
+        if b is not None:
+            projected = projected + b[number]
+        states = tuple(zeros if s is None else s[number] for s in initial)
+        backwards = direction == "reverse" or number == 1
+        runs.append(_run(cell(number), projected, states, lengths, backwards))
+    y = np.stack([outputs for outputs, _ in runs], axis=1)
+    last = [np.stack(states, axis=0) for states in zip(*(states for _, states in runs), strict=True)]
+    if layout:
+        return (np.transpose(y, (2, 0, 1, 3)), *(np.swapaxes(s, 0, 1) for s in last))
+    return (y, *last)
+
+
+def _run(step, projected, states, lengths, backwards):
+    """The outputs ``(time, batch, hidden)``, zero beyond a sequence's length, and the last states."""
+    outputs = np.zeros_like(projected, shape=(len(projected), *states[0].shape))
+    times = range(len(projected))
+    for t in reversed(times) if backwards else times:
+        new = step(projected[t], *states)
+        if lengths is None:
+            states, outputs[t] = new, new[0]
+            continue
+        inside = (t < lengths)[:, np.newaxis]
+        outputs[t] = np.where(inside, new[0], 0)
+        states = tuple(np.where(inside, n, s) for n, s in zip(new, states, strict=True))
+    return outputs, states

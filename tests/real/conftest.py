@@ -1,0 +1,33 @@
+"""Fixtures that give each test one real network and its input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .fetch import Unreachable, fetch
+from .table import REAL, Real
+
+
+@pytest.fixture(params=REAL, ids=lambda real: real.name)
+def real(request: pytest.FixtureRequest) -> Real:
+    """One entry of the table of real networks: parametrises the test over all of them."""
+    return request.param
+
+
+@pytest.fixture
+def path(real: Real) -> Path:
+    """The file of the network ``real``; skips, or with ``CI=true`` fails, where it cannot be fetched."""
+    return network_file(real)
+
+
+def network_file(real: Real) -> Path:
+    """The file of a network; skips, or with ``CI=true`` fails, where it cannot be fetched."""
+    try:
+        return fetch(real.package, real.name)
+    except Unreachable as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{real.name}: {error}")
+        pytest.skip(f"{real.name}: {error}")
