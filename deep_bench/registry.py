@@ -60,6 +60,19 @@ class Registry(Mapping[str, Any]):
             UnknownName: No such name; the nearest known one is suggested.
             FrameworkMissing: The name is known, but a package it needs is not installed.
         """
+        self.require(name)
+        if name in self._builtin:
+            module, _, attribute = self._builtin[name].partition(":")
+            return getattr(import_module(module), attribute)
+        return self._foreign()[name].load()
+
+    def require(self, name: str) -> None:
+        """Make sure that ``name`` can be looked up; imports nothing.
+
+        Raises:
+            UnknownName: No such name.
+            FrameworkMissing: A package it needs is not installed.
+        """
         missing = self.missing(name)
         if missing:
             what = self._extras.get(name, " ".join(missing))
@@ -67,10 +80,6 @@ class Registry(Mapping[str, Any]):
                 f"{self.kind} {name!r} needs {', '.join(missing)}, which is not installed here",
                 advice=f"pip install '{what}'",
             )
-        if name in self._builtin:
-            module, _, attribute = self._builtin[name].partition(":")
-            return getattr(import_module(module), attribute)
-        return self._foreign()[name].load()
 
     def missing(self, name: str) -> tuple[str, ...]:
         """The packages that ``name`` needs and that are not installed; imports nothing.

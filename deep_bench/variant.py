@@ -14,8 +14,6 @@ from deep_bench import frameworks
 from deep_bench.errors import InvalidArgument
 from deep_bench.framework import Adapter
 
-Option = str | int | float | bool
-
 
 @dataclass(frozen=True)
 class Variant:
@@ -23,45 +21,49 @@ class Variant:
 
     Args:
         framework: The registered name.
-        options: Keyword arguments of the adapter's constructor.
+        options: Option to value, as written; read by the types in the adapter's constructor when it is created.
 
     Example:
-        >>> variant = Variant.parse("onnxruntime:threads=1,optimize=off")
-        >>> variant.framework, dict(variant.options)
-        ('onnxruntime', {'threads': 1, 'optimize': 'off'})
-        >>> str(variant)
-        'onnxruntime:threads=1,optimize=off'
+        >>> variant = Variant.parse("reference")
+        >>> variant.framework, str(variant), variant.create().name
+        ('reference', 'reference', 'reference')
     """
 
     framework: str
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Variant:
-        """Read a variant as it is written on the command line.
+        """Read a variant as it is written on the command line; imports no framework.
 
         Raises:
             UnknownName: No such framework.
             FrameworkMissing: It is not installed.
-            InvalidArgument: An option that the framework's adapter does not have, or a value of the wrong type.
+            InvalidArgument: The options are not ``name=value`` pairs.
         """
-        framework, colon, rest = text.partition(":")
-        adapter = frameworks[framework]
+        framework, colon, rest = text.strip().partition(":")
+        frameworks.require(framework)
         if not colon:
             return cls(framework)
         stated = [part.partition("=") for part in rest.split(",")]
-        if any(not name or not equals for name, equals, _ in stated):
-            raise InvalidArgument(f"options {rest!r} of {framework}", "name=value pairs, separated by commas")
-        types_ = option_types(adapter)
-        return cls(framework, {name: _read(framework, types_, name, value) for name, _, value in stated})
+        if any(not name or not equals or not value for name, equals, value in stated):
+            raise InvalidArgument(
+                f"options {rest!r} of {framework}", "name=value pairs, separated by commas", "see `deep-bench list`"
+            )
+        return cls(framework, {name: value for name, _, value in stated})
 
     def create(self) -> Adapter[Any]:
-        """The adapter with these options."""
-        adapter: Adapter[Any] = frameworks[self.framework](**self.options)
-        return adapter
+        """The adapter with these options; imports the framework.
+
+        Raises:
+            InvalidArgument: An option that the framework's adapter does not have, or a value that it does not take.
+        """
+        adapter: type[Adapter[Any]] = frameworks[self.framework]
+        known = option_types(adapter)
+        return adapter(**{name: _read(self.framework, known, name, value) for name, value in self.options.items()})
 
     def __str__(self) -> str:
-        options = ",".join(f"{name}={_written(value)}" for name, value in self.options.items())
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
         return f"{self.framework}:{options}" if options else self.framework
 
 
@@ -81,7 +83,7 @@ def _bare(hint: Any) -> type:
     return hint if isinstance(hint, type) else str
 
 
-def _read(framework: str, known: Mapping[str, type], name: str, value: str) -> Option:
+def _read(framework: str, known: Mapping[str, type], name: str, value: str) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         raise InvalidArgument(
@@ -94,11 +96,6 @@ def _read(framework: str, known: Mapping[str, type], name: str, value: str) -> O
             raise InvalidArgument(f"option {name}={value} of {framework}", "true or false")
         return value.lower() == "true"
     try:
-        read: Option = known[name](value)
+        return known[name](value)
     except ValueError as error:
         raise InvalidArgument(f"option {name}={value} of {framework}", f"a value of type {known[name].__name__}") from error
-    return read
-
-
-def _written(value: Option) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -139,7 +139,7 @@ def _find(values: Any) -> Rounding | None:
 def _apply(ufunc: np.ufunc, method: str, rounding: Rounding, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = ufunc.__name__
     if name in contraction.PRODUCTS and method == "__call__":
-        return contraction.bilinear(rounding, ufunc, *inputs, **kwargs)
+        return contraction.matmul(rounding, ufunc, *inputs, **kwargs)
     if name in EXACT_UFUNCS:
         return getattr(ufunc, method)(*inputs, **kwargs)
     if method in ("__call__", "outer") and name in ROUNDED_UFUNCS:

@@ -14,32 +14,46 @@ PRODUCTS = frozenset({"matmul", "vecdot", "matvec", "vecmat"})
 """The ufuncs that are sums of products."""
 
 
+def matmul(rounding: Rounding, function: Callable[..., Any], a: Any, b: Any, **kwargs: Any) -> np.ndarray:
+    """``matmul`` and its relatives for vectors, with the errors of their sums of products."""
+    y = np.asarray(function(a, b, **kwargs))
+    if rounding.rng is None:
+        return y
+    a, b = np.asarray(a), np.asarray(b)
+    name = function.__name__
+    left = -1
+    right = -1 if b.ndim == 1 or name in ("vecdot", "matvec") else -2
+
+    def squares() -> np.ndarray:
+        # A scale for each row keeps rows of tiny numbers from vanishing in float32.
+        (a2, rows), (b2, columns) = _scaled_squares(a, left), _scaled_squares(b, right)
+        return np.asarray(function(a2, b2, **kwargs)) * np.asarray(function(rows, columns, **kwargs))
+
+    return rounding.of_sum(y, rounding.recalled(squares, y.shape), a.shape[left], roundings=1)
+
+
+def _scaled_squares(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """``x**2`` in float32 over its largest one along ``axis``, and that largest one: sizes matter here, not digits."""
+    x = np.abs(x)
+    largest = np.max(x, axis=axis, keepdims=True, initial=0.0)
+    largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+    scaled = np.empty(x.shape, np.float32)
+    np.multiply(x, 1.0 / largest, out=scaled, casting="unsafe")
+    return np.square(scaled, out=scaled), largest * largest
+
+
 def bilinear(rounding: Rounding, function: Callable[..., Any], a: Any, b: Any, *args: Any, **kwargs: Any) -> np.ndarray:
     """A function that is linear in both of its arguments, with the errors of its sums of products."""
     y = np.asarray(function(a, b, *args, **kwargs))
     if rounding.rng is None:
         return y
-    (a2, scale_a), (b2, scale_b) = _squares(a), _squares(b)
-    squares = np.asarray(function(a2, b2, *args, **kwargs), dtype=np.float64) * (scale_a * scale_b)
-    ones = np.size(a) * np.size(b) / max(y.size, 1)
-    return rounding.of_sum(y, squares, _terms(function, a, b, y, ones), roundings=1)
+    squares = np.asarray(function(_squares(a), _squares(b), *args, **kwargs))
+    terms = round(math.sqrt(np.size(a) * np.size(b) / max(y.size, 1)))
+    return rounding.of_sum(y, squares, max(terms, 1), roundings=1)
 
 
-def _terms(function: Callable[..., Any], a: Any, b: Any, y: np.ndarray, ratio: float) -> int:
-    """How many products each element of ``y`` sums; where batches make the count ambiguous, the root of size ratios."""
-    if getattr(function, "__name__", "") == "matmul":
-        return int(np.shape(a)[-1])
-    return max(round(math.sqrt(ratio)), 1)
-
-
-def _squares(x: Any) -> tuple[np.ndarray, float]:
-    """``x**2`` in float32, scaled so that nothing overflows, and the scale: its size matters, not its digits."""
-    x = np.asarray(x)
-    if np.iscomplexobj(x):
-        x = np.abs(x)
-    largest = float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) or 1.0
-    scaled = (x * (1.0 / largest)).astype(np.float32)
-    return np.square(scaled, out=scaled), largest * largest
+def _squares(x: Any) -> np.ndarray:
+    return np.square(np.abs(np.asarray(x, np.complex128 if np.iscomplexobj(x) else np.float64)))
 
 
 def einsum(rounding: Rounding, subscripts: Any, *operands: Any, **kwargs: Any) -> np.ndarray:
@@ -47,9 +61,7 @@ def einsum(rounding: Rounding, subscripts: Any, *operands: Any, **kwargs: Any) -
     y = np.asarray(np.einsum(subscripts, *operands, **kwargs))
     if rounding.rng is None:
         return y
-    squared = [_squares(x) for x in operands]
-    squares = np.einsum(subscripts, *(s for s, _ in squared), **kwargs).astype(np.float64)
-    squares = squares * math.prod(scale for _, scale in squared)
+    squares = rounding.recalled(lambda: np.asarray(np.einsum(subscripts, *map(_squares, operands), **kwargs)), y.shape)
     return rounding.of_sum(y, squares, _summed(subscripts, operands), roundings=len(operands) - 1)
 
 
@@ -73,8 +85,7 @@ def tensordot(rounding: Rounding, a: Any, b: Any, axes: Any = 2) -> np.ndarray:
     y = np.asarray(np.tensordot(a, b, axes))
     if rounding.rng is None:
         return y
-    (a2, scale_a), (b2, scale_b) = _squares(a), _squares(b)
-    squares = np.tensordot(a2, b2, axes).astype(np.float64) * (scale_a * scale_b)
+    squares = rounding.recalled(lambda: np.asarray(np.tensordot(_squares(a), _squares(b), axes)), y.shape)
     if isinstance(axes, int):
         summed = np.shape(b)[:axes]
     else:
@@ -187,7 +198,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "kron": _product(np.kron),
     "convolve": _product(np.convolve),
     "correlate": _product(np.correlate),
-    "linalg.matmul": _product(np.matmul),
+    "linalg.matmul": lambda rounding, a, b: matmul(rounding, np.matmul, a, b),
     "sum": _sum,
     "nansum": lambda rounding, a, *args, **kwargs: _sum(rounding, np.nan_to_num(a), *args, **kwargs),
     "prod": _prod,

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-from scipy.ndimage import uniform_filter1d
 
 from deep_bench.check.thresholds import EXACT_BITS, LINEAR_POINTS
 from deep_bench.tensor import unit_roundoff
 
-_NEIGHBOURS = 15
+_NEIGHBOURS = 16
 _PRIOR_SAMPLES = 4.0
 
 
@@ -63,13 +62,23 @@ class Deviations:
         """
         variance = self._squares / max(self.samples, 1)
         if variance.size > 1:
-            flat = variance.reshape(-1)
-            pooled = uniform_filter1d(flat, min(_NEIGHBOURS, flat.size), mode="nearest").reshape(variance.shape)
-            variance = (self.samples * variance + _PRIOR_SAMPLES * pooled) / (self.samples + _PRIOR_SAMPLES)
+            variance = (self.samples * variance + _PRIOR_SAMPLES * _block_means(variance)) / (self.samples + _PRIOR_SAMPLES)
         own = 0.29 * unit_roundoff(form) * np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
         floor = float(ml_dtypes.finfo(form).smallest_subnormal)
         spread = np.sqrt(np.maximum(variance, 0.0) + np.square(own)) + floor
         return Expectation(self.value, spread, self._settled, form)
+
+
+def _block_means(x: np.ndarray) -> np.ndarray:
+    """Each element replaced by the mean of its block of neighbours in memory order."""
+    flat = x.reshape(-1)
+    whole = flat.size // _NEIGHBOURS * _NEIGHBOURS
+    y = np.empty_like(flat)
+    blocks = flat[:whole].reshape(-1, _NEIGHBOURS)
+    y[:whole].reshape(-1, _NEIGHBOURS)[...] = np.mean(blocks, axis=1, keepdims=True)
+    if whole < flat.size:
+        y[whole:] = np.mean(flat[-_NEIGHBOURS:])
+    return y.reshape(x.shape)
 
 
 def same_kind(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.check.arithmetic import as_plain, disturb
-from deep_bench.check.rounding import Accumulation, Rounding
+from deep_bench.check.rounding import Accumulation, Recall, Rounding
 from deep_bench.check.settings import SETTING_INPUTS
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
 
@@ -40,7 +41,9 @@ class WideArithmetic:
         settings: Names of the values that keep their element type.
         rng: Where rounding errors are drawn from; ``None`` for the oracle.
         accumulation: How sums are assumed to be added.
+        scale: How much larger than expected rounding errors are made.
         imposed: Name of a value to what it is taken to be, whatever the arithmetic says.
+        recall: Shared by evaluations of the same network on the same inputs, to save time.
     """
 
     def __init__(
@@ -50,10 +53,14 @@ class WideArithmetic:
         *,
         rng: np.random.Generator | None = None,
         accumulation: Accumulation = "blocked",
+        scale: float = 1.0,
         imposed: Mapping[str, np.ndarray] | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self.formats, self.settings, self.rng = formats, settings, rng
-        self.accumulation, self.imposed = accumulation, dict(imposed or {})
+        self.accumulation, self.scale, self.imposed = accumulation, scale, dict(imposed or {})
+        self.recall = recall
+        self._executed: Counter[str] = Counter()
 
     def __call__(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         """The outputs of one step."""
@@ -71,7 +78,11 @@ class WideArithmetic:
         target = self.formats.get(step.outputs[0])
         if operator in _CASTS and target is not None and is_inexact(target):
             return self._cast(inputs[0], step, target)
-        rounding = Rounding(self._format(step), self.rng, self.accumulation)
+        rounding = Rounding(self._format(step), self.rng, self.accumulation, self.scale, self.recall)
+        if self.recall is not None:
+            name = str(step.node.name)
+            self.recall.start(name, self._executed[name])
+            self._executed[name] += 1
         setting = SETTING_INPUTS.get(operator, frozenset())
         arguments = [x if i in setting else _widened(x, rounding) for i, x in enumerate(inputs)]
         result = function(*arguments)
@@ -95,7 +106,7 @@ class WideArithmetic:
             return x.astype(np.float64, copy=False)
         if self.rng is not None and is_float(source):
             wide = x.astype(np.float64, copy=False)
-            return in_range(Rounding(target, self.rng).of_result(wide), target)
+            return in_range(Rounding(target, self.rng, scale=self.scale).of_result(wide), target)
         return x.astype(target).astype(np.complex128 if np.iscomplexobj(x) else np.float64)
 
     def _finished(self, y: Any, name: str, operator: str, rounding: Rounding) -> Any:

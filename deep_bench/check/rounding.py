@@ -10,7 +10,8 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import ml_dtypes
@@ -28,6 +29,39 @@ OpenBLAS, oneDNN and ONNX Runtime come out flat over lengths from 16 to 2,048 (`
 """
 
 
+_RECALLED_BYTES = 2**30
+
+
+@dataclass(eq=False)
+class Recall:
+    """The sizes of errors of sums of products, in the order of one evaluation.
+
+    All evaluations of a network with rounding errors need the same ones up to a few roundings, so the first computes them
+    and the others read them. An evaluation that takes another course is noticed by the node or the shape.
+    """
+
+    stored: dict[tuple[Any, ...], np.ndarray] = field(default_factory=dict)
+    bytes: int = 0
+    place: tuple[Any, ...] = ()
+    number: int = 0
+
+    def start(self, *place: Any) -> None:
+        """Name the node that is evaluated next, and how often it was before."""
+        self.place, self.number = place, 0
+
+    def get(self, squares: Callable[[], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """What was computed at this place before, else what ``squares`` computes now."""
+        key = (*self.place, self.number, shape)
+        self.number += 1
+        if key not in self.stored:
+            value = squares()
+            if self.bytes + value.nbytes > _RECALLED_BYTES:
+                return value
+            self.stored[key] = value
+            self.bytes += value.nbytes
+        return self.stored[key]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounding:
     """Rounding errors in one format.
@@ -36,16 +70,24 @@ class Rounding:
         format: The working format that the values stand for.
         rng: Where random errors are drawn from; ``None`` draws none, so that arithmetic stays that of float64.
         accumulation: How sums are assumed to be added: in blocks, as optimised kernels do, or term by term.
+        scale: How much larger than expected the errors are made: to see which decisions are close.
+        recall: What earlier evaluations of the same network found out about sizes of errors.
     """
 
     format: np.dtype
     rng: np.random.Generator | None = None
     accumulation: Accumulation = "blocked"
+    scale: float = 1.0
+    recall: Recall | None = None
 
     @property
     def u(self) -> float:
         """The unit roundoff of the format."""
         return unit_roundoff(self.format)
+
+    def recalled(self, squares: Callable[[], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The sums of squared terms, as an earlier evaluation computed them if there was one."""
+        return squares() if self.recall is None else self.recall.get(squares, shape)
 
     def of_result(self, y: np.ndarray) -> np.ndarray:
         """``y`` with the error of one rounding; none where the format holds ``y`` exactly.
@@ -91,7 +133,7 @@ class Rounding:
         if np.iscomplexobj(y):
             return self.disturbed(y.real, amplitude) + 1j * self.disturbed(y.imag, amplitude)
         noise = np.asarray(self.rng.random(y.shape, dtype=np.float32)) - np.float32(0.5)
-        error = np.asarray(np.multiply(noise, 2.0 * amplitude, dtype=np.float64))
+        error = np.asarray(np.multiply(noise, 2.0 * self.scale * amplitude, dtype=np.float64))
         exact = np.asarray(self._holds(y))
         if exact.any():
             error = np.where(exact, 0.0, error)

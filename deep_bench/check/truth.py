@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import onnx_ir as ir
 
 from deep_bench.check.isolate import draws_at_random
 from deep_bench.check.oracle import WideArithmetic
-from deep_bench.check.rounding import Accumulation
+from deep_bench.check.rounding import Recall
 from deep_bench.check.settings import settings_of
 from deep_bench.graph import Network
 from deep_bench.tensor import is_float, is_inexact
@@ -51,30 +50,19 @@ class Truth:
     seconds: float
     replays: dict[bool, Any] = field(default_factory=dict, repr=False)
 
-    def sampled(
-        self,
-        *,
-        accumulation: Accumulation = "blocked",
-        imposed: Mapping[str, np.ndarray] | None = None,
-        seed: int = 1,
-        observe: Callable[..., None] | None = None,
-    ) -> list[dict[str, Any]]:
-        """More evaluations with rounding errors, as many as the effort asks for."""
-        return [
-            self.evaluate(np.random.default_rng([seed, k]), accumulation, imposed, observe)
-            for k in range(SAMPLES[self.effort])
-        ]
+    def arithmetic(self, rng: np.random.Generator | None = None, **options: Any) -> WideArithmetic:
+        """The oracle's arithmetic for this network, with rounding errors if there is a generator."""
+        return WideArithmetic(self.formats, self.settings, rng=rng, **options)
 
-    def evaluate(
-        self,
-        rng: np.random.Generator | None = None,
-        accumulation: Accumulation = "blocked",
-        imposed: Mapping[str, np.ndarray] | None = None,
-        observe: Callable[..., None] | None = None,
-    ) -> dict[str, Any]:
-        """The network's outputs with errors from ``rng``, or the oracle's without one."""
-        arithmetic = WideArithmetic(self.formats, self.settings, rng=rng, accumulation=accumulation, imposed=imposed)
+    def evaluate(self, arithmetic: WideArithmetic, observe: Callable[..., None] | None = None) -> dict[str, Any]:
+        """The network's outputs with a given arithmetic."""
         return self.reference.evaluate(self.inputs, arithmetic=arithmetic, observe=observe)
+
+    def sampled(self, count: int, seed: int, **options: Any) -> list[dict[str, Any]]:
+        """The network's outputs in ``count`` evaluations with rounding errors."""
+        recall = Recall()
+        generators = (np.random.default_rng([seed, k]) for k in range(count))
+        return [self.evaluate(self.arithmetic(rng, recall=recall, **options)) for rng in generators]
 
 
 def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort = "quick", *, seed: int = 0) -> Truth:
@@ -103,7 +91,7 @@ def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort
     truth = Truth(
         network, inputs, effort, reference, outputs, (), formats, settings, recorder.values, random, time.perf_counter() - start
     )
-    truth.samples = truth.sampled(seed=seed)
+    truth.samples = truth.sampled(SAMPLES[effort], seed)
     truth.seconds = time.perf_counter() - start
     return truth
 
@@ -148,8 +136,3 @@ def narrowed(x: np.ndarray, form: np.dtype | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             return x.astype(form)
     return x
-
-
-def is_constant(value: ir.Value) -> bool:
-    """Whether a value is known before the network runs."""
-    return value.const_value is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -44,7 +45,7 @@ def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) 
     proto = onnx.GraphProto(name=names.fresh(f"{node.name}.body"), node=renamed)
     proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in dict.fromkeys(given))
     proto.output.extend(onnx.ValueInfoProto(name=v.name) for v in node.outputs if v.name)
-    graph = ir.from_proto(proto)
+    graph = ir.serde.deserialize_graph(proto)
     for value in [v for n in graph.all_nodes() for v in n.outputs]:
         if not value.name:
             value.name = names.fresh(f"{node.name}.unused")
@@ -57,7 +58,7 @@ def _version(function: onnx.FunctionProto) -> int:
 
 
 def _function(node: ir.Node, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
-    schema = newest_schema(node.op_type) if is_standard(node) else None
+    schema: Any = newest_schema(node.op_type) if is_standard(node) else None  # onnx's stubs lack half of OpSchema
     if schema is None:
         return None
     if schema.has_function:
@@ -74,8 +75,7 @@ def _function(node: ir.Node, types: Sequence[onnx.TypeProto | None]) -> onnx.Fun
 
 @functools.cache
 def _plain_function(op_type: str) -> onnx.FunctionProto:
-    schema = newest_schema(op_type)
-    assert schema is not None
+    schema: Any = newest_schema(op_type)
     version = max(v for v in schema.function_opset_versions if v <= OPSET)
     return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
 
@@ -129,8 +129,10 @@ class _Body:
         for value in [*graph.input, *graph.initializer]:
             scope[value.name] = self.names.fresh(f"{self.node.name}.{value.name}")
             value.name = scope[value.name]
-        nodes = self._nodes(graph.node, {k: v for k, v in scope.items()})
-        inner = {o: n for old, new in zip(graph.node, nodes, strict=True) for o, n in zip(old.output, new.output, strict=True)}
+        nodes = self._nodes(graph.node, dict(scope))
+        inner = {
+            o: n for old, new in zip(graph.node, nodes, strict=True) for o, n in zip(old.output, new.output, strict=True)
+        }
         for value in graph.output:
             value.name = inner.get(value.name, scope.get(value.name, value.name))
         del graph.node[:]

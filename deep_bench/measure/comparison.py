@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy import stats
 from deep_bench.measure.statistics import CONFIDENCE, Basis, Times, select
 from deep_bench.measure.timing import Block
 
+Ends = tuple[float, float]
 Word = Literal["faster", "slower", "equivalent", "cannot tell"]
 
 _RESAMPLES = 2000
@@ -27,20 +28,16 @@ class Ratio:
 
     Args:
         value: The ratio of the medians; below 1 is faster than the base.
-        low: Lower end of its 95 % interval; None where the blocks are too few.
-        high: Upper end of its 95 % interval.
-        narrow_low: Lower end of its 90 % interval, which serves the test of equivalence.
-        narrow_high: Upper end of its 90 % interval.
+        interval: The ends of its 95 % interval; None where the blocks are too few.
+        narrow: The ends of its 90 % interval, which serves the test of equivalence.
         median: The system's median in nanoseconds.
         base: The base's median in nanoseconds.
         basis: What was resampled: ``"blocks"``, or ``"launches"`` where both have several.
     """
 
     value: float
-    low: float | None
-    high: float | None
-    narrow_low: float | None
-    narrow_high: float | None
+    interval: Ends | None
+    narrow: Ends | None
     median: float
     base: float
     basis: Basis
@@ -80,14 +77,15 @@ def ratio(launches: Sequence[Sequence[Block]], base: Sequence[Sequence[Block]], 
     over_launches = min(len(launches), len(base)) >= 2
     ours, theirs = _groups(launches, over_launches), _groups(base, over_launches)
     median, base_median = (float(np.median(np.concatenate(g))) for g in (ours, theirs))
-    ends: list[float | None] = [None] * 4
+    wide: Ends | None = None
+    narrow: Ends | None = None
     smallest = min(len(ours), len(theirs))
     if smallest >= (2 if over_launches else _FEWEST_GROUPS):
         random = np.random.default_rng(seed)
         draws = np.log(resampled_medians(ours, random)) - np.log(resampled_medians(theirs, random))
-        ends = [float(np.exp(q)) for level in (CONFIDENCE, 0.9) for q in _widened(draws, level, smallest)]
+        wide, narrow = (_widened(draws, level, smallest) for level in (CONFIDENCE, 0.9))
     basis: Basis = "launches" if over_launches else "blocks"
-    return Ratio(median / base_median, *ends, median, base_median, basis)
+    return Ratio(median / base_median, wide, narrow, median, base_median, basis)
 
 
 def compare(
@@ -112,19 +110,21 @@ def judge(found: Ratio, margin: float) -> Word:
     """The verdict that a ratio and a margin give; see `Comparison`.
 
     Example:
-        >>> judge(Ratio(0.8, 0.7, 0.9, 0.72, 0.88, 8.0, 10.0, "blocks"), 0.02)
+        >>> judge(Ratio(0.8, (0.7, 0.9), (0.72, 0.88), 8.0, 10.0, "blocks"), 0.02)
         'faster'
     """
-    if found.low is None or found.high is None or found.narrow_low is None or found.narrow_high is None:
+    if found.interval is None or found.narrow is None:
         return "cannot tell"
-    if found.narrow_low > 1 / (1 + margin) and found.narrow_high < 1 + margin:
+    if 1 / (1 + margin) < found.narrow[0] and found.narrow[1] < 1 + margin:
         return "equivalent"
-    if found.high < 1:
+    if found.interval[1] < 1:
         return "faster"
-    return "slower" if found.low > 1 else "cannot tell"
+    return "slower" if found.interval[0] > 1 else "cannot tell"
 
 
-def resampled_medians(groups: Sequence[Times], random: np.random.Generator, resamples: int = _RESAMPLES) -> NDArray[np.float64]:
+def resampled_medians(
+    groups: Sequence[Times], random: np.random.Generator, resamples: int = _RESAMPLES
+) -> NDArray[np.float64]:
     """Medians of the pooled samples of groups drawn with replacement.
 
     Samples are counted between about a thousand quantiles of all of them; the weight of a group multiplies its counts. So
@@ -132,8 +132,8 @@ def resampled_medians(groups: Sequence[Times], random: np.random.Generator, resa
     """
     pooled = np.concatenate(groups)
     grid = np.unique(np.quantile(pooled, np.linspace(0, 1, min(_GRID, len(pooled))), method="inverted_cdf"))
-    counts = np.array([np.bincount(np.searchsorted(grid, g), minlength=len(grid)) for g in groups])
-    weights = random.multinomial(len(groups), np.full(len(groups), 1 / len(groups)), size=resamples)
+    counts = np.array([np.bincount(np.searchsorted(grid, g), minlength=len(grid)) for g in groups], dtype=float)
+    weights = random.multinomial(len(groups), np.full(len(groups), 1 / len(groups)), size=resamples).astype(float)
     below = np.cumsum(weights @ counts, axis=1)
     half = below[:, -1:] / 2
     lower = (below >= half).argmax(axis=1)
@@ -149,8 +149,8 @@ def _groups(launches: Sequence[Sequence[Block]], over_launches: bool) -> list[Ti
 
 
 def _widened(draws: NDArray[np.float64], level: float, groups: int) -> tuple[float, float]:
-    """The percentile interval, stretched about the median by the ratio of Student's t to the normal quantile."""
+    """The percentile interval, stretched about the median as Student's t is against the normal distribution."""
     tail = (1 - level) / 2
     low, center, high = np.quantile(draws, (tail, 0.5, 1 - tail))
     stretch = float(stats.t.isf(tail, groups - 1) / stats.norm.isf(tail)) * sqrt(groups / (groups - 1))
-    return center - stretch * (center - low), center + stretch * (high - center)
+    return float(np.exp(center - stretch * (center - low))), float(np.exp(center + stretch * (high - center)))

@@ -34,14 +34,14 @@ class Inputs:
     seed: int | None = None
 
     @property
-    def sha256(self) -> str:
-        """The SHA-256 of names, types, shapes and contents."""
-        digest = hashlib.sha256()
-        for name in sorted(self.arrays):
-            array = self.arrays[name]
-            digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
-            digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
-        return digest.hexdigest()
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each array's type, shape and contents."""
+        return {name: _digest(array) for name, array in self.arrays.items()}
+
+
+def _digest(array: np.ndarray) -> str:
+    content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return hashlib.sha256(f"{array.dtype.name} {array.shape} ".encode() + content).hexdigest()
 
 
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:

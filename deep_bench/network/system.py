@@ -14,7 +14,7 @@ import onnx_ir as ir
 from deep_bench.errors import Unsupported
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
-from deep_bench.variant import Variant, option_types
+from deep_bench.variant import Variant
 
 NATIVE = "native"
 """The name of the timed call on the framework's own arrays."""
@@ -36,7 +36,7 @@ class NetworkSystem:
         self.variant = Variant.parse(variant)
         self.inputs = dict(inputs)
         self._file = Path(network)
-        self.threaded = self.variant.options.get("threads") != 1
+        self.threaded = self.variant.options.get("threads") != "1"
         self._adapter: Adapter[Any] | None = None
         self._executor: Executor[Any] | None = None
         self._bound: Callable[[], dict[str, Any]] | None = None
@@ -50,7 +50,8 @@ class NetworkSystem:
         """Import the framework, make the network ready and call it once.
 
         Returns:
-            ``description`` (the adapter's facts), ``forms``, ``import_ns``, ``prepare_ns`` and ``first_call_ns``.
+            ``upgrades``, ``description`` (the adapter's own facts), ``forms``, ``import_ns``, ``prepare_ns`` and
+            ``first_call_ns``.
         """
         begin = perf_counter_ns()
         adapter = self._adapter = self.variant.create()
@@ -63,6 +64,7 @@ class NetworkSystem:
         self._bound()
         adapter.synchronize()
         return {
+            "upgrades": adapter.upgrades,
             "description": dict(adapter.describe()),
             "forms": executor.forms,
             "import_ns": imported - begin,
@@ -91,17 +93,6 @@ class NetworkSystem:
         """Prepare another network with the same adapter, and run it once."""
         assert self._adapter is not None
         return self._adapter.prepare(_parse(serialized))(inputs)
-
-    def run_precisely(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """`run` in float64.
-
-        Raises:
-            Unsupported: The framework has no such variant.
-        """
-        if "dtype" not in option_types(type(self._adapter)):  # type: ignore[arg-type]
-            raise Unsupported(f"{self.variant.framework} cannot run a network in float64")
-        precise = Variant(self.variant.framework, {**self.variant.options, "dtype": "float64"})
-        return precise.create().prepare(_parse(serialized))(inputs)
 
     def _ready(self) -> tuple[Executor[Any], Callable[[], dict[str, Any]]]:
         if self._executor is None or self._bound is None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from deep_bench.errors import Unsupported
 from deep_bench.reference.operators import activation
-from deep_bench.reference.operators._arguments import check_choice
 
 Function = Callable[[Any], Any]
 
@@ -48,6 +48,9 @@ def activation_functions(
         betas: Values for the functions that have a beta, in order.
         clip: The arguments of all functions are limited to ``[-clip, clip]``; ``None`` for no limit.
 
+    Raises:
+        Unsupported: The standard knows no such function.
+
     Source:
         ONNX LSTM, opset 22.
     """
@@ -56,7 +59,10 @@ def activation_functions(
 
 
 def _one(name: str, values: dict[str, list[float]], clip: float | None) -> Function:
-    check_choice("RNN, GRU or LSTM", "activations", name.lower(), _FUNCTIONS)
+    if name.lower() not in _FUNCTIONS:
+        raise Unsupported(
+            f"a recurrent network with the activation {name!r}", f"one of {', '.join(_FUNCTIONS)}, in any case"
+        )
     function, parameters = _FUNCTIONS[name.lower()]
     chosen = {p: values[p].pop(0) for p in parameters if values[p]}
     if clip is None:

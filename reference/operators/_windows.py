@@ -52,7 +52,7 @@ class Windows:
         """
         return (x[at] for at in self.positions())
 
-    def positions(self) -> Iterator[tuple[slice, ...]]:
+    def positions(self) -> Iterator[tuple[Any, ...]]:
         """The index that makes each of the `taps`."""
         for position in itertools.product(*map(range, self.kernel)):
             starts = [p * d for p, d in zip(position, self.dilations, strict=True)]
@@ -118,5 +118,10 @@ def padded(x: Any, begins: Sequence[int], ends: Sequence[int], value: Any) -> An
     sizes = x.shape[lead:]
     shape = x.shape[:lead] + tuple(b + i + e for b, i, e in zip(begins, sizes, ends, strict=True))
     y = np.full_like(x, value, shape=shape)
-    y[(..., *(slice(b, b + i) for b, i in zip(begins, sizes, strict=True)))] = x
+    y[box(begins, sizes)] = x
     return y
+
+
+def box(begins: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
+    """The index of a box on a tensor's last axes."""
+    return (..., *(slice(b, b + i) for b, i in zip(begins, sizes, strict=True)))

@@ -171,14 +171,12 @@ def LinearAttention(
     if state is None:
         state = np.zeros_like(k, shape=(batch, kv_num_heads, size, v.shape[3]))
     y = np.zeros_like(v, shape=(batch, q_num_heads, length, v.shape[3]))
-    gates = None if decay is None else _heads(decay, kv_num_heads)
-    rates = None if beta is None else _heads(beta, beta.shape[2])
     for t in range(length):
         kt, vt = k[:, :, t], v[:, :, t]
         if update_rule.startswith("gated"):
-            state = np.exp(gates[:, :, t])[..., np.newaxis] * state
+            state = np.exp(_heads(decay, kv_num_heads)[:, :, t])[..., np.newaxis] * state
         if update_rule.endswith("delta"):
-            vt = rates[:, :, t] * (vt - np.einsum("bhk,bhkv->bhv", kt, state))
+            vt = _heads(beta, beta.shape[2])[:, :, t] * (vt - np.einsum("bhk,bhkv->bhv", kt, state))
         state = state + kt[..., :, np.newaxis] * vt[..., np.newaxis, :]
         shared = np.repeat(state, q_num_heads // kv_num_heads, axis=1)
         y[:, :, t] = scale * np.einsum("bhk,bhkv->bhv", q[:, :, t], shared)

@@ -1,18 +1,22 @@
-"""Convolutions, as products of the weights with a matrix that holds one window per column."""
+"""Convolutions, as products of the weights with a matrix that holds one window in each column."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from deep_bench.reference.operators._arguments import check_choice
 from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators._windows import Windows, padded, span, split_padding, windows
+from deep_bench.reference.operators._windows import Windows, box, span, split_padding, windows
 from deep_bench.reference.operators.activation import Swish
 
 __all__ = ["CausalConvWithState", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv"]
+
+_BYTES_OF_COLUMNS = 8 << 20  # the windows of a large image take up many times its memory, so that they are laid out in parts
 
 
 @in_float32
@@ -29,12 +33,19 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     return _with_bias(_correlate(at.pad(x, 0), w, at, group), b)
 
 
-def _correlate(x, w, at: Windows, group):
+def _correlate(x: Any, w: Any, at: Windows, group: int) -> Any:
     n, c, m = x.shape[0], x.shape[1], w.shape[0]
-    columns = np.stack(list(at.taps(x)), axis=2)
-    columns = columns.reshape(n, group, c // group * math.prod(at.kernel), math.prod(at.outputs))
     weights = w.reshape(group, m // group, math.prod(w.shape[1:]))
-    return np.matmul(weights, columns).reshape(n, m, *at.outputs)
+    taps = list(at.taps(x))
+    windows_of_a_row = n * c * math.prod(at.kernel) * math.prod(at.outputs[1:]) * x.itemsize
+    rows = max(_BYTES_OF_COLUMNS // max(windows_of_a_row, 1), 1)
+    parts = []
+    for row in range(0, max(at.outputs[0], 1), rows):
+        columns = np.stack([tap[:, :, row : row + rows] for tap in taps], axis=2)
+        outputs = columns.shape[3:]
+        columns = columns.reshape(n, group, c // group * math.prod(at.kernel), math.prod(outputs))
+        parts.append(np.matmul(weights, columns).reshape(n, m, *outputs))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
 
 
 def _with_bias(y, b):
@@ -87,7 +98,7 @@ def ConvTranspose(
     return _with_bias(_overlap(columns.reshape(n, m, math.prod(at.kernel), *spatial), at, outputs), b)
 
 
-def _overlap(columns, at: Windows, outputs):
+def _overlap(columns: Any, at: Windows, outputs: Sequence[int]) -> Any:
     """Add up windows ``(N, C, positions, *windows)`` where they lie in a tensor whose padding is cut off."""
     reach = [
         max((o - 1) * s + span(k, d), 0) for o, s, k, d in zip(at.outputs, at.strides, at.kernel, at.dilations, strict=True)
@@ -96,7 +107,7 @@ def _overlap(columns, at: Windows, outputs):
     y = np.zeros_like(columns, shape=(*columns.shape[:2], *sizes))
     for number, position in enumerate(at.positions()):
         y[position] += columns[:, :, number]
-    return y[(..., *(slice(b, b + o) for b, o in zip(at.begins, outputs, strict=True)))]
+    return y[box(at.begins, outputs)]
 
 
 @in_float32
@@ -126,7 +137,7 @@ def ConvInteger(
     pads=None,
     strides=None,
 ):
-    """A convolution of ``x - x_zero_point`` with ``w - w_zero_point`` in int32, padded with zeros. Source: ONNX ConvInteger, opset 10."""
+    """A convolution of ``x - x_zero_point`` with ``w - w_zero_point`` in int32. Source: ONNX ConvInteger, opset 10."""
     # float64 holds these sums exactly, and NumPy multiplies matrices of integers element by element.
     x, w = x.astype(np.float64), w.astype(np.float64)
     if x_zero_point is not None:
@@ -181,7 +192,7 @@ def DeformConv(
     return _with_bias(np.matmul(weights, columns).reshape(n, w.shape[0], *at.outputs), b)
 
 
-def _coordinates(at: Windows, axis):
+def _coordinates(at: Windows, axis: int) -> Any:
     """Where along ``axis`` of the unpadded tensor each element of each window lies: ``(positions, *outputs)``."""
     rank = len(at.kernel)
     inside = np.arange(at.kernel[axis]) * at.dilations[axis]
@@ -199,7 +210,7 @@ def _sample(x, points):
     low = np.floor(points)
     total = np.zeros_like(x, shape=(n, g, c, *shape))
     for corner in itertools.product((0, 1), repeat=len(spatial)):
-        weight, index, valid = 1, 0, True
+        weight, index, valid = np.ones_like(x, shape=()), np.int64(0), np.True_
         for axis, step in enumerate(corner):
             at = low[axis] + step
             weight = weight * (1 - np.absolute(points[axis] - at))

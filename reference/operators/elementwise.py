@@ -96,7 +96,7 @@ def Mod(a, b, *, fmod=0):
 def Pow(x, y):
     """``x ** y`` in the dtype of ``x``. Source: ONNX Pow, opset 15."""
     if is_float(x.dtype):
-        return np.power(x, y if y.dtype == x.dtype else y.astype(x.dtype))
+        return np.power(x, y.astype(x.dtype) if is_integer(y.dtype) else y).astype(x.dtype, copy=False)
     if is_integer(y.dtype) and np.all(y >= 0):
         return np.power(x, y).astype(x.dtype)
     return np.power(x.astype(np.float64), y).astype(x.dtype)
@@ -315,7 +315,7 @@ def BitwiseNot(x):
 
 
 def BitShift(x, y, *, direction):
-    """``x << y`` or ``x >> y``; a shift by all bits, or by a negative number, leaves the sign. Source: ONNX BitShift, opset 28."""
+    """``x << y`` or ``x >> y``; a shift by all bits or by less than 0 leaves the sign. Source: ONNX BitShift, opset 28."""
     check_choice("BitShift", "direction", direction, ("LEFT", "RIGHT"))
     bits = 8 * x.dtype.itemsize
     inside = (y >= 0) & (y < bits)

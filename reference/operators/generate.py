@@ -59,7 +59,8 @@ def ConstantOfShape(shape, *, value=None):
 def Range(start, limit, delta, *, stash_type=1):
     """``start + i * delta`` for ``i`` from 0 to before ``ceil((limit - start) / delta)``.
 
-    That quotient is rounded to float32 unless it is of integers. Formats narrower than float32 are computed in ``stash_type``.
+    That quotient is rounded to float32 unless it is of integers. Formats narrower than float32 are computed in
+    ``stash_type``.
 
     Source: ONNX Range, opset 27.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 
+import ml_dtypes
 import numpy as np
 
 from deep_bench.errors import FrameworkMissing, InvalidInput
@@ -15,7 +16,7 @@ from deep_bench.reference.operators._interpolation import cubic, like, neighbour
 from deep_bench.reference.operators._resize import Axis, nearest, weighted
 from deep_bench.tensor import is_float, is_integer
 
-__all__ = ["AffineGrid", "GridSample", "ImageDecoder", "MaxRoiPool", "NonMaxSuppression", "Resize", "RoiAlign"]
+__all__ = ["AffineGrid", "GridSample", "ImageDecoder", "NonMaxSuppression", "Resize", "RoiAlign"]
 
 _TRANSFORMATIONS = (
     "half_pixel",
@@ -88,7 +89,7 @@ def _weighted_sum(x, axis, taps, weights):
 def _as_dtype(y, dtype):
     """``y`` in another element type; for integers without its fraction, and within their range."""
     if y.dtype != dtype and is_integer(dtype):
-        limits = np.iinfo(dtype)
+        limits = ml_dtypes.iinfo(dtype)
         y = np.clip(y, limits.min, limits.max)
     return y.astype(dtype, copy=False)
 
@@ -255,29 +256,6 @@ def _pooled_samples(image, rows, columns, mode):
         # The standard's own cases take the maximum over weighted corners, not over interpolated samples.
         return np.max(weighted_corners, axis=(2, 3, 5, 6))
     return np.mean(np.sum(weighted_corners, axis=(3, 6)), axis=(2, 4))
-
-
-def MaxRoiPool(x, rois, *, pooled_shape, spatial_scale=1.0):
-    """The maximum of each bin of each region, whose corners are rounded to elements, in float32; 0 for an empty bin.
-
-    Source: ONNX MaxRoiPool, opset 22; Girshick, *Fast R-CNN*, 2015, section 2.1.
-    """
-    y = np.zeros_like(x, shape=(len(rois), x.shape[1], *pooled_shape))
-    for r, roi in enumerate(np.asarray(rois).astype(np.float32)):
-        image, corners = int(roi[0]), roi[1:] * np.float32(spatial_scale)
-        left, top, right, bottom = np.trunc(corners + np.copysign(np.float32(0.5), corners)).astype(int).tolist()
-        for i, row in enumerate(_bins(top, bottom, pooled_shape[0], x.shape[2])):
-            for j, column in enumerate(_bins(left, right, pooled_shape[1], x.shape[3])):
-                window = x[image, :, row, column]
-                if window.size:
-                    y[r, :, i, j] = np.max(window, axis=(1, 2))
-    return y
-
-
-def _bins(first: int, last: int, count: int, size: int) -> list[slice]:
-    length = max(last - first + 1, 1)
-    edges = [(first + i * length // count, first - -(i + 1) * length // -count) for i in range(count)]
-    return [slice(min(max(begin, 0), size), min(max(end, 0), size)) for begin, end in edges]
 
 
 def NonMaxSuppression(

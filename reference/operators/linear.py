@@ -11,7 +11,7 @@ __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 
 @in_float32
 def MatMul(a, b):
-    """The matrix product, as ``numpy.matmul``: vectors are rows or columns, leading axes broadcast. Source: ONNX MatMul, opset 13."""
+    """The matrix product; vectors are rows or columns, leading axes broadcast. Source: ONNX MatMul, opset 13."""
     return np.matmul(a, b)
 
 
@@ -31,7 +31,7 @@ def _scaled(x, factor):
 
 @in_float32
 def Einsum(*inputs, equation):
-    """Products of elements summed over the indices that the result lacks (Einstein's convention). Source: ONNX Einsum, opset 28."""
+    """Products, summed over the indices that the result lacks (Einstein's convention). Source: ONNX Einsum, opset 28."""
     equation = equation.replace(" ", "")
     return np.einsum(equation, *inputs, optimize=len(inputs) > 1)
 

@@ -10,11 +10,11 @@ from deep_bench.reference.operators._axes import column
 from deep_bench.reference.operators._dtypes import in_float32
 
 __all__ = [
+    "LRN",
     "BatchNormalization",
     "Dropout",
     "GroupNormalization",
     "InstanceNormalization",
-    "LRN",
     "LayerNormalization",
     "LpNormalization",
     "MeanVarianceNormalization",
@@ -110,7 +110,7 @@ def MeanVarianceNormalization(x, *, axes=(0, 2, 3)):
 
 @in_float32
 def LpNormalization(x, *, axis=-1, p=2):
-    """``x / sum of |x|`` or ``x / sqrt(sum of x^2)`` along ``axis``; 0 where the norm is. Source: ONNX LpNormalization, opset 22."""
+    """``x / sum of |x|`` or ``x / sqrt(sum of x^2)``, 0 where that is 0. Source: ONNX LpNormalization, opset 22."""
     if p == 1:
         norm = np.sum(np.absolute(x), axis=axis, keepdims=True)
     else:

@@ -28,15 +28,14 @@ def RNN(
     *,
     activation_alpha=None,
     activation_beta=None,
-    activations=None,
+    activations=("Tanh", "Tanh"),
     clip=None,
     direction="forward",
     hidden_size=None,
     layout=0,
 ):
     """A layer of simple recurrent cells, ``h' = f(W x + R h + Wb + Rb)``. Source: ONNX RNN, opset 22."""
-    names = activations or ("Tanh",) * len(w)
-    functions = activation_functions(names, activation_alpha, activation_beta, clip)
+    functions = activation_functions(activations, activation_alpha, activation_beta, clip)
 
     def cell(number: int) -> Step:
         f, recurrence = functions[number], r[number].T

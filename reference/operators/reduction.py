@@ -138,13 +138,13 @@ def TopK(x, k, *, axis=-1, largest=1, sorted=1):  # noqa: A002
 
 @in_float32
 def CumSum(x, axis, *, exclusive=0, reverse=0):
-    """``y[i] = x[0] + … + x[i]`` along ``axis``; without ``x[i]`` if exclusive, from the end if reverse. Source: ONNX CumSum, opset 14."""
+    """``y[i] = x[0] + … + x[i]``; without ``x[i]`` if exclusive, from the end if reverse. Source: ONNX CumSum, opset 14."""
     return _running(np.cumsum, 0, x, axis, exclusive, reverse)
 
 
 @in_float32
 def CumProd(x, axis, *, exclusive=0, reverse=0):
-    """``y[i] = x[0] * … * x[i]`` along ``axis``; without ``x[i]`` if exclusive, from the end if reverse. Source: ONNX CumProd, opset 26."""
+    """``y[i] = x[0] * … * x[i]``; without ``x[i]`` if exclusive, from the end if reverse. Source: ONNX CumProd, opset 26."""
     return _running(np.cumprod, 1, x, axis, exclusive, reverse)
 
 

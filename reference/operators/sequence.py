@@ -28,7 +28,7 @@ def SequenceConstruct(*inputs):
     return list(inputs)
 
 
-def SequenceEmpty(*, dtype=1):  # noqa: ARG001 (an empty list has no element type)
+def SequenceEmpty(*, dtype=1):
     """A sequence of nothing. Source: ONNX SequenceEmpty, opset 11."""
     return []
 
@@ -94,7 +94,7 @@ def ConcatFromSequence(sequence, *, axis, new_axis=0):
     return np.stack(sequence, axis) if new_axis else np.concatenate(sequence, axis)
 
 
-def Optional(x=None, *, type=None):  # noqa: A002, ARG001 (ONNX's name; an empty value has no type here)
+def Optional(x=None, *, type=None):  # noqa: A002 (ONNX's name; an empty value has no type here)
     """``x`` as an optional value. Source: ONNX Optional, opset 28."""
     return x
 

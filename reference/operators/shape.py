@@ -173,16 +173,16 @@ def Pad(x, pads, constant_value=None, axes=None, *, mode="constant"):
     Source: ONNX Pad, opset 25.
     """
     check_choice("Pad", "mode", mode, ("constant", "reflect", "edge", "wrap"))
-    pads = integers(pads)
-    axes = range(x.ndim) if axes is None else integers(axes)
-    half = len(pads) // 2
-    for axis, begin, end in zip(axes, pads[:half], pads[half:], strict=True):
-        x = _cropped(x, axis, max(-begin, 0), max(-end, 0))
-        begin, end = max(begin, 0), max(end, 0)
-        if mode == "constant":
-            x = _surrounded(x, axis, begin, end, constant_value)
-        elif begin or end:
-            x = np.take(x, _source(mode, np.arange(-begin, x.shape[axis] + end), x.shape[axis]), axis)
+    begins, ends = np.zeros((2, x.ndim), np.int64)
+    where = range(x.ndim) if axes is None else integers(axes)
+    begins[list(where)], ends[list(where)] = np.reshape(integers(pads), (2, -1))
+    x = _cropped(x, np.maximum(-begins, 0), np.maximum(-ends, 0))
+    begins, ends = np.maximum(begins, 0), np.maximum(ends, 0)
+    if mode == "constant":
+        return _surrounded(x, begins, ends, constant_value)
+    for axis in np.flatnonzero(begins + ends).tolist():
+        size = x.shape[axis]
+        x = np.take(x, _source(mode, np.arange(-begins[axis], size + ends[axis]), size), axis)
     return x
 
 
@@ -196,24 +196,17 @@ def _source(mode: str, position: np.ndarray, size: int) -> np.ndarray:
     return np.minimum(position % period, -position % period)
 
 
-def _cropped(x, axis, before, after):
-    index = [slice(None)] * x.ndim
-    index[axis] = slice(before, max(x.shape[axis] - after, before))
-    return x[tuple(index)]
+def _cropped(x, begins, ends):
+    """``x`` without its first and last elements, as many as these along each axis."""
+    return x[tuple(slice(b, max(n - e, b)) for n, b, e in zip(x.shape, begins, ends, strict=True))]
 
 
-def _surrounded(x, axis, before, after, constant):
-    if not before and not after:
-        return x
-    shape, inner = list(x.shape), [slice(None)] * x.ndim
-    shape[axis] += before + after
-    inner[axis] = slice(before, before + x.shape[axis])
+def _surrounded(x, begins, ends, constant=None):
+    """``x`` in the middle of a constant, by default the zero of its type."""
     if constant is None:
         constant = "" if x.dtype == object else 0
-    elif isinstance(constant, np.ndarray):
-        constant = np.reshape(constant, ())
-    y = np.full_like(x, constant, shape=tuple(shape))
-    y[tuple(inner)] = x
+    y = np.full_like(x, np.reshape(constant, ()), shape=tuple(x.shape + begins + ends))
+    y[tuple(slice(b, b + n) for n, b in zip(x.shape, begins, strict=True))] = x
     return y
 
 
@@ -222,11 +215,8 @@ def CenterCropPad(x, shape, *, axes=None):
 
     Source: ONNX CenterCropPad, opset 18.
     """
-    sizes = integers(shape)
-    for axis, size in zip(range(x.ndim) if axes is None else axes, sizes, strict=True):
-        excess = x.shape[axis] - size
-        if excess > 0:
-            x = _cropped(x, axis, excess // 2, excess - excess // 2)
-        else:
-            x = _surrounded(x, axis, -excess // 2, -excess - -excess // 2, None)
-    return x
+    excess = np.zeros(x.ndim, np.int64)
+    where = list(range(x.ndim) if axes is None else axes)
+    excess[where] = np.array(x.shape)[where] - integers(shape)
+    removed, added = np.maximum(excess, 0), np.maximum(-excess, 0)
+    return _surrounded(_cropped(x, removed // 2, removed - removed // 2), added // 2, added - added // 2)

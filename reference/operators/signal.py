@@ -10,6 +10,9 @@ from deep_bench.reference.operators._integers import integer
 
 __all__ = ["DFT", "STFT"]
 
+_BLOCK = 2**22
+"""Terms to hold in memory at a time: a signal of length n has n^2 of them."""
+
 
 @in_float32
 def DFT(x, dft_length=None, axis=None, *, inverse=0, onesided=0):
@@ -35,20 +38,23 @@ def DFT(x, dft_length=None, axis=None, *, inverse=0, onesided=0):
     half = n // 2 + 1
     signal = signal[..., : half if onesided and inverse else n, :]
     k = np.arange(half if onesided and not inverse else n)
-    y = _transform(signal[..., 0], signal[..., 1] if parts == 2 else None, n, k, inverse=inverse, onesided=onesided)
+    blocks = np.split(k, range(0, len(k), max(_BLOCK // max(n, 1), 1))[1:])
+    parts = (signal[..., 0], signal[..., 1] if parts == 2 else None)
+    y = np.concatenate([_sums(*parts, n, block, inverse=inverse, onesided=onesided) for block in blocks], axis=-2)
     return np.moveaxis(y, -2, axis)
 
 
-def _transform(real, imaginary, n, outputs, *, inverse, onesided):
-    """The sums over the last axis, for each of ``outputs``; real and imaginary parts along a new last axis."""
-    inputs = np.arange(real.shape[-1])
-    angle = 2 * np.pi * ((inputs[:, np.newaxis] * outputs) % n) / n  # the remainder loses nothing, a large angle would
+def _sums(real, imaginary, n, k, *, inverse, onesided):
+    """The sums over the last axis for outputs ``k``; real and imaginary parts along a new last axis."""
+    i = np.arange(real.shape[-1])
+    turn = 2 * np.pi * np.arange(n) / n
+    phase = (i[:, np.newaxis] * k) % n
+    cosine, sine = np.cos(turn)[phase], np.sin(turn)[phase]
     if inverse and onesided:  # the other half of the spectrum is the conjugate of this one
-        count = np.where((inputs == 0) | (2 * inputs == n), 1, 2)[:, np.newaxis]
-        cosine, sine = ((count * f).astype(real.dtype) for f in (np.cos(angle), np.sin(angle)))
+        count = np.where((i == 0) | (2 * i == n), 1, 2)[:, np.newaxis]
+        cosine, sine = (count * cosine).astype(real.dtype), (count * sine).astype(real.dtype)
         return ((np.matmul(real, cosine) - np.matmul(imaginary, sine)) / n)[..., np.newaxis]
-    cosine = np.cos(angle).astype(real.dtype)
-    sine = (np.sin(angle) if inverse else -np.sin(angle)).astype(real.dtype)
+    cosine, sine = cosine.astype(real.dtype), (sine if inverse else -sine).astype(real.dtype)
     y_real, y_imaginary = np.matmul(real, cosine), np.matmul(real, sine)
     if imaginary is not None:
         y_real = y_real - np.matmul(imaginary, sine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,16 +41,16 @@ def StringSplit(x, *, delimiter=None, maxsplit=None):
     return _strings(filled, (*x.shape, width)), ints64(np.reshape([len(p) for p in parts], x.shape))
 
 
-def StringNormalizer(x, *, case_change_action="NONE", is_case_sensitive=0, locale=None, stopwords=()):  # noqa: ARG001
+def StringNormalizer(x, *, case_change_action="NONE", is_case_sensitive=0, locale=None, stopwords=()):
     """The strings that are not stop words, in upper or lower case; one empty string if none is left.
 
     Case is changed as Unicode says, whatever the ``locale``.
 
     Source: ONNX StringNormalizer, opset 10.
     """
-    check_choice("StringNormalizer", "case_change_action", case_change_action, ("NONE", "LOWER", "UPPER"))
-    fold = str if is_case_sensitive else str.lower
-    change = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}[case_change_action]
+    cases: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+    check_choice("StringNormalizer", "case_change_action", case_change_action, cases)
+    fold, change = cases["NONE" if is_case_sensitive else "LOWER"], cases[case_change_action]
     stop = {fold(word) for word in stopwords or ()}
     kept = [change(text) for text in np.ravel(x).tolist() if fold(text) not in stop] or [""]
     return _strings(kept, (*x.shape[:-1], len(kept)))

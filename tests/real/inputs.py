@@ -122,9 +122,9 @@ def _detection() -> Arrays:
     return {"x": _pixels(text_image(DETECTION_LINES, width=224, height=160, size=26))[None]}
 
 
-def line_image() -> Image.Image:
+def line_image(text: str = TEXT) -> Image.Image:
     """One line of text, 48 pixels high."""
-    return text_image({(8, 2): TEXT}, width=208, height=48, size=34)
+    return text_image({(8, 2): text}, width=208, height=48, size=34)
 
 
 def _recognition() -> Arrays:
@@ -133,8 +133,9 @@ def _recognition() -> Arrays:
 
 
 def _orientation() -> Arrays:
-    upright = _pixels(line_image().resize((192, 48)))
-    return {"x": np.stack([upright, upright[:, ::-1, ::-1]])}
+    """A line upright, the same line upside down, and one that reads nearly the same both ways."""
+    upright, undecided = (_pixels(line_image(text).resize((192, 48))) for text in (TEXT, "xox oxo"))
+    return {"x": np.stack([upright, upright[:, ::-1, ::-1], undecided])}
 
 
 # swift-f0

@@ -108,7 +108,8 @@ def test_recogniser_reads_the_line() -> None:
 
 def test_orientation_of_an_upright_and_a_turned_line() -> None:
     _, (probability,) = run("ppocr_cls")
-    assert probability.argmax(1).tolist() == [0, 1]
+    assert probability[:2].argmax(1).tolist() == [0, 1]
+    assert 0.2 < probability[2, 0] < 0.8  # a softmax that is not saturated
 
 
 def test_pitch_follows_the_glide() -> None:

@@ -53,7 +53,7 @@ def _cast(inputs: Inputs, attributes: Attributes) -> bool:
     return inputs[0] is not None and inputs[0].dtype is not None and inputs[0].dtype == dtype_of(attributes["to"])
 
 
-def _cast_like(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _cast_like(inputs: Inputs, _attributes: Attributes) -> bool:
     a, b = inputs[0], inputs[1]
     return a is not None and b is not None and a.dtype is not None and a.dtype == b.dtype
 
@@ -66,12 +66,12 @@ def _transpose(inputs: Inputs, attributes: Attributes) -> bool:
     return list(permutation) == sorted(permutation)
 
 
-def _dropout(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _dropout(inputs: Inputs, _attributes: Attributes) -> bool:
     training = _constant(inputs, 2)
     return _omitted(inputs, 2) or (training is not None and not training.any())
 
 
-def _slice(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _slice(inputs: Inputs, _attributes: Attributes) -> bool:
     starts, ends, steps = (_constant(inputs, i) for i in (1, 2, 4))
     if starts is None or ends is None or (steps is None and not _omitted(inputs, 4)):
         return False
@@ -89,17 +89,17 @@ def _covers(inputs: Inputs, ends: np.ndarray) -> bool:
     return all(end >= _FAR or (size is not None and end >= size) for end, size in zip(ends, sizes, strict=True))
 
 
-def _pad(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _pad(inputs: Inputs, _attributes: Attributes) -> bool:
     pads = _constant(inputs, 1)
     return pads is not None and not pads.any()
 
 
-def _expand(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _expand(inputs: Inputs, _attributes: Attributes) -> bool:
     target, shape = _constant(inputs, 1), inputs[0].shape if inputs[0] is not None else None
     return target is not None and shape is not None and bool((target == 1).all()) and target.size <= len(shape)
 
 
-def _tile(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _tile(inputs: Inputs, _attributes: Attributes) -> bool:
     repeats = _constant(inputs, 1)
     return repeats is not None and bool((repeats == 1).all())
 
@@ -118,16 +118,16 @@ def _reshape(inputs: Inputs, attributes: Attributes) -> bool:
     return len(free) == 1 and target[free[0]] == -1 and all(s is not None and s > 0 for s in others)
 
 
-def _squeeze(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _squeeze(inputs: Inputs, _attributes: Attributes) -> bool:
     axes = _constant(inputs, 1)
     return axes is not None and axes.size == 0
 
 
-def _single(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _single(inputs: Inputs, _attributes: Attributes) -> bool:
     return len(inputs) == 1
 
 
-def _always(inputs: Inputs, attributes: Attributes) -> bool:  # noqa: ARG001
+def _always(_inputs: Inputs, _attributes: Attributes) -> bool:
     return True
 
 

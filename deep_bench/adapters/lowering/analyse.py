@@ -14,8 +14,9 @@ from deep_bench.adapters.lowering.draft import Draft, DraftStep
 from deep_bench.adapters.lowering.facts import Fact, constant_fact, text
 from deep_bench.adapters.lowering.fold import fold
 from deep_bench.adapters.lowering.infer import infer, partial
-from deep_bench.errors import Unsupported
-from deep_bench.graph.node import as_array, attributes, is_standard, subgraphs
+from deep_bench.errors import Unsupported, UnsupportedOperator
+from deep_bench.graph.network import OPSET
+from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, subgraphs
 from deep_bench.graph.upgrade.edit import Names
 
 
@@ -52,7 +53,7 @@ class Analysis:
     def name(self, value: ir.Value) -> str:
         """A value's name, changed only where another graph has used it already."""
         if value not in self._unique:
-            name = str(value.name)
+            name = value.name or self.names.fresh("unnamed")
             self._unique[value] = name if name not in self._given else self.names.fresh(name)
             self._given.add(self._unique[value])
         return self._unique[value]
@@ -61,7 +62,9 @@ class Analysis:
         """Analyse a graph whose inputs are bound already."""
         steps: list[DraftStep] = []
         self.nodes(graph, scope, steps)
-        return Draft(scope, [self.fact(v) for v in graph.inputs if v in self._facts], steps, [self.fact(v) for v in graph.outputs])
+        return Draft(
+            scope, [self.fact(v) for v in graph.inputs if v in self._facts], steps, [self.fact(v) for v in graph.outputs]
+        )
 
     def nodes(self, graph: ir.Graph, scope: int, steps: list[DraftStep]) -> None:
         """Analyse a graph's initializers and nodes, as part of the graph ``scope``."""
@@ -113,7 +116,7 @@ class Analysis:
 
     def _constant(self, node: ir.Node, scope: int) -> None:
         value = node.outputs[0]
-        array = as_array(value)
+        array = None if "sparse_value" in node.attributes else as_array(value)
         if array is None:
             raise Unsupported(f"node {node.name!r} is a Constant without a dense value")
         self.bind(value, constant_fact(self.name(value), scope, array))
@@ -136,7 +139,8 @@ class Analysis:
         stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
         rule = {"If": branches, "Loop": loop, "Scan": scan}.get(node.op_type)
         if rule is None:
-            raise Unsupported(f"node {node.name!r} ({node.op_type}) has graphs of its own, which only If, Loop and Scan may")
+            reason = "only If, Loop and Scan may have graphs of their own"
+            raise UnsupportedOperator(str(node.name), operator_name(node), OPSET, reason)
         drafts, outputs = rule(self, node, inputs, stated, scope)
         for value, fact in zip(node.outputs, outputs, strict=True):
             self.bind(value, fact)
@@ -154,4 +158,3 @@ def _used(value: ir.Value) -> bool:
 
 def _readable(value: Any) -> Any:
     return text(value) if isinstance(value, np.ndarray) else value
-

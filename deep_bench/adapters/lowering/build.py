@@ -48,6 +48,7 @@ class Builder:
         self.fallback = fallback
         self.opsets = opsets
         self.parameters = parameters
+        self._depth = 0  # of expansions around the node at hand
         self._native: dict[str, None] = {}
         self._decomposed: dict[str, None] = {}
         self._fallback: dict[str, str] = {}
@@ -84,8 +85,10 @@ class Builder:
         try:
             built = self._code(step, used)
         except NotNative as refusal:
+            if self._depth:
+                return self._expanded(step, scope)  # inside an expansion all must be native, and nothing is counted
             return self._otherwise(step, scope, used, origin, str(refusal) or "the framework has no code for it")
-        if not _is_copy(step.node):
+        if not self._depth and not _is_copy(step.node):
             self._native.setdefault(origin)
         return [built]
 
@@ -150,16 +153,22 @@ class Builder:
         draft.prune()
         used = {f.name for f in draft.uses}
         built: list[Built] = []
-        for inner in draft.steps:
-            try:
-                built.append(self._code(inner, used))
-            except NotNative as refusal:
-                try:
-                    built.extend(self._expanded(inner, scope))
-                except NotNative:
-                    reason = f"its expansion needs {operator_name(inner.node)}, which is not native: {refusal}"
-                    raise NotNative(reason) from refusal
+        self._depth += 1
+        try:
+            for inner in draft.steps:
+                built.extend(self._inner(inner, scope, used))
+        finally:
+            self._depth -= 1
         return built
+
+    def _inner(self, step: DraftStep, scope: int, used: set[str]) -> list[Built]:
+        try:
+            return self._build(step, scope, used)
+        except NotNative as refusal:
+            reason = str(refusal)
+            if not reason.startswith(_NEEDS):
+                reason = f"{_NEEDS} {operator_name(step.node)}, which is not native{': ' if reason else ''}{reason}"
+            raise NotNative(reason) from refusal
 
     def _body(self, step: DraftStep, scope: int) -> Draft | None:
         if step.bodies:
@@ -186,6 +195,7 @@ class Builder:
 
 
 _COPY = "deep_bench.copy"
+_NEEDS = "its expansion needs"
 
 
 def _is_copy(node: ir.Node) -> bool:

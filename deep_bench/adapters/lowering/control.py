@@ -20,7 +20,11 @@ _ROUNDS = 8
 
 
 def branches(
-    analysis: Analysis, node: ir.Node, inputs: Sequence[Fact | None], attributes: Mapping[str, Any], scope: int  # noqa: ARG001
+    analysis: Analysis,
+    node: ir.Node,
+    _inputs: Sequence[Fact | None],
+    _attributes: Mapping[str, Any],
+    scope: int,
 ) -> Analysed:
     """Either branch may run: only what holds of both holds of the result."""
     graphs = subgraphs(node)
@@ -30,11 +34,15 @@ def branches(
 
 
 def loop(
-    analysis: Analysis, node: ir.Node, inputs: Sequence[Fact | None], attributes: Mapping[str, Any], scope: int  # noqa: ARG001
+    analysis: Analysis,
+    node: ir.Node,
+    inputs: Sequence[Fact | None],
+    _attributes: Mapping[str, Any],
+    scope: int,
 ) -> Analysed:
     """What is carried keeps a dimension only if the body, given that dimension, returns it again."""
     body = subgraphs(node)["body"]
-    first = [Fact("", 0, np.dtype(np.int64), ()), Fact("", 0, np.dtype(np.bool_), ())]
+    first = [Fact("", 0, np.dtype(np.int64), ()), Fact("", 0, np.dtype(np.bool_))]
     carried = [f for f in inputs[2:] if f is not None]
     draft, settled = _settle(analysis, body, first, carried, [], skip=1)
     collected = [(None, f) for f in draft.outputs[1 + len(carried) :]]

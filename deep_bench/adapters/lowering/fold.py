@@ -41,7 +41,7 @@ def fold(
         return None
     try:
         result = bound(function, attributes, len(outputs))(*(None if f is None else f.constant for f in inputs))
-    except Exception:  # noqa: BLE001
+    except Exception:
         return None  # not computable now: it fails in the run, with the adapter's own message
     arrays = [result] if len(outputs) == 1 else list(result)
     if len(arrays) != len(outputs) or not all(isinstance(a, np.ndarray | np.generic) for a in arrays):

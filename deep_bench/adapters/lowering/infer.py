@@ -27,23 +27,23 @@ def infer(node: ir.Node, inputs: Sequence[Fact | None]) -> list[Inferred]:
     Nodes with subgraphs, nodes outside the default domain and nodes with an input of unknown type give nothing.
     """
     nothing = [UNKNOWN] * len(node.outputs)
-    schema = newest_schema(node.op_type) if is_standard(node) else None
+    schema: Any = newest_schema(node.op_type) if is_standard(node) else None
     if schema is None or any(f is not None and f.dtype is None and f.kind is None for f in inputs):
         return nothing
     names = [f"i{i}" if f is not None else "" for i, f in enumerate(inputs)]
     proto = onnx.NodeProto(op_type=node.op_type, input=names, output=[f"o{i}" for i in range(len(node.outputs))])
-    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    proto.attribute.extend(ir.serde.serialize_attribute(a) for a in node.attributes.values())
     types = {n: f.proto.SerializeToString() for n, f in zip(names, inputs, strict=True) if f is not None}
     data = {n: _tensor(f) for n, f in zip(names, inputs, strict=True) if f is not None and _decides_shapes(f)}
     try:
         # the public wrapper, infer_node_outputs, parses and writes each message once more
-        found = schema._infer_node_outputs(
-            proto.SerializeToString(), types, data, {}, {"": OPSET}, onnx.IR_VERSION
-        )
+        found = schema._infer_node_outputs(proto.SerializeToString(), types, data, {}, {"": OPSET}, onnx.IR_VERSION)
     except (InferenceError, RuntimeError, KeyError):
         return nothing  # the standard cannot tell: unknown is always right
     parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
     known = [read_type(parsed[f"o{i}"]) if f"o{i}" in parsed else UNKNOWN for i in range(len(node.outputs))]
+    if _is_mistaken(node, inputs):
+        return [(dtype, None if shape is None else (None,) * len(shape), kind) for dtype, shape, kind in known]
     better = OWN_SHAPES.get(node.op_type)
     if better is not None and known[0][0] is not None:
         shape = better(node, inputs)
@@ -83,14 +83,14 @@ def _reshape(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:
     return tuple(shape)
 
 
-def _expand(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:  # noqa: ARG001
+def _expand(_node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:
     data, target = inputs[0], inputs[1]
     if data is None or data.shape is None or target is None or target.partial is None:
         return None
     entries = target.partial.entries()
     rank = max(len(entries), len(data.shape))
-    padded: list[Shape | list[int | None]] = [[1] * (rank - len(s)) + list(s) for s in (data.shape, entries)]
-    return tuple(_broadcast(a, b) for a, b in zip(*padded, strict=True))
+    a, b = ((1,) * (rank - len(s)) + tuple(s) for s in (data.shape, entries))
+    return tuple(_broadcast(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _broadcast(a: int | None, b: int | None) -> int | None:
@@ -101,7 +101,7 @@ def _broadcast(a: int | None, b: int | None) -> int | None:
     return a if a is not None else b
 
 
-def _constant_of_shape(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:  # noqa: ARG001
+def _constant_of_shape(_node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:
     target = inputs[0]
     return None if target is None or target.partial is None else tuple(target.partial.entries())
 
@@ -112,6 +112,15 @@ def _resize(node: ir.Node, inputs: Sequence[Fact | None]) -> Shape | None:
     if sizes is None or sizes.partial is None or policy != "stretch" or "axes" in node.attributes:
         return None
     return tuple(sizes.partial.entries())
+
+
+def _is_mistaken(node: ir.Node, inputs: Sequence[Fact | None]) -> bool:
+    """Where the standard's inference gives wrong dimensions, as its own test cases show; the ranks are right."""
+    if node.op_type == "STFT":
+        return True  # it gives the two-sided length for a one-sided result
+    if node.op_type == "ConvTranspose":
+        return node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")  # not always input size times stride
+    return node.op_type == "Attention" and any(f is not None and f.static_shape is None for f in inputs)  # 0 for open ones
 
 
 OWN_SHAPES: Mapping[str, Callable[[ir.Node, Sequence[Fact | None]], Shape | None]] = {
@@ -146,7 +155,9 @@ def shape_of(node: ir.Node, fact: Fact | None) -> Partial | None:
     if node.op_type == "Size":
         sizes = fact.static_shape
         return None if sizes is None else Partial(np.array(np.prod(sizes, dtype=np.int64)), np.array(True))
-    window = slice(node.attributes.get_int("start", 0), node.attributes["end"].as_int() if "end" in node.attributes else None)
+    window = slice(
+        node.attributes.get_int("start", 0), node.attributes["end"].as_int() if "end" in node.attributes else None
+    )
     dims = fact.shape[window]
     values = np.array([1 if d is None else d for d in dims], np.int64)
     return Partial(values, np.array([d is not None for d in dims], bool))
@@ -189,8 +200,11 @@ def _move(
     if any(f is not None and s is None for f, s in zip(inputs[count:], settings, strict=True)):
         return None
     data = [v for v in views[:count] if v is not None]
-    values = function(*(v.values.astype(np.int64) for v in data), *settings, **attributes)
-    known = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
+    try:
+        values = function(*(v.values.astype(np.int64) for v in data), *settings, **attributes)
+        known = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
+    except Exception:
+        return None  # an index outside the shape, for one: it fails in the run, with the adapter's own message
     return Partial(np.asarray(values), np.asarray(known).astype(bool))
 
 
@@ -212,4 +226,5 @@ def _calculate(node: ir.Node, views: list[Partial]) -> Partial | None:
     known = np.logical_and(a.known, b.known)
     if node.op_type == "Div":
         known = known & (b.values != 0)
-    return Partial(np.asarray(_operation(node.op_type)(a.values, b.values), np.int64), known)
+    with np.errstate(all="ignore"):
+        return Partial(np.asarray(_operation(node.op_type)(a.values, b.values), np.int64), known)

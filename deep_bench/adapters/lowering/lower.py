@@ -90,7 +90,8 @@ def _analyse(network: Network, analysis: Analysis) -> Draft:
 
 
 def _values(graph: ir.Graph) -> list[ir.Value]:
-    return [*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)]
+    values = [*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)]
+    return [v for v in values if v.name]
 
 
 def _ask(draft: Draft, network: Network, analysis: Analysis, builder: Builder, outputs: Sequence[str] | None) -> None:

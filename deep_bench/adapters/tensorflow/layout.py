@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
 Perm = tuple[int, ...]
+
+_UNWRITABLE = (ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn)
+"""Element types that TensorFlow has tensors of, but cannot write into a graph: such constants are captured instead."""
 
 
 def to_last(rank: int) -> Perm:
@@ -115,13 +119,12 @@ class Stored(Value):
         variable: Whether it may be assigned between calls.
     """
 
-    __slots__ = ("_constants", "array", "dtype", "name", "variables")
+    __slots__ = ("_constants", "array", "name", "variables")
 
-    def __init__(self, name: str, array: np.ndarray, *, variable: bool = False, dtype: Any = None) -> None:
+    def __init__(self, name: str, array: np.ndarray, *, variable: bool = False) -> None:
         super().__init__(None)
         self.name = name
         self.array = array
-        self.dtype = dtype
         self.variables: dict[tuple, tf.Variable] | None = {} if variable else None
         self._constants: dict[tuple, Any] = {}
 
@@ -173,10 +176,11 @@ class Stored(Value):
     def _constant(self, key: tuple) -> Any:
         perm, shape = key
         array = np.ascontiguousarray(self.array.reshape(shape).transpose(perm)) if self.array.ndim else self.array
-        if not tf.executing_eagerly():
-            return tf.constant(array, self.dtype)
+        if not tf.executing_eagerly() and array.dtype.type not in _UNWRITABLE:
+            return tf.constant(array)
         if key not in self._constants:
-            self._constants[key] = tf.constant(array, self.dtype)
+            with tf.init_scope():
+                self._constants[key] = tf.constant(array)
         return self._constants[key]
 
 
@@ -226,19 +230,25 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def channels_last(function: Callable[..., Any], forms: Mapping[int, Perm] | None = None) -> Callable[..., Any]:
+def channels_last(
+    function: Callable[..., Any], forms: Mapping[int, Perm] | None = None, *, rank: int | None = None
+) -> Callable[..., Any]:
     """Native code whose first input and results are channels-last.
 
     Args:
         function: Takes the tensors.
         forms: How other inputs are transposed before they are given to it (filters).
+        rank: The first input's rank, where the network may not say it.
     """
     forms = forms or {}
+    known_rank = rank or max((len(p) for p in forms.values()), default=0)
 
     def tensor(index: int, value: Value | None) -> Any:
         if value is None:
             return None
         if index == 0:
+            if value.rank is None:
+                value = Value(tf.ensure_shape(value.first, [None] * known_rank))
             return value.last()
         return value.form(forms[index]) if index in forms else value.first
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from deep_bench.adapters.lowering import NotNative, Site, lower
-from deep_bench.adapters.torch.arrays import TYPES, to_array, to_native, to_numpy, to_tensor, torch_dtype
+from deep_bench.adapters.lowering import Site, lower
+from deep_bench.adapters.torch.arrays import to_array, to_native, to_numpy, to_tensor, torch_dtype
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators import build
@@ -46,7 +46,12 @@ class TorchAdapter(Adapter[torch.Tensor]):
     name: ClassVar[str] = "torch"
 
     def __init__(
-        self, *, device: str = "cpu", compile: str | None = None, dtype: str | None = None, threads: int | None = None
+        self,
+        *,
+        device: str = "cpu",
+        compile: str | None = None,  # noqa: A002 (the option's name on the command line)
+        dtype: str | None = None,
+        threads: int | None = None,
     ) -> None:
         self.target = _device(device)
         self._backend = _backend(compile)
@@ -60,9 +65,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
             torch.set_num_threads(threads)
         _compute_exactly()
 
-    def prepare(
-        self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
-    ) -> TorchExecutor:
+    def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> TorchExecutor:
         """See `Adapter.prepare`.
 
         Raises:
@@ -95,13 +98,11 @@ class TorchAdapter(Adapter[torch.Tensor]):
             mode=mode,
             dtypes=dtypes,
             baked=frozenset(read),
-            guarded=self._backend is not None or len(lowered.plan.steps) >= GUARD_PAYS_FROM,
+            guarded=self._backend is not None or module.steps >= GUARD_PAYS_FROM,
         )
 
     def _fallback(self, site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
         """The reference's function between two conversions."""
-        if not all(s is None or s.dtype is None or s.dtype in TYPES or s.dtype == object for s in (*site.inputs, *site.outputs)):
-            raise NotNative("torch has no such element type")
         target = self.target
         single = len(site.outputs) == 1
 
@@ -156,7 +157,7 @@ def _device(name: str) -> torch.device:
     if kind == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        why = "this build of torch has no CUDA" if torch.version.cuda is None else "there is no usable NVIDIA device or driver"
+        why = "this build of torch has no CUDA" if torch.version.cuda is None else "no usable NVIDIA device or driver"
         raise Unsupported(f"device={name!r}: {why}", "a CUDA device", "use device=cpu, or install a CUDA build of torch")
     if index and int(index) >= torch.cuda.device_count():
         raise InvalidArgument(f"device={name!r}", f"an index below {torch.cuda.device_count()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +12,7 @@ import onnx
 import torch
 
 from deep_bench.errors import Unsupported
+from deep_bench.tensor import STRING
 
 TYPES = MappingProxyType(
     {np.dtype(n): getattr(torch, n) for n in ("bool", "float16", "float32", "float64", "complex64", "complex128")}
@@ -22,8 +24,17 @@ TYPES = MappingProxyType(
     }
     | {np.dtype(getattr(ml_dtypes, n)): getattr(torch, n) for n in ("int4", "uint4", "int2", "uint2")}
 )
-"""NumPy dtype to ``torch.dtype``. The 2- and 4-bit integers take a byte each, as in NumPy; torch computes with none of them."""
+"""NumPy dtype to ``torch.dtype``. The 2- and 4-bit integers take a byte each, as in NumPy; torch only stores them."""
 
+SMALL: Mapping[torch.dtype, tuple[int, torch.dtype]] = MappingProxyType(
+    {
+        getattr(torch, f"{sign}int{bits}"): (bits, torch.uint8 if sign else torch.int8)
+        for sign in ("", "u")
+        for bits in (2, 4)
+    }
+)
+"""The types of less than a byte to their width in bits, and the type whose views show their values."""
+_PLAIN = frozenset(d for d in TYPES if d.type.__module__ == "numpy")
 _NUMPY = {t: n for n, t in TYPES.items()}
 _SAME_BITS = {1: torch.uint8, 2: torch.int16}
 
@@ -39,17 +50,25 @@ def torch_dtype(dtype: np.dtype | int) -> torch.dtype:
         (torch.float32, torch.bool)
     """
     if isinstance(dtype, int):
-        dtype = np.dtype(object) if dtype == onnx.TensorProto.STRING else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+        dtype = STRING if dtype == onnx.TensorProto.STRING else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
     if dtype not in TYPES:
-        what = "strings" if dtype == object else str(dtype)
+        what = "strings" if dtype == STRING else str(dtype)
         raise Unsupported(f"torch has no tensors of {what}", advice="run this network in the reference or in ONNX Runtime")
     return TYPES[dtype]
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype:
+    """The NumPy dtype of a torch type."""
+    return _NUMPY[dtype]
 
 
 def to_tensor(array: np.ndarray, device: torch.device | str = "cpu") -> torch.Tensor:
     """A tensor with a copy of ``array``'s contents."""
     target = torch_dtype(array.dtype)
-    if array.dtype.kind == "V" or array.dtype not in _PLAIN:
+    if target in SMALL:
+        storage = _NUMPY[SMALL[target][1]]
+        return torch.from_numpy(array.astype(storage)).view(target).to(device)  # NumPy leaves the upper bits unset
+    if array.dtype not in _PLAIN:
         bits = np.array(array, order="C").view(f"u{array.dtype.itemsize}")
         return torch.from_numpy(bits).view(target).to(device)
     return torch.from_numpy(np.array(array, order="C")).to(device)
@@ -62,9 +81,6 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     if dtype not in _PLAIN:
         return tensor.contiguous().view(_SAME_BITS[dtype.itemsize]).numpy().view(dtype).copy()
     return np.array(tensor.numpy())
-
-
-_PLAIN = frozenset(d for d in TYPES if d.type.__module__ == "numpy")
 
 
 def to_numpy(value: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import keyword
 import linecache
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,6 +16,14 @@ from deep_bench.adapters.lowering import Plan, Step
 from deep_bench.adapters.torch.arrays import TYPES, to_tensor
 
 INDENT = "    "
+
+
+@runtime_checkable
+class Capturing(Protocol):
+    """A child of a step's module that runs a subgraph."""
+
+    def capture(self, captures: Sequence[str]) -> None:
+        """Learn in which order the step is given what its subgraphs capture."""
 
 
 class PlanModule(nn.Module):
@@ -36,7 +44,12 @@ class PlanModule(nn.Module):
     """
 
     def __init__(
-        self, plan: Plan, *, trains: bool = False, convert: Callable[[np.ndarray], np.ndarray] | None = None, named: bool = False
+        self,
+        plan: Plan,
+        *,
+        trains: bool = False,
+        convert: Callable[[np.ndarray], np.ndarray] | None = None,
+        named: bool = False,
     ) -> None:
         super().__init__()
         self.plan = plan
@@ -67,8 +80,16 @@ class PlanModule(nn.Module):
         function = step.function
         if isinstance(function, nn.Module):
             self.add_module(f"step{index}", function)
+            for child in function.children():
+                if isinstance(child, Capturing):
+                    child.capture(step.captures)
             return function.forward
         return function
+
+    @property
+    def steps(self) -> int:
+        """The number of steps, subgraphs included."""
+        return sum(len(m.plan.steps) for m in self.modules() if isinstance(m, PlanModule))
 
     def where(self, name: str) -> str:
         """The expression that reads a constant inside ``forward``."""
@@ -143,6 +164,8 @@ class _Source:
         for slot in step.site.outputs:
             targets.append("_" if slot is None else self.local.setdefault(slot.name, self.names(slot.name, "v_")))
         target = ", ".join(targets)
+        if step.site.operator == "Identity":
+            return f"{target} = {arguments[0]}"
         return f"{target} = f{index}({', '.join(arguments)})  # {_comment(step)}"
 
     def _result(self) -> str:

@@ -44,14 +44,16 @@ class Precision:
 
     def attribute(self, name: str, value: Any) -> Any:
         """An attribute in the working type: tensors, and the codes of element types."""
-        if self.dtype is None or isinstance(value, Plan):
+        if self.dtype is None:
             return value
+        if isinstance(value, Plan):
+            return replace(value, constants={n: self.array(a) for n, a in value.constants.items()})
         if isinstance(value, np.ndarray):
             return self.array(value)
         if name in _CODES and isinstance(value, int) and value:
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(value) if value != onnx.TensorProto.STRING else np.dtype(object)
-            target = self.of(np.dtype(dtype))
-            return value if target is None or target == object else int(onnx.helper.np_dtype_to_tensor_dtype(target))
+            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value))
+            target = self.of(dtype)
+            return value if target is None or target == dtype else int(onnx.helper.np_dtype_to_tensor_dtype(target))
         return value
 
     def site(self, site: Site, read: set[str]) -> Site:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass

@@ -73,7 +73,7 @@ def _infer(model: ir.Model) -> dict[str, onnx.TypeProto.Tensor]:
         value.shape = None  # what the file declares may be wrong; what follows from the inputs is not
     for name, value in list(bare.graph.initializers.items()):
         if value.const_value is not None and value.const_value.size > _SMALL:
-            value.type, value.shape = ir.TensorType(value.const_value.dtype), ir.Shape(value.const_value.shape)
+            value.type, value.shape = ir.TensorType(value.const_value.dtype), ir.Shape(value.const_value.shape.numpy())
             del bare.graph.initializers[name]
             if value not in bare.graph.inputs:
                 bare.graph.inputs.append(value)
@@ -167,7 +167,7 @@ class Edit:
         name = self.names.fresh(f"{self.base}.{label}")
         if isinstance(self.graph, ir.Graph):
             value = ir.Value(
-                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor
+                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(np.shape(array)), const_value=tensor
             )
             self.graph.register_initializer(value)
             return value

@@ -136,9 +136,7 @@ def _group_normalization_21(edit: Edit) -> None:
     x, groups = edit.input(0), edit.node.attributes["num_groups"].as_int()
     channels = edit.before("Shape", x, label="channels", start=1, end=2)
     count = edit.constant("groups", [groups], np.int64)
-    target = edit.before(
-        "Concat", count, edit.before("Div", channels, count, label="each"), label="target", axis=0
-    )
+    target = edit.before("Concat", count, edit.before("Div", channels, count, label="each"), label="target", axis=0)
     last, flat = edit.constant("last", [1], np.int64), edit.constant("all", [-1], np.int64)
     for index, label in ((1, "scale"), (2, "bias")):
         column = edit.before("Unsqueeze", edit.input(index), last, label=f"{label}.column")
@@ -157,9 +155,7 @@ def _roi_align_16(edit: Edit) -> None:
     edit.set(coordinate_transformation_mode="output_half_pixel")
 
 
-_REDUCTIONS = (
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
-).split()
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
 RULES: Mapping[str, tuple[tuple[int, Rule], ...]] = {
     "BatchNormalization": ((9, _batch_normalization_9), (14, _batch_normalization_14)),
@@ -173,7 +169,7 @@ RULES: Mapping[str, tuple[tuple[int, Rule], ...]] = {
     "OneHot": ((11, _one_hot_11),),
     "Pad": ((11, _pad_11),),
     "ReduceSum": ((13, _axes_as_input),),
-    **{name: ((18, _axes_as_input),) for name in _REDUCTIONS},
+    **{f"Reduce{name}": ((18, _axes_as_input),) for name in _REDUCTIONS},
     "Resize": ((11, resize_10), (13, resize_11)),
     "RoiAlign": ((16, _roi_align_16),),
     "Scan": ((9, scan_8),),

@@ -80,6 +80,12 @@ def rank_of(site: Site, index: int = 0) -> int:
     return len(slot.shape)
 
 
+def maybe_rank(site: Site, index: int = 0) -> int | None:
+    """The rank of an input, if it is known."""
+    slot = site.input(index)
+    return None if slot is None else slot.rank
+
+
 def dims_of(site: Site, index: int = 0) -> tuple[int | None, ...]:
     """The dimensions of an input, ``None`` for open ones.
 

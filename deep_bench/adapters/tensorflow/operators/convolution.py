@@ -19,14 +19,15 @@ __all__ = ["Conv", "ConvInteger", "ConvTranspose"]
 
 def Conv(site: Site) -> Callable[..., Any]:
     """Convolution over one to three spatial axes, with groups, strides, dilations and pads."""
-    n = spatial_rank(rank_of(site), "convolution")
+    n = spatial_rank(rank_of(site, 1), "convolution")
     tf_dtype(in_dtype(site))
     if not is_float(in_dtype(site)):
         raise NotNative("TensorFlow convolves floats only")
     shape = _filter_shape(site)
-    w = window(site, shape[2:], dims_of(site)[2:])
+    dims = site.inputs[0].shape if site.inputs[0] is not None and site.inputs[0].shape is not None else (None,) * (n + 2)
+    w = window(site, shape[2:], dims[2:])
     group = site.attribute("group", 1)
-    channels = dims_of(site)[1]
+    channels = dims[1] or shape[1] * group
     depthwise = n <= 2 and group > 1 and shape[1] == 1 and channels == group and len(set(w.strides)) == 1
     if depthwise:
         return _depthwise(w, shape, n)
@@ -95,24 +96,22 @@ def _grouped(convolve: Callable[[Any, Any], Any], x: Any, f: Any, group: int) ->
 def _depthwise(w: Window, shape: tuple[int, ...], n: int) -> Callable[..., Any]:
     """One filter or several for each channel alone."""
     stride, dilations = w.strides[0], (1,) * (2 - n) + w.dilations
+    centred = stride == 1 and all(r % 2 for r in w.reach)
 
     def run(x: Any, f: Any, b: Any = None) -> Any:
         channels = x.shape[-1]
         f = tf.reshape(f, [*shape[2:], channels, shape[0] // channels])
         if n == 1:
             x, f = tf.expand_dims(x, 1), tf.expand_dims(f, 0)
+        # TensorFlow 2.21's graph optimiser aborts the process on explicit pads of depthwise convolutions.
         pairs = [*[(0, 0)] * (2 - n), *pad_pairs(w, x if n == 2 else tf.squeeze(x, [1]))]
-        padding: Any = "VALID"
-        dilate = max(dilations) > 1
-        if dilate or w.begin is None or min(min(p) for p in pairs) < 0:
-            x = pad(x, pairs)
-        elif w.padded:
-            padding = [(0, 0), *pairs, (0, 0)]
-        if dilate and stride > 1:
+        same = centred and pairs == [*[(0, 0)] * (2 - n), *((r // 2, r // 2) for r in w.reach)]
+        x = x if same else pad(x, pairs)
+        if max(dilations) > 1 and stride > 1:
             f, step = dilated(f, dilations), None
         else:
-            step = dilations if dilate else None
-        y = tf.nn.depthwise_conv2d(x, f, (1, stride, stride, 1), padding, dilations=step)
+            step = dilations if max(dilations) > 1 else None
+        y = tf.nn.depthwise_conv2d(x, f, (1, stride, stride, 1), "SAME" if same else "VALID", dilations=step)
         return _biased(tf.squeeze(y, [1]) if n == 1 else y, b)
 
     return channels_last(run, {1: (*range(2, n + 2), 0, 1)})

@@ -133,8 +133,17 @@ def Where(site: Site) -> Callable[..., Any]:
 
 def BitShift(site: Site) -> Callable[..., Any]:
     """Bits shifted to the left or right."""
-    left = site.attributes["direction"] == "LEFT"
-    return elementwise(widened(tf.bitwise.left_shift if left else tf.bitwise.right_shift, in_dtype(site), 2))
+    left, dtype = site.attributes["direction"] == "LEFT", in_dtype(site)
+    shift = widened(tf.bitwise.left_shift if left else tf.bitwise.right_shift, dtype, 2)
+    bits = 8 * dtype.itemsize
+
+    def run(x: Any, y: Any) -> Any:
+        inside = tf.logical_and(y >= 0, y < bits)
+        most = tf.where(inside, y, tf.cast(bits - 1, y.dtype))
+        # All bits are shifted out; only the sign of a signed integer stays.
+        return shift(x, most) if dtype.kind == "i" and not left else tf.where(inside, shift(x, most), tf.zeros_like(x))
+
+    return elementwise(run)
 
 
 def BitCast(site: Site) -> Callable[..., Any]:

@@ -105,8 +105,9 @@ def _build(site: Site, cell: Cell) -> Callable[..., Any]:
 
     def run(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any) -> Any:
         states, p = [*rest, None, None][: cell.states], (rest[2] if len(rest) > 2 else None)
+        states = [None if t is None else tf.ensure_shape(t, [None] * 3) for t in states]
         given = [None if t is None else tf.cast(t, inner) for t in (w, r, b, p, *states)]
-        x = tf.cast(x, inner)
+        x = tf.cast(tf.ensure_shape(x, [None] * 3), inner)
         if batch_first:
             x = tf.transpose(x, [1, 0, 2])
             given[4:] = [None if t is None else tf.transpose(t, [1, 0, 2]) for t in given[4:]]

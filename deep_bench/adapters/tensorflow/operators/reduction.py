@@ -15,6 +15,7 @@ from deep_bench.adapters.tensorflow.operators._common import (
     computes,
     in_dtype,
     in_float,
+    maybe_rank,
     normal_axes,
     rank_of,
     tf_dtype,
@@ -54,7 +55,9 @@ def _reduction(site: Site, function: Reduce) -> Callable[..., Any]:
     empty = known is None or known.size == 0
     if empty and site.attribute("noop_with_empty_axes", 0):
         return lambda x, *_: function(x, [], keep)
-    rank = rank_of(site)
+    rank = maybe_rank(site)
+    if rank is None:
+        return lambda x, *_: function(x, tf.range(tf.rank(x)) if empty else known.tolist(), keep)  # type: ignore[union-attr]
     axes = list(range(rank)) if empty else normal_axes(known.tolist(), rank)  # type: ignore[union-attr]
     return _along(axes, rank, function, keep)
 

@@ -19,7 +19,7 @@ from deep_bench.adapters.tensorflow.layout import (
     to_first,
     wrapped,
 )
-from deep_bench.adapters.tensorflow.operators._common import constant, dims_of, normal_axes, rank_of
+from deep_bench.adapters.tensorflow.operators._common import constant, dims_of, maybe_rank, normal_axes, rank_of
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Expand", "Tile",
@@ -81,11 +81,13 @@ def Squeeze(site: Site) -> Callable[..., Any]:
     """Without dimensions of size one."""
     axes = constant(site, 1, "axes")
     if axes is None:
-        dims = dims_of(site)
-        if None in dims:
-            raise NotNative("which dimensions are one is not known when the network is prepared")
+        dims = site.inputs[0].shape if site.inputs[0] is not None else None
+        if dims is None or None in dims:
+            return lambda x, *_: tf.squeeze(x)
         axes = np.array([i for i, d in enumerate(dims) if d == 1])
-    rank = rank_of(site)
+    rank = maybe_rank(site)
+    if rank is None:
+        return lambda x, *_: tf.squeeze(x, axes.tolist())
     gone = normal_axes(axes.tolist(), rank)
     if not gone:
         return elementwise(lambda x, *_: x)
@@ -103,18 +105,26 @@ def Squeeze(site: Site) -> Callable[..., Any]:
 def Unsqueeze(site: Site) -> Callable[..., Any]:
     """With dimensions of size one added."""
     axes = constant(site, 1, "axes")
-    rank = rank_of(site) + len(axes)  # type: ignore[arg-type]
-    places = normal_axes(axes.reshape(-1).tolist(), rank)  # type: ignore[union-attr]
+    if axes is None:
+        raise NotNative("no axes are given")
+    if maybe_rank(site) is None and (axes.min() >= 0 or axes.size == 1):
+        return lambda x, _: _expanded(x, axes.reshape(-1).tolist())
+    rank = rank_of(site) + axes.size
+    places = normal_axes(axes.reshape(-1).tolist(), rank)
 
     def run(x: Any, _: Any) -> Any:
         if None not in x.shape.as_list():
             dims = iter(x.shape.as_list())
             return tf.reshape(x, [1 if i in places else next(dims) for i in range(rank)])
-        for place in sorted(places):
-            x = tf.expand_dims(x, place)
-        return x
+        return _expanded(x, places)
 
     return run
+
+
+def _expanded(x: Any, places: Sequence[int]) -> Any:
+    for place in sorted(places):
+        x = tf.expand_dims(x, place)
+    return x
 
 
 def Transpose(site: Site) -> Callable[..., Any]:
@@ -134,7 +144,6 @@ def Transpose(site: Site) -> Callable[..., Any]:
 def Concat(site: Site) -> Callable[..., Any]:
     """Tensors joined along an axis."""
     axis = site.attributes["axis"]
-    rank_of(site)
     return either(lambda at: lambda *tensors: tf.concat(tensors, at(axis)), inputs=None)
 
 
@@ -165,7 +174,6 @@ def _one_or_more(parts: Sequence[Any]) -> Any:
 
 def Slice(site: Site) -> Callable[..., Any]:
     """Parts of a tensor from ``starts`` to ``ends`` by ``steps``, along some axes."""
-    rank = rank_of(site)
     axes = constant(site, 3, "the axes of the slice")
     starts, ends, steps = (site.constant(i) for i in (1, 2, 4))
     if axes is None:
@@ -173,7 +181,10 @@ def Slice(site: Site) -> Callable[..., Any]:
         if length is None:
             raise NotNative("the number of sliced axes is not known when the network is prepared")
         axes = np.arange(length)
-    places = normal_axes(axes.tolist(), rank)
+    rank = maybe_rank(site)
+    if rank is None and axes.size and axes.min() < 0:
+        raise NotNative("the rank of the input is not known when the network is prepared")
+    places = normal_axes(axes.tolist(), rank or 0)
     if starts is None or ends is None or (site.has(4) and steps is None):
         return lambda x, b, e, _=None, s=None: _sliced(x, places, b, e, s)
     by = np.ones(len(places), np.int64) if steps is None else steps
@@ -187,7 +198,7 @@ def Slice(site: Site) -> Callable[..., Any]:
 
 def _sliced(x: Any, places: list[int], begin: Any, end: Any, step: Any) -> Any:
     """TensorFlow clamps begins and ends as ONNX does, except an end that lies before the first element."""
-    rank = x.shape.rank
+    rank = max(places) + 1  # later axes are taken whole
     begins, ends, steps = [0] * rank, [0] * rank, [1] * rank
     mask = sum(1 << a for a in range(rank) if a not in places)
     for i, place in enumerate(places):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import torch
 
-from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.arrays import TYPES
+from deep_bench.adapters.lowering import NotNative, Plan, Site, Slot
+from deep_bench.adapters.torch.arrays import TYPES, numpy_dtype
 from deep_bench.adapters.torch.operators import (
     activation,
     attention,
@@ -31,7 +33,8 @@ from deep_bench.adapters.torch.operators import (
     signal,
     unsigned,
 )
-from deep_bench.adapters.torch.operators._site import Builder
+from deep_bench.adapters.torch.operators._site import Builder, NotKnownYet
+from deep_bench.errors import UnsupportedOperator
 
 _FAMILIES = (
     activation,
@@ -58,11 +61,14 @@ OPERATORS: Mapping[str, Builder] = MappingProxyType(
 )
 """Each operator that torch has code for, to its builder."""
 
-_COPIES_ANYTHING = frozenset(
-    "Cast CastLike QuantizeLinear DequantizeLinear Reshape Flatten Squeeze Unsqueeze Transpose Shape Size BitCast If Loop "
-    "Scan Identity Optional OptionalHasElement OptionalGetElement SequenceConstruct SequenceAt SequenceInsert "
-    "SequenceErase SequenceLength SequenceEmpty".split()
-)
+# fmt: off
+_COPIES_ANYTHING = frozenset((
+    "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Reshape", "Flatten", "Squeeze", "Unsqueeze",
+    "Transpose", "Shape", "Size", "BitCast", "If", "Loop", "Scan", "Identity", "Optional", "OptionalHasElement",
+    "OptionalGetElement", "SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength",
+    "SequenceEmpty",
+))
+# fmt: on
 _SMALL = frozenset(np.dtype(getattr(ml_dtypes, n)) for n in ("int4", "uint4", "int2", "uint2", "float8_e8m0fnu"))
 
 
@@ -79,6 +85,15 @@ def build(site: Site) -> Callable[..., Any]:
     lacking = sorted(str(t) for t in types if t not in TYPES)
     if lacking:
         raise NotNative(f"torch has no tensors of {lacking[0]}")
+    try:
+        return _build(site, builder, types)
+    except NotKnownYet:
+        if any(s is None for s in site.outputs) or any(isinstance(v, Plan) for v in site.attributes.values()):
+            raise
+        return Deferred(site, builder)
+
+
+def _build(site: Site, builder: Builder, types: Set[np.dtype]) -> Callable[..., Any]:
     if site.operator in _COPIES_ANYTHING:
         return builder(site)
     small = sorted(str(t) for t in types & _SMALL)
@@ -87,3 +102,47 @@ def build(site: Site) -> Callable[..., Any]:
     if types & unsigned.TYPES:
         return unsigned.build(site, builder)
     return builder(site)
+
+
+class Deferred:
+    """Code that is built when it first runs, from the types and ranks that come; once for each.
+
+    Args:
+        site: What is known before.
+        builder: The operator's builder.
+    """
+
+    def __init__(self, site: Site, builder: Builder) -> None:
+        self.site, self.builder = site, builder
+        self._built: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def __call__(self, *inputs: Any) -> Any:
+        key = tuple((x.dtype, x.dim()) if isinstance(x, torch.Tensor) else None for x in inputs)
+        if key not in self._built:
+            self._built[key] = self._build(inputs)
+        return self._built[key](*inputs)
+
+    def _build(self, inputs: Sequence[Any]) -> Callable[..., Any]:
+        slots = tuple(_known(s, x) for s, x in zip(self.site.inputs, inputs, strict=True))
+        outputs = tuple(_like(s, slots) for s in self.site.outputs)
+        site = replace(self.site, inputs=slots, outputs=outputs)
+        types = {s.dtype for s in (*slots, *outputs) if s is not None and s.dtype is not None}
+        try:
+            code = _build(site, self.builder, types)
+        except NotNative as refusal:
+            raise UnsupportedOperator(site.name, site.operator, site.opset, str(refusal)) from refusal
+        return code.forward if isinstance(code, torch.nn.Module) else code
+
+
+def _known(slot: Slot | None, x: Any) -> Slot | None:
+    if slot is None or not isinstance(x, torch.Tensor):
+        return slot
+    shape = slot.shape if slot.shape is not None else (None,) * x.dim()
+    return replace(slot, dtype=numpy_dtype(x.dtype), shape=shape)
+
+
+def _like(slot: Slot | None, inputs: Sequence[Slot | None]) -> Slot | None:
+    """An output of unknown type has that of the first input: so it is for all operators that ask for it."""
+    if slot is None or slot.dtype is not None or not inputs or inputs[0] is None:
+        return slot
+    return replace(slot, dtype=inputs[0].dtype)

@@ -14,6 +14,12 @@ from deep_bench.adapters.torch.arrays import torch_dtype
 from deep_bench.tensor import is_float, is_integer
 
 Builder = Callable[[Site], Callable[..., Any]]
+
+
+class NotKnownYet(NotNative):
+    """The builder needs a type or rank that is only known when the network runs."""
+
+
 Tensor = torch.Tensor
 
 
@@ -21,11 +27,11 @@ def dtype(site: Site, index: int = 0) -> np.dtype:
     """The element type of an input.
 
     Raises:
-        NotNative: It is not known.
+        NotKnownYet: It is not known.
     """
     slot = site.input(index)
     if slot is None or slot.dtype is None:
-        raise NotNative(f"the type of input {index} is not known before it runs")
+        raise NotKnownYet(f"the type of input {index} is not known before it runs")
     return slot.dtype
 
 
@@ -36,7 +42,7 @@ def kind(site: Site, index: int = 0) -> str:
         return "float"
     if is_integer(found):
         return "integer"
-    return "bool" if found == bool else "complex"
+    return "bool" if found == np.bool_ else "complex"
 
 
 def torch_type(site: Site, index: int = 0) -> torch.dtype:
@@ -45,10 +51,17 @@ def torch_type(site: Site, index: int = 0) -> torch.dtype:
 
 
 def output_type(site: Site, index: int = 0) -> torch.dtype:
-    """The torch type of an output."""
+    """The torch type of an output, which an attribute may state.
+
+    Raises:
+        NotKnownYet: It is not known.
+    """
     slot = site.outputs[index]
+    stated = site.attribute("to") or site.attribute("dtype") or site.attribute("output_dtype")
+    if stated:
+        return torch_dtype(int(stated))
     if slot is None or slot.dtype is None:
-        raise NotNative(f"the type of output {index} is not known before it runs")
+        raise NotKnownYet(f"the type of output {index} is not known before it runs")
     return torch_dtype(slot.dtype)
 
 
@@ -56,11 +69,11 @@ def rank(site: Site, index: int = 0) -> int:
     """The rank of an input.
 
     Raises:
-        NotNative: It is not known.
+        NotKnownYet: It is not known.
     """
     slot = site.input(index)
     if slot is None or slot.rank is None:
-        raise NotNative(f"the rank of input {index} is not known before it runs")
+        raise NotKnownYet(f"the rank of input {index} is not known before it runs")
     return slot.rank
 
 

@@ -74,9 +74,7 @@ class Window:
         """
         found: list[int] = []
         counts, padding = self.counts(sizes), self.padding(sizes)
-        for size, count, (before, _), extent, stride in zip(
-            sizes, counts, padding, self.extents, self.strides, strict=True
-        ):
+        for size, count, (before, _), extent, stride in zip(sizes, counts, padding, self.extents, self.strides, strict=True):
             found[:0] = [before, (count - 1) * stride + extent - size - before]
         return found
 

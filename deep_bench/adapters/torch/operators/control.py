@@ -16,21 +16,21 @@ from deep_bench.adapters.torch.operators._site import Tensor
 __all__ = ["If", "Loop", "Scan"]
 
 
-class _Body(nn.Module):
+class Body(nn.Module):
     """A subgraph, which picks what it captures from all that its node's subgraphs capture."""
 
-    def __init__(self, plan: Plan, captures: Sequence[str]) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.module = PlanModule(plan)
-        self._where = [captures.index(name) for name in plan.captures]
+        self._where: list[int] = []
+
+    def capture(self, captures: Sequence[str]) -> None:
+        """Learn in which order the node is given what its subgraphs capture."""
+        self._where = [captures.index(name) for name in self.module.plan.captures]
 
     def forward(self, inputs: Sequence[Any], captured: Sequence[Any]) -> tuple[Any, ...]:
+        """Run the subgraph."""
         return self.module.forward(*inputs, *(captured[i] for i in self._where))
-
-
-def _captures(*plans: Plan) -> list[str]:
-    """The ordered union of what the plans capture, as `Step.captures` has it."""
-    return list(dict.fromkeys(name for plan in plans for name in plan.captures))
 
 
 def _plan(site: Site, name: str) -> Plan:
@@ -45,11 +45,8 @@ class If(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        # Attributes keep the file's order, and so do the captures that lowering collects from them.
-        plans = {name: _plan(site, name) for name in site.attributes}
-        captures = _captures(*plans.values())
-        self.then = _Body(plans["then_branch"], captures)
-        self.otherwise = _Body(plans["else_branch"], captures)
+        self.then = Body(_plan(site, "then_branch"))
+        self.otherwise = Body(_plan(site, "else_branch"))
         self._single = len(site.outputs) == 1
 
     def forward(self, condition: Tensor, *captured: Any) -> Any:
@@ -63,8 +60,7 @@ class Loop(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        plan = _plan(site, "body")
-        self.body = _Body(plan, plan.captures)
+        self.body = Body(_plan(site, "body"))
         self._states = len(site.inputs) - 2
         self._given = len(site.inputs)
         self._outputs = len(site.outputs)
@@ -78,10 +74,10 @@ class Loop(nn.Module):
         scanned: list[tuple[Any, ...]] = []
         index = 0
         while going and (most is None or index < most):
-            again, *results = self.body.forward((torch.tensor(index), torch.tensor(True), *states), captured)
+            again, *found = self.body.forward((torch.tensor(index), torch.tensor(True), *states), captured)
             going = bool(again.item())
-            states, index = results[: self._states], index + 1
-            scanned.append(tuple(results[self._states :]))
+            states, index = found[: self._states], index + 1
+            scanned.append(tuple(found[self._states :]))
         columns = list(zip(*scanned, strict=True)) if scanned else []
         stacked = [torch.stack(c) for c in columns] if scanned else [f() for f in self._empty[self._states :]]
         results = (*states, *stacked)
@@ -106,7 +102,7 @@ class Scan(nn.Module):
     def __init__(self, site: Site) -> None:
         super().__init__()
         plan = _plan(site, "body")
-        self.body = _Body(plan, plan.captures)
+        self.body = Body(plan)
         self._given = len(site.inputs)
         scans = site.attribute("num_scan_inputs")
         self._states = self._given - scans
@@ -133,9 +129,13 @@ class Scan(nn.Module):
             states = list(results[: self._states])
             found.append(results[self._states :])
         columns = list(zip(*found, strict=True))
-        stacked = [
-            torch.stack(column[::-1] if back else column, axis)
-            for column, axis, back in zip(columns, self._out_axes, self._out_reversed, strict=True)
-        ] if found else [f() for f in self._empty[self._states :]]
+        stacked = (
+            [
+                torch.stack(column[::-1] if back else column, axis)
+                for column, axis, back in zip(columns, self._out_axes, self._out_reversed, strict=True)
+            ]
+            if found
+            else [f() for f in self._empty[self._states :]]
+        )
         results = (*states, *stacked)
         return results[0] if self._outputs == 1 else results

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.torch.arrays import SMALL
 from deep_bench.adapters.torch.operators._site import (
     Builder,
     Tensor,
@@ -21,14 +22,15 @@ from deep_bench.adapters.torch.operators._site import (
 )
 
 __all__ = [
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot",
-    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Cosh", "Div", "Equal", "Erf", "Exp", "Floor",
-    "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul",
-    "Neg", "Not", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Sub", "Sum", "Tan", "Where", "Xor",
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "BitShift", "BitwiseAnd",
+    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Cosh", "Div", "Equal",
+    "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
+    "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sin", "Sinh",
+    "Sqrt", "Sub", "Sum", "Tan", "Where", "Xor",
 ]  # fmt: skip
 
 
-def _same(function: Callable[..., Tensor]) -> Builder:
+def _same(function: Any) -> Builder:
     """An operator that torch has under the same semantics."""
 
     def builder(_: Site) -> Callable[..., Tensor]:
@@ -94,10 +96,14 @@ def Pow(site: Site) -> Callable[..., Tensor]:
 
 
 def BitShift(site: Site) -> Callable[..., Tensor]:
-    """A logical shift; bits beyond the type's width are lost."""
-    width = 8 * dtype(site).itemsize
-    shift = torch.bitwise_left_shift if site.attribute("direction") == "LEFT" else torch.bitwise_right_shift
-    return lambda x, n: torch.where(n < width, shift(x, n.clamp(max=width - 1)), 0)
+    """Bits moved left or right; those moved out are lost, and the sign of a signed integer fills in from the left."""
+    last = 8 * dtype(site).itemsize - 1
+    signed = dtype(site).kind == "i"
+    if site.attribute("direction") == "LEFT":
+        return lambda x, n: torch.where(n <= last, torch.bitwise_left_shift(x, n.clamp(max=last)), 0)
+    if signed:
+        return lambda x, n: torch.bitwise_right_shift(x, n.clamp(max=last))
+    return lambda x, n: torch.where(n <= last, torch.bitwise_right_shift(x, n.clamp(max=last)), 0)
 
 
 def _all(function: Callable[[Tensor, Tensor], Tensor]) -> Builder:
@@ -176,11 +182,10 @@ def cast(site: Site, to: torch.dtype) -> Callable[[Tensor], Tensor]:
         raise NotNative("torch rounds to float8_e8m0fnu in one way only")
     if came.is_complex and not to.is_complex:
         raise NotNative("complex numbers have no place in another type")
-    bits = {torch.int4: (4, True), torch.uint4: (4, False), torch.int2: (2, True), torch.uint2: (2, False)}
-    if to in bits and came != to:
-        return _to_small(*bits[to], to)
-    if came in bits and came != to:
-        storage = torch.int8 if bits[came][1] else torch.uint8
+    if to in SMALL and came != to:
+        return _to_small(to)
+    if came in SMALL and came != to:
+        storage = SMALL[came][1]
         return lambda x: x.view(storage).to(to)
     if to.is_floating_point and to.itemsize == 1 and not (came.is_floating_point and came.itemsize == 1 and came == to):
         return _to_float8(to, bool(site.attribute("saturate", 1)))
@@ -190,28 +195,26 @@ def cast(site: Site, to: torch.dtype) -> Callable[[Tensor], Tensor]:
     return lambda x: x.to(to)
 
 
-def _to_small(width: int, signed: bool, to: torch.dtype) -> Callable[[Tensor], Tensor]:
-    span, half = 1 << width, 1 << (width - 1)
+def _to_small(to: torch.dtype) -> Callable[[Tensor], Tensor]:
+    width, storage = SMALL[to]
+    span, half = 1 << width, (1 << (width - 1)) if storage == torch.int8 else 0
 
     def small(x: Tensor) -> Tensor:
-        wide = x.to(torch.int64)
-        if signed:
-            return (torch.remainder(wide + half, span) - half).to(torch.int8).view(to)
-        return torch.remainder(wide, span).to(torch.uint8).view(to)
+        return (torch.remainder(x.to(torch.int64) + half, span) - half).to(storage).view(to)
 
     return small
 
 
 def _to_float8(to: torch.dtype, saturate: bool) -> Callable[[Tensor], Tensor]:
     largest = torch.finfo(to).max
-    has_infinity = to == torch.float8_e5m2
+    beyond_all = torch.inf if to == torch.float8_e5m2 else torch.nan
 
     def narrow(x: Tensor) -> Tensor:
         wide = x.float()
         if saturate:
             return wide.clamp(-largest, largest).to(to)
         beyond = torch.isinf(wide) | (wide.clamp(-largest, largest).to(to).float().abs() < wide.abs() - _half_step(to))
-        special = torch.copysign(torch.full_like(wide, torch.inf), wide) if has_infinity else torch.full_like(wide, torch.nan)
+        special = torch.copysign(torch.full_like(wide, beyond_all), wide)
         return torch.where(beyond, special, wide).to(to)
 
     return narrow
@@ -228,4 +231,3 @@ def BitCast(site: Site) -> Callable[..., Tensor]:
     """The same bits as another type of the same width."""
     to = output_type(site)
     return lambda x: x.contiguous().view(to)
-

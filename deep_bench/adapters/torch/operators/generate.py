@@ -14,16 +14,16 @@ from deep_bench.adapters.torch.arrays import to_tensor
 from deep_bench.adapters.torch.operators._site import Tensor, listed, output_type, torch_type
 
 __all__ = [
-    "Bernoulli", "Constant", "ConstantOfShape", "EyeLike", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike", "Range",
+    "Bernoulli", "Constant", "ConstantOfShape", "EyeLike", "Multinomial", "RandomNormal", "RandomNormalLike",
+    "RandomUniform", "RandomUniformLike", "Range",
 ]  # fmt: skip
 
 
 def Constant(site: Site) -> Callable[..., Tensor]:
     """A tensor that the node holds."""
     name, value = next(iter(site.attributes.items()))
-    types: dict[str, Any] = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
-    tensor = to_tensor(np.asarray(value, dtype=types.get(name)))
+    types: dict[str, Any] = {"value_int": np.int64, "value_float": np.float32}
+    tensor = to_tensor(np.asarray(value, dtype=types.get(name.removesuffix("s"))))
     return lambda: tensor
 
 

@@ -13,8 +13,8 @@ from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.torch.operators._site import Tensor, ints, static_shape
 
 __all__ = [
-    "Compress", "Gather", "GatherElements", "GatherND", "NonZero", "OneHot", "ReverseSequence", "ScatterElements", "ScatterND",
-    "Trilu", "Unique",
+    "Compress", "Gather", "GatherElements", "GatherND", "NonZero", "OneHot", "ReverseSequence", "ScatterElements",
+    "ScatterND", "Trilu", "Unique",
 ]  # fmt: skip
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -189,4 +189,3 @@ def Unique(site: Site) -> Callable[..., Any]:
         return (values, first, inverse, counts)[:outputs] if outputs > 1 else values
 
     return unique
-

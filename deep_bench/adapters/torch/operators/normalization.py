@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering import Site
 from deep_bench.adapters.torch.arrays import torch_dtype
-from deep_bench.adapters.torch.operators._site import Tensor, dynamic, number, static_shape, torch_type
+from deep_bench.adapters.torch.operators._site import Tensor, number, static_shape, torch_type
 
 __all__ = [
-    "BatchNormalization", "Dropout", "GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
-    "LpNormalization", "RMSNormalization",
+    "LRN",
+    "BatchNormalization",
+    "Dropout",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "LpNormalization",
+    "RMSNormalization",
 ]  # fmt: skip
 
 
@@ -128,20 +133,18 @@ def LpNormalization(site: Site) -> Callable[..., Tensor]:
 
 def Dropout(site: Site) -> Callable[..., Any]:
     """The input; in training mode with elements zeroed at random and the others scaled up."""
-    ratio = 0.5 if not site.has(1) else number(site, 1)
-    training = False if not site.has(2) else number(site, 2)
-    if dynamic(site, 1) or dynamic(site, 2):
-        raise NotNative("whether to drop elements is not known before it runs")
     masked = len(site.outputs) > 1
-    if not training or not ratio:
+    if not site.has(2) or (site.constant(2) is not None and not number(site, 2)):
         return lambda x, *_: (x, torch.ones_like(x, dtype=torch.bool)) if masked else x
-    keep = 1.0 - float(ratio)
     generator = torch.Generator()
     generator.manual_seed(site.attribute("seed", torch.initial_seed()) & (2**63 - 1))
 
-    def drop(x: Tensor, *_: Any) -> Any:
-        mask = (torch.rand(x.shape, generator=generator) < keep).to(x.device)
-        y = x * mask / keep if math.isfinite(1 / keep if keep else math.inf) else torch.zeros_like(x)
+    def drop(x: Tensor, ratio: Tensor | None, training: Tensor) -> Any:
+        share = 0.5 if ratio is None else float(ratio.item())
+        if not training.item() or share == 0:
+            return (x, torch.ones_like(x, dtype=torch.bool)) if masked else x
+        mask = (torch.rand(x.shape, generator=generator) >= share).to(x.device)
+        y = torch.where(mask, x / (1 - share), 0)
         return (y, mask) if masked else y
 
     return drop

@@ -171,9 +171,7 @@ def MaxUnpool(site: Site) -> Callable[..., Tensor]:
         pads = shape.padding(x.shape[2:])
         sizes = [
             (count - 1) * stride - before - after + kernel
-            for count, stride, kernel, (before, after) in zip(
-                x.shape[2:], shape.strides, shape.kernel, pads, strict=True
-            )
+            for count, stride, kernel, (before, after) in zip(x.shape[2:], shape.strides, shape.kernel, pads, strict=True)
         ]
         natural = [*x.shape[:2], *sizes]
         flat = torch.zeros(math.prod(natural), dtype=x.dtype, device=x.device)

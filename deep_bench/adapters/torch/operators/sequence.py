@@ -25,7 +25,7 @@ def SequenceConstruct(_: Site) -> Callable[..., Sequence]:
 
 def SequenceEmpty(_: Site) -> Callable[..., Sequence]:
     """A sequence of nothing."""
-    return lambda: []
+    return list
 
 
 def SequenceAt(_: Site) -> Callable[..., Tensor]:

@@ -13,8 +13,8 @@ from deep_bench.adapters.torch.operators._site import Tensor, dtype, dynamic, in
 from deep_bench.tensor import is_float
 
 __all__ = [
-    "CenterCropPad", "Concat", "DepthToSpace", "Expand", "Flatten", "Pad", "Reshape", "Shape", "Size", "Slice", "SpaceToDepth",
-    "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "CenterCropPad", "Concat", "DepthToSpace", "Expand", "Flatten", "Pad", "Reshape", "Shape", "Size", "Slice",
+    "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 ]  # fmt: skip
 
 

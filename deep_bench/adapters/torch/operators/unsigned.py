@@ -15,12 +15,15 @@ from deep_bench.adapters.torch.operators._site import Builder
 
 TYPES = frozenset(np.dtype(f"uint{bits}") for bits in (16, 32, 64))
 
-_AS_BITS = frozenset(
-    "Add Sub Mul Neg BitwiseAnd BitwiseOr BitwiseXor BitwiseNot Equal Where Concat Split Slice Expand Tile Gather GatherND "
-    "GatherElements ScatterND ScatterElements Compress OneHot ReverseSequence Trilu DepthToSpace SpaceToDepth Pad NonZero "
-    "ConstantOfShape ReduceSum ReduceProd CumSum CumProd MatMul".split()
-)
-"""Operators whose result has the same bits for signed integers (sums and products wrap around in both)."""
+# Operators whose result has the same bits for signed integers: sums and products wrap around in both.
+# fmt: off
+_AS_BITS = frozenset((
+    "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Equal", "Where", "Concat",
+    "Split", "Slice", "Expand", "Tile", "Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements",
+    "Compress", "OneHot", "ReverseSequence", "Trilu", "DepthToSpace", "SpaceToDepth", "Pad", "NonZero",
+    "ConstantOfShape", "ReduceSum", "ReduceProd", "CumSum", "CumProd", "MatMul",
+))
+# fmt: on
 
 _REDUCTIONS_THAT_COMPARE = ("max", "min")
 
@@ -57,8 +60,17 @@ def build(site: Site, builder: Builder) -> Callable[..., Any]:
         )
     )
     call = inner.forward if isinstance(inner, torch.nn.Module) else inner
-    back = [None if s is None or s.dtype not in TYPES else _TORCH[s.dtype] for s in site.outputs]
-    return _Signed(call, [None if s is None or s.dtype not in TYPES else _TORCH[signed(s.dtype)] for s in site.inputs], back, same_bits)
+    into = [_torch(as_signed(s)) if _changes(s) else None for s in site.inputs]
+    back = [_torch(s) if _changes(s) else None for s in site.outputs]
+    return _Signed(call, into, back, same_bits)
+
+
+def _changes(slot: Slot | None) -> bool:
+    return slot is not None and slot.dtype in TYPES
+
+
+def _torch(slot: Slot | None) -> torch.dtype | None:
+    return None if slot is None or slot.dtype is None else _TORCH[slot.dtype]
 
 
 class _Signed:

@@ -1,0 +1,110 @@
+"""Time several systems in one interleaved run and print ratios with their intervals; shared by the benchmarks here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tqdm import tqdm
+
+from deep_bench.measure.comparison import ratio
+from deep_bench.measure.fleet import Contender
+from deep_bench.measure.session import Plan, measure
+from deep_bench.measure.statistics import summarize
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A ratio that should hold: time of ``label`` over that of ``base``, at most ``most`` (or plus ``allowance_ns``)."""
+
+    label: str
+    base: str
+    most: float
+    allowance_ns: float = 0.0
+
+
+@dataclass
+class Comparison:
+    """What a benchmark compares.
+
+    Args:
+        title: Heading of its table.
+        systems: Label to import path of the factory, which lies in this folder.
+        bars: The ratios to show.
+        arguments: Keyword arguments of every factory.
+    """
+
+    title: str
+    systems: Mapping[str, str]
+    bars: Sequence[Bar]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TimedCall:
+    """A system under test that is a single call, made by ``make`` when it is prepared."""
+
+    threaded = False
+
+    def __init__(self, make: Any, synchronize: Any = None) -> None:
+        self._make = make
+        self._synchronize = synchronize
+
+    def prepare(self) -> dict[str, Any]:
+        self._call = self._make()
+        return {}
+
+    def calls(self) -> dict[str, Any]:
+        return {"native": self._call}
+
+    def synchronize(self) -> None:
+        if self._synchronize is not None:
+            self._synchronize()
+
+
+def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, seed: int = 0, launches: int = 1) -> bool:
+    """Measure, print the table, and say whether all bars hold."""
+    contenders = [
+        Contender(label, factory, dict(comparison.arguments), environment={"OMP_NUM_THREADS": "1"}, path=(HERE,))
+        for label, factory in comparison.systems.items()
+    ]
+    plan = Plan(ci_width=ci_width, budget_s=budget, seed=seed, launches=launches)
+    with tqdm(total=budget, unit="s", desc=comparison.title, disable=None, leave=False) as bar:
+        found = measure(contenders, plan, watch=lambda p: bar.update(p.elapsed_s - bar.n))
+    for label, error in found.failures.items():
+        print(f"{label} failed: {error}")
+    table = Table("system", "median", "95 % interval", "ratio", "95 % interval", "bar", "", title=comparison.title)
+    holds = not found.failures
+    for label in comparison.systems:
+        holds &= _row(table, found, label, [b for b in comparison.bars if b.label == label])
+    Console(width=120).print(table)
+    return holds
+
+
+def _row(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> bool:
+    blocks = found.blocks(label, "native")
+    if not blocks:
+        table.add_row(label, "failed")
+        return False
+    summary = summarize(blocks[0])
+    interval = summary.interval
+    shown = f"{interval.low / 1e3:.3f} to {interval.high / 1e3:.3f}" if interval else "too few samples"
+    start = [label, f"{summary.median / 1e3:.3f} us", shown]
+    if not bars:
+        table.add_row(*start)
+    holds = True
+    for bar in bars:
+        compared = ratio(blocks, found.blocks(bar.base, "native"))
+        most = bar.most + bar.allowance_ns / compared.base
+        fine = compared.high is not None and compared.high <= most
+        holds &= fine
+        limits = f"{compared.low:.3f} to {compared.high:.3f}" if compared.high is not None else "too few blocks"
+        word = f"at most {most:.3f} of {bar.base}"
+        table.add_row(*start, f"{compared.value:.3f}", limits, word, "holds" if fine else "does not hold")
+        start = ["", "", ""]
+    return holds

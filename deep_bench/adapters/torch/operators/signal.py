@@ -1,0 +1,67 @@
+"""Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.torch.operators._site import Tensor, dynamic, ints, rank, static_shape, torch_type
+
+__all__ = ["DFT", "STFT"]
+
+
+def _complex(x: Tensor) -> Tensor:
+    """The last axis, of size 1 or 2, as real or complex numbers."""
+    return x[..., 0] if x.shape[-1] == 1 else torch.view_as_complex(x.contiguous())
+
+
+def DFT(site: Site) -> Callable[..., Tensor]:
+    """The discrete Fourier transform along an axis, or its inverse."""
+    if torch_type(site).itemsize < 4:
+        raise NotNative("torch transforms float32 and float64")
+    inverse, onesided = bool(site.attribute("inverse", 0)), bool(site.attribute("onesided", 0))
+    length, axis, total = ints(site, 1), ints(site, 2), rank(site)
+    if dynamic(site, 2):
+        raise NotNative("the axis is not known before it runs")
+    along = (axis[0] if axis is not None else -2) % total
+
+    def transform(x: Tensor, points: Tensor | None = None, _: Tensor | None = None) -> Tensor:
+        n = length[0] if length is not None else None if points is None else int(points.item())
+        values = _complex(x)
+        if inverse and onesided:
+            return torch.fft.irfft(values, n, along).unsqueeze(-1)
+        if inverse:
+            return torch.view_as_real(torch.fft.ifft(values, n, along))
+        if onesided and not values.is_complex():
+            return torch.view_as_real(torch.fft.rfft(values, n, along))
+        y = torch.fft.fft(values, n, along)
+        if onesided:
+            y = y.narrow(along, 0, y.shape[along] // 2 + 1)
+        return torch.view_as_real(y)
+
+    return transform
+
+
+def STFT(site: Site) -> Callable[..., Tensor]:
+    """The Fourier transforms of windows that slide along a signal."""
+    if torch_type(site).itemsize < 4:
+        raise NotNative("torch transforms float32 and float64")
+    onesided, step, length = bool(site.attribute("onesided", 1)), ints(site, 1), ints(site, 3)
+    window = static_shape(site, 2) if site.has(2) else None
+    size = length[0] if length is not None else window[0] if window is not None and not site.has(3) else None
+    if step is None or size is None:
+        raise NotNative("the length and step of the windows are not known before it runs")
+    hop, width = step[0], size
+
+    def transform(signal: Tensor, _: Tensor, window: Tensor | None = None, length: Tensor | None = None) -> Tensor:  # noqa: ARG001
+        values = _complex(signal) if signal.dim() == 3 else signal
+        frames = values.unfold(1, width, hop)
+        frames = frames if window is None else frames * window
+        if onesided and not frames.is_complex():
+            return torch.view_as_real(torch.fft.rfft(frames, None, -1))
+        y = torch.fft.fft(frames, None, -1)
+        return torch.view_as_real(y[..., : width // 2 + 1] if onesided else y)
+
+    return transform

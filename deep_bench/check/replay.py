@@ -1,0 +1,163 @@
+"""Replaying nodes: each one alone, in the system under test, on the oracle's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.check.estimate import Deviations, Expectation
+from deep_bench.check.isolate import Isolated, isolate, replayable
+from deep_bench.check.oracle import WideArithmetic
+from deep_bench.check.rounding import Recall
+from deep_bench.check.settings import settings_of
+from deep_bench.check.truth import SAMPLES, Truth, formats_of
+from deep_bench.graph import Network
+from deep_bench.graph.node import operator_name
+from deep_bench.tensor import is_inexact
+
+_CHUNK_BYTES = 96 * 2**20
+_CHUNK_NODES = 250
+_SMALL = 1 << 14
+_KEPT_BYTES = 2 * 2**30
+
+Expected = Expectation | np.ndarray
+"""What a node may return: an estimate for floating point, else the one right array."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Nodes that are replayed in one call, and what each output may be."""
+
+    isolated: Isolated
+    expected: Mapping[str, Expected]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replayed:
+    """One node's outputs as the system under test computed them, or the reason why it did not."""
+
+    node: ir.Node
+    expected: Mapping[str, Expected]
+    actual: Mapping[str, np.ndarray]
+    refused: str = ""
+
+    @property
+    def operator(self) -> str:
+        """The operator, as messages name it."""
+        return operator_name(self.node)
+
+
+def expectations(isolated: Isolated, samples: int, **options: Any) -> dict[str, Expected]:
+    """What the outputs of isolated nodes may be.
+
+    Args:
+        isolated: The nodes, and their inputs in the network's element types.
+        samples: How many evaluations with rounding errors to estimate from.
+        options: Passed on to `WideArithmetic`.
+    """
+    from deep_bench import frameworks
+
+    reference = frameworks["reference"]().prepare(isolated.network)
+    formats = formats_of(reference, isolated.inputs)
+    settings = settings_of(isolated.network.upgraded().graph)
+
+    recall = Recall()
+
+    def evaluate(rng: np.random.Generator | None) -> dict[str, Any]:
+        arithmetic = WideArithmetic(formats, settings, rng=rng, recall=recall, **options)
+        return reference.evaluate(isolated.inputs, arithmetic=arithmetic)
+
+    oracle = {name: np.asarray(y) for name, y in evaluate(None).items()}
+    rounded = {n: Deviations(y) for n, y in oracle.items() if is_inexact(y.dtype)}
+    for k in range(samples if rounded else 0):
+        sample = evaluate(np.random.default_rng([2, k]))
+        for name, deviations in rounded.items():
+            deviations.add(np.asarray(sample[name]))
+    return {n: rounded[n].expectation(formats[n]) if n in rounded else y for n, y in oracle.items()}
+
+
+def replay(truth: Truth, subject: Any) -> Iterator[Replayed]:
+    """Run every node of the network alone in the system under test.
+
+    Args:
+        truth: Of the network.
+        subject: The system under test; nodes come in the form of the network that it runs.
+    """
+    for chunk in _chunks(truth, subject.upgrades):
+        yield from _run(truth, subject, chunk)
+
+
+def _run(truth: Truth, subject: Any, chunk: Chunk) -> Iterator[Replayed]:
+    """One chunk; if it fails as a whole, its halves, down to single nodes."""
+    nodes = chunk.isolated.nodes
+    try:
+        actual = subject.run(chunk.isolated.network, chunk.isolated.inputs)
+    except Exception as error:  # whatever a framework raises: the node at fault is found below
+        if len(nodes) == 1:
+            yield Replayed(nodes[0], chunk.expected, {}, refused=_first_line(error))
+            return
+        form = form_of(truth.network, subject.upgrades)
+        for part in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
+            yield from _run(truth, subject, Chunk(isolate(form, part, truth.values), chunk.expected))
+        return
+    for node in nodes:
+        names = [v.name for v in node.outputs if v.name in chunk.expected]
+        yield Replayed(node, {n: chunk.expected[n] for n in names}, {n: actual[n] for n in names})
+
+
+def form_of(network: Network, upgrades: bool) -> Network:
+    """The form of a network that a system under test runs."""
+    return network.upgraded() if upgrades else network
+
+
+def _chunks(truth: Truth, upgrades: bool) -> Iterator[Chunk]:
+    """The chunks of a network; kept for the next system under test as far as memory allows."""
+    kept: dict[int, Chunk] = truth.replays.setdefault(upgrades, {})
+    form = form_of(truth.network, upgrades)
+    used = 0
+    for number, nodes in enumerate(_groups(form, truth.values)):
+        chunk = kept.get(number)
+        if chunk is None:
+            isolated = isolate(form, nodes, truth.values)
+            size = sum(_size(node, truth.values) for node in nodes)
+            small = size <= _SMALL * 8 * len(nodes)
+            chunk = Chunk(isolated, expectations(isolated, 16 if small else SAMPLES[truth.effort]))
+        used += sum(3 * _bytes(e) for e in chunk.expected.values())
+        if used < _KEPT_BYTES:
+            kept[number] = chunk
+        yield chunk
+
+
+def _groups(form: Network, values: Mapping[str, np.ndarray]) -> Iterator[Sequence[ir.Node]]:
+    """Nodes in groups of bounded size: the small ones together, since they get more samples."""
+    nodes = list(replayable(form, values))
+    small = [n for n in nodes if _size(n, values) <= _SMALL * 8]
+    few = set(small)
+    for members in (small, [n for n in nodes if n not in few]):
+        group: list[ir.Node] = []
+        total = 0
+        for node in members:
+            size = _size(node, values)
+            if group and (total + size > _CHUNK_BYTES or len(group) == _CHUNK_NODES):
+                yield group
+                group, total = [], 0
+            group.append(node)
+            total += size
+        if group:
+            yield group
+
+
+def _size(node: ir.Node, values: Mapping[str, np.ndarray]) -> int:
+    return sum(values[v.name].nbytes for v in (*node.inputs, *node.outputs) if v is not None and v.name in values)
+
+
+def _bytes(expected: Expected) -> int:
+    return expected.value.nbytes if isinstance(expected, Expectation) else expected.nbytes
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)[:300]

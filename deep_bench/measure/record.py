@@ -1,0 +1,269 @@
+"""The record of one run: what is kept, as pydantic models with a published JSON schema.
+
+``python -m deep_bench.measure.record`` prints the schema.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+from deep_bench.measure.environment import Environment
+from deep_bench.measure.session import Series
+from deep_bench.measure.timing import Block
+
+SCHEMA_VERSION = 1
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def _array(dtype: type, kinds: str) -> Any:
+    def check(value: Any) -> np.ndarray:
+        array = np.asarray(value)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in kinds):
+            raise ValueError(f"a list of {dtype.__name__} expected")
+        return array.astype(dtype)
+
+    return BeforeValidator(check)
+
+
+Nanoseconds = Annotated[
+    NDArray[np.int64],
+    _array(np.int64, "iu"),
+    PlainSerializer(np.ndarray.tolist, return_type=list),
+    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
+]
+Flags = Annotated[
+    NDArray[np.bool_],
+    _array(np.bool_, "b"),
+    PlainSerializer(np.ndarray.tolist, return_type=list),
+    WithJsonSchema({"type": "array", "items": {"type": "boolean"}}),
+]
+
+
+class Model(BaseModel):
+    """What all parts of a record share: unknown fields are refused, and NaN and infinity are written as strings."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, ser_json_inf_nan="strings")
+
+
+class Tensor(Model):
+    """A network's input or output; a string in ``shape`` names a dynamic dimension."""
+
+    name: str
+    shape: list[int | str]
+    dtype: str
+
+
+class NetworkFacts(Model):
+    """What was run. ``opset`` maps a domain to its version, ``sizes`` a dynamic dimension to the size it was given."""
+
+    name: str
+    sha256: Sha256
+    opset: dict[str, int] = {}
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+    sizes: dict[str, int] = {}
+    nodes: int | None = None
+    parameters: int | None = None
+
+
+class DataFacts(Model):
+    """What it was run on: each input's digest, and where it comes from (a file, or a generator and its seed)."""
+
+    source: str
+    seed: int | None = None
+    sha256: dict[str, Sha256] = {}
+
+
+class BlockRecord(Model):
+    """Samples taken in one go (see `deep_bench.measure.timing.Block`); ``n`` of them, wherever they lie."""
+
+    start_ns: int
+    batch: int = Field(ge=1)
+    n: int = Field(ge=0)
+    resume_ns: int | None = None
+    ns: Nanoseconds
+    preempted: Flags
+
+
+class WarmUpRecord(Model):
+    """See `deep_bench.measure.warmup.WarmUp`."""
+
+    steady: bool | None
+    first_call_ns: int
+    cost_ns: int
+    calls: int
+    medians_ns: list[float]
+    batch: int
+    reason: str
+
+
+class SampleSet(Model):
+    """All samples of one quantity in one launch of a system; ``dataset`` is the group in the HDF5 file that holds them."""
+
+    quantity: str
+    unit: Literal["ns"] = "ns"
+    launch: int = 0
+    warm_up: WarmUpRecord | None = None
+    blocks: list[BlockRecord] = []
+    stopped_because: str | None = None
+    dataset: str | None = None
+
+    @classmethod
+    def of(cls, series: Series) -> SampleSet:
+        """What a session measured, as it is recorded."""
+        warm_up = WarmUpRecord.model_validate(vars(series.warm_up)) if series.warm_up else None
+        blocks = [
+            BlockRecord(
+                start_ns=b.start_ns, batch=b.batch, n=len(b.ns), resume_ns=b.resume_ns, ns=b.ns, preempted=b.preempted
+            )
+            for b in series.blocks
+        ]
+        return cls(
+            quantity=series.quantity,
+            launch=series.launch,
+            warm_up=warm_up,
+            blocks=blocks,
+            stopped_because=series.stopped_because,
+        )
+
+    def times(self) -> list[Block]:
+        """The blocks as `deep_bench.measure.statistics` takes them."""
+        return [Block(b.start_ns, b.batch, b.ns, b.preempted, b.resume_ns) for b in self.blocks]
+
+
+class Forms(Model):
+    """How each node of the network was run; ``fallback`` maps a name to its reason."""
+
+    native: list[str] = []
+    decomposed: list[str] = []
+    fallback: dict[str, str] = {}
+
+
+class VerdictRecord(Model):
+    """Whether the result was right, why, how precise it was, and how hard it was looked at (``effort``)."""
+
+    verdict: str
+    reason: str
+    significant_bits: float | None = None
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+    outputs: dict[str, dict[str, JsonValue]] = {}
+    effort: str = ""
+    findings: list[str] = []
+
+
+class ErrorRecord(Model):
+    """Why a system failed: the class of the error, its message, and a traceback or the end of its log."""
+
+    kind: str
+    message: str
+    details: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> ErrorRecord:
+        """An error as it is recorded."""
+        details = getattr(error, "details", "") or "\n".join(getattr(error, "__notes__", []))
+        return cls(kind=type(error).__name__, message=str(error), details=details)
+
+
+class SystemRecord(Model):
+    """One system under test: what it is, what it took, what it gave."""
+
+    label: str
+    framework: str
+    options: dict[str, JsonValue] = {}
+    twin_of: str | None = None
+    facts: dict[str, JsonValue] = {}
+    forms: Forms | None = None
+    threaded: bool | None = None
+    cpus: list[int] | None = None
+    prepare_ns: int | None = None
+    first_call_ns: int | None = None
+    peak_memory_bytes: int | None = None
+    stamp_overhead_ns: int | None = None
+    samples: list[SampleSet] = []
+    verdict: VerdictRecord | None = None
+    error: ErrorRecord | None = None
+
+    def launches(self, quantity: str) -> list[list[Block]]:
+        """The blocks of one quantity, launch by launch; launches without samples are left out."""
+        return [s.times() for s in self.samples if s.quantity == quantity and s.blocks]
+
+
+class Recipe(Model):
+    """The options that were in force, defaults included, and all seeds."""
+
+    options: dict[str, JsonValue] = {}
+    seeds: dict[str, int] = {}
+
+
+class ArrayFile(Model):
+    """The HDF5 file beside the record that holds its samples."""
+
+    name: str = Field(pattern=r"^[^/\\]+$")
+    sha256: Sha256
+
+
+class Record(Model):
+    """One run. Whatever is printed about it can be computed from this."""
+
+    schema_version: Literal[1] = 1
+    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    deep_bench: str
+    command: list[str] = []
+    recipe: Recipe = Recipe()
+    network: NetworkFacts | None = None
+    data: DataFacts | None = None
+    environment: Environment
+    steal: float | None = Field(None, description="Share of CPU time that the hypervisor gave to others during the run")
+    load_after: float | None = Field(None, description="One-minute load average at the end of the run")
+    systems: list[SystemRecord] = []
+    in_process: bool = False
+    interrupted: bool = False
+    complete: bool = Field(False, description="False while the run goes on, and for ever if it was killed")
+    notes: list[str] = []
+    arrays: ArrayFile | None = None
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Record:
+        labels = [s.label for s in self.systems]
+        if len(set(labels)) < len(labels):
+            raise ValueError("two systems have the same label")
+        return self
+
+    def __getitem__(self, label: str) -> SystemRecord:
+        """One system by its label.
+
+        Raises:
+            KeyError: There is none.
+        """
+        for system in self.systems:
+            if system.label == label:
+                return system
+        raise KeyError(label)
+
+
+def schema() -> str:
+    """The JSON schema of a record, as published in ``docs/record.schema.json``."""
+    return json.dumps(Record.model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema())

@@ -1,0 +1,230 @@
+"""Records in files: written whole or not at all, checked when they are read. Nothing is pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from pydantic import ValidationError
+
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.measure.record import SCHEMA_VERSION, ArrayFile, Record, SampleSet
+
+INLINE_SAMPLES = 5_000
+"""Up to so many samples stay in the JSON file; more go to HDF5."""
+
+_LARGEST_JSON_BYTES = 256 * 2**20
+_LARGEST_ARRAYS_BYTES = 4 * 2**30
+
+
+class RecordWriter:
+    """Keeps a record's file up to date while the run goes on, so that a run that is killed leaves what it had.
+
+    Args:
+        folder: An existing folder that can be written.
+        record: The record so far; it is written at once.
+
+    Attributes:
+        path: The JSON file.
+
+    Raises:
+        InvalidArgument: The folder is missing or read-only.
+    """
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self.path = _new_path(Path(folder), record)
+        self._arrays: Path | None = None
+        self.write(record)
+
+    def write(self, record: Record) -> Path:
+        """Replace what the file holds by ``record``: the arrays first, under a new name, then the JSON that names them.
+
+        Raises:
+            InvalidArgument: The folder can no longer be written.
+        """
+        content, sets = _split(record)
+        old = self._arrays
+        try:
+            self._arrays = _write_arrays(self.path, sets) if sets else None
+            if self._arrays:
+                content["arrays"] = {"name": self._arrays.name, "sha256": _digest(self._arrays)}
+            _replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
+            if old and old != self._arrays:
+                old.unlink()
+        except OSError as error:
+            raise InvalidArgument(
+                f"cannot write the record {self.path}: {error.strerror}", "a folder with space that can be written"
+            ) from error
+        return self.path
+
+
+def save(record: Record, folder: Path) -> Path:
+    """Write a record to a new file, named for its time and network; see `RecordWriter`."""
+    return RecordWriter(folder, record).path
+
+
+def load(path: Path) -> Record:
+    """Read a record, with its samples from the HDF5 file beside it.
+
+    Raises:
+        InvalidRecord: Not a record, of another schema version, truncated, or too large; or its HDF5 file is missing or
+            was altered.
+    """
+    path = Path(path)
+    content = _read_json(path)
+    version = content.get("schema_version")
+    if version != SCHEMA_VERSION:
+        advice = (
+            "read it with the version of deep_bench that wrote it" if isinstance(version, int) else "name a record's file"
+        )
+        raise InvalidRecord(f"{path} has schema version {version!r}", f"{SCHEMA_VERSION}", advice)
+    try:
+        record = Record.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidRecord(
+            f"{path}: {where}: {first['msg']}", "a record as docs/record.schema.json describes it"
+        ) from error
+    if record.arrays is not None:
+        _fill(record, path, record.arrays)
+    _check_sizes(record, path)
+    record.arrays = None
+    return record
+
+
+def _new_path(folder: Path, record: Record) -> Path:
+    if not folder.is_dir():
+        raise InvalidArgument(
+            f"no folder {str(folder)!r} for the record", "an existing folder", "create it, or name another"
+        )
+    name = re.sub(r"[^\w.-]+", "_", record.network.name if record.network else "run")[:60]
+    return folder / f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
+
+
+def _split(record: Record) -> tuple[dict[str, Any], dict[str, SampleSet]]:
+    """The record as JSON data, and the sample sets that go to HDF5, taken out of it."""
+    where = {f"systems/{i}/samples/{j}": (i, j) for i, s in enumerate(record.systems) for j in range(len(s.samples))}
+    sets = {name: record.systems[i].samples[j] for name, (i, j) in where.items()}
+    if sum(block.n for s in sets.values() for block in s.blocks) <= INLINE_SAMPLES:
+        return record.model_dump(mode="json"), {}
+    outside = {"systems": {"__all__": {"samples": {"__all__": {"blocks": {"__all__": {"ns", "preempted"}}}}}}}
+    content = record.model_dump(mode="json", exclude=outside)
+    for name, (i, j) in where.items():
+        written = content["systems"][i]["samples"][j]
+        written["dataset"] = name
+        for block in written["blocks"]:
+            block |= {"ns": [], "preempted": []}
+    return content, sets
+
+
+def _json(content: dict[str, Any]) -> str:
+    text = json.dumps(content, indent=1, allow_nan=False)
+    numbers = r"(?:-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|true|false)"
+    return re.sub(rf"\[\s+({numbers}(?:,\s+{numbers})*)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
+
+
+def _write_arrays(path: Path, sets: dict[str, SampleSet]) -> Path:
+    target = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
+
+    def fill(temporary: Path) -> None:
+        with h5py.File(temporary, "w") as file:
+            for name, samples in sets.items():
+                for column, dtype in (("ns", np.int64), ("preempted", np.bool_)):
+                    values = [getattr(block, column) for block in samples.blocks]
+                    data = np.concatenate(values) if values else np.empty(0, dtype)
+                    packed = {"compression": "gzip", "shuffle": True} if len(data) else {}
+                    file.create_dataset(f"{name}/{column}", data=data, **packed)
+
+    _replace(target, fill)
+    return target
+
+
+def _replace(target: Path, fill: Callable[[Path], Any]) -> None:
+    """Write a file beside ``target``, see it safely on the disk, and rename it."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        fill(temporary)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST_JSON_BYTES:
+            raise InvalidRecord(f"{path} has {size} bytes", f"at most {_LARGEST_JSON_BYTES}", "name a record's file")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "a record's JSON file") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecord(f"{path} is not JSON, or truncated: {error}", "a record's JSON file") from error
+    if not isinstance(content, dict):
+        raise InvalidRecord(f"{path} holds no record", "a record's JSON file")
+    return content
+
+
+def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
+    """Read the samples that lie in HDF5 into the record's blocks."""
+    beside = path.with_name(arrays.name)
+    if not beside.is_file():
+        raise InvalidRecord(f"{path}: its samples' file {arrays.name} is missing", advice="keep both files in one folder")
+    if beside.stat().st_size > _LARGEST_ARRAYS_BYTES:
+        raise InvalidRecord(f"{beside} has {beside.stat().st_size} bytes", f"at most {_LARGEST_ARRAYS_BYTES}")
+    if _digest(beside) != arrays.sha256:
+        raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    try:
+        with h5py.File(beside, "r") as file:
+            for samples in _sets(record):
+                if samples.dataset is not None:
+                    _fill_set(samples, file[samples.dataset], path)
+    except (OSError, KeyError) as error:
+        raise InvalidRecord(f"{beside} does not hold the samples of {path.name}: {error}") from error
+
+
+def _fill_set(samples: SampleSet, group: h5py.Group, path: Path) -> None:
+    ends = np.cumsum([block.n for block in samples.blocks])[:-1]
+    total = sum(block.n for block in samples.blocks)
+    columns = group["ns"], group["preempted"]
+    if total * 9 > _LARGEST_ARRAYS_BYTES or any(c.shape != (total,) for c in columns):
+        raise InvalidRecord(f"{path}: {samples.dataset} holds {columns[0].shape} samples", f"({total},)")
+    ns, preempted = (np.split(c[()], ends) if len(samples.blocks) else [] for c in columns)
+    for block, times, flags in zip(samples.blocks, ns, preempted, strict=True):
+        block.ns, block.preempted = times.astype(np.int64), flags.astype(np.bool_)
+    samples.dataset = None
+
+
+def _check_sizes(record: Record, path: Path) -> None:
+    for samples in _sets(record):
+        for block in samples.blocks:
+            if not len(block.ns) == len(block.preempted) == block.n:
+                raise InvalidRecord(
+                    f"{path}: a block of {samples.quantity!r} has {len(block.ns)} times and {len(block.preempted)} flags",
+                    f"{block.n} of each",
+                )
+
+
+def _sets(record: Record) -> Iterator[SampleSet]:
+    return (samples for system in record.systems for samples in system.samples)

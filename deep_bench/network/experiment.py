@@ -1,0 +1,277 @@
+"""One run: start the systems, judge them, measure them, and keep the record up to date all the while."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import psutil
+
+import deep_bench
+from deep_bench.check.judge import judge
+from deep_bench.check.truth import Effort, Truth, establish
+from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.measure.environment import StealMeter, capture
+from deep_bench.measure.fleet import Contender, Fleet
+from deep_bench.measure.record import (
+    DataFacts,
+    ErrorRecord,
+    NetworkFacts,
+    Recipe,
+    Record,
+    SampleSet,
+    SystemRecord,
+    Tensor,
+)
+from deep_bench.measure.session import Measurement, Plan, measure_launch
+from deep_bench.measure.storage import RecordWriter
+from deep_bench.network.problem import Problem
+from deep_bench.network.progress import Bars
+from deep_bench.network.settings import Settings
+from deep_bench.network.subject import FleetSubject
+from deep_bench.network.verdicts import forms_record, verdict_record
+from deep_bench.tensor import TensorSpec
+from deep_bench.variant import Variant
+
+_FULL_BELOW_SECONDS = 1.0
+_SYSTEM = "deep_bench.network.system:NetworkSystem"
+
+
+class Experiment:
+    """A run of one network in several frameworks.
+
+    Args:
+        problem: The network with its inputs.
+        variants: The systems under test.
+        settings: How to check and measure.
+        output: An existing folder for the record and the frameworks' logs; ``None`` keeps the record in memory only.
+        bars: Shows progress.
+
+    Attributes:
+        record: What is known so far.
+        path: The record's file, if there is one.
+    """
+
+    def __init__(
+        self, problem: Problem, variants: Sequence[Variant], settings: Settings, output: Path | None, bars: Bars
+    ) -> None:
+        self.problem, self.settings, self.bars = problem, settings, bars
+        self.variants = {str(v): v for v in variants}
+        if len(self.variants) < len(variants):
+            raise InvalidArgument(f"--on {', '.join(map(str, variants))}", "each system once")
+        self.record = _first_record(problem, self.variants, settings)
+        self._writer = RecordWriter(output, self.record) if output is not None else None
+        self.path = self._writer.path if self._writer else None
+        self._answers: dict[str, dict[str, np.ndarray]] = {}
+
+    def run(self) -> Record:
+        """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
+        steal = StealMeter()
+        try:
+            with ExitStack() as stack:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deep_bench_")))
+                contenders = self._contenders(self.problem.network.save(folder / f"{_file_name(self.problem)}.onnx"))
+                logs = self._logs(folder)
+                for launch in range(self.settings.launches):
+                    self._launch(contenders, logs, launch)
+                    if self.record.interrupted:
+                        break
+        except KeyboardInterrupt:
+            self.record.interrupted = True
+        finally:
+            self.bars.close()
+        self.record.steal = steal.share()
+        self.record.load_after = psutil.getloadavg()[0]
+        self.record.complete = not self.record.interrupted
+        self._keep()
+        return self.record
+
+    def _launch(self, contenders: Sequence[Contender], logs: Path, launch: int) -> None:
+        self.bars.phase("preparing", len(contenders), "systems")
+        with Fleet(contenders, logs, in_process=self.settings.in_process, starting=self._starting) as fleet:
+            self._note_prepared(fleet)
+            if launch == 0:
+                _raise_usage_errors(fleet)
+                if self.settings.check != "off":
+                    self._judge(fleet)
+            self._measure(fleet, launch)
+            if launch == 0 and not self.record.interrupted:
+                self._compare_answers(fleet)
+
+    def _starting(self, label: str) -> None:
+        self.bars.at(label)
+        self.bars.advance()
+
+    # Checking
+
+    def _judge(self, fleet: Fleet) -> None:
+        labels = [label for label in fleet.runners if label in self.variants]
+        self.bars.phase("checking", len(labels) + 1, "systems")
+        self.bars.at("reference")
+        truth = self._truth()
+        for label in labels:
+            self.bars.advance()
+            self.bars.at(label)
+            subject = FleetSubject(fleet, label)
+            try:
+                self._answers[label] = subject.outputs()
+                self.record[label].verdict = verdict_record(judge(truth, subject))
+            except DeepBenchError as error:
+                fleet.set_aside(label, error)
+                self.record[label].error = ErrorRecord.of(error)
+            self._keep()
+
+    def _truth(self) -> Truth:
+        problem, effort = self.problem, self.settings.check
+        if effort == "auto":
+            seconds = _seconds(lambda: _evaluate_reference(problem))
+            chosen: Effort = "full" if seconds < _FULL_BELOW_SECONDS else "quick"
+        else:
+            chosen = "full" if effort == "full" else "quick"
+        return establish(problem.network, problem.inputs.arrays, chosen, seed=self.settings.seed)
+
+    def _compare_answers(self, fleet: Fleet) -> None:
+        """Whether each system still gives the outputs that were judged, now that it was timed."""
+        for label, before in self._answers.items():
+            if label not in fleet.runners:
+                continue
+            after = FleetSubject(fleet, label).outputs()
+            changed = [n for n, array in after.items() if not _same(array, before[n])]
+            verdict = self.record[label].verdict
+            if changed and verdict is not None:
+                verdict.findings.append(f"outputs {', '.join(changed)} differ after timing from those that were judged")
+
+    # Measuring
+
+    def _measure(self, fleet: Fleet, launch: int) -> None:
+        settings = self.settings
+        plan = Plan(settings.ci_width, settings.budget, settings.seed, settings.launches)
+        if launch == 0 or self.bars is not None:
+            self.bars.phase("measuring", settings.budget, "s")
+        found = measure_launch(fleet, plan, launch=launch, watch=self.bars.measured)
+        self._note_measured(found)
+        self._keep()
+
+    # The record
+
+    def _note_prepared(self, fleet: Fleet) -> None:
+        for label, prepared in fleet.prepared.items():
+            system, facts = self.record[label], prepared["facts"]
+            system.facts = {**facts["description"], "import_ns": facts["import_ns"]}
+            system.forms = forms_record(facts["forms"])
+            system.threaded = prepared["threaded"]
+            system.cpus = prepared["process"]["cpus"]
+            system.prepare_ns, system.first_call_ns = facts["prepare_ns"], facts["first_call_ns"]
+            system.peak_memory_bytes = prepared["process"]["peak_memory_bytes"]
+            system.stamp_overhead_ns = prepared["stamp_overhead_ns"]
+        self._note_failures(fleet.failures)
+        self._keep()
+
+    def _note_measured(self, found: Measurement) -> None:
+        for series in found.series:
+            system = self.record[series.label]
+            system.samples.append(SampleSet.of(series))
+            peak = series.process.get("peak_memory_bytes")
+            system.peak_memory_bytes = max(system.peak_memory_bytes or 0, peak or 0) or None
+        self._note_failures(found.failures)
+        self.record.interrupted |= found.interrupted
+
+    def _note_failures(self, failures: dict[str, DeepBenchError]) -> None:
+        for label, error in failures.items():
+            self.record[label].error = ErrorRecord.of(error)
+
+    def _keep(self) -> None:
+        if self._writer is not None:
+            self._writer.write(self.record)
+
+    # What the systems are given
+
+    def _contenders(self, file: Path) -> list[Contender]:
+        arrays = dict(self.problem.inputs.arrays)
+        found = [
+            Contender(label, _SYSTEM, {"variant": label, "network": str(file), "inputs": arrays}) for label in self.variants
+        ]
+        twin_of = twin_label(list(self.variants)) if self.settings.twin else None
+        return found + [c.twin() for c in found if c.label == twin_of]
+
+    def _logs(self, temporary: Path) -> Path:
+        folder = temporary if self.path is None else self.path.with_suffix(".logs")
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+def twin_label(labels: Sequence[str]) -> str:
+    """Which system is measured twice: the first that is not the slow reference, if there is one."""
+    return next((label for label in labels if Variant.parse(label).framework != "reference"), labels[0])
+
+
+def _first_record(problem: Problem, variants: dict[str, Variant], settings: Settings) -> Record:
+    network, inputs = problem.network, problem.inputs
+    options = {**settings.as_options(), "on": list(variants), "sizes": dict(problem.sizes.all)}
+    record = Record(
+        deep_bench=deep_bench.__version__,
+        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        recipe=Recipe(options=options, seeds={"run": settings.seed}),
+        network=NetworkFacts(
+            name=problem.source.name,
+            sha256=problem.source.sha256,
+            opset=dict(network.opsets),
+            inputs=[_tensor(s) for s in network.inputs],
+            outputs=[_tensor(s) for s in network.outputs],
+            sizes=problem.sizes.all,
+            nodes=sum(1 for _ in network.all_nodes()),
+            parameters=sum(a.size for a in network.parameters.values()),
+        ),
+        data=DataFacts(source=inputs.origin, seed=inputs.seed, sha256=inputs.digests),
+        environment=capture(),
+        systems=[SystemRecord(label=n, framework=v.framework, options=dict(v.options)) for n, v in variants.items()],
+        in_process=settings.in_process,
+    )
+    if problem.sizes.chosen:
+        stated = ", ".join(f"{name}={size}" for name, size in problem.sizes.chosen.items())
+        record.notes.append(f"sizes chosen for open dimensions: {stated}")
+    if settings.twin:
+        label = twin_label(list(variants))
+        twin = Contender(label, _SYSTEM).twin()
+        variant = variants[label]
+        record.systems.append(
+            SystemRecord(label=twin.label, framework=variant.framework, options=dict(variant.options), twin_of=label)
+        )
+    return record
+
+
+def _tensor(spec: TensorSpec) -> Tensor:
+    return Tensor(name=spec.name, shape=list(spec.shape), dtype="string" if spec.dtype == object else spec.dtype.name)
+
+
+def _raise_usage_errors(fleet: Fleet) -> None:
+    """A wrong option is the user's to mend before anything is measured; other failures cost their system only."""
+    for error in fleet.failures.values():
+        if isinstance(error, InvalidArgument):
+            raise error
+
+
+def _evaluate_reference(problem: Problem) -> None:
+    deep_bench.frameworks["reference"]().prepare(problem.network).forward(problem.inputs.arrays)
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    start = perf_counter()
+    action()
+    return perf_counter() - start
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return (
+        a.shape == b.shape and a.dtype == b.dtype and (a.tobytes() == b.tobytes() if a.dtype != object else (a == b).all())
+    )
+
+
+def _file_name(problem: Problem) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in problem.source.name)[:60]

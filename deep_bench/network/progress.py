@@ -1,0 +1,50 @@
+"""Progress bars on a terminal; nothing elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tqdm import tqdm
+
+from deep_bench.measure.session import Progress
+
+
+class Bars:
+    """Shows what a run is doing, on standard error, if that is a terminal.
+
+    Args:
+        visible: False hides the bars on a terminal too.
+    """
+
+    def __init__(self, visible: bool = True) -> None:
+        self._disable = None if visible else True  # None lets tqdm look whether it writes to a terminal
+        self._bar: Any = None
+
+    def phase(self, name: str, total: float, unit: str) -> None:
+        """Begin a part of the run."""
+        self.close()
+        form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} {unit} {postfix}"
+        self._bar = tqdm(desc=name, total=total, unit=unit, disable=self._disable, leave=False, bar_format=form)
+
+    def at(self, what: str) -> None:
+        """Say what is being worked on now."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(what)
+
+    def advance(self, amount: float = 1) -> None:
+        """A step is done."""
+        if self._bar is not None:
+            self._bar.update(amount)
+
+    def measured(self, progress: Progress) -> None:
+        """A block was measured."""
+        if self._bar is not None:
+            width = "" if progress.width is None else f", widest interval ±{progress.width:.1%}"
+            self.at(f"{progress.label} {progress.quantity}{width}")
+            self.advance(progress.elapsed_s - self._bar.n)
+
+    def close(self) -> None:
+        """Take the bar off the screen."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
