@@ -13,7 +13,7 @@ from deep_bench.registry import Registry
 if TYPE_CHECKING:
     from deep_bench.graph import Network as Network
     from deep_bench.graph import load as load
-    from deep_bench.network.run import Result as Result
+    from deep_bench.network.result import Result as Result
     from deep_bench.network.run import run as run
     from deep_bench.tensor import TensorSpec as TensorSpec
 
@@ -34,7 +34,7 @@ frameworks = Registry(
 
 _LAZY = {
     "Network": "deep_bench.graph",
-    "Result": "deep_bench.network.run",
+    "Result": "deep_bench.network.result",
     "TensorSpec": "deep_bench.tensor",
     "load": "deep_bench.graph",
     "run": "deep_bench.network.run",

@@ -77,7 +77,8 @@ def _described(agreement: Agreement, overall: float, sliced: float, single: floa
     if sliced > overall + 2:
         return f"has its errors in few places, the largest at {where}"
     if agreement.linear_share > LINEAR_SHARE:
-        return f"has {agreement.bits:.1f} significant bits, and {agreement.linear_share:.0%} of its error is proportional to it"
+        share = f"{agreement.linear_share:.0%} of its error is proportional to it"
+        return f"has {agreement.bits:.1f} significant bits, and {share}"
     return f"has {agreement.bits:.1f} significant bits"
 
 

@@ -111,10 +111,33 @@ def add_reduce(rounding: Rounding, x: Any, axis: Any = 0, dtype: Any = None, **k
     if rounding.rng is None or not x.size:
         return y
     squares = np.add.reduce(np.abs(x) ** 2, axis=axis, **{k: v for k, v in kwargs.items() if k != "initial"})
-    return rounding.of_sum(y, squares, x.size // max(y.size, 1))
+    rounded = rounding.of_sum(y, squares, x.size // max(y.size, 1))
+    if rounding.accumulation == "sequential" and kwargs.keys() <= {"keepdims"}:
+        return rounded + rounding.errors(_chain_errors(x, axis, rounding.format).reshape(y.shape))
+    return rounded
 
 
-def add_accumulate(rounding: Rounding, x: Any, axis: int = 0, dtype: Any = None, **kwargs: Any) -> np.ndarray:
+_LANES = (1, 4, 8, 16)
+
+
+def _chain_errors(x: np.ndarray, axis: Any, form: np.dtype) -> np.ndarray:
+    """The largest error that adding these very numbers makes in the working format, in one chain or in several.
+
+    Numbers that are nearly constant are rounded the same way at every step, so that errors grow linearly: no model of
+    random errors foresees that.
+    """
+    axes = range(x.ndim) if axis is None else np.atleast_1d(axis) % x.ndim
+    kept = [a for a in range(x.ndim) if a not in axes]
+    terms = x.transpose(*kept, *axes).reshape(*(x.shape[a] for a in kept), -1)
+    exact, narrow = terms.sum(axis=-1), terms.astype(form)
+    worst = np.zeros(exact.shape)
+    for lanes in _LANES:
+        chains = [np.add.accumulate(narrow[..., k::lanes], axis=-1)[..., -1] for k in range(min(lanes, terms.shape[-1]))]
+        worst = np.maximum(worst, np.abs(np.sum(chains, axis=0, dtype=np.float64) - exact))
+    return worst
+
+
+def add_accumulate(rounding: Rounding, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> np.ndarray:  # noqa: ARG001
     """Running sums: the errors of each step stay in all later ones."""
     x = np.asarray(x)
     y = np.add.accumulate(x, axis=axis, dtype=dtype)
@@ -134,7 +157,7 @@ def multiply_reduce(rounding: Rounding, x: Any, axis: Any = 0, dtype: Any = None
     return rounding.of_sum(y, np.abs(y) ** 2, 1, roundings=max(factors - 1, 0))
 
 
-def multiply_accumulate(rounding: Rounding, x: Any, axis: int = 0, dtype: Any = None, **kwargs: Any) -> np.ndarray:
+def multiply_accumulate(rounding: Rounding, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> np.ndarray:  # noqa: ARG001
     """Running products: each step multiplies in one more rounding."""
     x = np.asarray(x)
     y = np.multiply.accumulate(x, axis=axis, dtype=dtype)
@@ -144,20 +167,20 @@ def multiply_accumulate(rounding: Rounding, x: Any, axis: int = 0, dtype: Any = 
     return y * steps
 
 
-def _sum(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, **kwargs: Any) -> np.ndarray:
+def _sum(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **kwargs: Any) -> np.ndarray:
     return add_reduce(rounding, a, axis, dtype, **kwargs)
 
 
-def _prod(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, **kwargs: Any) -> np.ndarray:
+def _prod(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **kwargs: Any) -> np.ndarray:
     return multiply_reduce(rounding, a, axis, dtype, **kwargs)
 
 
-def _cumsum(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> np.ndarray:
-    return add_accumulate(rounding, *((np.ravel(a), 0) if axis is None else (a, axis)), dtype)
+def _cumsum(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> np.ndarray:
+    return add_accumulate(rounding, *((np.ravel(a), 0) if axis is None else (a, axis)), dtype=dtype)
 
 
-def _cumprod(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> np.ndarray:
-    return multiply_accumulate(rounding, *((np.ravel(a), 0) if axis is None else (a, axis)), dtype)
+def _cumprod(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> np.ndarray:
+    return multiply_accumulate(rounding, *((np.ravel(a), 0) if axis is None else (a, axis)), dtype=dtype)
 
 
 def _trace(rounding: Rounding, a: Any, *args: Any, **kwargs: Any) -> np.ndarray:

@@ -41,7 +41,5 @@ EXACT_FUNCTIONS = frozenset(
 )
 """Functions that copy, select or decide; names relative to ``numpy``."""
 
-COMPOSITE_FUNCTIONS = frozenset(
-    "mean var std diff ptp".split()
-)
+COMPOSITE_FUNCTIONS = frozenset("mean var std diff ptp".split())
 """Functions that NumPy writes in Python with others that are handed over in turn."""

@@ -67,8 +67,10 @@ def _explains(name: str, isolated: Isolated, actual: Mapping[str, np.ndarray], e
     network, inputs = _rounded(isolated, _FORMATS[name])
     from deep_bench.check.ladder import in_float64
 
-    outputs = frameworks["reference"]().prepare(in_float64(network, {})[0]).evaluate(
-        {n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in inputs.items()}
+    outputs = (
+        frameworks["reference"]()
+        .prepare(in_float64(network, {})[0])
+        .evaluate({n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in inputs.items()})
     )
     for output, e in expected.items():
         before = compare(actual[output], e)

@@ -51,12 +51,12 @@ class Replayed:
         return operator_name(self.node)
 
 
-def expectations(isolated: Isolated, samples: int, **options: Any) -> dict[str, Expected]:
-    """What the outputs of isolated nodes may be.
+def evaluations(isolated: Isolated, samples: int, **options: Any) -> Iterator[dict[str, Any]]:
+    """The outputs of isolated nodes: first the oracle's, then those of evaluations with rounding errors.
 
     Args:
         isolated: The nodes, and their inputs in the network's element types.
-        samples: How many evaluations with rounding errors to estimate from.
+        samples: How many evaluations with rounding errors.
         options: Passed on to `WideArithmetic`.
     """
     from deep_bench import frameworks
@@ -64,20 +64,23 @@ def expectations(isolated: Isolated, samples: int, **options: Any) -> dict[str, 
     reference = frameworks["reference"]().prepare(isolated.network)
     formats = formats_of(reference, isolated.inputs)
     settings = settings_of(isolated.network.upgraded().graph)
-
     recall = Recall()
-
-    def evaluate(rng: np.random.Generator | None) -> dict[str, Any]:
+    for k in range(-1, samples):
+        rng = np.random.default_rng([2, k]) if k >= 0 else None
         arithmetic = WideArithmetic(formats, settings, rng=rng, recall=recall, **options)
-        return reference.evaluate(isolated.inputs, arithmetic=arithmetic)
+        yield reference.evaluate(isolated.inputs, arithmetic=arithmetic)
 
-    oracle = {name: np.asarray(y) for name, y in evaluate(None).items()}
+
+def expectations(isolated: Isolated, samples: int, **options: Any) -> dict[str, Expected]:
+    """What the outputs of isolated nodes may be, estimated from evaluations with rounding errors."""
+    rounds = evaluations(isolated, samples, **options)
+    oracle = {name: np.asarray(y) for name, y in next(rounds).items()}
     rounded = {n: Deviations(y) for n, y in oracle.items() if is_inexact(y.dtype)}
-    for k in range(samples if rounded else 0):
-        sample = evaluate(np.random.default_rng([2, k]))
+    for sample in rounds if rounded else ():
         for name, deviations in rounded.items():
             deviations.add(np.asarray(sample[name]))
-    return {n: rounded[n].expectation(formats[n]) if n in rounded else y for n, y in oracle.items()}
+    forms = {spec.name: spec.dtype for spec in isolated.network.outputs}
+    return {n: rounded[n].expectation(forms[n]) if n in rounded else y for n, y in oracle.items()}
 
 
 def replay(truth: Truth, subject: Any) -> Iterator[Replayed]:
@@ -105,7 +108,7 @@ def _run(truth: Truth, subject: Any, chunk: Chunk) -> Iterator[Replayed]:
             yield from _run(truth, subject, Chunk(isolate(form, part, truth.values), chunk.expected))
         return
     for node in nodes:
-        names = [v.name for v in node.outputs if v.name in chunk.expected]
+        names = [str(v.name) for v in node.outputs if v.name in chunk.expected]
         yield Replayed(node, {n: chunk.expected[n] for n in names}, {n: actual[n] for n in names})
 
 
@@ -152,7 +155,8 @@ def _groups(form: Network, values: Mapping[str, np.ndarray]) -> Iterator[Sequenc
 
 
 def _size(node: ir.Node, values: Mapping[str, np.ndarray]) -> int:
-    return sum(values[v.name].nbytes for v in (*node.inputs, *node.outputs) if v is not None and v.name in values)
+    names = (str(v.name) for v in (*node.inputs, *node.outputs) if v is not None)
+    return sum(values[name].nbytes for name in names if name in values)
 
 
 def _bytes(expected: Expected) -> int:

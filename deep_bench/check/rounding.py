@@ -142,6 +142,13 @@ class Rounding:
             error = np.where(finite & np.isfinite(y), error, 0.0)
         return y + error
 
+    def errors(self, amplitude: np.ndarray) -> np.ndarray:
+        """Random errors of this amplitude, finite ones only."""
+        if self.rng is None:
+            return np.zeros(amplitude.shape)
+        noise = 2.0 * self.scale * self.rng.random(amplitude.shape) - self.scale
+        return np.asarray(noise * np.where(np.isfinite(amplitude), amplitude, 0.0))
+
     def _holds(self, y: np.ndarray) -> np.ndarray:
         """Where the format holds ``y`` exactly; of float64, whose roundings cannot be seen here, whole numbers."""
         return np.rint(y) == y if self.format.itemsize >= 8 else y.astype(self.format) == y

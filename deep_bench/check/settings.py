@@ -16,7 +16,10 @@ SETTING_INPUTS: Mapping[str, frozenset[int]] = {
     operator: frozenset(positions)
     for operators, positions in (
         ("Reshape Expand Tile Split Squeeze Unsqueeze TopK Trilu CumSum Gather GatherElements GatherND", {1}),
-        ("Scatter ScatterElements ScatterND ReverseSequence CenterCropPad AffineGrid Compress Upsample SplitToSequence", {1}),
+        (
+            "Scatter ScatterElements ScatterND ReverseSequence CenterCropPad AffineGrid Compress Upsample SplitToSequence",
+            {1},
+        ),
         ("ReduceMax ReduceMin ReduceMean ReduceSum ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp", {1}),
         ("ReduceSumSquare SequenceAt SequenceErase", {1}),
         ("Shape Size ConstantOfShape EyeLike If RandomNormalLike RandomUniformLike", {0}),

@@ -89,7 +89,17 @@ def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort
     outputs = reference.evaluate(inputs, arithmetic=oracle, observe=recorder)
     random = tuple(str(n.name) for n in upgraded.all_nodes() if draws_at_random(n))
     truth = Truth(
-        network, inputs, effort, reference, outputs, (), formats, settings, recorder.values, random, time.perf_counter() - start
+        network,
+        inputs,
+        effort,
+        reference,
+        outputs,
+        (),
+        formats,
+        settings,
+        recorder.values,
+        random,
+        time.perf_counter() - start,
     )
     truth.samples = truth.sampled(SAMPLES[effort], seed)
     truth.seconds = time.perf_counter() - start

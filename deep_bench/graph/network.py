@@ -94,7 +94,7 @@ class Network:
         """The initializers that training would change: floating point, and more than an operator's setting.
 
         A floating-point initializer counts unless it has a single element or feeds an input that only sets an operator up
-        (the scales of ``Resize``, the limits of ``Clip``).
+        (the scales of ``Resize``, the limits of ``Clip``) or holds running statistics.
         """
         return {
             n: a for n, a in self.initializers.items() if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)
@@ -241,6 +241,7 @@ _SETTINGS = {
     "Dropout": {1},
     "Range": {0, 1, 2},
     "OneHot": {2},
+    "BatchNormalization": {3, 4},
 }
 
 

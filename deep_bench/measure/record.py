@@ -162,10 +162,17 @@ class VerdictRecord(Model):
     verdict: str
     reason: str
     significant_bits: float | None = None
+    end_to_end_bits: float | None = None
     max_abs_error: float | None = None
     max_rel_error: float | None = None
+    max_ulp: float | None = None
     outputs: dict[str, dict[str, JsonValue]] = {}
+    worst_nodes: list[dict[str, JsonValue]] = []
+    replayed: int | None = None
+    refused: int | None = None
+    repeatability: dict[str, JsonValue] = {}
     effort: str = ""
+    seconds: float | None = None
     findings: list[str] = []
 
 

@@ -130,7 +130,7 @@ def _split(record: Record) -> tuple[dict[str, Any], dict[str, SampleSet]]:
 def _json(content: dict[str, Any]) -> str:
     text = json.dumps(content, indent=1, allow_nan=False)
     numbers = r"(?:-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|true|false)"
-    return re.sub(rf"\[\s+({numbers}(?:,\s+{numbers})*)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
+    return re.sub(rf"\[\n\s*({numbers}(?:,\n\s*{numbers})*)\n\s*\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
 
 
 def _write_arrays(path: Path, sets: dict[str, SampleSet]) -> Path:

@@ -18,8 +18,8 @@ class Settings:
         seed: Of drawn inputs, of the random order and of the estimates.
         ci_width: Stop when half the 95 % interval of each median is at most this share of it …
         budget: … or after so many seconds of measuring.
-        check: ``"quick"`` (node replay and 4 noisy evaluations), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``: full
-            where one evaluation of the reference takes under a second, else quick.
+        check: ``"quick"`` (node replay and 4 noisy evaluations), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``:
+            full where one evaluation of the reference takes under a second, else quick.
         launches: How many times to start every system afresh; the budget is divided among them.
         twin: Whether one system is measured twice, as an A/A pair.
         in_process: Time everything in this process, for a debugger; the record says so.

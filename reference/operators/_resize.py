@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_bench.reference.operators._arguments import check_choice
 from deep_bench.reference.operators._interpolation import cubic, neighbours, triangle
 
 _TIE = 1e-6
@@ -69,6 +70,7 @@ class Axis:
 
 def nearest(axis: Axis, position: Any, rounding: str) -> np.ndarray:
     """The element nearest to each position."""
+    check_choice("Resize", "nearest_mode", rounding, _ROUND)
     exact = position.astype(np.float64)  # so that half an element is added without rounding
     return np.clip(_ROUND[rounding](exact).astype(np.int64), 0, axis.length - 1)
 

@@ -69,7 +69,7 @@ def Range(start, limit, delta, *, stash_type=1):
     if is_narrow(start):
         start, limit, delta = (x.astype(dtype_of(stash_type)) for x in (start, limit, delta))
     if is_float(dtype):
-        count = int(np.ceil(np.float32((limit - start) / delta)))  # as in the standard's function body
+        count = int(np.ceil(np.float32((float(limit) - float(start)) / float(delta))))  # as in the standard's function body
     else:
         count = -((int(start) - int(limit)) // int(delta))
     return (start + np.arange(max(count, 0)).astype(start.dtype) * delta).astype(dtype)

@@ -86,11 +86,18 @@ class Builder:
             built = self._code(step, used)
         except NotNative as refusal:
             if self._depth:
-                return self._expanded(step, scope)  # inside an expansion all must be native, and nothing is counted
+                return self._further(step, scope, refusal)
             return self._otherwise(step, scope, used, origin, str(refusal) or "the framework has no code for it")
         if not self._depth and not _is_copy(step.node):
             self._native.setdefault(origin)
         return [built]
+
+    def _further(self, step: DraftStep, scope: int, refusal: NotNative) -> list[Built]:
+        """Inside an expansion all must be native, and nothing is counted."""
+        try:
+            return self._expanded(step, scope)
+        except NotNative as deeper:
+            raise NotNative(str(deeper) or str(refusal)) from refusal
 
     def _otherwise(self, step: DraftStep, scope: int, used: set[str], origin: str, reason: str) -> list[Built]:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import tensorflow as tf
@@ -13,9 +13,10 @@ from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
 from deep_bench.adapters.tensorflow.operators import native
 from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 from deep_bench.adapters.tensorflow.precision import in_precision
-from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.adapters.tensorflow.graph import LateRefusal
+from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Adapter, Mode
-from deep_bench.graph import Network
+from deep_bench.graph import OPSET, Network
 
 _PRECISIONS = ("float16", "bfloat16", "float32", "float64")
 
@@ -64,9 +65,27 @@ class TensorFlowAdapter(Adapter[Any]):
         Raises:
             UnsupportedOperator: A node cannot run here.
         """
+        if mode not in get_args(Mode):
+            raise InvalidArgument(f"mode {mode!r}", f"one of {', '.join(get_args(Mode))}")
         whole = network if self._dtype is None else in_precision(network, self._dtype)
-        fallback = None if self._jit else _fallback
-        lowered = lower(whole, native=native, fallback=fallback, mode=mode, outputs=outputs)
+        refused: dict[str, str] = {}
+        while True:  # what turns out to be impossible only when it is traced goes to the fallback
+            try:
+                return self._traced(network, whole, mode, outputs, refused)
+            except LateRefusal as refusal:
+                if refusal.site in refused:
+                    raise UnsupportedOperator(refusal.site, refusal.operator, OPSET, refusal.reason) from refusal
+                refused[refusal.site] = refusal.reason
+
+    def _traced(
+        self, network: Network, whole: Network, mode: Mode, outputs: Sequence[str] | None, refused: Mapping[str, str]
+    ) -> TensorFlowExecutor:
+        def code(site: Site) -> Callable[..., Any]:
+            if site.name in refused:
+                raise NotNative(refused[site.name])
+            return native(site)
+
+        lowered = lower(whole, native=code, fallback=None if self._jit else _fallback, mode=mode, outputs=outputs)
         return TensorFlowExecutor(
             self,
             lowered,
@@ -184,7 +203,8 @@ def _fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _decoded(array: np.ndarray) -> np.ndarray:
+def _decoded(array: Any) -> np.ndarray:
+    array = np.asarray(array, object) if isinstance(array, bytes) else array
     if array.dtype != object:
         return array
     flat = np.empty(array.size, object)

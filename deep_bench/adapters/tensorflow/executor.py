@@ -11,7 +11,7 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import Lowered
 from deep_bench.adapters.tensorflow.graph import GraphRunner, as_values
 from deep_bench.adapters.tensorflow.layout import Stored
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Device, Executor
 from deep_bench.tensor import TensorSpec
 
@@ -86,7 +86,8 @@ class TensorFlowExecutor(Executor[Any]):
         self._runner = GraphRunner(lowered.plan, assignable=True)
         self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
         self._place, self._dtype = place, dtype
-        self._concrete = None if eager else self._traced(jit)
+        traced = self._traced(jit)  # also where nothing is compiled: this finds what cannot run
+        self._concrete = None if eager else traced
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the network on native arrays; the outputs are fresh and stay valid."""
@@ -126,5 +127,8 @@ class TensorFlowExecutor(Executor[Any]):
 
 
 def _signature(spec: TensorSpec) -> tf.TensorSpec:
-    dtype = tf.string if spec.dtype == object else tf.as_dtype(spec.dtype)
+    try:
+        dtype = tf.string if spec.dtype == object else tf.as_dtype(spec.dtype)
+    except TypeError as error:
+        raise Unsupported(f"input {spec.name!r} is {spec.dtype}", "an element type that TensorFlow has") from error
     return tf.TensorSpec([d if isinstance(d, int) else None for d in spec.shape], dtype)

@@ -7,8 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.adapters.lowering import Plan, Slot, Step
+from deep_bench.adapters.lowering import NotNative, Plan, Slot, Step
 from deep_bench.adapters.tensorflow.layout import Stored, Value, apply
+
+
+class LateRefusal(Exception):
+    """Native code that could not be traced, which only the trace could tell.
+
+    Args:
+        site: The node's name.
+        operator: Its operator.
+        reason: Why.
+    """
+
+    def __init__(self, site: str, operator: str, reason: str) -> None:
+        super().__init__(site, operator, reason)
+        self.site, self.operator, self.reason = site, operator, reason
 
 
 class GraphRunner:
@@ -37,7 +51,10 @@ class GraphRunner:
     def _run(self, step: Step, known: dict[str, Value]) -> None:
         site = step.site
         values = [None if slot is None else known[slot.name] for slot in site.inputs]
-        results = apply(step.function, [*values, *(known[name] for name in step.captures)])
+        try:
+            results = apply(step.function, [*values, *(known[name] for name in step.captures)])
+        except NotNative as refusal:
+            raise LateRefusal(site.name, site.operator, str(refusal)) from refusal
         for slot, value in zip(site.outputs, results, strict=len(site.outputs) == len(results)):
             if slot is not None:
                 known[slot.name] = refined(value, slot)

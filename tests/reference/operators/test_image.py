@@ -80,6 +80,12 @@ def test_resize_chooses_the_same_elements_in_any_precision():
         assert np.array_equal(single, double)
 
 
+def test_resize_aligns_the_last_elements_that_there_are():
+    """A scale of 0.6 asks for 2.4 elements, of which there are 2; the text of the standard aligns the second one."""
+    y = Resize(np.arange(4.0), **scales(0.6), mode="linear", coordinate_transformation_mode="align_corners")
+    assert y.tolist() == [0, 3]
+
+
 def test_resize_to_the_product_in_float32():
     assert Resize(np.arange(10.0), **scales(0.7)).shape == (7,)
 
@@ -115,6 +121,8 @@ def test_resize_refuses():
         Resize(RAMP, np.array([], np.float32), np.array([], np.float32))
     with pytest.raises(Unsupported, match="mode='area'"):
         Resize(RAMP, **sizes(1, 1, 3), mode="area")
+    with pytest.raises(Unsupported, match="nearest_mode='round'"):
+        Resize(RAMP, **sizes(1, 1, 3), nearest_mode="round")
 
 
 @pytest.mark.parametrize("align_corners", [0, 1])

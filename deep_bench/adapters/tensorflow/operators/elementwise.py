@@ -18,6 +18,7 @@ from deep_bench.adapters.tensorflow.operators._common import (
     variadic,
     widened,
 )
+from deep_bench.adapters.tensorflow.operators.linear import as_bias
 from deep_bench.tensor import is_float, is_integer
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
@@ -39,7 +40,6 @@ def _rounded(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any
     return build
 
 
-Add = pointwise(tf.add, 2)
 Sub = pointwise(tf.subtract, 2)
 Mul = pointwise(tf.multiply, 2)
 Max = variadic(tf.maximum)
@@ -82,6 +82,19 @@ Asinh = pointwise(tf.asinh, 1)
 Acosh = pointwise(tf.acosh, 1)
 Atanh = pointwise(tf.atanh, 1)
 IsNaN = pointwise(tf.math.is_nan, 1, back=False)
+
+
+def Add(site: Site) -> Callable[..., Any]:
+    """The sum of two tensors."""
+    add = widened(tf.add, in_dtype(site), 2)
+
+    def run(a: Any, b: Any) -> Any:
+        if a.shape.rank == b.shape.rank == 2:
+            row = b.shape[0] == 1
+            a, b = (a, as_bias(b)) if row else (as_bias(a), b)
+        return add(a, b)
+
+    return elementwise(run)
 
 
 def Div(site: Site) -> Callable[..., Any]:

@@ -101,6 +101,7 @@ def NonZero(site: Site) -> Callable[..., Any]:
 def OneHot(site: Site) -> Callable[..., Any]:
     """One value where the index says, another one elsewhere."""
     axis, native = site.attribute("axis", -1), tf_dtype(out_dtype(site))
+    axis = axis if axis >= -1 else axis + rank_of(site) + 1
     known = site.constant(1)
 
     def run(indices: Any, depth: Any, values: Any) -> Any:

@@ -56,6 +56,11 @@ def matmul(a: Any, b: Any) -> Any:
     return tf.matmul(a, b)
 
 
+def as_bias(c: Any) -> Any:
+    """A row as a vector: TensorFlow's optimiser fuses a product with the row added to it, and then wants a vector."""
+    return tf.reshape(c, [-1]) if c.shape.rank == 2 and c.shape[0] == 1 else c
+
+
 def _size(x: Any, axis: int) -> Any:
     known = x.shape[axis]
     return tf.shape(x)[axis] if known is None else known
@@ -73,7 +78,7 @@ def Gemm(site: Site) -> Callable[..., Any]:
         if alpha != 1:
             result = result * scalar(alpha, result)
         if c is not None:
-            c = tf.cast(c, inner)
+            c = as_bias(tf.cast(c, inner))
             result = result + (c if beta == 1 else c * scalar(beta, result))
         return tf.cast(result, native)
 

@@ -1,0 +1,162 @@
+"""``judge``: one verdict on a system under test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deep_bench.check.decisions import impose, open_decisions
+from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
+from deep_bench.check.examine import Settled, first_opinions, node_verdict, relative_loss, settle
+from deep_bench.check.replay import Replayed, replay
+from deep_bench.check.subject import Subject
+from deep_bench.check.truth import Truth
+from deep_bench.check.verdict import NodeVerdict, Repeatability, Verdict, Word
+
+_EXAMINED = 64
+_LISTED = 10
+
+
+def judge(truth: Truth, subject: Subject) -> Verdict:
+    """Judge a system under test on a network and inputs.
+
+    Every node is replayed alone on the oracle's inputs, and the outputs of the whole network are compared with what
+    rounding can make of the oracle's.
+
+    Args:
+        truth: What `establish` found out about the network on these inputs.
+        subject: The system under test.
+
+    Returns:
+        The verdict. Exceptions that the system raises on its own network pass through; those that it raises on replayed
+        nodes make the node count as refused.
+
+    Example:
+        >>> import deep_bench as db
+        >>> from deep_bench.check import InProcessSubject, establish
+        >>> network = db.load("digits-cnn")
+        >>> image = {"image": np.random.default_rng(0).random((1, 1, 8, 8), np.float32)}
+        >>> judge(establish(network, image), InProcessSubject(db.frameworks["reference"](), network, image)).word
+        'right'
+    """
+    start = time.perf_counter()
+    actual, again = dict(subject.outputs()), dict(subject.outputs())
+    nodes, refused, findings = _judge_nodes(truth, subject)
+    whole = assess_whole(truth, actual, truth.outputs, truth.samples)
+    if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
+        whole = _with_decisions(truth, subject, actual, whole, decisions, findings)
+    if not whole.clear and not truth.random and not any(n.word != "right" for n in nodes):
+        whole = settle_whole(truth, subject, whole)
+    word, reason = _verdict(truth, nodes, whole, refused)
+    worst = sorted(nodes, key=lambda n: -n.deficit)
+    listed = [n for n in worst if n.word != "right"] or worst
+    return Verdict(
+        word=word,
+        reason=reason,
+        significant_bits=_bits(worst, whole),
+        end_to_end_bits=whole.bits,
+        max_abs_error=max((o.max_abs_error for o in whole.outputs), default=0.0),
+        max_rel_error=max((o.max_rel_error for o in whole.outputs), default=0.0),
+        max_ulp=max((o.max_ulp for o in whole.outputs), default=0.0),
+        outputs=whole.outputs,
+        worst_nodes=tuple(listed[: max(_LISTED, len(listed) if listed is not worst else 0)]),
+        replayed=len(nodes),
+        refused=refused,
+        findings=tuple(findings),
+        repeatability=_repeatability(actual, again),
+        effort=truth.effort,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _judge_nodes(truth: Truth, subject: Subject) -> tuple[list[NodeVerdict], int, list[str]]:
+    """Replay all nodes; examine those that are not clear, the worst first."""
+    verdicts: list[NodeVerdict] = []
+    doubted: list[tuple[Replayed, Any]] = []
+    remarks: dict[str, str] = {}
+    refusals: list[Replayed] = []
+    for replayed in replay(truth, subject):
+        if replayed.refused:
+            refusals.append(replayed)
+            continue
+        opinions = first_opinions(replayed)
+        if remark := relative_loss(replayed):
+            remarks.setdefault(replayed.operator, remark)
+        if all(o.level == "clear" for o in opinions.values()):
+            verdicts.append(node_verdict(replayed, opinions, Settled("right")))
+        else:
+            doubted.append((replayed, opinions))
+    doubted.sort(key=lambda pair: -max(o.deficit for o in pair[1].values()))
+    for number, (replayed, opinions) in enumerate(doubted):
+        examined = number < _EXAMINED
+        settled = settle(truth, subject, replayed, opinions) if examined else _unexamined(opinions)
+        verdicts.append(node_verdict(replayed, opinions, settled))
+    findings = list(remarks.values())
+    if refusals:
+        first = refusals[0]
+        findings.append(
+            f"{len(refusals)} nodes did not run alone, first {first.node.name!r} ({first.operator}): {first.refused}"
+        )
+    return verdicts, len(refusals), findings
+
+
+def _unexamined(opinions: Mapping[str, Any]) -> Settled:
+    worst = max(opinions.values(), key=lambda o: o.deficit)
+    return Settled("cannot tell", f"{worst.reason}; {_EXAMINED} worse nodes were examined", worst)
+
+
+def _with_decisions(
+    truth: Truth, subject: Subject, actual: Mapping[str, np.ndarray], whole: Whole, decisions: Any, findings: list[str]
+) -> Whole:
+    imposed = impose(truth, subject, decisions)
+    if imposed is None:
+        return assess_whole(truth, actual, truth.outputs, truth.samples, decisions)
+    if imposed.refused:
+        return whole.because(imposed.refused)
+    findings.append(f"{len(imposed.flipped)} results decide otherwise than the oracle, within the margin of rounding")
+    return assess_whole(truth, actual, imposed.outputs, imposed.samples, decisions)
+
+
+def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: int) -> tuple[Word, str]:
+    """The worst of what was found, and the sentence that says so."""
+    if truth.random:
+        return "cannot tell", "it draws random numbers, and distributions are not compared yet"
+    for word in ("wrong", "reduced precision", "cannot tell"):
+        found = [n for n in nodes if n.word == word]
+        if found:
+            first = max(found, key=lambda n: n.deficit)
+            others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            return word, f"node {first.name!r} ({first.operator}){others}: {first.reason}"
+        if whole.word == word:
+            return word, whole.reason
+    if whole.information:
+        return "no information", f"{whole.reason}; all {len(nodes)} nodes replayed alone are right"
+    if not nodes and refused:
+        return "cannot tell", "no node could be replayed alone"
+    return "right", f"all {len(nodes)} nodes replayed alone and the outputs differ from the oracle by rounding only"
+
+
+def _bits(worst: Sequence[NodeVerdict], whole: Whole) -> float:
+    return min(worst[0].bits, 53.0) if worst else whole.bits
+
+
+def _repeatability(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Repeatability:
+    spread, bitwise = 0.0, True
+    for name, a in first.items():
+        b = second[name]
+        if a.shape == b.shape and a.tobytes() == b.tobytes():
+            continue
+        if a.dtype == object and np.array_equal(a, b):
+            continue
+        bitwise = False
+        if a.shape != b.shape or a.dtype.kind in "OSU":
+            spread = float("inf")
+            continue
+        with np.errstate(all="ignore"):
+            wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+            difference = float(np.nanmax(np.abs(wide_a - wide_b), initial=0.0))
+            spread = max(spread, difference / (float(np.nanmax(np.abs(wide_a), initial=0.0)) or 1.0))
+    return Repeatability(bitwise, spread)

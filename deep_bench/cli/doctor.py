@@ -1,0 +1,46 @@
+"""``deep-bench doctor``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+    """This machine: what would disturb a measurement, and what to do about it."""
+    from deep_bench.measure.environment import capture
+    from deep_bench.measure.risks import risks
+
+    environment = capture()
+    found = risks(environment)
+    if as_json:
+        listed = [{"risk": r.what, "advice": r.advice} for r in found]
+        click.echo(json.dumps({"environment": environment.model_dump(mode="json"), "risks": listed}, indent=2))
+        return
+    console = Console()
+    table = Table("fact", "value", show_header=False)
+    for name, value in environment.model_dump(mode="json", exclude={"unknown"}).items():
+        if value not in (None, [], {}):
+            table.add_row(name.replace("_", " "), Text(_shown(value)))
+    console.print(table)
+    for name, reason in environment.unknown.items():
+        console.print(Text(f"unknown: {name.replace('_', ' ')}: {reason}"))
+    for risk in found:
+        console.print(Text(f"risk: {risk.what}. {risk.advice}"))
+    if not found:
+        console.print("no risk found")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {v}" for k, v in value.items())
+    if isinstance(value, list):
+        return "; ".join(_shown(v) if isinstance(v, dict) else str(v) for v in value)
+    return str(value)

@@ -1,0 +1,218 @@
+"""A result as a table in a terminal, in a notebook, and as JSON."""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from deep_bench.measure.statistics import Interval
+from deep_bench.network.units import duration, share, significant
+
+if TYPE_CHECKING:
+    from deep_bench.network.result import Result, SystemResult
+
+_WIDTH = 160
+_COLUMNS = (
+    "system",
+    "version",
+    "device · threads",
+    "nodes n/d/f",
+    "verdict",
+    "bits",
+    "max error",
+    "median",
+    "95 % interval",
+    "p99",
+    "from NumPy",
+    "ratio",
+    "95 % interval",
+)
+_STYLES = {"right": "green", "wrong": "bold red", "failed": "bold red", "reduced precision": "yellow"}
+
+
+def as_text(result: Result, width: int | None = None) -> str:
+    """The table, and under it what else is worth knowing, as plain text or with a terminal's colours."""
+    out = io.StringIO()
+    terminal = sys.stdout.isatty()
+    columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
+    console = Console(file=out, width=columns, force_terminal=terminal, highlight=False)
+    table = Table(title=Text(_title(result)), title_justify="left", pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, overflow="fold")
+    for system in result.values():
+        table.add_row(*(Text(cell) for cell in _cells(result, system)[:4]), *_styled(result, system))
+    console.print(table)
+    for line in lines_below(result):
+        console.print(Text(line))
+    return out.getvalue().rstrip("\n")
+
+
+def as_html(result: Result) -> str:
+    """The same for a notebook; every text in it is escaped."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in _COLUMNS)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(result, system)) + "</tr>"
+        for system in result.values()
+    )
+    below = "".join(f"<p>{html.escape(line)}</p>" for line in lines_below(result))
+    return f"<p>{html.escape(_title(result))}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{below}"
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The derived figures in plain JSON types; times in seconds."""
+    twins = result.twins
+    return {
+        "record": str(result.path) if result.path is not None else None,
+        "network": result.record.network.model_dump() if result.record.network is not None else None,
+        "interrupted": result.record.interrupted,
+        "ok": result.ok,
+        "systems": {system.label: _system_json(result, system) for system in result.values()},
+        "twins": None
+        if twins is None
+        else {"ratio": twins.ratio.value, "interval": twins.ratio.interval, "word": twins.word},
+        "notes": list(lines_below(result)),
+    }
+
+
+def lines_below(result: Result) -> list[str]:
+    """What is said under the table: reasons, findings, errors, the A/A pair, notes, and where the record lies."""
+    lines = []
+    for system in result.values():
+        if system.verdict not in ("right", "unchecked"):
+            lines.append(f"{system.label}: {system.verdict}: {system.reason}")
+        lines += [f"{system.label}: {finding}" for finding in system.findings]
+        lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
+    lines += _twins(result)
+    lines += result.record.notes
+    if result.record.in_process:
+        lines.append("measured in one process: the systems could disturb each other")
+    if result.record.interrupted:
+        lines.append("interrupted: the figures are of what was measured until then")
+    if result.path is not None:
+        lines.append(f"record: {result.path}")
+    return lines
+
+
+def _title(result: Result) -> str:
+    network = result.record.network
+    if network is None:
+        return "deep_bench"
+    sizes = ", ".join(f"{name}={size}" for name, size in network.sizes.items())
+    data = result.record.data.source if result.record.data is not None else "unknown"
+    return f"{network.name}{f' ({sizes})' if sizes else ''} · inputs: {data}"
+
+
+def _cells(result: Result, system: SystemResult) -> list[str]:
+    facts, forms = system.record.facts, system.record.forms
+    nodes = f"{len(forms.native)}/{len(forms.decomposed)}/{len(forms.fallback)}" if forms is not None else "–"
+    device = f"{facts['device']} · {facts['threads']}" if facts else "–"
+    compared = result.ratio(system.label) if system.median is not None else None
+    error = system.max_error
+    bits = system.significant_bits
+    return [
+        system.label,
+        str(facts.get("version", "–")),
+        device,
+        nodes,
+        system.verdict,
+        "–" if bits is None else f"{bits:.1f}",
+        "–" if error is None else f"{error:.1e}",
+        duration(system.median),
+        _interval(system.interval),
+        _p99(system),
+        duration(system.numpy_median),
+        "–" if compared is None else significant(compared.value),
+        "–" if compared is None or compared.interval is None else _ratio_interval(result, system, compared.interval),
+    ]
+
+
+def _styled(result: Result, system: SystemResult) -> list[Text]:
+    verdict, *rest = _cells(result, system)[4:]
+    return [Text(verdict, style=_STYLES.get(system.verdict, "")), *map(Text, rest)]
+
+
+def _ratio_interval(result: Result, system: SystemResult, ends: tuple[float, float]) -> str:
+    if result.fastest is not None and system.label == result.fastest.label:
+        return "base"
+    return f"{significant(ends[0])} to {significant(ends[1])}"
+
+
+def _interval(interval: Interval | None) -> str:
+    if interval is None:
+        return "too few"
+    over = " (launches)" if interval.basis == "launches" else ""
+    return f"{duration(interval.low)} to {duration(interval.high)}{over}"
+
+
+def _p99(system: SystemResult) -> str:
+    if system.median is None:
+        return "–"
+    return "too few" if system.p99 is None else duration(system.p99)
+
+
+def _remarks(system: SystemResult) -> list[str]:
+    """What of the samples a reader must know to trust the median."""
+    summary = system.summary
+    if summary is None:
+        return []
+    remarks = []
+    if summary.selection != "all samples":
+        moved = f"; with them {duration(summary.median_of_all / 1e9)}"
+        remarks.append(f"{share(summary.preempted)} of the samples were preempted, and the median is of the others{moved}")
+    if abs(summary.drift) > 0.02:
+        remarks.append(f"drifted by {share(summary.drift)} during the run")
+    if len(summary.modes) > 1:
+        remarks.append(f"times cluster at {', '.join(duration(m / 1e9) for m in summary.modes)}")
+    unsteady = [s for s in system.record.samples if s.warm_up is not None and s.warm_up.steady is False]
+    if unsteady:
+        remarks.append(f"never became steady: {unsteady[0].warm_up.reason if unsteady[0].warm_up else ''}")
+    return remarks
+
+
+def _twins(result: Result) -> list[str]:
+    twins = result.twins
+    if twins is None:
+        return []
+    label = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
+    found = f"A/A: {label} against itself: ratio {significant(twins.ratio.value)}"
+    if twins.ratio.interval is not None:
+        low, high = twins.ratio.interval
+        found += f" ({significant(low)} to {significant(high)})"
+    return [f"{found}; differences within this mean nothing"]
+
+
+def _system_json(result: Result, system: SystemResult) -> dict[str, Any]:
+    interval, compared, forms = system.interval, result.ratio(system.label), system.record.forms
+    return {
+        "framework": system.record.framework,
+        "options": system.record.options,
+        "facts": system.record.facts,
+        "nodes": None
+        if forms is None
+        else {"native": len(forms.native), "decomposed": len(forms.decomposed), "fallback": len(forms.fallback)},
+        "verdict": system.verdict,
+        "reason": system.reason,
+        "significant_bits": system.significant_bits,
+        "max_error": system.max_error,
+        "findings": system.findings,
+        "median": system.median,
+        "interval": None if interval is None else [interval.low, interval.high],
+        "interval_basis": None if interval is None else interval.basis,
+        "p99": system.p99,
+        "numpy_median": system.numpy_median,
+        "ratio": None if compared is None else compared.value,
+        "ratio_interval": None if compared is None else compared.interval,
+        "stopped_because": _stops(system.record.samples),
+    }
+
+
+def _stops(samples: Sequence[Any]) -> list[str]:
+    return list(dict.fromkeys(s.stopped_because for s in samples if s.stopped_because is not None))
