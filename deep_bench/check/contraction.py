@@ -176,11 +176,11 @@ def _prod(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **kwa
 
 
 def _cumsum(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> np.ndarray:
-    return add_accumulate(rounding, *((np.ravel(a), 0) if axis is None else (a, axis)), dtype=dtype)
+    return add_accumulate(rounding, np.ravel(a) if axis is None else a, 0 if axis is None else axis, dtype)
 
 
 def _cumprod(rounding: Rounding, a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> np.ndarray:
-    return multiply_accumulate(rounding, *((np.ravel(a), 0) if axis is None else (a, axis)), dtype=dtype)
+    return multiply_accumulate(rounding, np.ravel(a) if axis is None else a, 0 if axis is None else axis, dtype)
 
 
 def _trace(rounding: Rounding, a: Any, *args: Any, **kwargs: Any) -> np.ndarray:

@@ -92,7 +92,7 @@ def _assess_output(
     truth: Truth, name: str, actual: Any, expected: Any, samples: Sequence[Any], decisions: Mapping[str, Seen]
 ) -> tuple[OutputVerdict, Word]:
     if isinstance(expected, list) or isinstance(actual, list):
-        return _assess_list(name, actual, expected)
+        return _assess_list(name, actual)
     expected = np.asarray(expected)
     form = truth.formats.get(name, expected.dtype)
     shape = tuple(int(d) for d in actual.shape)
@@ -153,7 +153,7 @@ def _assess_discrete(
     name: str, actual: np.ndarray, expected: np.ndarray, form: np.dtype, decisions: Mapping[str, Seen]
 ) -> tuple[OutputVerdict, Word]:
     shape = tuple(int(d) for d in actual.shape)
-    strings = form == object or form.kind in "SU"
+    strings = form.kind in "OSU"
     if actual.dtype != form and not strings:
         return OutputVerdict(name, shape, str(actual.dtype), f"is {actual.dtype} instead of {form}", 0.0), "wrong"
     same = actual.shape == expected.shape and np.array_equal(actual, expected)
@@ -167,7 +167,7 @@ def _assess_discrete(
     return OutputVerdict(name, shape, str(form), reason, 0.0, mismatches=count), "wrong"
 
 
-def _assess_list(name: str, actual: Any, expected: Any) -> tuple[OutputVerdict, Word]:
+def _assess_list(name: str, actual: Any) -> tuple[OutputVerdict, Word]:
     reason = f"is {type(actual).__name__}, and sequences are not compared"
     return OutputVerdict(name, (), "sequence", reason, 0.0), "cannot tell"
 

@@ -12,7 +12,6 @@ from deep_bench.check.assess import Opinion, assess
 from deep_bench.check.decisions import Seen
 from deep_bench.check.estimate import Expectation, compare
 from deep_bench.check.isolate import Isolated, isolate
-from deep_bench.check.oracle import BOUNDED
 from deep_bench.check.reduced import recognise
 from deep_bench.check.replay import Expected, Replayed, evaluations, expectations, form_of
 from deep_bench.check.thresholds import EXACT_BITS, LINEAR_SHARE, MARGIN_RATIO, SHRINKS_BY
@@ -114,8 +113,8 @@ def node_verdict(replayed: Replayed, opinions: Mapping[str, Opinion], settled: S
 
 
 def relative_loss(replayed: Replayed) -> str:
-    """A remark on a bounded operator whose small results lose relative accuracy, or ``""``."""
-    if replayed.node.op_type not in BOUNDED:
+    """A remark on a bounded, positive operator whose small results lose relative accuracy, or ``""``."""
+    if replayed.node.op_type not in ("Sigmoid", "Softmax"):
         return ""
     for name, expected in replayed.expected.items():
         if not isinstance(expected, Expectation) or replayed.actual[name].shape != expected.value.shape:

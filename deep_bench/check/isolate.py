@@ -14,7 +14,7 @@ import onnx_ir as ir
 from deep_bench.graph import Network
 from deep_bench.graph.node import as_array, is_standard, subgraphs
 
-_RANDOM = frozenset("RandomNormal RandomUniform RandomNormalLike RandomUniformLike Bernoulli Multinomial".split())
+_RANDOM = frozenset(["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"])
 _SUFFIX = "__replayed"
 
 

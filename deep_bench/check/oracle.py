@@ -15,7 +15,7 @@ from deep_bench.check.rounding import Accumulation, Recall, Rounding
 from deep_bench.check.settings import SETTING_INPUTS
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
 
-BOUNDED = frozenset("Sigmoid Softmax Tanh Erf Softsign Sin Cos HardSigmoid LSTM GRU RNN".split())
+BOUNDED = frozenset(["Sigmoid", "Softmax", "Tanh", "Erf", "Softsign", "Sin", "Cos", "HardSigmoid", "LSTM", "GRU", "RNN"])
 """Operators whose results are bounded by 1: their errors may be as large as one rounding of 1."""
 
 _CASTS = frozenset({"Cast", "CastLike"})

@@ -15,7 +15,7 @@ from deep_bench.check.thresholds import GREY_BITS, ROUNDING_BITS
 from deep_bench.graph import Network
 from deep_bench.tensor import significand_bits
 
-_PRODUCTS = frozenset("Conv ConvTranspose Gemm MatMul Einsum DeformConv".split())
+_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "DeformConv"])
 
 
 def _to_tf32(x: np.ndarray, *, nearest: bool) -> np.ndarray:

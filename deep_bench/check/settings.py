@@ -39,10 +39,10 @@ SETTING_INPUTS: Mapping[str, frozenset[int]] = {
 _ARITHMETIC = frozenset(
     """
     Add Sub Mul Div Mod Pow Floor Ceil Round Neg Abs Sqrt Exp Log Reciprocal Sign Min Max Sum Mean Clip Relu
-    Cast CastLike Identity Concat Gather GatherElements GatherND Slice Squeeze Unsqueeze Reshape Flatten Transpose Split Expand
-    Tile Range Where Equal Greater GreaterOrEqual Less LessOrEqual And Or Not Xor Shape Size Constant ConstantOfShape
+    Cast CastLike Identity Concat Gather GatherElements GatherND Slice Squeeze Unsqueeze Reshape Flatten Transpose Split
+    Expand Tile Range Where Equal Greater GreaterOrEqual Less LessOrEqual And Or Not Xor Shape Size Constant ConstantOfShape
     ReduceMax ReduceMin ReduceProd ReduceSum ReduceMean CumSum Pad ScatterElements ScatterND OneHot NonZero
-    """.split()
+    """.split()  # noqa: SIM905 (reads better than a list of strings)
 )
 """The operators that shapes and indices are computed with; a result of any other one is data."""
 

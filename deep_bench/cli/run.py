@@ -12,7 +12,6 @@ import click
 
 from deep_bench.cli import INTERRUPTED
 
-
 _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -20,6 +19,7 @@ class Seconds(click.ParamType[float]):
     """A duration: ``20``, ``20s``, ``2m``, ``500ms``."""
 
     name = "seconds"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read a number with a unit."""
         if isinstance(value, float):

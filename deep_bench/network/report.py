@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.measure.statistics import Interval
-from deep_bench.network.units import duration, share, significant
+from deep_bench.network.units import duration, duration_range, share, significant
 
 if TYPE_CHECKING:
     from deep_bench.network.result import Result, SystemResult
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
 _WIDTH = 160
 _COLUMNS = (
     "system",
-    "version",
-    "device · threads",
+    "device, threads",
     "nodes n/d/f",
     "verdict",
     "bits",
     "max error",
-    "median",
-    "95 % interval",
+    "median (95 % interval)",
     "p99",
     "from NumPy",
-    "ratio",
-    "95 % interval",
+    "ratio (95 % interval)",
 )
+_VERDICT = _COLUMNS.index("verdict")
 _STYLES = {"right": "green", "wrong": "bold red", "failed": "bold red", "reduced precision": "yellow"}
 
 
@@ -48,7 +46,9 @@ def as_text(result: Result, width: int | None = None) -> str:
     for name in _COLUMNS:
         table.add_column(name, overflow="fold")
     for system in result.values():
-        table.add_row(*(Text(cell) for cell in _cells(result, system)[:4]), *_styled(result, system))
+        cells = [Text(cell) for cell in _cells(result, system)]
+        cells[_VERDICT].stylize(_STYLES.get(system.verdict, ""))
+        table.add_row(*cells)
     console.print(table)
     for line in lines_below(result):
         console.print(Text(line))
@@ -112,44 +112,39 @@ def _title(result: Result) -> str:
 
 def _cells(result: Result, system: SystemResult) -> list[str]:
     facts, forms = system.record.facts, system.record.forms
-    nodes = f"{len(forms.native)}/{len(forms.decomposed)}/{len(forms.fallback)}" if forms is not None else "–"
-    device = f"{facts['device']} · {facts['threads']}" if facts else "–"
-    compared = result.ratio(system.label) if system.median is not None else None
-    error = system.max_error
-    bits = system.significant_bits
+    error, bits = system.max_error, system.significant_bits
     return [
-        system.label,
-        str(facts.get("version", "–")),
-        device,
-        nodes,
+        f"{system.label}\n{facts['version']}" if facts else system.label,
+        f"{facts['device']}, {facts['threads']}" if facts else "–",
+        "–" if forms is None else f"{len(forms.native)}/{len(forms.decomposed)}/{len(forms.fallback)}",
         system.verdict,
         "–" if bits is None else f"{bits:.1f}",
         "–" if error is None else f"{error:.1e}",
-        duration(system.median),
-        _interval(system.interval),
+        duration(system.median) + _interval(system.interval),
         _p99(system),
         duration(system.numpy_median),
-        "–" if compared is None else significant(compared.value),
-        "–" if compared is None or compared.interval is None else _ratio_interval(result, system, compared.interval),
+        _ratio(result, system),
     ]
 
 
-def _styled(result: Result, system: SystemResult) -> list[Text]:
-    verdict, *rest = _cells(result, system)[4:]
-    return [Text(verdict, style=_STYLES.get(system.verdict, "")), *map(Text, rest)]
-
-
-def _ratio_interval(result: Result, system: SystemResult, ends: tuple[float, float]) -> str:
+def _ratio(result: Result, system: SystemResult) -> str:
+    if system.median is None:
+        return "–"
     if result.fastest is not None and system.label == result.fastest.label:
-        return "base"
-    return f"{significant(ends[0])} to {significant(ends[1])}"
+        return "1 (base)"
+    compared = result.ratio(system.label)
+    if compared is None:
+        return "–"
+    ends = compared.interval
+    limits = "too few blocks" if ends is None else f"{significant(ends[0])} to {significant(ends[1])}"
+    return f"{significant(compared.value)} ({limits})"
 
 
 def _interval(interval: Interval | None) -> str:
     if interval is None:
-        return "too few"
-    over = " (launches)" if interval.basis == "launches" else ""
-    return f"{duration(interval.low)} to {duration(interval.high)}{over}"
+        return ""
+    over = ", launches" if interval.basis == "launches" else ""
+    return f" ({duration_range(interval.low, interval.high)}{over})"
 
 
 def _p99(system: SystemResult) -> str:

@@ -18,6 +18,17 @@ def duration(seconds: float | None) -> str:
     return f"{significant(seconds / scale, 4)} {unit}"
 
 
+def duration_range(low: float, high: float) -> str:
+    """Two times in the unit of the larger one.
+
+    Example:
+        >>> duration_range(0.00012345, 0.0001321)
+        '123.5 to 132.1 µs'
+    """
+    scale, unit = next(((s, u) for s, u in _SCALES if high >= s), _SCALES[-1])
+    return f"{significant(low / scale, 4)} to {significant(high / scale, 4)} {unit}"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with so many significant digits, and no exponent where it can be helped.
 

@@ -28,10 +28,11 @@ def state(pid: int) -> str:
         return "X"
 
 
-def wait_until_gone(*pids: int) -> bool:
+def reached(states: str, *pids: int) -> bool:
+    """Whether all processes come to be in one of the states within ten seconds."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        if all(state(pid) in "XZ" for pid in pids):
+        if all(state(pid) in states for pid in pids):
             return True
         time.sleep(0.01)
     return False
@@ -170,9 +171,9 @@ def test_what_a_worker_starts_is_stopped_and_ended_with_it(start: Start) -> None
     worker = start()
     child = worker.call("spawn")
     worker.pause()
-    assert state(child) == "T"
+    assert reached("T", child)
     worker.close()
-    assert wait_until_gone(child, worker.pid)
+    assert reached("XZ", child, worker.pid)
 
 
 def test_a_stopped_worker_can_be_closed(start: Start) -> None:
@@ -244,6 +245,7 @@ def test_no_orphan_is_left_when_the_parent_is_killed(paused: bool, number: int, 
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(n) for n in parent.stdout.readline().split()]
-        assert all(state(pid) in ("T" if paused else "SR") for pid in pids)
+        before = reached("T" if paused else "SR", *pids)
         parent.send_signal(number)
-    assert wait_until_gone(*pids)
+    assert before
+    assert reached("XZ", *pids)

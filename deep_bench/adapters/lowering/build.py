@@ -69,7 +69,7 @@ class Builder:
         draft.prune()
         used = {f.name for f in draft.uses}
         built = [b for step in draft.steps for b in self._build(step, draft.scope, used)]
-        uses = {f.name: f for step, _ in built for f in step.uses} | {f.name: f for f in draft.outputs}
+        uses = {f.name: f for b in built for f in _uses(b)} | {f.name: f for f in draft.outputs}
         own = [f for f in uses.values() if f.scope == draft.scope and f.stored is not None]
         return Plan(
             inputs=tuple(f.slot for f in draft.inputs),
@@ -132,7 +132,8 @@ class Builder:
             if not _is_copy(step.node):
                 raise
             function = _same
-        return step, Step(site, function, tuple(f.name for f in step.captures))
+        plans = [value for value in site.attributes.values() if isinstance(value, Plan)]
+        return step, Step(site, function, tuple(dict.fromkeys(name for plan in plans for name in plan.captures)))
 
     def _site(self, step: DraftStep, used: set[str]) -> Site:
         bodies = {name: self.plan(draft) for name, draft in step.bodies.items()}
@@ -199,6 +200,12 @@ class Builder:
         node = ir.Node("", "Identity", (), outputs=[ir.Value(name=target.name)], name=name)
         node.meta[_COPY] = True
         return DraftStep(node, {}, [source], [target])
+
+
+def _uses(built: Built) -> list[Fact]:
+    draft, step = built
+    given = [f for f in draft.inputs if f is not None]
+    return given + [f for f in draft.captures if f.name in step.captures]
 
 
 _COPY = "deep_bench.copy"

@@ -112,7 +112,7 @@ class OnnxRuntimeAdapter(Adapter[Value]):
     def describe(self) -> Mapping[str, str]:
         """Version, execution provider, threads and graph optimisation."""
         return {
-            "version": f"onnxruntime {ort.__version__}",
+            "version": ort.__version__,
             "device": str(self.device),
             "threads": "default" if self.threads is None else str(self.threads),
             "precision": "as the network" if self.device == "cpu" else "as the network, TF32 off",

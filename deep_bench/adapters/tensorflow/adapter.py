@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site, lower
 from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
+from deep_bench.adapters.tensorflow.graph import LateRefusal
+from deep_bench.adapters.tensorflow.layout import on_values, wrapped
 from deep_bench.adapters.tensorflow.operators import native
 from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 from deep_bench.adapters.tensorflow.precision import in_precision
-from deep_bench.adapters.tensorflow.graph import LateRefusal
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import OPSET, Network
@@ -56,10 +57,16 @@ class TensorFlowAdapter(Adapter[Any]):
         if threads is not None:
             _set_threads(threads)
         self._place = _place(device)
-        self._jit, self._eager, self._dtype = jit == "xla", eager, None if dtype is None else np.dtype(tf.as_dtype(dtype).as_numpy_dtype)
+        self._jit, self._eager, self._dtype = (
+            jit == "xla",
+            eager,
+            None if dtype is None else np.dtype(tf.as_dtype(dtype).as_numpy_dtype),
+        )
         tf.config.experimental.enable_tensor_float_32_execution(False)
 
-    def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> TensorFlowExecutor:
+    def prepare(
+        self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
+    ) -> TensorFlowExecutor:
         """Build and trace one graph for a network.
 
         Raises:
@@ -99,7 +106,10 @@ class TensorFlowAdapter(Adapter[Any]):
 
     def describe(self) -> Mapping[str, str]:
         """Version, device, threads, precision, compiler and libraries in effect."""
-        intra, inter = tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads()
+        intra, inter = (
+            tf.config.threading.get_intra_op_parallelism_threads(),
+            tf.config.threading.get_inter_op_parallelism_threads(),
+        )
         return {
             "version": tf.__version__,
             "device": self._place,
@@ -144,7 +154,9 @@ def _place(device: str) -> str:
         raise InvalidArgument(f"device={device!r}", "'cpu', 'gpu' or 'gpu:1'")
     available = tf.config.list_physical_devices(kind.upper())
     if int(number or 0) >= len(available):
-        raise Unsupported(f"TensorFlow sees {len(available)} devices of kind {kind!r} here", f"device {device!r}", "device='cpu'")
+        raise Unsupported(
+            f"TensorFlow sees {len(available)} devices of kind {kind!r} here", f"device {device!r}", "device='cpu'"
+        )
     return f"{kind.upper()}:{int(number or 0)}"
 
 
@@ -183,22 +195,23 @@ def _fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     if any(slot is not None and slot.dtype is None for slot in site.inputs):
         raise NotNative("its inputs are no tensors")
 
-    def host(present: tuple[bool, ...]) -> Callable[..., Any]:
-        def run(*arrays: np.ndarray) -> list[np.ndarray]:
-            given = iter(arrays)
-            full = [_decoded(next(given)) if p else None for p in present]
-            results = function(*full)
-            results = results if isinstance(results, tuple) else (results,)
-            return [np.zeros((), np.int8) if r is None else _encoded(r) for r in results[: len(dtypes)]]
+    known = [None if slot is None else slot.constant for slot in site.inputs]
+    fed = [i for i, slot in enumerate(site.inputs) if slot is not None and slot.constant is None]
 
-        return run
+    def host(*arrays: Any) -> list[np.ndarray]:
+        full = list(known)
+        for index, array in zip(fed, arrays, strict=True):
+            full[index] = _decoded(array)
+        results = function(*full)
+        results = results if isinstance(results, tuple) else (results,)
+        return [np.zeros((), np.int8) if r is None else _encoded(r) for r in results[: len(dtypes)]]
 
-    def call(*tensors: Any) -> Any:
-        present = tuple(t is not None for t in tensors)
-        results = tf.numpy_function(host(present), [t for t in tensors if t is not None], dtypes)
+    @on_values
+    def call(*values: Any) -> Any:
+        results = tf.numpy_function(host, [values[i].first for i in fed], dtypes)
         for tensor, shape in zip(results, shapes, strict=True):
             tensor.set_shape(shape)
-        return tuple(results) if len(results) > 1 else results[0]
+        return wrapped(tuple(results), last=False)
 
     return call
 

@@ -36,7 +36,8 @@ class GraphRunner:
     def __init__(self, plan: Plan, *, assignable: bool = False) -> None:
         self.plan = plan
         self.stored: Mapping[str, Stored] = {
-            name: Stored(name, array, variable=assignable and name in plan.parameters) for name, array in plan.constants.items()
+            name: Stored(name, array, variable=assignable and name in plan.parameters)
+            for name, array in plan.constants.items()
         }
 
     def __call__(self, inputs: Sequence[Value], captured: Sequence[Value] = ()) -> list[Value]:

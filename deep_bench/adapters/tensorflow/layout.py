@@ -55,7 +55,11 @@ def permute(tensor: Any, perm: Sequence[int]) -> Any:
     shape = tensor.shape.as_list()
     moved = [p for p in perm if shape[p] != 1]
     if moved == sorted(moved) and shape.count(None) <= 1:
-        return tensor if list(perm) == sorted(perm) else tf.reshape(tensor, [-1 if shape[p] is None else shape[p] for p in perm])
+        return (
+            tensor
+            if list(perm) == sorted(perm)
+            else tf.reshape(tensor, [-1 if shape[p] is None else shape[p] for p in perm])
+        )
     return tf.transpose(tensor, perm)
 
 
@@ -152,8 +156,8 @@ class Stored(Value):
             return self._constant(key)
         if key not in self.variables:
             with tf.init_scope():
-                now = tf.constant(self.array) if not self.variables else self.assigned()
-                self.variables[key] = tf.Variable(tf.transpose(tf.reshape(now, key[1]), key[0]), trainable=False)
+                now = self.assigned().numpy() if self.variables else self.array
+                self.variables[key] = tf.Variable(_arranged(now, key), trainable=False)
         return self.variables[key].read_value()
 
     def assigned(self) -> Any:
@@ -161,27 +165,33 @@ class Stored(Value):
         if not self.variables:
             return tf.constant(self.array)
         (perm, _), variable = next(iter(self.variables.items()))
-        return tf.reshape(tf.transpose(variable, np.argsort(perm)), self.array.shape)
+        plain = permute(variable.read_value(), [int(p) for p in np.argsort(perm)])
+        return plain if plain.shape == self.array.shape else tf.reshape(plain, self.array.shape)
 
     def assign(self, tensor: Any) -> None:
         """Change a parameter, in all forms of it that are in use."""
         self.array = np.broadcast_to(np.zeros((), self.array.dtype), self.array.shape) if self.variables else tensor.numpy()
         for (perm, shape), variable in (self.variables or {}).items():
-            variable.assign(tf.transpose(tf.reshape(tensor, shape), perm))
+            plain = tensor if tensor.shape == shape else tf.reshape(tensor, shape)
+            variable.assign(permute(plain, perm))
 
     def fresh(self) -> Value:
         """Itself: what it holds belongs to no graph."""
         return self
 
     def _constant(self, key: tuple) -> Any:
-        perm, shape = key
-        array = np.ascontiguousarray(self.array.reshape(shape).transpose(perm)) if self.array.ndim else self.array
+        array = _arranged(self.array, key)
         if not tf.executing_eagerly() and array.dtype.type not in _UNWRITABLE:
             return tf.constant(array)
         if key not in self._constants:
             with tf.init_scope():
                 self._constants[key] = tf.constant(array)
         return self._constants[key]
+
+
+def _arranged(array: np.ndarray, key: tuple) -> np.ndarray:
+    perm, shape = key
+    return np.array(array.reshape(shape).transpose(perm), order="C") if shape else array
 
 
 def with_rank(tensor: Any, rank: int) -> Any:
@@ -259,8 +269,13 @@ def channels_last(
     return run
 
 
-def either(make: Callable[[Callable[[int], int]], Callable[..., Any]], *, follows: Callable[[int], bool] | None = None,
-           inputs: int | None = 1, keeps: bool = True) -> Callable[..., Any]:
+def either(
+    make: Callable[[Callable[[int], int]], Callable[..., Any]],
+    *,
+    follows: Callable[[int], bool] | None = None,
+    inputs: int | None = 1,
+    keeps: bool = True,
+) -> Callable[..., Any]:
     """Native code that works along axes, in whichever layout its first input is.
 
     Args:

@@ -61,7 +61,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
         self._dtype = dtype
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise InvalidArgument(f"threads={threads!r}", f"a number from 1; this machine has {os.cpu_count()} cores")
+                raise InvalidArgument(f"threads={threads!r}", f"a whole number from 1; this machine has {os.cpu_count()} cores")
             torch.set_num_threads(threads)
         _compute_exactly()
 
@@ -69,9 +69,12 @@ class TorchAdapter(Adapter[torch.Tensor]):
         """See `Adapter.prepare`.
 
         Raises:
+            InvalidArgument: An unknown mode.
             UnsupportedOperator: A node cannot run here.
             Unsupported: An input is of strings or another type that torch has not.
         """
+        if mode not in ("inference", "train"):
+            raise InvalidArgument(f"mode={mode!r}", "'inference' or 'train'")
         for spec in network.inputs:
             torch_dtype(spec.dtype)
         read: set[str] = set()

@@ -18,7 +18,23 @@ from deep_bench.tensor import is_float
 __all__ = ["Cast", "CastLike"]
 
 _FLOAT8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
-_NUMBERS = tuple(np.dtype(n) for n in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split())
+_NUMBERS = tuple(
+    np.dtype(n)
+    for n in [
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ]
+)
 _KNOWN = (*_NUMBERS, np.dtype(ml_dtypes.bfloat16), *_FLOAT8)
 
 

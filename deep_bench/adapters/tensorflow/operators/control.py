@@ -81,7 +81,10 @@ def Loop(site: Site) -> Callable[..., Any]:
         outer = _captures(body, body.captures, _pick(site, body, rest[carried:]))
         trips = None if limit is None else tf.cast(tf.reshape(limit.first, []), tf.int64)
         go = tf.constant(True) if start is None else tf.reshape(start.first, [])
-        stacks = [tf.TensorArray(d, 0, dynamic_size=True, infer_shape=False, element_shape=s) for d, s in zip(dtypes, shapes, strict=True)]
+        stacks = [
+            tf.TensorArray(d, 0, dynamic_size=True, infer_shape=False, element_shape=s)
+            for d, s in zip(dtypes, shapes, strict=True)
+        ]
 
         def more(i: Any, going: Any, *_: Any) -> Any:
             return going if trips is None else tf.logical_and(going, i < trips)
@@ -92,7 +95,12 @@ def Loop(site: Site) -> Callable[..., Any]:
             kept = [o.write(tf.cast(i, tf.int32), r) for o, r in zip(outputs, results[1 + carried :], strict=True)]
             return i + 1, tf.reshape(results[0], []), results[1 : 1 + carried], kept
 
-        invariants = (tf.TensorShape([]), tf.TensorShape([]), _joined(body.inputs[2:], state), [tf.TensorShape(None)] * produced)
+        invariants = (
+            tf.TensorShape([]),
+            tf.TensorShape([]),
+            _joined(body.inputs[2:], state),
+            [tf.TensorShape(None)] * produced,
+        )
         zero = tf.constant(0, tf.int64)
         _, _, final, outputs = tf.while_loop(more, step, (zero, go, state, stacks), shape_invariants=invariants)
         return tuple(Value(t) for t in [*final, *(o.stack() for o in outputs)])
@@ -194,5 +202,3 @@ def _moved(tensor: Any, source: int, target: int) -> Any:
     order = [a for a in range(rank) if a != source]
     order.insert(target, source)
     return tf.transpose(tensor, order)
-
-

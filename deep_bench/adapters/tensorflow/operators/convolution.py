@@ -124,7 +124,9 @@ def ConvTranspose(site: Site) -> Callable[..., Any]:
         raise NotNative("TensorFlow convolves floats only")
     tf_dtype(in_dtype(site))
     shape = _filter_shape(site)
-    w = Window(shape[2:], tuple(site.attribute("strides") or (1,) * n), tuple(site.attribute("dilations") or (1,) * n), None, None)
+    w = Window(
+        shape[2:], tuple(site.attribute("strides") or (1,) * n), tuple(site.attribute("dilations") or (1,) * n), None, None
+    )
     extra = tuple(site.attribute("output_padding") or (0,) * n)
     group = site.attribute("group", 1)
     pads = _transposed_pads(site, w, extra)
@@ -149,7 +151,9 @@ def _transposed_pads(site: Site, w: Window, extra: tuple[int, ...]) -> Callable[
     sizes = dims_of(site)[2:]
     if any(s is None for s in sizes):
         raise NotNative("the pads depend on sizes that are not known when the network is prepared")
-    goal = tuple(wanted)[-n:] if wanted is not None else tuple(int(s or 0) * t for s, t in zip(sizes, w.strides, strict=True))
+    goal = (
+        tuple(wanted)[-n:] if wanted is not None else tuple(int(s or 0) * t for s, t in zip(sizes, w.strides, strict=True))
+    )
     parts = zip(sizes, w.strides, extra, w.reach, goal, strict=True)
     totals = [t * (int(s or 0) - 1) + e + r - g for s, t, e, r, g in parts]
     less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]

@@ -80,7 +80,9 @@ def _random_dtype(site: Site) -> tf.DType:
     return tf_dtype(dtype)
 
 
-def _random(make: Callable[..., Any], low: tuple[str, float], high: tuple[str, float], *, like: bool) -> Callable[[Site], Callable[..., Any]]:
+def _random(
+    make: Callable[..., Any], low: tuple[str, float], high: tuple[str, float], *, like: bool
+) -> Callable[[Site], Callable[..., Any]]:
     def build(site: Site) -> Callable[..., Any]:
         native, seed = _random_dtype(site), _seed(site)
         a, b = site.attribute(*low), site.attribute(*high)

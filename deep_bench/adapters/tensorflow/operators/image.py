@@ -46,7 +46,7 @@ def Resize(site: Site) -> Callable[..., Any]:
     if mode != "nearest" and not is_float(dtype):
         raise NotNative("TensorFlow interpolates floats only")
     axes = normal_axes(site.attribute("axes") or range(rank), rank)
-    if site.has(2) and (site.constant(2) is None or site.constant(2).size) or not site.has(3):  # type: ignore[union-attr]
+    if (site.has(2) and (site.constant(2) is None or site.constant(2).size)) or not site.has(3):  # type: ignore[union-attr]
         return _by_scales(site, axes, rank)
     return _by_sizes(site, axes, rank)
 
@@ -89,7 +89,9 @@ def _by_sizes(site: Site, axes: list[int], rank: int) -> Callable[..., Any]:
     return _resized(site, goals, rank, lambda sizes, axis: tf.cast(sizes[places[axis]], tf.int32))
 
 
-def _resized(site: Site, goals: dict[int, Goal], rank: int, asked: Callable[[Any, int], Any] | None = None) -> Callable[..., Any]:
+def _resized(
+    site: Site, goals: dict[int, Goal], rank: int, asked: Callable[[Any, int], Any] | None = None
+) -> Callable[..., Any]:
     transformation = site.attribute("coordinate_transformation_mode", "half_pixel")
     cropped = transformation == "tf_crop_and_resize"
     outside_value = site.attribute("extrapolation_value", 0.0)

@@ -168,5 +168,3 @@ def Unique(site: Site) -> Callable[..., Any]:
         return results if len(results) > 1 else results[0]
 
     return run
-
-

@@ -53,7 +53,9 @@ def _training_norm(site: Site, epsilon: float, rank: int) -> Callable[..., Any]:
     def run(x: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> tuple[Any, Any, Any]:
         center, spread = tf.nn.moments(x, axes)
         factor = scale * tf.math.rsqrt(tf.cast(spread, scale.dtype) + tf.cast(epsilon, scale.dtype))
-        y = (x - tf.reshape(center, shape)) * tf.reshape(tf.cast(factor, x.dtype), shape) + tf.reshape(tf.cast(shift, x.dtype), shape)
+        y = (x - tf.reshape(center, shape)) * tf.reshape(tf.cast(factor, x.dtype), shape) + tf.reshape(
+            tf.cast(shift, x.dtype), shape
+        )
         part = tf.constant(momentum, mean.dtype)
         now = (tf.cast(center, mean.dtype), tf.cast(spread, mean.dtype))
         return y, mean * part + now[0] * (1 - part), variance * part + now[1] * (1 - part)
@@ -175,5 +177,3 @@ def Dropout(site: Site) -> Callable[..., Any]:
     if not site.wants(1):
         return elementwise(lambda x, *_: x)
     return lambda x, *_: (x, tf.ones_like(x, tf.bool))
-
-

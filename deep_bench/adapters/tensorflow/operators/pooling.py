@@ -145,7 +145,9 @@ def _with_indices(site: Site, w: Window, n: int, padded: Callable[[Any], Any]) -
         offsets = np.array(list(product(*(range(k) for k in w.kernel))), np.int64) * np.array(w.dilations, np.int64)
         index: Any = tf.zeros([], tf.int64)
         for i in range(n) if not column_major else reversed(range(n)):
-            steps = tf.reshape(tf.range(tf.shape(best, tf.int64)[i + 1]) * w.strides[i], [-1 if j == i + 1 else 1 for j in range(n + 2)])
+            steps = tf.reshape(
+                tf.range(tf.shape(best, tf.int64)[i + 1]) * w.strides[i], [-1 if j == i + 1 else 1 for j in range(n + 2)]
+            )
             index = index * sizes[i] + tf.gather(tf.constant(offsets[:, i]), best) + steps - begins[i]
         shape = tf.shape(x, tf.int64)
         batch = tf.reshape(tf.range(shape[0]), [-1] + [1] * (n + 1))
@@ -221,13 +223,17 @@ def MaxUnpool(site: Site) -> Callable[..., Any]:
     if any(d is None for d in dims) or (site.has(2) and site.constant(2) is None):
         raise NotNative("the output's size is not known when the network is prepared")
     sizes = [int(d or 0) for d in dims]
-    inferred = [(s - 1) * t - pads[i] - pads[n + i] + k for i, (s, t, k) in enumerate(zip(sizes[2:], strides, kernel, strict=True))]
+    inferred = [
+        (s - 1) * t - pads[i] - pads[n + i] + k for i, (s, t, k) in enumerate(zip(sizes[2:], strides, kernel, strict=True))
+    ]
     natural = [*sizes[:2], *inferred]
     known = site.constant(2)
     shape = natural if known is None else [int(d) for d in known]
 
     def run(x: Any, indices: Any, _: Any = None) -> Any:
-        flat = tf.scatter_nd(tf.reshape(indices, [-1, 1]), tf.reshape(x, [-1]), tf.constant([int(np.prod(natural))], tf.int64))
+        flat = tf.scatter_nd(
+            tf.reshape(indices, [-1, 1]), tf.reshape(x, [-1]), tf.constant([int(np.prod(natural))], tf.int64)
+        )
         y = tf.reshape(flat, natural)
         return tf.pad(y, [(0, b - a) for a, b in zip(natural, shape, strict=True)])
 

@@ -191,7 +191,9 @@ def Slice(site: Site) -> Callable[..., Any]:
     triples = list(zip(places, starts.tolist(), ends.tolist(), by.tolist(), strict=True))
 
     def make(at: Callable[[int], int]) -> Callable[..., Any]:
-        return lambda x, *_: _sliced(x, [at(a) for a, *_ in triples], *(np.array(c, np.int64) for c in list(zip(*triples, strict=True))[1:]))
+        return lambda x, *_: _sliced(
+            x, [at(a) for a, *_ in triples], *(np.array(c, np.int64) for c in list(zip(*triples, strict=True))[1:])
+        )
 
     return either(make) if triples else elementwise(lambda x, *_: x)
 
@@ -204,7 +206,10 @@ def _sliced(x: Any, places: list[int], begin: Any, end: Any, step: Any) -> Any:
     for i, place in enumerate(places):
         begins[place], ends[place] = (tf.cast(v[i], tf.int64) if tf.is_tensor(v) else int(v[i]) for v in (begin, end))
         steps[place] = 1 if step is None else tf.cast(step[i], tf.int64) if tf.is_tensor(step) else int(step[i])
-    stacked = [tf.stack([tf.cast(v, tf.int64) for v in vs]) if any(map(tf.is_tensor, vs)) else np.array(vs, np.int64) for vs in (begins, ends, steps)]
+    stacked = [
+        tf.stack([tf.cast(v, tf.int64) for v in vs]) if any(map(tf.is_tensor, vs)) else np.array(vs, np.int64)
+        for vs in (begins, ends, steps)
+    ]
     return tf.strided_slice(x, *stacked, begin_mask=mask, end_mask=mask)
 
 

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from deep_bench.measure.comparison import Ratio, compare, judge, ratio, resampled_medians
+from deep_bench.measure.timing import Block
+
+Make = Callable[..., list[Block]]
+
+
+@pytest.mark.parametrize(("count", "between"), [(6, 0.0), (6, 0.05), (20, 0.02)])
+def test_the_interval_of_a_ratio_covers(count: int, between: float, blocks: Make) -> None:
+    random = np.random.default_rng(count)
+    hits = 0
+    for seed in range(100):
+        ours = blocks(random, count, 50, 1.2e6, between=between)
+        found = ratio([ours], [blocks(random, count, 50, between=between)], seed=seed)
+        assert found.interval is not None
+        hits += found.interval[0] <= 1.2 <= found.interval[1]
+    assert hits > 90
+
+
+def test_a_ratio_names_its_absolute_times(blocks: Make) -> None:
+    random = np.random.default_rng(0)
+    ours, theirs = blocks(random, level=2e6), blocks(random)
+    found = ratio([ours], [theirs])
+    assert found.median == pytest.approx(2e6, rel=0.05)
+    assert found.value == found.median / found.base
+    assert found.basis == "blocks"
+    assert found == ratio([ours], [theirs])
+
+
+def test_few_blocks_have_no_interval(blocks: Make) -> None:
+    random = np.random.default_rng(0)
+    found = ratio([blocks(random, 5)], [blocks(random, 10)])
+    assert found.interval is None
+    assert judge(found, 0.5) == "cannot tell"
+
+
+def test_several_launches_are_what_is_resampled(blocks: Make) -> None:
+    random = np.random.default_rng(1)
+    ours = [blocks(random, 3, level=1e6 * level) for level in (1.0, 1.3, 0.8, 1.1)]
+    found = ratio(ours, [blocks(random, 3) for _ in range(4)])
+    assert found.basis == "launches"
+    assert found.interval is not None
+    assert found.interval[1] - found.interval[0] > 0.2
+
+
+def test_resampled_medians_are_those_of_a_plain_bootstrap(blocks: Make) -> None:
+    groups = [b.calls_ns for b in blocks(np.random.default_rng(2), 8, 40, between=0.05)]
+    quick = resampled_medians(groups, np.random.default_rng(3), 400)
+    random = np.random.default_rng(4)
+    plain = [np.median(np.concatenate([groups[i] for i in random.integers(8, size=8)])) for _ in range(400)]
+    assert np.quantile(quick, (0.05, 0.5, 0.95)) == pytest.approx(np.quantile(plain, (0.05, 0.5, 0.95)), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "word"),
+    [
+        ((0.7, 0.9), (0.72, 0.88), "faster"),
+        ((1.1, 1.3), (1.12, 1.28), "slower"),
+        ((0.97, 1.03), (0.985, 1.015), "equivalent"),
+        ((1.001, 1.015), (1.002, 1.014), "equivalent"),
+        ((0.9, 1.1), (0.92, 1.08), "cannot tell"),
+    ],
+)
+def test_the_verdict_follows_from_the_intervals(wide: tuple[float, float], narrow: tuple[float, float], word: str) -> None:
+    assert judge(Ratio(1.0, wide, narrow, 1.0, 1.0, "blocks"), 0.02) == word
+
+
+def test_equivalence_is_claimed_for_equals_and_rarely_at_the_margin(blocks: Make) -> None:
+    random = np.random.default_rng(5)
+
+    def words(level: float) -> Counter[str]:
+        return Counter(compare([blocks(random, level=level)], [blocks(random)], margin=0.05, seed=i).word for i in range(60))
+
+    assert words(1e6)["equivalent"] > 50
+    assert words(1.05e6)["equivalent"] <= 6
+    assert words(1.5e6) == {"slower": 60}
+    assert words(0.5e6) == {"faster": 60}
