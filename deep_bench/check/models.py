@@ -29,7 +29,8 @@ EXACT_FUNCTIONS = frozenset(
     concatenate stack vstack hstack dstack column_stack block split vsplit hsplit dsplit tile repeat pad append insert delete
     resize take take_along_axis put_along_axis put putmask place choose select compress extract where nonzero argwhere
     flatnonzero count_nonzero diagonal diag diagflat tril triu tril_indices_from triu_indices_from
-    fill_diagonal ix_ meshgrid unstack zeros_like ones_like empty_like full_like array_equal array_equiv shape ndim size iscomplexobj isrealobj
+    fill_diagonal ix_ meshgrid unstack zeros_like ones_like empty_like full_like array_equal
+    array_equiv shape ndim size iscomplexobj isrealobj
     amax amin max min argmax argmin nanmax nanmin nanargmax nanargmin sort argsort partition argpartition lexsort unique
     unique_values unique_counts unique_inverse unique_all searchsorted digitize bincount isin in1d
     any all clip fix round around rint real imag nan_to_num isclose allclose isposinf isneginf result_type can_cast

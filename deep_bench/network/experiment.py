@@ -63,8 +63,8 @@ class Experiment:
     ) -> None:
         self.problem, self.settings, self.bars = problem, settings, bars
         self.variants = {str(v): v for v in variants}
-        if len(self.variants) < len(variants):
-            raise InvalidArgument(f"--on {', '.join(map(str, variants))}", "each system once")
+        if not variants or len(self.variants) < len(variants):
+            raise InvalidArgument(f"systems {', '.join(map(str, variants)) or '(none)'}", "at least one, each of them once")
         self.record = _first_record(problem, self.variants, settings)
         self._writer = RecordWriter(output, self.record) if output is not None else None
         self.path = self._writer.path if self._writer else None
@@ -152,8 +152,7 @@ class Experiment:
     def _measure(self, fleet: Fleet, launch: int) -> None:
         settings = self.settings
         plan = Plan(settings.ci_width, settings.budget, settings.seed, settings.launches)
-        if launch == 0 or self.bars is not None:
-            self.bars.phase("measuring", settings.budget, "s")
+        self.bars.phase("measuring", settings.budget, "s")
         found = measure_launch(fleet, plan, launch=launch, watch=self.bars.measured)
         self._note_measured(found)
         self._keep()

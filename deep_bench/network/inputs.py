@@ -54,9 +54,9 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise InvalidInput(f"there is no file {str(path)!r}", "an .npz file with one array per input")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise InvalidInput(
             f"{path} cannot be read as an .npz file: {str(error).splitlines()[0]}",
             "a file written by numpy.savez, without pickled objects",

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from deep_bench.measure.statistics import Interval
 from deep_bench.network.units import duration, duration_range, share, significant
 
 if TYPE_CHECKING:
@@ -91,6 +90,9 @@ def lines_below(result: Result) -> list[str]:
         lines += [f"{system.label}: {finding}" for finding in system.findings]
         lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
     lines += _twins(result)
+    launches = {sample.launch for system in result.record.systems for sample in system.samples}
+    if len(launches) > 1:
+        lines.append(f"{len(launches)} launches: medians, intervals and ratios are over the medians of fresh processes")
     lines += result.record.notes
     if result.record.in_process:
         lines.append("measured in one process: the systems could disturb each other")
@@ -120,7 +122,7 @@ def _cells(result: Result, system: SystemResult) -> list[str]:
         system.verdict,
         "–" if bits is None else f"{bits:.1f}",
         "–" if error is None else f"{error:.1e}",
-        duration(system.median) + _interval(system.interval),
+        _median(system),
         _p99(system),
         duration(system.numpy_median),
         _ratio(result, system),
@@ -140,11 +142,12 @@ def _ratio(result: Result, system: SystemResult) -> str:
     return f"{significant(compared.value)} ({limits})"
 
 
-def _interval(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    over = ", launches" if interval.basis == "launches" else ""
-    return f" ({duration_range(interval.low, interval.high)}{over})"
+def _median(system: SystemResult) -> str:
+    if system.median is None:
+        return "–"
+    found = system.interval
+    interval = "too few samples" if found is None else duration_range(found.low, found.high)
+    return f"{duration(system.median)} ({interval})"
 
 
 def _p99(system: SystemResult) -> str:

@@ -43,7 +43,12 @@ def blocks() -> Callable[..., list[Block]]:
     """Makes blocks of log-normal times about a level; ``between`` is the relative spread of the blocks' levels."""
 
     def make(
-        random: np.random.Generator, count: int = 10, size: int = 100, level: float = 1e6, within: float = 0.1, between: float = 0.0
+        random: np.random.Generator,
+        count: int = 10,
+        size: int = 100,
+        level: float = 1e6,
+        within: float = 0.1,
+        between: float = 0.0,
     ) -> list[Block]:
         levels = level * np.exp(random.normal(0, between, count))
         return [

@@ -56,7 +56,9 @@ def test_errors_that_are_infinite_or_no_number_survive_json() -> None:
 def test_an_error_is_recorded_with_its_class_and_traceback() -> None:
     error = InvalidInput("came", "expected")
     error.add_note("the traceback")
-    assert ErrorRecord.of(error) == ErrorRecord(kind="InvalidInput", message="came\nExpected: expected", details="the traceback")
+    assert ErrorRecord.of(error) == ErrorRecord(
+        kind="InvalidInput", message="came\nExpected: expected", details="the traceback"
+    )
 
 
 def test_labels_differ() -> None:

@@ -31,7 +31,9 @@ def record(samples: int = 10, systems: int = 2) -> Record:
         return Block(1, 1, random.integers(10**6, size=samples), random.random(samples) < 0.5, 3)
 
     made = [
-        SystemRecord(label=f"s{i}", framework="tiny", samples=[SampleSet.of(Series(f"s{i}", "native", 0, None, [block(), block()]))])
+        SystemRecord(
+            label=f"s{i}", framework="tiny", samples=[SampleSet.of(Series(f"s{i}", "native", 0, None, [block(), block()]))]
+        )
         for i in range(systems)
     ]
     network = NetworkFacts(name="a net/work", sha256="0" * 64)

@@ -215,7 +215,9 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it(start: Start) -> None:
 def test_what_cannot_be_built_leaves_no_process(factory: str, error: type[Exception], words: str, tmp_path: Path) -> None:
     with pytest.raises(error, match=words):
         Worker(factory, log=tmp_path / "log", path=[HERE])
-    assert not [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE and "measure.worker" in str(p.cmdline())]
+    assert not [
+        p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE and "measure.worker" in str(p.cmdline())
+    ]
 
 
 def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

@@ -61,7 +61,9 @@ class TorchAdapter(Adapter[torch.Tensor]):
         self._dtype = dtype
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise InvalidArgument(f"threads={threads!r}", f"a whole number from 1; this machine has {os.cpu_count()} cores")
+                raise InvalidArgument(
+                    f"threads={threads!r}", f"a whole number from 1; this machine has {os.cpu_count()} cores"
+                )
             torch.set_num_threads(threads)
         _compute_exactly()
 

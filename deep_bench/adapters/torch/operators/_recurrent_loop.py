@@ -64,7 +64,7 @@ def lstm_cell(site: Site, names: Sequence[str], first: int) -> Cell:
         i = f(clip(i + pi * memory))
         forget = 1 - i if coupled else f(clip(forget + pf * memory))
         memory = forget * memory + i * g(clip(c))
-        return [f(clip(o + po * memory)) * h(memory), memory]
+        return [f(clip(o + po * memory)) * h(clip(memory)), memory]
 
     return cell
 

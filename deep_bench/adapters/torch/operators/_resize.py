@@ -66,17 +66,10 @@ class Axis:
     scale: float
     region: tuple[float, float] = (0.0, 1.0)
 
-    @property
-    def length(self) -> float:
-        """The length of the result before it is cut to an integer."""
-        exact = self.size * self.scale
-        return float(self.result) if abs(exact - self.result) < 1e-4 else exact
-
 
 def places(rule: Rule, axis: Axis) -> np.ndarray:
     """Where in the input each element of the result lies, computed in float32."""
     size, result, scale, region = axis.size, axis.result, axis.scale, axis.region
-    length = np.float32(axis.length)
     i = np.arange(result, dtype=np.float32)
     s = np.float32(scale)
     one, half = np.float32(1), np.float32(0.5)
@@ -89,13 +82,13 @@ def places(rule: Rule, axis: Axis) -> np.ndarray:
     if rule.coordinates == "pytorch_half_pixel":
         return (i + half) / s - half if result > 1 else np.zeros_like(i)
     if rule.coordinates == "align_corners":
-        return i * np.float32(size - 1) / (length - one) if result > 1 else np.zeros_like(i)
+        return i * np.float32(size - 1) / np.float32(result - 1) if result > 1 else np.zeros_like(i)
     if rule.coordinates == "asymmetric":
         return i / s
     if rule.coordinates == "tf_crop_and_resize":
         start, end = (np.float32(v) for v in region)
         if result > 1:
-            return start * np.float32(size - 1) + i * (end - start) * np.float32(size - 1) / (length - one)
+            return start * np.float32(size - 1) + i * (end - start) * np.float32(size - 1) / np.float32(result - 1)
         return np.full_like(i, half * (start + end) * np.float32(size - 1))
     raise NotNative(f"torch has no coordinates {rule.coordinates!r}")
 

@@ -139,8 +139,7 @@ class _Plan:
             return None
         if self.rule.mode != "linear":
             return None
-        whole = all(Axis(shape[a], target[a], scale[a]).length == target[a] for a in spatial)
-        corners = self.rule.coordinates == "align_corners" and whole
+        corners = self.rule.coordinates == "align_corners"
         half = self.rule.coordinates == "half_pixel" or (
             self.rule.coordinates == "pytorch_half_pixel" and all(target[a] > 1 for a in spatial)
         )

@@ -45,7 +45,7 @@ def Flatten(site: Site) -> Callable[..., Tensor]:
     axis = site.attribute("axis", 1)
 
     def flatten(x: Tensor) -> Tensor:
-        at = axis % (x.dim() + 1) if axis < 0 else axis
+        at = axis + x.dim() if axis < 0 else axis
         return x.reshape(math.prod(x.shape[:at]), math.prod(x.shape[at:]))
 
     known = static_shape(site)

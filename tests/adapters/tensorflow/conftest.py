@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
-from deep_bench.adapters.tensorflow import TensorFlowAdapter
 from deep_bench.graph import Network
 
+pytest.importorskip("tensorflow")
 
-@cache
-def adapter(**options: Any) -> TensorFlowAdapter:
-    """One adapter for each set of options."""
-    return TensorFlowAdapter(**options)
+from deep_bench.adapters.tensorflow import TensorFlowAdapter  # noqa: E402 (after the skip)
 
 
-def node(operator: str, inputs: list[Any], *, outputs: int = 1, fixed: int = 1, opset: int = 24, **attributes: Any) -> Network:
+def one_node(operator: str, inputs: list[Any], outputs: int, fixed: int, opset: int, attributes: dict[str, Any]) -> Network:
     """A network of one node; all inputs from ``fixed`` on are initializers."""
     helper = onnx.helper
     names = ["" if array is None else f"i{k}" for k, array in enumerate(inputs)]
@@ -38,10 +35,21 @@ def node(operator: str, inputs: list[Any], *, outputs: int = 1, fixed: int = 1, 
     return Network.from_proto(onnx.shape_inference.infer_shapes(model))
 
 
-def run(operator: str, inputs: list[Any], *, outputs: int = 1, fixed: int = 99, **attributes: Any) -> list[np.ndarray]:
-    """The results of one node; all inputs are fed unless ``fixed`` says how many are."""
-    network = node(operator, inputs, outputs=outputs, fixed=fixed, **attributes)
-    executor = adapter().prepare(network)
-    assert not executor.forms.fallback, executor.forms
-    found = executor({f"i{k}": np.asarray(a) for k, a in enumerate(inputs) if a is not None and k < fixed})
-    return list(found.values())
+@pytest.fixture(scope="session")
+def adapter() -> TensorFlowAdapter:
+    """The adapter without options."""
+    return TensorFlowAdapter()
+
+
+@pytest.fixture(scope="session")
+def run(adapter):
+    """A function that runs one node, natively, and returns its results."""
+
+    def call(operator: str, inputs: list[Any], *, outputs: int = 1, fixed: int = 99, opset: int = 24, **attributes: Any):
+        executor = adapter.prepare(one_node(operator, inputs, outputs, fixed, opset, attributes))
+        assert not executor.forms.fallback, executor.forms
+        fed = {f"i{k}": np.asarray(a) for k, a in enumerate(inputs) if a is not None and k < fixed}
+        found = list(executor(fed).values())
+        return found[0] if outputs == 1 else found
+
+    return call

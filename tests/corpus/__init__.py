@@ -1,0 +1,1 @@
+"""The labelled corpus that the checker is measured on: faults, and correct variants."""
