@@ -34,12 +34,14 @@ class Whole:
         word: *right*, *cannot tell* (outside what rounding does), or *wrong* (what rounding never does).
         reason: Why not *right*, or why there is no information.
         information: Whether rounding drowns some output.
+        impossible: Whether no format explains it: another shape or type, or NaN where the oracle has none.
     """
 
     outputs: tuple[OutputVerdict, ...]
     word: Word
     reason: str = ""
     information: bool = False
+    impossible: bool = False
 
     @property
     def clear(self) -> bool:
@@ -73,7 +75,7 @@ def assess_whole(
     """
     missing = [name for name in oracle if name not in actual]
     if missing:
-        return Whole((), "wrong", f"output {missing[0]!r} is missing")
+        return Whole((), "wrong", f"output {missing[0]!r} is missing", impossible=True)
     verdicts: list[OutputVerdict] = []
     word: Word = "right"
     reason, drowned = "", False
@@ -85,7 +87,7 @@ def assess_whole(
             word, reason = level, f"output {name!r} {verdict.reason}"
     if word == "right" and drowned:
         reason = "rounding alone changes the outputs by as much as their own spread"
-    return Whole(tuple(verdicts), word, reason, drowned)
+    return Whole(tuple(verdicts), word, reason, drowned, any(o.bits == 0.0 or o.mismatches for o in verdicts))
 
 
 def _assess_output(
@@ -178,21 +180,36 @@ def _working_bits(truth: Truth, form: np.dtype) -> int:
     return min((significand_bits(d) for d in forms), default=significand_bits(form))
 
 
-def settle_whole(truth: Truth, subject: Any, whole: Whole) -> Whole:
-    """Where all nodes alone are right but the outputs are not: run the whole network in float64."""
+def settle_whole(truth: Truth, subject: Any, actual: Mapping[str, np.ndarray], whole: Whole) -> Whole:
+    """Where all nodes alone are right but the outputs are not: run the network afresh, then in float64.
+
+    Args:
+        truth: Of the network.
+        subject: The system under test.
+        actual: Its outputs.
+        whole: What was said of them: *cannot tell* or *wrong*.
+    """
+    fresh = assess_whole(truth, subject.run(truth.network, truth.inputs), truth.outputs, truth.samples)
+    if fresh.clear:
+        return whole.because(f"{whole.reason}, but not when the network is prepared and run afresh")
+    if whole.word == "wrong":
+        return whole.because(f"{whole.reason}, although all nodes alone are right")
     try:
         precise = subject.run_precisely(truth.network, truth.inputs)
     except Exception:  # a framework says in its own ways that it has no such kernel
-        precise = None
-    if precise is None or any(n not in precise for n in truth.outputs):
-        return whole
-    for verdict in whole.outputs:
-        expected = np.asarray(truth.outputs[verdict.name])
-        if not is_inexact(expected.dtype):
-            return whole
-        y = np.asarray(precise[verdict.name])
-        with np.errstate(all="ignore"):
-            largest = float(np.nanmax(np.abs(y - expected), initial=0.0)) if y.shape == expected.shape else np.inf
-        if largest > max(verdict.max_abs_error * SHRINKS_BY, float(np.finfo(np.float32).tiny)):
-            return whole.because(f"{whole.reason}, although all nodes alone are right; in float64 the error stays")
-    return dataclasses.replace(whole, word="right", reason="")
+        return dataclasses.replace(whole, reason=f"{whole.reason}, and it cannot run in float64 here")
+    if all(_vanishes(truth.outputs[o.name], precise.get(o.name), o.max_abs_error) for o in whole.outputs):
+        return dataclasses.replace(whole, word="right", reason="")
+    return whole.because(f"{whole.reason}, although all nodes alone are right; in float64 the error stays")
+
+
+def _vanishes(expected: Any, precise: np.ndarray | None, error: float) -> bool:
+    """Whether an output in float64 is far closer to the oracle's than by ``error``."""
+    expected = np.asarray(expected)
+    if precise is None or precise.shape != expected.shape:
+        return False
+    if not is_inexact(expected.dtype):
+        return bool(np.array_equal(precise, expected))
+    with np.errstate(all="ignore"):
+        largest = float(np.nanmax(np.abs(precise - expected), initial=0.0))
+    return largest <= max(error * SHRINKS_BY, float(np.finfo(np.float32).tiny))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from deep_bench.check.thresholds import EXACT_BITS, LINEAR_POINTS
+from deep_bench.check.thresholds import EXACT_BITS, LINEAR_POINTS, NORM_WISE
 from deep_bench.tensor import unit_roundoff
 
 _NEIGHBOURS = 16
@@ -31,6 +31,11 @@ class Expectation:
     spread: np.ndarray
     settled: np.ndarray
     form: np.dtype
+
+    def norm_wise(self) -> Expectation:
+        """The same for an algorithm that is accurate relative to the largest elements only."""
+        largest = np.max(self.spread, initial=0.0)
+        return Expectation(self.value, np.full_like(self.spread, NORM_WISE * largest), self.settled, self.form)
 
 
 class Deviations:
@@ -150,7 +155,9 @@ def compare(actual: np.ndarray, expected: Expectation) -> Agreement:
 
 
 def _bits(mean_square: float, u: float) -> float:
-    return EXACT_BITS if mean_square == 0 else float(min(EXACT_BITS, -np.log2(u * np.sqrt(mean_square))))
+    """Minus the logarithm of the roundoff that explains an error; at most three bits more than the format has."""
+    most = min(EXACT_BITS, 3 - np.log2(u))
+    return float(most if mean_square == 0 else min(most, -np.log2(u * np.sqrt(mean_square))))
 
 
 def _ratio(a: float, b: float) -> float:

@@ -104,12 +104,10 @@ def node_verdict(replayed: Replayed, opinions: Mapping[str, Opinion], settled: S
     """What is reported of a node."""
     name, operator = str(replayed.node.name), replayed.operator
     forms = [e.form for e in replayed.expected.values() if isinstance(e, Expectation)]
-    if settled.word == "right" and settled.opinion.agreement is not None:
-        opinions = {"": settled.opinion}
     worst = max(opinions.values(), key=lambda o: o.deficit if o.bits < EXACT_BITS else -np.inf)
-    return NodeVerdict(
-        name, operator, settled.word, settled.reason, worst.bits, str(forms[0]) if forms else "", float(worst.deficit)
-    )
+    deficit = settled.opinion.deficit if settled.word == "right" and settled.reason else worst.deficit
+    form = str(forms[0]) if forms else ""
+    return NodeVerdict(name, operator, settled.word, settled.reason, worst.bits, form, float(deficit))
 
 
 def relative_loss(replayed: Replayed) -> str:

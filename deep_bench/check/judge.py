@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ _EXAMINED = 64
 _LISTED = 10
 
 
-def judge(truth: Truth, subject: Subject) -> Verdict:
+def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) -> Verdict:
     """Judge a system under test on a network and inputs.
 
     Every node is replayed alone on the oracle's inputs, and the outputs of the whole network are compared with what
@@ -29,6 +29,8 @@ def judge(truth: Truth, subject: Subject) -> Verdict:
     Args:
         truth: What `establish` found out about the network on these inputs.
         subject: The system under test.
+        norm_wise: Operators whose algorithm is knowingly less accurate (Winograd, fast math): they are judged relative to the
+            largest elements of their result.
 
     Returns:
         The verdict. Exceptions that the system raises on its own network pass through; those that it raises on replayed
@@ -44,12 +46,14 @@ def judge(truth: Truth, subject: Subject) -> Verdict:
     """
     start = time.perf_counter()
     actual, again = dict(subject.outputs()), dict(subject.outputs())
-    nodes, refused, findings = _judge_nodes(truth, subject)
+    nodes, refused, findings = _judge_nodes(truth, subject, frozenset(norm_wise))
     whole = assess_whole(truth, actual, truth.outputs, truth.samples)
+    if norm_wise:
+        findings.append(f"judged norm-wise, as declared: {', '.join(sorted(norm_wise))}")
     if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
         whole = _with_decisions(truth, subject, actual, whole, decisions, findings)
     if not whole.clear and not truth.random and not any(n.word != "right" for n in nodes):
-        whole = settle_whole(truth, subject, whole)
+        whole = settle_whole(truth, subject, actual, whole)
     word, reason = _verdict(truth, nodes, whole, refused)
     worst = sorted(nodes, key=lambda n: -n.deficit)
     listed = [n for n in worst if n.word != "right"] or worst
@@ -72,7 +76,7 @@ def judge(truth: Truth, subject: Subject) -> Verdict:
     )
 
 
-def _judge_nodes(truth: Truth, subject: Subject) -> tuple[list[NodeVerdict], int, list[str]]:
+def _judge_nodes(truth: Truth, subject: Subject, norm_wise: Collection[str]) -> tuple[list[NodeVerdict], int, list[str]]:
     """Replay all nodes; examine those that are not clear, the worst first."""
     verdicts: list[NodeVerdict] = []
     doubted: list[tuple[Replayed, Any]] = []
@@ -82,6 +86,8 @@ def _judge_nodes(truth: Truth, subject: Subject) -> tuple[list[NodeVerdict], int
         if replayed.refused:
             refusals.append(replayed)
             continue
+        if replayed.operator in norm_wise:
+            replayed = replayed.norm_wise()
         opinions = first_opinions(replayed)
         if remark := relative_loss(replayed):
             remarks.setdefault(replayed.operator, remark)
@@ -124,14 +130,16 @@ def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: 
     """The worst of what was found, and the sentence that says so."""
     if truth.random:
         return "cannot tell", "it draws random numbers, and distributions are not compared yet"
+    if whole.impossible and whole.word == "wrong":
+        return "wrong", whole.reason
     for word in ("wrong", "reduced precision", "cannot tell"):
         found = [n for n in nodes if n.word == word]
         if found:
             first = max(found, key=lambda n: n.deficit)
             others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             return word, f"node {first.name!r} ({first.operator}){others}: {first.reason}"
-        if whole.word == word:
-            return word, whole.reason
+    if not whole.clear:
+        return whole.word, whole.reason
     if whole.information:
         return "no information", f"{whole.reason}; all {len(nodes)} nodes replayed alone are right"
     if not nodes and refused:

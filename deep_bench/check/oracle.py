@@ -10,13 +10,11 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from deep_bench.check.allowances import allowance
 from deep_bench.check.arithmetic import as_plain, disturb
 from deep_bench.check.rounding import Accumulation, Recall, Rounding
 from deep_bench.check.settings import SETTING_INPUTS
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
-
-BOUNDED = frozenset(["Sigmoid", "Softmax", "Tanh", "Erf", "Softsign", "Sin", "Cos", "HardSigmoid", "LSTM", "GRU", "RNN"])
-"""Operators whose results are bounded by 1: their errors may be as large as one rounding of 1."""
 
 _CASTS = frozenset({"Cast", "CastLike"})
 
@@ -73,7 +71,7 @@ class WideArithmetic:
         if step.bodies:
             return function(*inputs)
         operator = step.node.op_type
-        if any(name in self.settings for name in step.outputs if name):
+        if operator == "BitCast" or any(name in self.settings for name in step.outputs if name):
             return function(*map(self._narrowed, step.inputs, inputs))
         target = self.formats.get(step.outputs[0])
         if operator in _CASTS and target is not None and is_inexact(target):
@@ -87,7 +85,7 @@ class WideArithmetic:
         arguments = [x if i in setting else _widened(x, rounding) for i, x in enumerate(inputs)]
         result = function(*arguments)
         outputs = result if isinstance(result, tuple) else (result,)
-        return tuple(self._finished(y, n, operator, rounding) for n, y in zip(step.outputs, outputs, strict=False))
+        return tuple(self._finished(y, n, step.node, inputs, rounding) for n, y in zip(step.outputs, outputs, strict=False))
 
     def _format(self, step: Step) -> np.dtype:
         """The working format of a step: its first floating-point output's, else input's."""
@@ -109,12 +107,14 @@ class WideArithmetic:
             return in_range(Rounding(target, self.rng, scale=self.scale).of_result(wide), target)
         return x.astype(target).astype(np.complex128 if np.iscomplexobj(x) else np.float64)
 
-    def _finished(self, y: Any, name: str, operator: str, rounding: Rounding) -> Any:
+    def _finished(self, y: Any, name: str, node: ir.Node, inputs: Sequence[Any], rounding: Rounding) -> Any:
         y = _plain_values(y)
         if not isinstance(y, np.ndarray) or not is_float(y.dtype) or not y.size:
             return y
-        if operator in BOUNDED:
-            y = rounding.disturbed(y, rounding.u)
+        if rounding.rng is not None:
+            extra = allowance(node, inputs, y)
+            if np.any(extra):
+                y = rounding.disturbed(y, rounding.u * extra)
         return in_range(y, self.formats.get(name, rounding.format))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ class Replayed:
     def operator(self) -> str:
         """The operator, as messages name it."""
         return operator_name(self.node)
+
+    def norm_wise(self) -> Replayed:
+        """The same, expected to be accurate relative to its largest elements only."""
+        expected = {n: e.norm_wise() if isinstance(e, Expectation) else e for n, e in self.expected.items()}
+        return replace(self, expected=expected)
 
 
 def evaluations(isolated: Isolated, samples: int, **options: Any) -> Iterator[dict[str, Any]]:

@@ -77,12 +77,12 @@ class Network:
     @cached_property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """What must be fed: the graph's inputs that have no initializer."""
-        return tuple(_spec(v) for v in self.graph.inputs if v.name not in self.graph.initializers)
+        return tuple(tensor_spec(v) for v in self.graph.inputs if v.name not in self.graph.initializers)
 
     @cached_property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """What the network returns, as far as the file declares it."""
-        return tuple(_spec(v) for v in self.graph.outputs)
+        return tuple(tensor_spec(v) for v in self.graph.outputs)
 
     @cached_property
     def initializers(self) -> Mapping[str, np.ndarray]:
@@ -214,7 +214,12 @@ def _fed(graph: ir.Graph) -> list[ir.Value]:
     return [v for v in graph.inputs if v.name not in graph.initializers]
 
 
-def _spec(value: ir.Value) -> TensorSpec:
+def tensor_spec(value: ir.Value) -> TensorSpec:
+    """A value's declaration.
+
+    Raises:
+        InvalidNetwork: It is not declared as a tensor.
+    """
     if not isinstance(value.type, ir.TensorType):
         raise InvalidNetwork(
             f"{value.name!r} is declared as {value.type or 'nothing'}",

@@ -66,18 +66,24 @@ class Local:
     """A system in this very process, for a debugger: nothing keeps it from disturbing the others, or from being disturbed.
 
     Args:
-        contender: Its environment, interpreter and memory limit are not used.
+        contender: Its environment, interpreter, path and memory limit are not used.
     """
 
     def __init__(self, contender: Contender) -> None:
         self.label = contender.label
         self._host = Host(self._run("build", lambda: build(contender.factory, contender.arguments)))
-        self.prepare = self._guarded("prepare", self._host.prepare)
-        self.warm_up = self._guarded("warm_up", self._host.warm_up)
-        self.sample = self._guarded("sample", self._host.sample)
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
         return self._run(method, lambda: getattr(self._host.system, method)(*args, **options))
+
+    def prepare(self) -> dict[str, Any]:
+        return self._run("prepare", self._host.prepare)
+
+    def warm_up(self, name: str, **options: Any) -> WarmUp:
+        return self._run("warm_up", lambda: self._host.warm_up(name, **options))
+
+    def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
+        return self._run("sample", lambda: self._host.sample(name, min_ns, min_calls, max_ns))
 
     def process_facts(self) -> dict[str, Any]:
         return process_facts()
@@ -90,9 +96,6 @@ class Local:
 
     def close(self) -> None:
         """Nothing: the system goes with its last reference."""
-
-    def _guarded(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **options: self._run(what, lambda: function(*args, **options))
 
     def _run(self, what: str, action: Callable[[], Any]) -> Any:
         try:

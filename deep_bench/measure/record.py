@@ -100,6 +100,7 @@ class BlockRecord(Model):
     resume_ns: int | None = None
     ns: Nanoseconds
     preempted: Flags
+    cpu_ns: Nanoseconds | None = None
 
 
 class WarmUpRecord(Model):
@@ -145,7 +146,7 @@ class SampleSet(Model):
 
     def times(self) -> list[Block]:
         """The blocks as `deep_bench.measure.statistics` takes them."""
-        return [Block(b.start_ns, b.batch, b.ns, b.preempted, b.resume_ns) for b in self.blocks]
+        return [Block(b.start_ns, b.batch, b.ns, b.preempted, b.resume_ns, b.cpu_ns) for b in self.blocks]
 
 
 class Forms(Model):
@@ -239,12 +240,14 @@ class Record(Model):
     network: NetworkFacts | None = None
     data: DataFacts | None = None
     environment: Environment
-    steal: float | None = Field(None, description="Share of CPU time that the hypervisor gave to others during the run")
-    load_after: float | None = Field(None, description="One-minute load average at the end of the run")
+    steal: float | None = Field(
+        default=None, description="Share of CPU time that the hypervisor gave to others during the run"
+    )
+    load_after: float | None = Field(default=None, description="One-minute load average at the end of the run")
     systems: list[SystemRecord] = []
     in_process: bool = False
     interrupted: bool = False
-    complete: bool = Field(False, description="False while the run goes on, and for ever if it was killed")
+    complete: bool = Field(default=False, description="False while the run goes on, and for ever if it was killed")
     notes: list[str] = []
     arrays: ArrayFile | None = None
 

@@ -19,7 +19,7 @@ from deep_bench.measure.warmup import trend
 
 Times = NDArray[np.float64]
 Basis = Literal["samples", "blocks", "launches"]
-Selection = Literal["all samples", "samples not preempted"]
+Selection = Literal["all samples", "samples not preempted", "preempted samples at their CPU time"]
 
 CONFIDENCE = 0.95
 HEAVY_PREEMPTION = 0.01
@@ -66,8 +66,7 @@ class Summary:
         batch: Calls per sample; above 1, a sample is a mean of so many calls and there are no percentiles.
         median: The median of the samples of ``selection``.
         interval: Its 95 % confidence interval; None where the samples are too few.
-        selection: What the median, its interval and the quartiles are taken of: ``"samples not preempted"`` where at
-            least 1 % were preempted, else ``"all samples"``.
+        selection: What the median, its interval and the quartiles are taken of; see `select`.
         lower_quartile: The 25th percentile of the selection.
         upper_quartile: The 75th percentile of the selection.
         minimum: The smallest of all samples.
@@ -78,6 +77,7 @@ class Summary:
         preempted: The share of samples during which the kernel took the CPU away.
         median_of_all: The median of all samples …
         median_not_preempted: … and of those not preempted (None if there are none): their difference is what preemption did.
+        median_cpu_time: The median with preempted samples at their CPU time; None where that was not noted.
         median_first: The median of the first calls after resuming, kept apart from all else.
         autocorrelation: Lag-1 rank autocorrelation within blocks; None where the samples are too few.
         drift: Relative change of the block medians from the first block to the last (Theil-Sen), or 0.0 where no trend
@@ -101,6 +101,7 @@ class Summary:
     preempted: float
     median_of_all: float
     median_not_preempted: float | None
+    median_cpu_time: float | None
     median_first: float | None
     autocorrelation: float | None
     drift: float
@@ -147,6 +148,7 @@ def summarize(blocks: Sequence[Block]) -> Summary:
         preempted=float(preempted.mean()),
         median_of_all=float(np.median(every)),
         median_not_preempted=float(np.median(every[~preempted])) if not preempted.all() else None,
+        median_cpu_time=float(np.median(np.concatenate(cpu))) if len(cpu := _cpu_times(blocks)) else None,
         median_first=float(np.median(first)) if first else None,
         autocorrelation=autocorrelation(groups),
         drift=drift([float(np.median(g)) for g in groups]),
@@ -155,18 +157,28 @@ def summarize(blocks: Sequence[Block]) -> Summary:
 
 
 def select(blocks: Sequence[Block]) -> tuple[list[Times], Selection]:
-    """The samples that the median is taken of, block by block: those not preempted, where preemption is heavy.
+    """What the median is taken of, block by block.
 
-    A preempted sample shows another process's time slice. While they are rare they do not move the median, and all samples
-    count. Blocks without a sample left are left out; if none is left, all samples count.
+    A preempted sample shows another process's time slice. While they are rare (under 1 %) they do not move the median, and
+    all samples count. Else those not preempted count, as long as they are the most. Else, which happens to calls that are
+    longer than a time slice, preempted ones count with the thread's CPU time, where that was noted. Without it, those not
+    preempted count, or if there are none, all.
     """
-    everything = [b.calls_ns for b in blocks if len(b.ns)]
     share = np.concatenate([b.preempted for b in blocks]).mean()
+    quiet = [b.calls_ns[~b.preempted] for b in blocks if not b.preempted.all()]
     if share >= HEAVY_PREEMPTION:
-        kept = [b.calls_ns[~b.preempted] for b in blocks if not b.preempted.all()]
-        if kept:
-            return kept, "samples not preempted"
-    return everything, "all samples"
+        if share > 0.5 and (cpu := _cpu_times(blocks)):
+            return cpu, "preempted samples at their CPU time"
+        if quiet:
+            return quiet, "samples not preempted"
+    return [b.calls_ns for b in blocks if len(b.ns)], "all samples"
+
+
+def _cpu_times(blocks: Sequence[Block]) -> list[Times]:
+    """The times with preempted samples at their CPU time; empty unless all blocks have it."""
+    times = [b.calls_cpu_ns for b in blocks if len(b.ns)]
+    known = [t for t in times if t is not None]
+    return known if len(known) == len(times) else []
 
 
 def quantile_ranks(n: int, p: float = 0.5, confidence: float = CONFIDENCE) -> tuple[int, int] | None:

@@ -22,6 +22,7 @@ from deep_bench.measure.record import SCHEMA_VERSION, ArrayFile, Record, SampleS
 INLINE_SAMPLES = 5_000
 """Up to so many samples stay in the JSON file; more go to HDF5."""
 
+_COLUMNS = {"ns": np.int64, "preempted": np.bool_, "cpu_ns": np.int64}
 _LARGEST_JSON_BYTES = 256 * 2**20
 _LARGEST_ARRAYS_BYTES = 4 * 2**30
 
@@ -117,13 +118,13 @@ def _split(record: Record) -> tuple[dict[str, Any], dict[str, SampleSet]]:
     sets = {name: record.systems[i].samples[j] for name, (i, j) in where.items()}
     if sum(block.n for s in sets.values() for block in s.blocks) <= INLINE_SAMPLES:
         return record.model_dump(mode="json"), {}
-    outside = {"systems": {"__all__": {"samples": {"__all__": {"blocks": {"__all__": {"ns", "preempted"}}}}}}}
+    outside = {"systems": {"__all__": {"samples": {"__all__": {"blocks": {"__all__": set(_COLUMNS)}}}}}}
     content = record.model_dump(mode="json", exclude=outside)
     for name, (i, j) in where.items():
         written = content["systems"][i]["samples"][j]
         written["dataset"] = name
-        for block in written["blocks"]:
-            block |= {"ns": [], "preempted": []}
+        for block, whole in zip(written["blocks"], sets[name].blocks, strict=True):
+            block |= {column: [] for column in _COLUMNS if getattr(whole, column) is not None}
     return content, sets
 
 
@@ -139,8 +140,8 @@ def _write_arrays(path: Path, sets: dict[str, SampleSet]) -> Path:
     def fill(temporary: Path) -> None:
         with h5py.File(temporary, "w") as file:
             for name, samples in sets.items():
-                for column, dtype in (("ns", np.int64), ("preempted", np.bool_)):
-                    values = [getattr(block, column) for block in samples.blocks]
+                for column, dtype in _COLUMNS.items():
+                    values = [v for block in samples.blocks if (v := getattr(block, column)) is not None]
                     data = np.concatenate(values) if values else np.empty(0, dtype)
                     packed = {"compression": "gzip", "shuffle": True} if len(data) else {}
                     file.create_dataset(f"{name}/{column}", data=data, **packed)
@@ -205,25 +206,23 @@ def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
 
 
 def _fill_set(samples: SampleSet, group: h5py.Group, path: Path) -> None:
-    ends = np.cumsum([block.n for block in samples.blocks])[:-1]
-    total = sum(block.n for block in samples.blocks)
-    columns = group["ns"], group["preempted"]
-    if total * 9 > _LARGEST_ARRAYS_BYTES or any(c.shape != (total,) for c in columns):
-        raise InvalidRecord(f"{path}: {samples.dataset} holds {columns[0].shape} samples", f"({total},)")
-    ns, preempted = (np.split(c[()], ends) if len(samples.blocks) else [] for c in columns)
-    for block, times, flags in zip(samples.blocks, ns, preempted, strict=True):
-        block.ns, block.preempted = times.astype(np.int64), flags.astype(np.bool_)
+    for column, dtype in _COLUMNS.items():
+        holders = [block for block in samples.blocks if getattr(block, column) is not None]
+        total, stored = sum(block.n for block in holders), group[column]
+        if total * 8 > _LARGEST_ARRAYS_BYTES or stored.shape != (total,):
+            raise InvalidRecord(f"{path}: {samples.dataset} holds {stored.shape} samples", f"({total},)")
+        values = stored[()].astype(dtype)
+        for block, end in zip(holders, np.cumsum([block.n for block in holders]), strict=True):
+            setattr(block, column, values[end - block.n : end])
     samples.dataset = None
 
 
 def _check_sizes(record: Record, path: Path) -> None:
     for samples in _sets(record):
         for block in samples.blocks:
-            if not len(block.ns) == len(block.preempted) == block.n:
-                raise InvalidRecord(
-                    f"{path}: a block of {samples.quantity!r} has {len(block.ns)} times and {len(block.preempted)} flags",
-                    f"{block.n} of each",
-                )
+            lengths = {column: len(v) for column in _COLUMNS if (v := getattr(block, column)) is not None}
+            if set(lengths.values()) != {block.n}:
+                raise InvalidRecord(f"{path}: a block of {samples.quantity!r} has {lengths}", f"{block.n} of each")
 
 
 def _sets(record: Record) -> Iterator[SampleSet]:

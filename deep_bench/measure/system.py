@@ -14,6 +14,9 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.measure.timing import Block, Call, Timer, sample_block, stamp_overhead_ns
 from deep_bench.measure.warmup import WarmUp, warm_up
 
+CPU_TIME_FROM_NS = 100_000
+"""The CPU time of calls this long is noted too: many of them are preempted on a busy machine, perhaps all."""
+
 
 @runtime_checkable
 class System(Protocol):
@@ -45,6 +48,7 @@ class Host:
     def __init__(self, system: System) -> None:
         self.system = system
         self._batch: dict[str, int] = {}
+        self._long: set[str] = set()
         self._calls: Mapping[str, Call] = {}
 
     def prepare(self) -> dict[str, Any]:
@@ -72,6 +76,8 @@ class Host:
         """Warm one of the calls up (see `deep_bench.measure.warmup.warm_up`), and remember its batch size."""
         result = warm_up(self._call(name), self.system.synchronize, timer=self._timer, **options)
         self._batch[name] = result.batch
+        if result.medians_ns and result.medians_ns[-1] >= CPU_TIME_FROM_NS:
+            self._long.add(name)
         return result
 
     def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
@@ -86,6 +92,7 @@ class Host:
             threaded=self.system.threaded,
             timer=self._timer,
             resumed=True,
+            cpu_time=name in self._long and not self.system.threaded and self._timer is None,
         )
 
     @property

@@ -6,7 +6,7 @@ import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +44,9 @@ class Block:
         preempted: Whether the kernel took the CPU away during the sample; bool, as long as ``ns``. A switch between the
             previous sample's end and this one's begin counts as well: what follows it runs on cold caches.
         resume_ns: The first call after the process was stopped, or after another call was timed: kept apart from ``ns``.
+        cpu_ns: The CPU time that the thread had in each sample; int64. Without preemption it is the duration; with it, the
+            duration without the time that others had. Where the thread also waited of its own accord the two cannot be told
+            apart, and it is the duration. None where it was not asked for.
     """
 
     start_ns: int
@@ -51,11 +54,17 @@ class Block:
     ns: NDArray[np.int64]
     preempted: NDArray[np.bool_]
     resume_ns: int | None = None
+    cpu_ns: NDArray[np.int64] | None = None
 
     @property
     def calls_ns(self) -> NDArray[np.float64]:
         """The duration of one call in each sample, in nanoseconds."""
         return self.ns / self.batch
+
+    @property
+    def calls_cpu_ns(self) -> NDArray[np.float64] | None:
+        """The duration of one call in each sample with preempted samples at their CPU time, in nanoseconds."""
+        return None if self.cpu_ns is None else np.where(self.preempted, self.cpu_ns, self.ns) / self.batch
 
 
 def sample_block(
@@ -69,6 +78,7 @@ def sample_block(
     threaded: bool = False,
     timer: Timer | None = None,
     resumed: bool = False,
+    cpu_time: bool = False,
 ) -> Block:
     """Time a call again and again, and keep every sample.
 
@@ -85,6 +95,7 @@ def sample_block(
         threaded: Whether the call works in several threads.
         timer: The device's own clock, used instead of the stamps.
         resumed: Make a first call whose time is kept apart, in ``resume_ns``.
+        cpu_time: Note the thread's CPU time as well, outside the stamps; only for work of one thread on the CPU.
 
     Raises:
         InvalidArgument: A negative duration, or a number of calls or a batch below one.
@@ -100,23 +111,39 @@ def sample_block(
         )
     clock = timer or stamps(synchronize)
     repeated = call if batch == 1 else _batched(call, batch)
-    who = resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD
-    usage = resource.getrusage
-    durations: list[int] = []
-    switches: list[int] = []
     start = perf_counter_ns()
     resume_ns = clock(call) if resumed else None
     least, most = start + min_ns, start + (max_ns if max_ns is not None else 1 << 62)
-    min_samples = -(-min_calls // batch)
-    before = usage(who).ru_nivcsw
+    who = resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD
+    columns = _repeat(clock, repeated, who, thread_time_ns if cpu_time else _zero, -(-min_calls // batch), least, most)
+    ns, cpu, voluntary, involuntary = (np.array(column, dtype=np.int64) for column in columns)
+    waited, preempted = np.diff(voluntary) > 0, np.diff(involuntary) > 0
+    return Block(start, batch, ns, preempted, resume_ns, np.where(waited, ns, cpu) if cpu_time else None)
+
+
+def _repeat(
+    clock: Timer, call: Call, who: int, cpu_clock: Callable[[], int], fewest: int, least: int, most: int
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Sample until the stamp ``least`` and so many samples, or until the stamp ``most``.
+
+    Returns:
+        The duration and the CPU time of each sample; and the voluntary and involuntary switches before the first sample and
+        after each. Only plain integers are kept: anything else would bring the garbage collector into the samples.
+    """
+    durations: list[int] = []
+    cpu: list[int] = []
+    usage = resource.getrusage(who)
+    voluntary, involuntary = [usage.ru_nvcsw], [usage.ru_nivcsw]
     while True:
-        durations.append(clock(repeated))
-        switches.append(usage(who).ru_nivcsw)
+        begin = cpu_clock()
+        durations.append(clock(call))
+        cpu.append(cpu_clock() - begin)
+        usage = resource.getrusage(who)
+        voluntary.append(usage.ru_nvcsw)
+        involuntary.append(usage.ru_nivcsw)
         now = perf_counter_ns()
-        if (now >= least and len(durations) >= min_samples) or now >= most:
-            break
-    preempted = np.diff(np.array(switches), prepend=before) > 0
-    return Block(start, batch, np.array(durations, dtype=np.int64), preempted, resume_ns)
+        if (now >= least and len(durations) >= fewest) or now >= most:
+            return durations, cpu, voluntary, involuntary
 
 
 def stamps(synchronize: Call) -> Timer:
@@ -149,6 +176,10 @@ def stamp_overhead_ns(synchronize: Call, timer: Timer | None = None, repeats: in
 
 def _nothing() -> None:
     pass
+
+
+def _zero() -> int:
+    return 0
 
 
 def _batched(call: Call, batch: int) -> Call:

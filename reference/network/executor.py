@@ -13,8 +13,10 @@ import onnx_ir as ir
 from deep_bench.errors import InvalidArgument, UnsupportedOperator
 from deep_bench.framework import Device, Executor, Forms
 from deep_bench.graph import Network, attributes, operator_name
+from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
 from deep_bench.reference.operators import find
+from deep_bench.tensor import TensorSpec
 
 Values = tuple[Any, ...]
 
@@ -44,12 +46,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A graph as a list of steps."""
+    """A graph as a list of steps; ``declared`` has its outputs' types and shapes where the graph states all of them."""
 
     inputs: tuple[str, ...]
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     constants: Mapping[str, np.ndarray]
+    declared: tuple[TensorSpec, ...] | None = None
 
 
 class Arithmetic(Protocol):
@@ -167,6 +170,11 @@ class _Subgraph:
     walk: _Walk
     body: Body
 
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...] | None:
+        """What the subgraph declares, for a loop that never runs."""
+        return self.body.declared
+
     def __call__(self, *inputs: Any) -> Values:
         values = self.walk.values
         values.update(self.body.constants)
@@ -203,7 +211,7 @@ class _Parameters(MutableMapping[str, np.ndarray]):
 
 
 def _compile(graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
-    constants = {str(name): as_array(v) for name, v in graph.initializers.items()}
+    constants = {str(name): array for name, v in graph.initializers.items() if (array := as_array(v)) is not None}
     steps = []
     for node in graph:
         if node.op_type == "Constant" and (array := as_array(node.outputs[0])) is not None:
@@ -212,7 +220,14 @@ def _compile(graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
             steps.append(_step(node, opsets))
     outputs = tuple(_name(v) for v in graph.outputs)
     keep = {*outputs, *constants, *(_name(v) for v in graph.inputs)}
-    return Body(tuple(_name(v) for v in graph.inputs), _with_last_uses(steps, keep), outputs, constants)  # type: ignore[arg-type]
+    inputs = tuple(_name(v) for v in graph.inputs)
+    return Body(inputs, _with_last_uses(steps, keep), outputs, constants, _declared(graph))
+
+
+def _declared(graph: ir.Graph) -> tuple[TensorSpec, ...] | None:
+    if all(isinstance(v.type, ir.TensorType) and v.shape is not None for v in graph.outputs):
+        return tuple(tensor_spec(v) for v in graph.outputs)
+    return None
 
 
 def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:

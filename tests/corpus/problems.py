@@ -48,7 +48,11 @@ def chain(
 
 
 def network(
-    name: str, nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, np.ndarray | None], outputs: Sequence[str], weights: Arrays
+    name: str,
+    nodes: Sequence[onnx.NodeProto],
+    feeds: Mapping[str, np.ndarray | None],
+    outputs: Sequence[str],
+    weights: Arrays,
 ) -> Network:
     """A network of these nodes; the element types of its outputs are inferred."""
     graph = helper.make_graph(
@@ -132,7 +136,10 @@ def _digits() -> Problem:
 
 def _normalised() -> Problem:
     weights = {**_KERNEL, "s": positive(12), "o": normal(12), "m": normal(12), "v": positive(12) * np.float32(0.05)}
-    steps = [("Conv", ["w", "b"], 1, {"pads": [1, 1, 1, 1]}), ("BatchNormalization", ["s", "o", "m", "v"], 1, {"epsilon": 1e-3})]
+    steps = [
+        ("Conv", ["w", "b"], 1, {"pads": [1, 1, 1, 1]}),
+        ("BatchNormalization", ["s", "o", "m", "v"], 1, {"epsilon": 1e-3}),
+    ]
     nodes = [*steps, ("Relu", [], 1, {}), ("GlobalAveragePool", [], 1, {})]
     return chain("conv-bn-relu-pool", _X4, nodes, weights)
 
@@ -151,15 +158,17 @@ BUILDERS: Mapping[str, Callable[[], Problem]] = {
     "MatMul positive": single("MatMul", {"x": positive(32, 512), "w": positive(512, 16)}),
     "MatMul long": single("MatMul", {"x": normal(8, 2048), "w": normal(2048, 24)}),
     "MatMul short": single("MatMul", {"x": normal(24, 16), "w": normal(16, 24)}),
-    "Gemm": single(
-        "Gemm", {"x": normal(24, 64)}, {"w": normal(20, 64), "b": normal(20)}, alpha=0.5, beta=2.0, transB=1
-    ),
+    "Gemm": single("Gemm", {"x": normal(24, 64)}, {"w": normal(20, 64), "b": normal(20)}, alpha=0.5, beta=2.0, transB=1),
     "Conv": single("Conv", _X4, _KERNEL, pads=[1, 0, 1, 2], strides=[2, 1]),
     "Conv large": single("Conv", {"x": normal(1, 8, 96, 96)}, _KERNEL, pads=[1, 1, 1, 1]),
     "Conv 1d": single("Conv", {"x": normal(2, 16, 60)}, {"w": normal(8, 16, 5)}, dilations=[2], pads=[4, 4]),
     "Conv depthwise": single("Conv", _X4, {"w": normal(8, 1, 3, 3), "b": normal(8)}, group=8, pads=[1, 1, 1, 1]),
     "ConvTranspose": single(
-        "ConvTranspose", {"x": normal(1, 8, 7, 7)}, {"w": normal(8, 6, 3, 3), "b": normal(6)}, strides=[2, 2], pads=[1, 1, 1, 1]
+        "ConvTranspose",
+        {"x": normal(1, 8, 7, 7)},
+        {"w": normal(8, 6, 3, 3), "b": normal(6)},
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
     ),
     "BatchNormalization": single("BatchNormalization", _X4, _BN, epsilon=1e-3),
     "LayerNormalization": single(
@@ -178,7 +187,9 @@ BUILDERS: Mapping[str, Callable[[], Problem]] = {
     "HardSwish": single("HardSwish", {"x": normal(64, 64, scale=3)}),
     "LeakyRelu": single("LeakyRelu", {"x": normal(64, 64)}, alpha=0.1),
     "MaxPool": single("MaxPool", {"x": normal(2, 4, 13, 13)}, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
-    "AveragePool": single("AveragePool", {"x": normal(2, 4, 13, 13)}, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    "AveragePool": single(
+        "AveragePool", {"x": normal(2, 4, 13, 13)}, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
+    ),
     "GlobalAveragePool": single("GlobalAveragePool", {"x": normal(2, 16, 56, 56, shift=1)}),
     "ReduceMean": single("ReduceMean", {"x": normal(16, 33, 65, shift=0.5)}, {"axes": np.array([1, 2])}),
     "ReduceSum": single("ReduceSum", {"x": normal(32, 1024)}, {"axes": np.array([1])}),

@@ -16,12 +16,12 @@ Make = Callable[..., list[Block]]
 def test_the_interval_of_a_ratio_covers(count: int, between: float, blocks: Make) -> None:
     random = np.random.default_rng(count)
     hits = 0
-    for seed in range(100):
+    for seed in range(60):
         ours = blocks(random, count, 50, 1.2e6, between=between)
         found = ratio([ours], [blocks(random, count, 50, between=between)], seed=seed)
         assert found.interval is not None
         hits += found.interval[0] <= 1.2 <= found.interval[1]
-    assert hits > 90
+    assert hits >= 54
 
 
 def test_a_ratio_names_its_absolute_times(blocks: Make) -> None:
@@ -76,9 +76,9 @@ def test_equivalence_is_claimed_for_equals_and_rarely_at_the_margin(blocks: Make
     random = np.random.default_rng(5)
 
     def words(level: float) -> Counter[str]:
-        return Counter(compare([blocks(random, level=level)], [blocks(random)], margin=0.05, seed=i).word for i in range(60))
+        return Counter(compare([blocks(random, level=level)], [blocks(random)], margin=0.05, seed=i).word for i in range(25))
 
-    assert words(1e6)["equivalent"] > 50
-    assert words(1.05e6)["equivalent"] <= 6
-    assert words(1.5e6) == {"slower": 60}
-    assert words(0.5e6) == {"faster": 60}
+    assert words(1e6)["equivalent"] > 20
+    assert words(1.05e6)["equivalent"] <= 4
+    assert words(1.5e6) == {"slower": 25}
+    assert words(0.5e6) == {"faster": 25}

@@ -24,7 +24,8 @@ def system(label: str, launches: list[list[Block]], **more: object) -> SystemRec
 def whole(*systems: SystemRecord, **changes: object) -> Record:
     digest = "0" * 64
     content = {
-        "deep_bench": "0", "command": ["run"], "recipe": Recipe(seeds={"data": 0}), "network": NetworkFacts(name="n", sha256=digest),
+        "deep_bench": "0", "command": ["run"], "recipe": Recipe(seeds={"data": 0}),
+        "network": NetworkFacts(name="n", sha256=digest),
         "data": DataFacts(source="generated"), "environment": KNOWN, "systems": list(systems),
     }  # fmt: skip
     return Record(**{**content, **changes})

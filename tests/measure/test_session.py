@@ -53,6 +53,14 @@ def test_the_budget_ends_what_does_not_get_narrow(contender: Make) -> None:
     assert all(s.blocks for s in result.series)
 
 
+def test_slow_calls_get_shorter_blocks_rather_than_all_of_the_budget(contender: Make) -> None:
+    result = measure([contender("slow", "Slow")], Plan(ci_width=1e-9, budget_s=1.0, min_calls=100))
+    (series,) = result.series
+    assert len(series.blocks) >= 2
+    assert all(0 < len(b.ns) < 100 for b in series.blocks)
+    assert series.warm_up.steady is None
+
+
 def test_others_are_stopped_while_one_is_timed(contender: Make, tmp_path: Path) -> None:
     with Fleet([contender("watching", "Watching"), contender("other")], tmp_path) as fleet:
         fleet.call("watching", "watch", [fleet.prepared["other"]["process"]["pid"]])

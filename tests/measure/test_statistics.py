@@ -154,6 +154,20 @@ def test_rare_preemption_changes_nothing_and_heavy_preemption_is_set_aside_but_s
     assert summary.maximum == 5000
 
 
+def test_cpu_time_stands_in_where_most_samples_were_preempted() -> None:
+    random = np.random.default_rng(7)
+    cpu = random.normal(1000, 10, 100).astype(np.int64)
+    preempted = np.arange(100) < 80
+    long = Block(0, 1, np.where(preempted, 9000, cpu), preempted, None, cpu)
+    summary = summarize([long])
+    assert summary.selection == "preempted samples at their CPU time"
+    assert summary.median == summary.median_cpu_time == pytest.approx(1000, rel=0.01)
+    assert summary.median_of_all == 9000
+    assert summarize([long, Block(0, 1, long.ns, preempted)]).selection == "samples not preempted"
+    few = np.arange(100) < 20
+    assert summarize([Block(0, 1, cpu, few, None, cpu)]).selection == "samples not preempted"
+
+
 def test_all_samples_count_where_all_were_preempted() -> None:
     summary = summarize([Block(0, 1, np.arange(1, 101), np.ones(100, bool))])
     assert summary.selection == "all samples"

@@ -28,7 +28,8 @@ def record(samples: int = 10, systems: int = 2) -> Record:
     random = np.random.default_rng(0)
 
     def block() -> Block:
-        return Block(1, 1, random.integers(10**6, size=samples), random.random(samples) < 0.5, 3)
+        cpu = random.integers(10**6, size=samples) if random.random() < 0.5 else None
+        return Block(1, 1, random.integers(10**6, size=samples), random.random(samples) < 0.5, 3, cpu)
 
     made = [
         SystemRecord(
@@ -112,7 +113,7 @@ def edited(tmp_path: Path, edit: Edit, samples: int = 10) -> Path:
         (lambda c: c.update(surprise=1), "surprise"),
         (lambda c: c["systems"][0]["samples"][0]["blocks"][0].update(n=3), "a block of 'native'"),
         (lambda c: c["systems"][0]["samples"][0]["blocks"][0]["ns"].append("x"), "ns"),
-        (lambda c: c["systems"][0]["samples"][0]["blocks"][0]["preempted"].pop(), "9 flags"),
+        (lambda c: c["systems"][0]["samples"][0]["blocks"][0]["preempted"].pop(), "'preempted': 9"),
         (lambda c: c.update(arrays={"name": "../x.h5", "sha256": "0" * 64}), "arrays.name"),
     ],
 )
@@ -161,7 +162,7 @@ def test_an_array_file_with_other_samples_is_refused_before_it_is_read(tmp_path:
     path = save(record(INLINE_SAMPLES), tmp_path)
     (arrays,) = tmp_path.glob("*.h5")
     with h5py.File(arrays, "w") as file:
-        for column, dtype in (("ns", "i8"), ("preempted", "?")):
+        for column, dtype in (("ns", "i8"), ("preempted", "?"), ("cpu_ns", "i8")):
             file.create_dataset(f"systems/0/samples/0/{column}", shape=(10**12,), dtype=dtype, chunks=(1000,))
     import hashlib
 

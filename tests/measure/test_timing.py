@@ -81,6 +81,7 @@ def test_a_sample_is_marked_when_the_kernel_takes_the_cpu_away(threaded: bool, m
     class Usage:
         def __init__(self) -> None:
             self.ru_nivcsw = next(switches)
+            self.ru_nvcsw = 0
 
     def getrusage(who: int) -> Usage:
         asked.append(who)
@@ -114,6 +115,25 @@ def test_a_real_preemption_is_seen() -> None:
     finally:
         os.sched_setaffinity(0, before)
     assert block.preempted.tolist() == [True]
+
+
+def test_cpu_time_leaves_out_what_others_had_but_not_what_was_waited_for() -> None:
+    def work() -> None:
+        end = time.thread_time_ns() + 2_000_000
+        while time.thread_time_ns() < end:
+            pass
+
+    block = sample_block(work, Counter().wait, min_ns=0, min_calls=5, cpu_time=True)
+    assert block.cpu_ns is not None
+    assert (block.cpu_ns >= 2_000_000).all()
+    waiting = sample_block(lambda: time.sleep(0.01), Counter().wait, min_ns=0, min_calls=3, cpu_time=True)
+    assert (waiting.cpu_ns == waiting.ns).all()
+    assert sample_block(work, Counter().wait, min_ns=0, min_calls=1).calls_cpu_ns is None
+
+
+def test_only_preempted_samples_count_with_their_cpu_time() -> None:
+    block = Block(0, 2, np.array([10, 20]), np.array([True, False]), None, np.array([6, 8]))
+    assert block.calls_cpu_ns.tolist() == [3.0, 10.0]
 
 
 def test_only_short_calls_are_batched() -> None:

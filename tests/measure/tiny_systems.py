@@ -121,5 +121,20 @@ class Watching(Tiny):
                 self.states.add(stat.read().rsplit(")", 1)[1].split()[0])
 
 
+class Slow(Tiny):
+    """Waits, and then takes a good while."""
+
+    def calls(self) -> Mapping[str, Callable[[], object]]:
+        return {"native": lambda: time.sleep(0.05)}
+
+
+class Clocked(Tiny):
+    """Has a device with a clock of its own, on which each call takes 42 ns."""
+
+    def timer(self, call: Callable[[], object]) -> int:
+        call()
+        return 42
+
+
 def unbuildable() -> None:
     raise ValueError("cannot be built")

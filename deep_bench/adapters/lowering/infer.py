@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx.shape_inference import InferenceError
 
-from deep_bench.adapters.lowering.facts import DATA_LIMIT, Fact, Partial, Shape, read_type
+from deep_bench.adapters.lowering.facts import DATA_LIMIT, Fact, Partial, Shape, read_type, tensor_type
 from deep_bench.adapters.lowering.reference import reference
 from deep_bench.graph.network import OPSET
 from deep_bench.graph.node import is_standard
@@ -30,18 +30,7 @@ def infer(node: ir.Node, inputs: Sequence[Fact | None]) -> list[Inferred]:
     schema: Any = newest_schema(node.op_type) if is_standard(node) else None
     if schema is None or any(f is not None and f.dtype is None and f.kind is None for f in inputs):
         return nothing
-    names = [f"i{i}" if f is not None else "" for i, f in enumerate(inputs)]
-    proto = onnx.NodeProto(op_type=node.op_type, input=names, output=[f"o{i}" for i in range(len(node.outputs))])
-    proto.attribute.extend(ir.serde.serialize_attribute(a) for a in node.attributes.values())
-    types = {n: f.proto.SerializeToString() for n, f in zip(names, inputs, strict=True) if f is not None}
-    data = {n: _tensor(f) for n, f in zip(names, inputs, strict=True) if f is not None and _decides_shapes(f)}
-    try:
-        # the public wrapper, infer_node_outputs, parses and writes each message once more
-        found = schema._infer_node_outputs(proto.SerializeToString(), types, data, {}, {"": OPSET}, onnx.IR_VERSION)
-    except (InferenceError, RuntimeError, KeyError):
-        return nothing  # the standard cannot tell: unknown is always right
-    parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
-    known = [read_type(parsed[f"o{i}"]) if f"o{i}" in parsed else UNKNOWN for i in range(len(node.outputs))]
+    known = _ask(schema, node, inputs, sizes=True) or _ask(schema, node, inputs, sizes=False) or nothing
     if _is_mistaken(node, inputs):
         return [(dtype, None if shape is None else (None,) * len(shape), kind) for dtype, shape, kind in known]
     better = OWN_SHAPES.get(node.op_type)
@@ -50,6 +39,28 @@ def infer(node: ir.Node, inputs: Sequence[Fact | None]) -> list[Inferred]:
         if shape is not None and (known[0][1] is None or len(known[0][1]) == len(shape)):
             known[0] = (known[0][0], _meet(known[0][1], shape), None)
     return known
+
+
+def _ask(schema: Any, node: ir.Node, inputs: Sequence[Fact | None], *, sizes: bool) -> list[Inferred] | None:
+    """What the standard infers; without ``sizes`` from the element types alone, which helps where the sizes do not fit.
+
+    They do not in a branch that is never taken, for one.
+    """
+    given = [(f"i{i}", f) for i, f in enumerate(inputs) if f is not None]
+    names = [f"i{i}" if f is not None else "" for i, f in enumerate(inputs)]
+    proto = onnx.NodeProto(op_type=node.op_type, input=names, output=[f"o{i}" for i in range(len(node.outputs))])
+    proto.attribute.extend(ir.serde.serialize_attribute(a) for a in node.attributes.values())
+    types = {
+        n: (f.proto if sizes or f.kind is not None else tensor_type(f.dtype, None)).SerializeToString() for n, f in given
+    }
+    data = {n: _tensor(f) for n, f in given if sizes and _decides_shapes(f)}
+    try:
+        # the public wrapper, infer_node_outputs, parses and writes each message once more
+        found = schema._infer_node_outputs(proto.SerializeToString(), types, data, {}, {"": OPSET}, onnx.IR_VERSION)
+    except (InferenceError, RuntimeError, KeyError):
+        return None  # the standard cannot tell: unknown is always right
+    parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
+    return [read_type(parsed[name]) if name in parsed else UNKNOWN for name in proto.output]
 
 
 def _meet(a: Shape | None, b: Shape) -> Shape:

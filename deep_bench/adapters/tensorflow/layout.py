@@ -81,7 +81,15 @@ class Value:
     @property
     def rank(self) -> int | None:
         """The number of dimensions, if known."""
-        return self.tensor.shape.rank
+        return None if isinstance(self.tensor, tuple) else self.tensor.shape.rank
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """The dimensions as ONNX lays them out, as far as they are known."""
+        if isinstance(self.tensor, tuple) or self.tensor.shape.rank is None:
+            return None
+        own = self.tensor.shape.as_list()
+        return tuple(own[a] for a in to_first(len(own))) if self.last_made else tuple(own)
 
     @property
     def first(self) -> Any:
@@ -94,7 +102,7 @@ class Value:
 
     def last(self, rank: int | None = None) -> Any:
         """The tensor channels-last, as broadcast against one of ``rank`` dimensions; as it is where it has one element."""
-        own = self.rank
+        own = self.tensor.shape.rank
         if self.last_made and rank in (None, own):
             return self.tensor
         if rank is not None and self.first.shape.num_elements() == 1:
@@ -136,6 +144,11 @@ class Stored(Value):
     def rank(self) -> int | None:
         """The number of dimensions."""
         return self.array.ndim
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """The dimensions."""
+        return self.array.shape
 
     @property
     def first(self) -> Any:
@@ -232,8 +245,8 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     @on_values
     def run(*values: Value | None) -> tuple[Value, ...]:
         ranks = [v.rank for v in values if v is not None]
-        if None not in ranks and any(is_last(v, max(ranks)) for v in values):
-            rank = max(ranks)
+        rank = max((r for r in ranks if r is not None), default=0)
+        if None not in ranks and any(is_last(v, rank) for v in values):
             return wrapped(function(*(None if v is None else v.last(rank) for v in values)), last=True)
         return wrapped(function(*(None if v is None else v.first for v in values)), last=False)
 
@@ -290,7 +303,7 @@ def either(
         shaped = values if inputs is None else values[:inputs]
         rank = shaped[0].rank if shaped and shaped[0] is not None else None
         last = rank is not None and any(is_last(v, rank) for v in shaped) and (follows is None or follows(rank))
-        if not last:
+        if rank is None or not last:
             return wrapped(make(lambda axis: axis)(*(None if v is None else v.first for v in values)), last=False)
         tensors = [None if v is None else (v.last(rank) if i < len(shaped) else v.first) for i, v in enumerate(values)]
         return wrapped(make(lambda axis: axis_in_last(axis, rank))(*tensors), last=keeps)

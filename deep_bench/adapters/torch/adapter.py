@@ -82,12 +82,18 @@ class TorchAdapter(Adapter[torch.Tensor]):
         read: set[str] = set()
         lowered = lower(
             network,
-            native=lambda site: build(self._precision.site(site, read)),
+            native=lambda site: build(self._precision.site(site, read, self._elsewhere)),
             fallback=self._fallback,
             mode=mode,
             outputs=outputs,
         )
-        module = PlanModule(lowered.plan, trains=mode == "train", convert=self._precision.array, named=True)
+        module = PlanModule(
+            lowered.plan,
+            trains=mode == "train",
+            convert=self._precision.array,
+            named=True,
+            target=self._elsewhere,
+        )
         module.to(self.target)
         run: Callable[..., Any] = module.forward
         if self._backend is not None:
@@ -105,6 +111,11 @@ class TorchAdapter(Adapter[torch.Tensor]):
             baked=frozenset(read),
             guarded=self._backend is not None or module.steps >= GUARD_PAYS_FROM,
         )
+
+    @property
+    def _elsewhere(self) -> torch.device | None:
+        """The device, unless that is the CPU."""
+        return None if self.target.type == "cpu" else self.target
 
     def _fallback(self, site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
         """The reference's function between two conversions."""

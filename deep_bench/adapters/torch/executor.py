@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from deep_bench.adapters.torch.cuda import cuda_event_timer
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.framework import Device, Executor, Forms, Mode
@@ -26,11 +27,16 @@ class TorchExecutor(Executor[torch.Tensor]):
         module: The compiled plan; ``module.code`` is its source.
         run: What is called: the module's ``forward``, or what ``torch.compile`` made of it.
         device: The adapter.
+        target: Where the tensors live.
         inputs: What must be fed.
         forms: How each node is run.
         mode: ``"inference"``: no autograd; ``"train"``: calls are recorded for differentiation.
         dtypes: The working type of each input.
         baked: Parameters whose values are part of the code, and that cannot be assigned.
+        guarded: Whether bound calls enter inference mode; without it, nothing in them asks for gradients either.
+
+    Attributes:
+        timer: A clock of the device's own (CUDA events), if it has one.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         self.parameters = Parameters(module, baked)
         self._run, self._target, self._dtypes = run, target, dtypes
         self._guarded = mode == "inference" and guarded
+        self.timer = cuda_event_timer(target) if target.type == "cuda" else None
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run the network; outputs that would share memory with an input, a constant or each other are copied."""

@@ -14,6 +14,7 @@ from torch import nn
 
 from deep_bench.adapters.lowering import Plan, Step
 from deep_bench.adapters.torch.arrays import TYPES, to_tensor
+from deep_bench.adapters.torch.placement import CREATES, Placement, is_setting, place, runs_on_cpu
 
 INDENT = "    "
 
@@ -37,6 +38,8 @@ class PlanModule(nn.Module):
         trains: Whether gradients with respect to the parameters will be asked for.
         convert: Applied to each constant tensor (a change of precision).
         named: Whether ``forward`` returns a dictionary by output name, instead of a tuple.
+        target: A device other than the CPU that it is meant for: shapes then stay on the CPU, and are moved where needed.
+        hosted_inputs: Names of the inputs that come on the CPU nevertheless.
 
     Attributes:
         code: The source of ``forward``, to be read.
@@ -50,9 +53,14 @@ class PlanModule(nn.Module):
         trains: bool = False,
         convert: Callable[[np.ndarray], np.ndarray] | None = None,
         named: bool = False,
+        target: torch.device | None = None,
+        hosted_inputs: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.plan = plan
+        self.target = target
+        self.placement = place(plan, hosted_inputs) if target is not None else Placement()
+        self.host: dict[str, torch.Tensor] = {}
         names = _Names()
         self.keys = {name: names(name, "c_") for name in plan.constants}
         for name, array in plan.constants.items():
@@ -75,6 +83,8 @@ class PlanModule(nn.Module):
             self.register_parameter(key, nn.Parameter(tensor, requires_grad=trains and tensor.is_floating_point()))
         else:
             self.register_buffer(key, to_tensor(array))
+        if name in self.placement.on_cpu and array.dtype in TYPES:
+            self.host[key] = to_tensor(array)
 
     def _function(self, index: int, step: Step) -> Callable[..., Any]:
         function = step.function
@@ -91,9 +101,11 @@ class PlanModule(nn.Module):
         """The number of steps, subgraphs included."""
         return sum(len(m.plan.steps) for m in self.modules() if isinstance(m, PlanModule))
 
-    def where(self, name: str) -> str:
+    def where(self, name: str, on_cpu: bool = False) -> str:
         """The expression that reads a constant inside ``forward``."""
         key = self.keys[name]
+        if on_cpu and key in self.host:
+            return f"host[{key!r}]"
         if key in self._parameters:
             return f"parameters[{key!r}]"
         if key in self._buffers:
@@ -123,7 +135,7 @@ class _Source:
 
     def __init__(self, plan: Plan, module: PlanModule, named: bool) -> None:
         self.plan, self.module, self.named = plan, module, named
-        self.names = _Names({"self", "parameters", "buffers"})
+        self.names = _Names({"self", "parameters", "buffers", "host", "device"})
         self.local = {slot.name: self.names(slot.name, "v_") for slot in plan.inputs}
         self.local |= {name: self.names(name, "v_") for name in plan.captures if name not in self.local}
 
@@ -134,6 +146,10 @@ class _Source:
             lines.append("parameters = self._parameters")
         if self.module._buffers:
             lines.append("buffers = self._buffers")
+        if self.module.host:
+            lines.append("host = self.host")
+        if self.module.target is not None:
+            lines.append("device = self.target")
         last = self._last_uses()
         for index, step in enumerate(self.plan.steps):
             lines.append(self._statement(index, step))
@@ -158,7 +174,11 @@ class _Source:
         return found
 
     def _statement(self, index: int, step: Step) -> str:
-        arguments = ["None" if slot is None else self.value(slot.name) for slot in step.site.inputs]
+        host = self._on_cpu(step)
+        arguments = [
+            "None" if slot is None else self.value(slot.name, anywhere=host or is_setting(step, i))
+            for i, slot in enumerate(step.site.inputs)
+        ]
         arguments += [self.value(name) for name in step.captures]
         targets = []
         for slot in step.site.outputs:
@@ -166,7 +186,15 @@ class _Source:
         target = ", ".join(targets)
         if step.site.operator == "Identity":
             return f"{target} = {arguments[0]}"
-        return f"{target} = f{index}({', '.join(arguments)})  # {_comment(step)}"
+        call = f"f{index}({', '.join(arguments)})"
+        if self.module.target is not None and not host and step.site.operator in CREATES:
+            call += ".to(device)"
+        return f"{target} = {call}  # {_comment(step)}"
+
+    def _on_cpu(self, step: Step) -> bool:
+        if self.module.target is None:
+            return True
+        return runs_on_cpu(step, self.module.placement.hosted, self.plan.constants)
 
     def _result(self) -> str:
         values = [self.value(name) for name in self.plan.outputs]
@@ -175,8 +203,12 @@ class _Source:
             return "return {" + ", ".join(f"{name!r}: {value}" for name, value in pairs) + "}"
         return f"return ({', '.join(values)}{',' if len(values) == 1 else ''})"
 
-    def value(self, name: str) -> str:
-        return self.local[name] if name in self.local else self.module.where(name)
+    def value(self, name: str, anywhere: bool = False) -> str:
+        """The expression for a value: where it is needed, or where it is if that does not matter."""
+        if name not in self.local:
+            return self.module.where(name, on_cpu=anywhere)
+        move = not anywhere and name in self.module.placement.hosted
+        return f"{self.local[name]}.to(device)" if move else self.local[name]
 
 
 def _uses(step: Step) -> list[str]:
@@ -184,7 +216,7 @@ def _uses(step: Step) -> list[str]:
 
 
 def _comment(step: Step) -> str:
-    return f"{step.site.operator} {step.site.name}".replace("\n", " ").replace("\r", " ")
+    return "".join(c if c.isprintable() else " " for c in f"{step.site.operator} {step.site.name}")
 
 
 class Holding(nn.Module):

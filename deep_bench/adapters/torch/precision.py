@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import torch
 
 from deep_bench.adapters.lowering import Plan, Site, Slot
 from deep_bench.tensor import is_float
@@ -56,9 +57,9 @@ class Precision:
             return value if target is None or target == dtype else int(onnx.helper.np_dtype_to_tensor_dtype(target))
         return value
 
-    def site(self, site: Site, read: set[str]) -> Site:
-        """The site in the working type, which notes in ``read`` the constants that are built into code."""
-        return _Noting(
+    def site(self, site: Site, read: set[str], target: torch.device | None = None) -> TorchSite:
+        """The site in the working type; constants that are built into code are noted in ``read``."""
+        return TorchSite(
             name=site.name,
             operator=site.operator,
             opset=site.opset,
@@ -66,14 +67,21 @@ class Precision:
             inputs=tuple(self.slot(s) for s in site.inputs),
             outputs=tuple(self.slot(s) for s in site.outputs),
             read=read,
+            target=target,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Noting(Site):
-    """A site that notes which constants were read from it: assigning those later would change nothing."""
+class TorchSite(Site):
+    """A site with what only this adapter knows.
+
+    Args:
+        read: Collects the names of constants that are built into code: assigning those later would change nothing.
+        target: The device, if it is not the CPU.
+    """
 
     read: set[str] = field(default_factory=set)
+    target: torch.device | None = None
 
     def constant(self, index: int) -> np.ndarray | None:
         """See `Site.constant`."""

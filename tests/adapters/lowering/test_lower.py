@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Collection, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,17 +15,8 @@ from deep_bench.adapters.lowering import Lowered, NotNative, Plan, lower
 from deep_bench.errors import InvalidArgument, UnsupportedOperator
 from deep_bench.graph import OPSET, Network
 
+from . import numpy_adapter as adapter
 
-def _load_adapter() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("numpy_adapter", Path(__file__).with_name("numpy_adapter.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-adapter = _load_adapter()
 RANDOM = np.random.default_rng(5)
 
 
@@ -152,6 +140,23 @@ def test_strings_are_folded_as_strings() -> None:
         [node("StringConcat", "a a", "y")], [], [value("y", None, TensorProto.STRING)], a=np.array(["né"], object)
     )
     assert run(adapter.lowered(given))[0].tolist() == ["néné"]
+
+
+def test_sizes_that_do_not_fit_leave_the_element_type() -> None:
+    """A branch may hold nodes that cannot run with the sizes at hand; only taking it is an error."""
+    wrong = helper.make_graph([node("MatMul", "x w", "then_y")], "then", [], [value("then_y", None)])
+    given = network(
+        [node("If", "b", "y", then_branch=wrong, else_branch=branch("else", "Relu", "x"))],
+        [value("b", [], TensorProto.BOOL), value("x", [2, 3])],
+        [value("y", None)],
+        w=normal(4, 5),
+    )
+    lowered = adapter.lowered(given)
+    (matmul,) = lowered.plan.steps[0].site.attributes["then_branch"].steps
+    assert matmul.site.outputs[0].dtype == np.float32
+    assert matmul.site.outputs[0].shape is None
+    x = normal(2, 3)
+    np.testing.assert_array_equal(run(lowered, b=np.array(False), x=x)[0], np.maximum(x, 0))
 
 
 # Parameters

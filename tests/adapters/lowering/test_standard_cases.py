@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,17 +17,7 @@ from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.tensor import is_float
 from deep_bench.testing.standard import Case, freeze, standard_cases
 
-
-def _load_adapter() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("numpy_adapter", Path(__file__).with_name("numpy_adapter.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-adapter = _load_adapter()
+from . import numpy_adapter as adapter
 
 RANDOM = ("bernoulli", "multinomial", "randomnormal", "randomuniform", "dropout")
 STEP = 12

@@ -12,7 +12,7 @@ from deep_bench.graph import Network
 
 pytest.importorskip("tensorflow")
 
-from deep_bench.adapters.tensorflow import TensorFlowAdapter  # noqa: E402 (after the skip)
+from deep_bench.adapters.tensorflow import TensorFlowAdapter
 
 
 def one_node(operator: str, inputs: list[Any], outputs: int, fixed: int, opset: int, attributes: dict[str, Any]) -> Network:

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import deep_bench as db
+from deep_bench.check.ladder import in_float64
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
@@ -37,7 +38,8 @@ def test_variants_agree_with_the_reference(digits, logits, options):
 
 
 def test_float64_gives_more_digits(digits):
-    exact = ReferenceAdapter(dtype="float64").prepare(digits)({"image": IMAGES})["logits"]
+    network, inputs = in_float64(digits, {"image": IMAGES})
+    exact = ReferenceAdapter().prepare(network)(inputs)["logits"]
     wide = TensorFlowAdapter(dtype="float64").prepare(digits)({"image": IMAGES})["logits"]
     assert wide.dtype == np.float64
     np.testing.assert_allclose(wide, exact, rtol=1e-11, atol=1e-12)

@@ -109,7 +109,6 @@ CONVOLUTIONS = {
     "one axis": ((2, 4, 9), (6, 2, 3), {"group": 2, "pads": [2, 1], "dilations": [2]}),
     "one axis, depthwise": ((2, 4, 9), (4, 1, 3), {"group": 4, "pads": [1, 1]}),
     "three axes": ((1, 4, 5, 6, 5), (6, 2, 2, 3, 2), {"group": 2, "dilations": [1, 2, 1], "pads": [1, 0, 0, 0, 2, 1]}),
-    "negative pads": ((1, 2, 8, 8), (3, 2, 3, 3), {"pads": [-1, 0, 1, -2]}),
     "same lower": ((1, 2, 7, 8), (3, 2, 2, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
     "same upper": ((1, 2, 7, 8), (3, 2, 2, 4), {"auto_pad": "SAME_UPPER", "strides": [1, 3]}),
 }
@@ -201,9 +200,9 @@ def test_resize_with_many_neighbours(run):
 def test_slices(run):
     x = noise(5, 6)
     largest = np.iinfo(np.int64).max
-    for fixed in (1, 99):
-        same(run("Slice", [x, i64(4, 1), i64(-largest, largest), i64(0, 1), i64(-2, 1)], fixed=fixed if fixed == 1 else 3), x[4::-2, 1:])
-        same(run("Slice", [x, i64(-100), i64(100), i64(-1)], fixed=fixed if fixed == 1 else 3), x)
+    for fixed in (1, 3):  # known ends, and ends that are fed
+        same(run("Slice", [x, i64(4, 1), i64(-largest, largest), i64(0, 1), i64(-2, 1)], fixed=fixed), x[4::-2, 1:])
+        same(run("Slice", [x, i64(-100), i64(100), i64(-1)], fixed=fixed), x)
     assert run("Slice", [x, i64(3), i64(3), i64(0)], fixed=1).shape == (0, 6)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import Value, apply, on_values
 
 _FAMILIES = (
     "elementwise",
@@ -26,6 +28,9 @@ _FAMILIES = (
     "control",
     "image",
     "quantize",
+    "sequence",
+    "signal",
+    "sampling",
 )
 
 Builder = Callable[[Site], Callable[..., Any]]
@@ -50,4 +55,26 @@ def native(site: Site) -> Callable[..., Any]:
     """
     if site.operator not in TABLE:
         raise NotNative("TensorFlow has no code for it")
-    return TABLE[site.operator](site)
+    try:
+        return TABLE[site.operator](site)
+    except NotNative:
+        if all(slot is None or slot.shape is not None for slot in site.inputs):
+            raise
+        return _late(site, TABLE[site.operator])
+
+
+def _late(site: Site, build: Builder) -> Callable[..., Any]:
+    """Code built when it is traced, as TensorFlow then knows the rank of an input that the network leaves open.
+
+    What cannot be built then either is refused in the trace, and so still while the network is prepared.
+    """
+
+    @on_values
+    def run(*values: Value | None) -> tuple[Value, ...]:
+        slots = [
+            slot if slot is None or value is None or slot.shape is not None else replace(slot, shape=value.shape)
+            for slot, value in zip(site.inputs, values, strict=False)
+        ]
+        return apply(build(replace(site, inputs=tuple(slots))), values)
+
+    return run

@@ -36,7 +36,7 @@ def tf_dtype(dtype: np.dtype | None) -> tf.DType:
     """
     if dtype is None:
         raise NotNative("the element type is not known when the network is prepared")
-    if dtype == object:
+    if dtype.kind == "O":
         return tf.string
     try:
         return tf.as_dtype(dtype)

@@ -13,8 +13,8 @@ from deep_bench.adapters.tensorflow.layout import either, elementwise
 from deep_bench.adapters.tensorflow.operators._common import in_dtype, in_float, pointwise, rank_of, scalar, widened
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
-    "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid", "HardSigmoid",
-    "HardSwish", "Softplus", "Softsign", "Shrink", "Softmax", "LogSoftmax", "Hardmax",
+    "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid",
+    "HardSigmoid", "HardSwish", "Softplus", "Softsign", "Shrink", "Softmax", "LogSoftmax", "Hardmax",
 ]  # fmt: skip
 
 Relu = pointwise(tf.nn.relu, 1)
@@ -123,12 +123,27 @@ def _along(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def Softmax(site: Site) -> Callable[..., Any]:
     """``exp(x) / sum(exp(x))`` along an axis."""
-    return _along(site, tf.nn.softmax)
+    return _along(site, _softmax)
 
 
 def LogSoftmax(site: Site) -> Callable[..., Any]:
     """``log(softmax(x))`` along an axis."""
-    return _along(site, tf.nn.log_softmax)
+    return _along(site, _log_softmax)
+
+
+def _softmax(x: Any, axis: int) -> Any:
+    """TensorFlow's own moves the axis to the end and back, which costs more than the parts."""
+    if axis in (-1, x.shape.rank - 1):
+        return tf.nn.softmax(x)
+    grown = tf.exp(x - tf.reduce_max(x, axis, keepdims=True))
+    return grown / tf.reduce_sum(grown, axis, keepdims=True)
+
+
+def _log_softmax(x: Any, axis: int) -> Any:
+    if axis in (-1, x.shape.rank - 1):
+        return tf.nn.log_softmax(x)
+    shifted = x - tf.reduce_max(x, axis, keepdims=True)
+    return shifted - tf.math.log(tf.reduce_sum(tf.exp(shifted), axis, keepdims=True))
 
 
 def Hardmax(site: Site) -> Callable[..., Any]:

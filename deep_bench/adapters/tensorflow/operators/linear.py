@@ -9,16 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import HALF, computes, in_dtype, scalar, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, scalar, tf_dtype
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 
 
 def _product_dtype(dtype: np.dtype) -> tf.DType:
-    """The type a product is computed in: 16-bit floats in float32, small integers in a wider one."""
+    """The type a product is computed in: small integers in a wider one; 16-bit floats are accumulated in float32 anyway."""
     native = tf_dtype(dtype)
-    if dtype in HALF:
-        return tf.float32
     if computes(_square, native, 1):
         return native
     if dtype.kind in "iu" and dtype.itemsize <= 4:
@@ -95,6 +93,7 @@ def Einsum(site: Site) -> Callable[..., Any]:
 
 def MatMulInteger(site: Site) -> Callable[..., Any]:
     """The product of 8-bit matrices less their zero points, in int32."""
+    tf_dtype(in_dtype(site))
 
     def run(a: Any, b: Any, zero_a: Any = None, zero_b: Any = None) -> Any:
         a, b = tf.cast(a, tf.int32), tf.cast(b, tf.int32)

@@ -16,7 +16,7 @@ __all__ = ["Pad"]
 
 
 def Pad(site: Site) -> Callable[..., Any]:
-    """Elements added around a tensor: a constant, the edge, a reflection or the other end; removed where a pad is negative."""
+    """Elements added around a tensor: a constant, the edge, a reflection, the other end; removed where a pad is negative."""
     rank, mode = rank_of(site), site.attribute("mode", "constant")
     axes = constant(site, 3, "the axes of the pads")
     places = list(range(rank)) if axes is None else normal_axes(axes.tolist(), rank)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ __all__ = ["GRU", "LSTM", "RNN"]
 UNROLLED = 8
 """Up to this many steps the loop is written out."""
 
-Step = Callable[[Any, list[Any]], list[Any]]
+Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
 """From the input's product and the state to the next state, of which the first is the output."""
 
 
@@ -24,42 +24,47 @@ def _affine(x: Any, a: float, b: float) -> Any:
     return scalar(a, x) * x + scalar(b, x)
 
 
-_DEFAULTS = {"LeakyRelu": (0.01, 0.0), "ThresholdedRelu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "Elu": (1.0, 0.0)}
-_FUNCTIONS: dict[str, Callable[[Any, float, float], Any]] = {
-    "Sigmoid": lambda x, a, b: tf.sigmoid(x),
-    "Tanh": lambda x, a, b: tf.tanh(x),
-    "Relu": lambda x, a, b: tf.nn.relu(x),
-    "Affine": _affine,
-    "LeakyRelu": lambda x, a, b: tf.where(x < 0, scalar(a, x) * x, x),
-    "ThresholdedRelu": lambda x, a, b: tf.where(x >= scalar(a, x), x, tf.zeros_like(x)),
-    "ScaledTanh": lambda x, a, b: scalar(a, x) * tf.tanh(scalar(b, x) * x),
-    "HardSigmoid": lambda x, a, b: tf.clip_by_value(_affine(x, a, b), scalar(0, x), scalar(1, x)),
-    "Elu": lambda x, a, b: tf.where(x < 0, scalar(a, x) * tf.math.expm1(x), x),
-    "Softsign": lambda x, a, b: tf.math.softsign(x),
-    "Softplus": lambda x, a, b: tf.math.softplus(x),
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "Sigmoid": tf.sigmoid,
+    "Tanh": tf.tanh,
+    "Relu": tf.nn.relu,
+    "Softsign": tf.math.softsign,
+    "Softplus": tf.math.softplus,
 }
+_ALPHA: dict[str, tuple[float, Callable[[Any, float], Any]]] = {
+    "LeakyRelu": (0.01, lambda x, a: tf.where(x < 0, scalar(a, x) * x, x)),
+    "ThresholdedRelu": (1.0, lambda x, a: tf.where(x >= scalar(a, x), x, tf.zeros_like(x))),
+    "Elu": (1.0, lambda x, a: tf.where(x < 0, scalar(a, x) * tf.math.expm1(x), x)),
+}
+_ALPHA_BETA: dict[str, tuple[float, float, Callable[[Any, float, float], Any]]] = {
+    "Affine": (1.0, 0.0, _affine),
+    "ScaledTanh": (1.0, 1.0, lambda x, a, b: scalar(a, x) * tf.tanh(scalar(b, x) * x)),
+    "HardSigmoid": (0.2, 0.5, lambda x, a, b: tf.clip_by_value(_affine(x, a, b), scalar(0, x), scalar(1, x))),
+}
+"""Name to default ``alpha`` and ``beta``, and function."""
+
+
+def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Callable[[Any], Any]:
+    known = {n.lower(): n for n in (*_PLAIN, *_ALPHA, *_ALPHA_BETA)}.get(name.lower())
+    if known in _PLAIN:
+        return _PLAIN[known]
+    if known in _ALPHA:
+        default, function = _ALPHA[known]
+        alpha = next(alphas, default)
+        return lambda x: function(x, alpha)
+    if known in _ALPHA_BETA:
+        first, second, both = _ALPHA_BETA[known]
+        a, b = next(alphas, first), next(betas, second)
+        return lambda x: both(x, a, b)
+    raise NotNative(f"unknown activation {name}")
 
 
 def _activations(site: Site, default: Sequence[str], directions: int) -> list[list[Callable[[Any], Any]]]:
     names = list(site.attribute("activations") or list(default) * directions)
     alphas, betas = iter(site.attribute("activation_alpha") or ()), iter(site.attribute("activation_beta") or ())
-    takes_alpha = {"Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu"}
-    takes_beta = {"Affine", "ScaledTanh", "HardSigmoid"}
-    functions = []
-    for name in names:
-        known = {n.lower(): n for n in _FUNCTIONS}.get(name.lower())
-        if known is None:
-            raise NotNative(f"unknown activation {name}")
-        first, second = _DEFAULTS.get(known, (1.0, 0.0))
-        a = next(alphas, first) if known in takes_alpha else 0.0
-        b = next(betas, second) if known in takes_beta else 0.0
-        functions.append(_bound(_FUNCTIONS[known], a, b))
+    functions = [_activation(name, alphas, betas) for name in names]
     n = len(default)
     return [functions[i * n : (i + 1) * n] for i in range(directions)]
-
-
-def _bound(function: Callable[[Any, float, float], Any], a: float, b: float) -> Callable[[Any], Any]:
-    return lambda x: function(x, a, b)
 
 
 @dataclass(frozen=True)
@@ -93,11 +98,12 @@ def _build(site: Site, cell: Cell) -> Callable[..., Any]:
         return x if limit is None else tf.clip_by_value(x, scalar(-limit, x), scalar(limit, x))
 
     def one(index: int, x: Any, given: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
-        w, r, b, p, *start = (None if t is None else t[index] for t in given)
+        w, r = given[0][index], given[1][index]
+        b, p, *start = (None if t is None else t[index] for t in given[2:])
         size = r.shape[-1]
         halves = (None, None) if b is None else tf.split(b, 2)
         step = cell.make(functions[index], r, size, halves[1], p, clipped, site)
-        bias = halves[0] if b is None or not cell.adds_recurrent_bias else halves[0] + halves[1]
+        bias = sum(halves) if b is not None and cell.adds_recurrent_bias else halves[0]
         products = _products(x, w, bias)
         back = direction == "reverse" or index == 1
         state = [_started(s, x, size) for s in start]
@@ -216,7 +222,7 @@ def _lstm(functions: Any, r: Any, size: int, _bias: Any, p: Any, clipped: Any, s
         forget = 1 - i if coupled else f(clipped(peeked(forget, c, pf)))
         c = forget * c + i * g(clipped(new))
         o = f(clipped(peeked(o, c, po)))
-        return [o * h(c), c]
+        return [o * h(clipped(c)), c]
 
     del size
     return step

@@ -12,6 +12,7 @@ from deep_bench.adapters.lowering import NotNative, Plan, Site
 from deep_bench.adapters.torch.arrays import torch_dtype
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators._site import Tensor
+from deep_bench.adapters.torch.precision import TorchSite
 
 __all__ = ["If", "Loop", "Scan"]
 
@@ -19,9 +20,9 @@ __all__ = ["If", "Loop", "Scan"]
 class Body(nn.Module):
     """A subgraph, which picks what it captures from all that its node's subgraphs capture."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, target: torch.device | None, hosted: Sequence[str] = ()) -> None:
         super().__init__()
-        self.module = PlanModule(plan)
+        self.module = PlanModule(plan, target=target, hosted_inputs=hosted)
         self._where: list[int] = []
 
     def capture(self, captures: Sequence[str]) -> None:
@@ -31,6 +32,10 @@ class Body(nn.Module):
     def forward(self, inputs: Sequence[Any], captured: Sequence[Any]) -> tuple[Any, ...]:
         """Run the subgraph."""
         return self.module.forward(*inputs, *(captured[i] for i in self._where))
+
+
+def _target(site: Site) -> torch.device | None:
+    return site.target if isinstance(site, TorchSite) else None
 
 
 def _plan(site: Site, name: str) -> Plan:
@@ -45,8 +50,8 @@ class If(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        self.then = Body(_plan(site, "then_branch"))
-        self.otherwise = Body(_plan(site, "else_branch"))
+        self.then = Body(_plan(site, "then_branch"), _target(site))
+        self.otherwise = Body(_plan(site, "else_branch"), _target(site))
         self._single = len(site.outputs) == 1
 
     def forward(self, condition: Tensor, *captured: Any) -> Any:
@@ -60,7 +65,8 @@ class Loop(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        self.body = Body(_plan(site, "body"))
+        plan = _plan(site, "body")
+        self.body = Body(plan, _target(site), [slot.name for slot in plan.inputs[:2]])
         self._states = len(site.inputs) - 2
         self._given = len(site.inputs)
         self._outputs = len(site.outputs)
@@ -86,12 +92,12 @@ class Loop(nn.Module):
 
 def _empty(site: Site, index: int) -> Callable[[], Tensor]:
     """A function that makes the result of no iterations."""
-    slot = site.outputs[index]
+    slot, target = site.outputs[index], _target(site)
 
     def make() -> Tensor:
         shape = [] if slot is None or slot.shape is None else list(slot.shape)[1:]
         kind = torch.float32 if slot is None or slot.dtype is None else torch_dtype(slot.dtype)
-        return torch.empty((0, *(d or 0 for d in shape)), dtype=kind)
+        return torch.empty((0, *(d or 0 for d in shape)), dtype=kind, device=target)
 
     return make
 
@@ -102,7 +108,7 @@ class Scan(nn.Module):
     def __init__(self, site: Site) -> None:
         super().__init__()
         plan = _plan(site, "body")
-        self.body = Body(plan)
+        self.body = Body(plan, _target(site))
         self._given = len(site.inputs)
         scans = site.attribute("num_scan_inputs")
         self._states = self._given - scans

@@ -164,7 +164,9 @@ def _looped(site: Site, layer: _Layer, cell: Callable[[Site, Sequence[str], int]
     count = len(layer.states)
 
     def run(*inputs: Any) -> Any:
-        x, w, r, b, lengths, *rest = (*inputs, *(None,) * (8 - len(inputs)))
+        padded: list[Any] = [*inputs, *[None] * (8 - len(inputs))]
+        x, w, r, b, lengths = padded[:5]
+        rest = padded[5:]
         x = x.transpose(0, 1) if batch_first else x
         columns = []
         for d in range(directions):

@@ -21,7 +21,7 @@ CODE = onnx.helper.np_dtype_to_tensor_dtype
 
 @dataclass(frozen=True)
 class Use:
-    """One node: its inputs (``None`` omits one), attributes, element types of its outputs, and which inputs can be fixed."""
+    """One node: its inputs (``None`` omits one), attributes, and the element types of its outputs."""
 
     operator: str
     inputs: Sequence[np.ndarray | None]
@@ -53,7 +53,7 @@ THREES = np.array([3, 3, -3, -3], np.int32)
 
 
 def elementwise() -> list[Use]:
-    u = lambda *a, **k: Use(*a, **k)  # noqa: E731
+    u = Use
     found = [
         u("Div", (SEVENS, THREES), outputs=(T.INT32,), label="truncates"),
         u("Mod", (SEVENS, THREES), outputs=(T.INT32,), label="divisor's sign"),
@@ -65,7 +65,12 @@ def elementwise() -> list[Use]:
         u("Clip", (NAN,), label="nothing"),
         u("Clip", (SEVENS, scalar(-2, np.int32), scalar(5, np.int32)), outputs=(T.INT32,), label="integers"),
         u("Pow", (normal(5), ints(2, 3, 0, -1, 1)), label="float to integer"),
-        u("Pow", (np.array([2, 3, 5], np.int32), np.array([0.5, 2, 3], F32)), outputs=(T.INT32,), label="integer to float"),
+        u(
+            "Pow",
+            (np.array([2, 3, 5], np.int32), np.array([0.5, 2, 3], F32)),
+            outputs=(T.INT32,),
+            label="integer to float",
+        ),
         u("Pow", (np.abs(normal(4, 3)), scalar(0.5)), label="root"),
         u("Pow", (normal(4, 3), scalar(2)), label="square"),
         u("Pow", (normal(4, 3), scalar(3)), label="cube"),
@@ -226,7 +231,12 @@ def normalizations() -> list[Use]:
         Use("GroupNormalization", (x, c, normal(4, seed=1)), {"num_groups": 2}),
         Use("LRN", (normal(2, 7, 3, 3),), {"size": 4, "alpha": 0.5, "bias": 2.0}, label="even"),
         Use("LRN", (normal(2, 7, 3),), {"size": 3, "alpha": 0.5}, label="odd"),
-        Use("LpNormalization", (np.vstack([normal(3, 4), np.zeros((1, 4), F32)]),), {"axis": 1, "p": 1}, label="zero row"),
+        Use(
+            "LpNormalization",
+            (np.vstack([normal(3, 4), np.zeros((1, 4), F32)]),),
+            {"axis": 1, "p": 1},
+            label="zero row",
+        ),
         Use("MeanVarianceNormalization", (x,), {"axes": [0, 2]}),
     ]
 
@@ -294,7 +304,13 @@ def indexing() -> list[Use]:
         Use("ReverseSequence", (x, ints(1, 4, 2)), {"batch_axis": 0, "time_axis": 1}),
         Use("Trilu", (normal(2, 3, 4), scalar(-1, np.int64)), {"upper": 0}),
         Use("Trilu", (normal(2, 3, 4),), label="default"),
-        Use("Unique", (np.array([3, 1, 3, 2, 1], F32),), {"sorted": 0}, (T.FLOAT, T.INT64, T.INT64, T.INT64), "first seen"),
+        Use(
+            "Unique",
+            (np.array([3, 1, 3, 2, 1], F32),),
+            {"sorted": 0},
+            (T.FLOAT, T.INT64, T.INT64, T.INT64),
+            "first seen",
+        ),
         Use("Unique", (TIES.astype(np.int64),), {"axis": 1}, (T.INT64,) * 4, "columns"),
     ]
     where, updates = np.array([[0, -1, 1], [1, 0, -1]]), normal(2, 3)
@@ -424,7 +440,8 @@ def products() -> list[Use]:
 
 
 USES = [
-    *elementwise(), *reductions(), *windows(), *normalizations(), *shapes(), *indexing(), *recurrent(), *images(), *products(),
+    *elementwise(), *reductions(), *windows(), *normalizations(), *shapes(), *indexing(), *recurrent(), *images(),
+    *products(),
 ]  # fmt: skip
 
 
