@@ -21,7 +21,7 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     environment = capture()
     found = risks(environment)
     if as_json:
-        listed = [{"risk": r.what, "advice": r.advice} for r in found]
+        listed = [{"name": r.name, "risk": r.what, "advice": r.advice} for r in found]
         click.echo(json.dumps({"environment": environment.model_dump(mode="json"), "risks": listed}, indent=2))
         return
     console = Console()
@@ -33,7 +33,7 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     for name, reason in environment.unknown.items():
         console.print(Text(f"unknown: {name.replace('_', ' ')}: {reason}"))
     for risk in found:
-        console.print(Text(f"risk: {risk.what}. {risk.advice}"))
+        console.print(Text(str(risk)))
     if not found:
         console.print("no risk found")
 

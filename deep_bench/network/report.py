@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deep_bench.measure.rules import check
 from deep_bench.network.units import duration, duration_range, share, significant
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def lines_below(result: Result) -> list[str]:
     if len(launches) > 1:
         lines.append(f"{len(launches)} launches: medians, intervals and ratios are over the medians of fresh processes")
     lines += result.record.notes
+    lines += _rules(result)
     if result.record.in_process:
         lines.append("measured in one process: the systems could disturb each other")
     if result.record.interrupted:
@@ -185,6 +187,27 @@ def _twins(result: Result) -> list[str]:
         low, high = twins.ratio.interval
         found += f" ({significant(low)} to {significant(high)})"
     return [f"{found}; differences within this mean nothing"]
+
+
+def _rules(result: Result) -> list[str]:
+    """How the report does by the twelve rules of Hoefler and Belli; those that fail are named."""
+    if not any(sample.blocks for system in result.record.systems for sample in system.samples):
+        return []
+    checks = check(result.record)
+    failing = [f"{c.number} ({c.reason})" for c in checks if c.state == "fails"]
+    kept = sum(c.state == "holds" for c in checks)
+    fails = f"; {len(failing)} fail: {'; '.join(failing)}" if failing else ""
+    return [f"twelve rules of Hoefler and Belli: {kept} hold{fails} (all: deep-bench show --rules)"]
+
+
+def rules_table(result: Result) -> str:
+    """All twelve rules, whether the report keeps each, and why."""
+    out = io.StringIO()
+    table = Table("", "rule", "", "why")
+    for c in check(result.record):
+        table.add_row(str(c.number), Text(c.rule), c.state, Text(c.reason))
+    Console(file=out, width=_WIDTH, highlight=False).print(table)
+    return out.getvalue().rstrip("\n")
 
 
 def _system_json(result: Result, system: SystemResult) -> dict[str, Any]:
