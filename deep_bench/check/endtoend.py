@@ -180,14 +180,13 @@ def _working_bits(truth: Truth, form: np.dtype) -> int:
     return min((significand_bits(d) for d in forms), default=significand_bits(form))
 
 
-def settle_whole(truth: Truth, subject: Any, actual: Mapping[str, np.ndarray], whole: Whole) -> Whole:
+def settle_whole(truth: Truth, subject: Any, whole: Whole) -> Whole:
     """Where all nodes alone are right but the outputs are not: run the network afresh, then in float64.
 
     Args:
         truth: Of the network.
         subject: The system under test.
-        actual: Its outputs.
-        whole: What was said of them: *cannot tell* or *wrong*.
+        whole: What was said of its outputs: *cannot tell* or *wrong*.
     """
     fresh = assess_whole(truth, subject.run(truth.network, truth.inputs), truth.outputs, truth.samples)
     if fresh.clear:

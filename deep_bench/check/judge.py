@@ -29,8 +29,8 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     Args:
         truth: What `establish` found out about the network on these inputs.
         subject: The system under test.
-        norm_wise: Operators whose algorithm is knowingly less accurate (Winograd, fast math): they are judged relative to the
-            largest elements of their result.
+        norm_wise: Operators whose algorithm is knowingly less accurate (Winograd, fast math): they are judged relative to
+            the largest elements of their result.
 
     Returns:
         The verdict. Exceptions that the system raises on its own network pass through; those that it raises on replayed
@@ -53,7 +53,7 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
         whole = _with_decisions(truth, subject, actual, whole, decisions, findings)
     if not whole.clear and not truth.random and not any(n.word != "right" for n in nodes):
-        whole = settle_whole(truth, subject, actual, whole)
+        whole = settle_whole(truth, subject, whole)
     word, reason = _verdict(truth, nodes, whole, refused)
     worst = sorted(nodes, key=lambda n: -n.deficit)
     listed = [n for n in worst if n.word != "right"] or worst

@@ -44,7 +44,7 @@ MARGIN_RATIO = 24.0
 """How often the distance of a decision from its boundary may exceed the estimate and the decision still be open."""
 
 NORM_WISE = 8.0
-"""How many roundings of the largest error's estimate an operator may be off by that is declared to be accurate norm-wise only.
+"""How many times the largest estimate an operator may be off by that is declared to be accurate norm-wise only.
 
 Winograd's convolutions lose up to three bits of the largest result everywhere.
 """

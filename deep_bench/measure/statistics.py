@@ -23,7 +23,7 @@ Selection = Literal["all samples", "samples not preempted", "preempted samples a
 
 CONFIDENCE = 0.95
 HEAVY_PREEMPTION = 0.01
-"""From this share of preempted samples on, the median is that of the others."""
+"""From this share of preempted samples on, the median is not that of all samples; see `select`."""
 _PERCENTILES = (0.9, 0.95, 0.99, 0.999)
 
 

@@ -165,8 +165,10 @@ def _remarks(system: SystemResult) -> list[str]:
         return []
     remarks = []
     if summary.selection != "all samples":
-        moved = f"; with them {duration(summary.median_of_all / 1e9)}"
-        remarks.append(f"{share(summary.preempted)} of the samples were preempted, and the median is of the others{moved}")
+        moved = f" (of all: {duration(summary.median_of_all / 1e9)})"
+        remarks.append(
+            f"{share(summary.preempted)} of the samples were preempted; the median is of {summary.selection}{moved}"
+        )
     if abs(summary.drift) > 0.02:
         remarks.append(f"drifted by {share(summary.drift)} during the run")
     if len(summary.modes) > 1:

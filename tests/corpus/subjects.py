@@ -63,7 +63,7 @@ def _typed(outputs: Any, given: np.dtype | None) -> Any:
 
 
 class Stale(Patched):
-    """Computes rightly what it is given alone, but its outputs are those of other inputs: a buffer that was not refreshed."""
+    """Computes rightly what it is given alone, but its outputs are those of other inputs: a stale buffer."""
 
     def outputs(self) -> dict[str, np.ndarray]:
         other = {n: np.roll(x, 1, axis=0) if x.ndim else x for n, x in self.problem.inputs.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
@@ -182,15 +184,9 @@ def _set_threads(threads: int) -> None:
 
 
 def _onednn() -> bool:
-    from tensorflow.python import pywrap_tensorflow
-
-    return bool(pywrap_tensorflow.IsMklEnabled()) if hasattr(pywrap_tensorflow, "IsMklEnabled") else _onednn_default()
-
-
-def _onednn_default() -> bool:
-    import os
-
-    return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") not in ("0", "false", "False")
+    """Whether oneDNN's kernels are in use: by default on x86, unless TensorFlow's own variable says otherwise."""
+    asked = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower()
+    return platform.machine().lower() in ("x86_64", "amd64") and asked not in ("0", "false")
 
 
 def _fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -254,17 +254,21 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def channels_last(
-    function: Callable[..., Any], forms: Mapping[int, Perm] | None = None, *, rank: int | None = None
+    function: Callable[..., Any],
+    forms: Mapping[int, Perm] | None = None,
+    *,
+    shapes: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Callable[..., Any]:
     """Native code whose first input and results are channels-last.
 
     Args:
         function: Takes the tensors.
         forms: How other inputs are transposed before they are given to it (filters).
-        rank: The first input's rank, where the network may not say it.
+        shapes: To which shape they are reshaped before that.
     """
     forms = forms or {}
-    known_rank = rank or max((len(p) for p in forms.values()), default=0)
+    shapes = shapes or {}
+    known_rank = max((len(p) for p in forms.values()), default=0)
 
     def tensor(index: int, value: Value | None) -> Any:
         if value is None:
@@ -273,7 +277,7 @@ def channels_last(
             if value.rank is None:
                 value = Value(tf.ensure_shape(value.first, [None] * known_rank))
             return value.last()
-        return value.form(forms[index]) if index in forms else value.first
+        return value.form(forms[index], shapes.get(index)) if index in forms else value.first
 
     @on_values
     def run(*values: Value | None) -> tuple[Value, ...]:

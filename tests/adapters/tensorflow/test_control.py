@@ -50,13 +50,9 @@ def test_branches_capture_values_in_any_layout_and_parameters(adapter, flag):
     x = RNG.standard_normal((1, 2, 6, 6)).astype(np.float32)
     executor = agree(adapter, net, {"x": x, "flag": np.array(flag)})
     executor.parameters["w2"] = adapter.from_numpy(np.zeros((4, 4, 1, 1), np.float32))
-    plain = executor({"x": x, "flag": np.array(True)})["y"]
-    np.testing.assert_allclose(
-        plain,
-        ReferenceAdapter().prepare(net.with_outputs(["c"]))({"x": x, "flag": np.array(True)})["c"],
-        rtol=1e-4,
-        atol=1e-5,
-    )
+    feeds = {"x": x, "flag": np.array(True)}
+    plain = ReferenceAdapter().prepare(net, outputs=["c"])(feeds)["c"]
+    np.testing.assert_allclose(executor(feeds)["y"], plain, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -74,8 +70,9 @@ def test_a_rank_that_depends_on_a_condition(adapter, flag):
     agree(adapter, net, {"x": RNG.standard_normal((1, 3, 4)).astype(np.float32), "flag": np.array(flag)})
 
 
+@pytest.mark.parametrize("condition", ["", "yes"])
 @pytest.mark.parametrize("trips", [0, 1, 5])
-def test_a_loop_whose_state_grows(adapter, trips):
+def test_a_loop_whose_state_grows(adapter, trips, condition):
     body = helper.make_graph(
         [
             node("Concat", ["s", "x"], ["grown"], axis=0),
@@ -86,8 +83,8 @@ def test_a_loop_whose_state_grows(adapter, trips):
         [value("i", INT, []), value("g", BOOL, []), value("s", FLOAT, [None])],
         [value("go", BOOL, []), value("grown", FLOAT, [None]), value("total", FLOAT, [])],
     )
-    nodes = [node("Loop", ["n", "", "start"], ["y", "totals"], body=body)]
-    constants = {"start": np.array([0.5], np.float32), "limit": np.array(7, np.float32)}
+    nodes = [node("Loop", ["n", condition, "start"], ["y", "totals"], body=body)]
+    constants = {"start": np.array([0.5], np.float32), "limit": np.array(7, np.float32), "yes": np.array(True)}
     inputs = [value("x", FLOAT, [2]), value("n", INT, [])]
     net = network(nodes, inputs, [value("y", FLOAT, [None]), value("totals", FLOAT, [None])], constants)
     agree(adapter, net, {"x": np.array([1, 1.5], np.float32), "n": np.array(trips)})
@@ -110,15 +107,8 @@ def test_a_scan_in_both_directions(adapter):
     nodes = [node("Scan", ["s0", "a0", "b0"], ["last", "y"], body=body, **options)]
     inputs = [value("s0", FLOAT, [2]), value("a0", FLOAT, [4, 2]), value("b0", FLOAT, [2, 4])]
     net = network(nodes, inputs, [value("last"), value("y")], {})
-    agree(
-        adapter,
-        net,
-        {
-            "s0": np.ones(2, np.float32),
-            "a0": np.arange(8, dtype=np.float32).reshape(4, 2),
-            "b0": np.arange(8, dtype=np.float32).reshape(2, 4),
-        },
-    )
+    eight = np.arange(8, dtype=np.float32)
+    agree(adapter, net, {"s0": np.ones(2, np.float32), "a0": eight.reshape(4, 2), "b0": eight.reshape(2, 4)})
 
 
 def test_sequences_cost_nothing(adapter):

@@ -67,7 +67,7 @@ def _joined(slots: Sequence[Any], values: Sequence[Any]) -> list[tf.TensorShape]
 
 
 def Loop(site: Site) -> Callable[..., Any]:
-    """A graph repeated until its condition is false or the trip count is reached; scan outputs are stacked."""
+    """A graph repeated while its condition holds and the trip count is not reached; scan outputs are stacked."""
     body: Plan = site.attributes["body"]
     _tensors(body)
     runner, carried = GraphRunner(body), len(body.inputs) - 2
@@ -93,7 +93,9 @@ def Loop(site: Site) -> Callable[..., Any]:
             inputs = [Value(_like(t, slot)) for t, slot in zip((i, going, *values), body.inputs, strict=True)]
             results = [v.first for v in runner(inputs, [v.fresh() for v in outer])]
             kept = [o.write(tf.cast(i, tf.int32), r) for o, r in zip(outputs, results[1 + carried :], strict=True)]
-            return i + 1, tf.reshape(results[0], []), results[1 : 1 + carried], kept
+            # Without a first condition the loop is a counted one, and the body's condition is ignored.
+            again = going if start is None else tf.reshape(results[0], [])
+            return i + 1, again, results[1 : 1 + carried], kept
 
         invariants = (
             tf.TensorShape([]),

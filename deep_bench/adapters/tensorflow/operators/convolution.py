@@ -30,7 +30,7 @@ def Conv(site: Site) -> Callable[..., Any]:
     channels = dims[1] or shape[1] * group
     depthwise = n <= 2 and group > 1 and shape[1] == 1 and channels == group and len(set(w.strides)) == 1
     if depthwise:
-        return _depthwise(w, shape, n, tf.float32 if in_dtype(site) in HALF else tf_dtype(in_dtype(site)))
+        return _depthwise(w, shape, n, channels, tf.float32 if in_dtype(site) in HALF else tf_dtype(in_dtype(site)))
     convolve = _convolution(w, n, group)
     return channels_last(lambda x, f, b=None: _biased(convolve(x, f), b), {1: (*range(2, n + 2), 1, 0)})
 
@@ -93,15 +93,14 @@ def _grouped(convolve: Callable[[Any, Any], Any], x: Any, f: Any, group: int) ->
     return tf.concat([convolve(a, b) for a, b in parts], -1)
 
 
-def _depthwise(w: Window, shape: tuple[int, ...], n: int, inner: tf.DType) -> Callable[..., Any]:
+def _depthwise(w: Window, shape: tuple[int, ...], n: int, channels: int, inner: tf.DType) -> Callable[..., Any]:
     """One filter or several for each channel alone, computed in ``inner``: the kernel adds 16-bit floats up in 16 bits."""
     stride, dilations = w.strides[0], (1,) * (2 - n) + w.dilations
     centred = stride == 1 and all(r % 2 for r in w.reach)
 
     def run(x: Any, f: Any, b: Any = None) -> Any:
-        native, channels = x.dtype, x.shape[-1]
+        native = x.dtype
         x, f = tf.cast(x, inner), tf.cast(f, inner)
-        f = tf.reshape(f, [*shape[2:], channels, shape[0] // channels])
         if n == 1:
             x, f = tf.expand_dims(x, 1), tf.expand_dims(f, 0)
         # TensorFlow 2.21's graph optimiser aborts the process on explicit pads of depthwise convolutions.
@@ -115,7 +114,8 @@ def _depthwise(w: Window, shape: tuple[int, ...], n: int, inner: tf.DType) -> Ca
         y = tf.nn.depthwise_conv2d(x, f, (1, stride, stride, 1), "SAME" if same else "VALID", dilations=step)
         return _biased(tf.cast(tf.squeeze(y, [1]) if n == 1 else y, native), b)
 
-    return channels_last(run, {1: (*range(2, n + 2), 0, 1)})
+    apart = (channels, shape[0] // channels, *shape[2:])
+    return channels_last(run, {1: (*range(2, n + 2), 0, 1)}, shapes={1: apart})
 
 
 def ConvTranspose(site: Site) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from side_by_side import TimedCall
+from _side_by_side import TimedCall
 
 import deep_bench as db
 

@@ -67,13 +67,13 @@ class TimedCall:
             self._synchronize()
 
 
-def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, seed: int = 0, launches: int = 1) -> bool:
+def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_calls: int = 10) -> bool:
     """Measure, print the table, and say whether all bars hold."""
     contenders = [
         Contender(label, factory, dict(comparison.arguments), environment={"OMP_NUM_THREADS": "1"}, path=(HERE,))
         for label, factory in comparison.systems.items()
     ]
-    plan = Plan(ci_width=ci_width, budget_s=budget, seed=seed, launches=launches)
+    plan = Plan(ci_width=ci_width, budget_s=budget, min_calls=min_calls)
     with tqdm(total=budget, unit="s", desc=comparison.title, disable=None, leave=False) as bar:
         found = measure(contenders, plan, watch=lambda p: bar.update(p.elapsed_s - bar.n))
     for label, error in found.failures.items():
@@ -101,9 +101,10 @@ def _row(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> bool:
     for bar in bars:
         compared = ratio(blocks, found.blocks(bar.base, "native"))
         most = bar.most + bar.allowance_ns / compared.base
-        fine = compared.high is not None and compared.high <= most
+        ends = compared.interval
+        fine = ends is not None and ends[1] <= most
         holds &= fine
-        limits = f"{compared.low:.3f} to {compared.high:.3f}" if compared.high is not None else "too few blocks"
+        limits = "too few blocks" if ends is None else f"{ends[0]:.3f} to {ends[1]:.3f}"
         word = f"at most {most:.3f} of {bar.base}"
         table.add_row(*start, f"{compared.value:.3f}", limits, word, "holds" if fine else "does not hold")
         start = ["", "", ""]
