@@ -403,6 +403,26 @@ def images() -> list[Use]:
     return found
 
 
+def detection() -> list[Use]:
+    rng = np.random.default_rng(0)
+    boxes, scores = rng.uniform(0, 4, (2, 12, 4)).astype(F32), rng.uniform(0, 1, (2, 3, 12)).astype(F32)
+    scores[0, 0, 3:6] = 0.5
+    limits = (scalar(5, np.int64), scalar(0.3), scalar(0.2))
+    image, where = normal(2, 3, 9, 8), np.array([1, 0, 1])
+    regions = np.array([[0, 0, 7, 8], [2.5, 1.2, 4.1, 6.3], [-3, -2, 12, 3]], F32)
+    found = [
+        Use("NonMaxSuppression", (boxes, scores, *limits), outputs=(T.INT64,), label="all"),
+        Use("NonMaxSuppression", (boxes, scores, limits[0]), {"center_point_box": 1}, (T.INT64,), "centred"),
+        Use("NonMaxSuppression", (boxes, scores), outputs=(T.INT64,), label="no limit given"),
+    ]
+    for how in ("half_pixel", "output_half_pixel"):
+        for ratio in (0, 2):
+            settings = {"output_height": 3, "output_width": 2, "sampling_ratio": ratio, "spatial_scale": 0.5}
+            settings["coordinate_transformation_mode"] = how
+            found.append(Use("RoiAlign", (image, regions, where), settings, label=f"{how} {ratio}"))
+    return found
+
+
 def products() -> list[Use]:
     found = []
     for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -441,7 +461,7 @@ def products() -> list[Use]:
 
 USES = [
     *elementwise(), *reductions(), *windows(), *normalizations(), *shapes(), *indexing(), *recurrent(), *images(),
-    *products(),
+    *detection(), *products(),
 ]  # fmt: skip
 
 
