@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from deep_bench import frameworks
-from deep_bench.variant import option_types
+from deep_bench.errors import DeepBenchError
+from deep_bench.measure.workers import Worker
+from deep_bench.variant import Variant, option_types
 
 
 @click.command("list")
@@ -20,28 +26,38 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
 
     Imports nothing that is missing.
     """
-    rows = [_describe(name) for name in frameworks]
+    rows = [_row(name) for name in frameworks]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    table = Table("framework", "version", "device", "options", title=None)
+    table = Table("framework", "version", "device", "options")
     for row in rows:
         options = ", ".join(f"{name}=<{kind}>" for name, kind in row["options"].items())
-        table.add_row(row["name"], row["version"] or f"[dim]not installed: {row['install']}", row["device"] or "", options)
+        table.add_row(row["name"], Text(row["version"] or row["problem"]), row["device"] or "", Text(options))
     Console().print(table)
 
 
-def _describe(name: str) -> dict[str, object]:
-    missing = frameworks.missing(name)
-    if missing:
-        return {
-            "name": name,
-            "version": None,
-            "device": None,
-            "options": {},
-            "install": f"pip install 'deep-bench[{name}]'",
-        }
-    adapter = frameworks[name]
-    facts = adapter().describe()
-    options = {option: kind.__name__ for option, kind in option_types(adapter).items()}
-    return {"name": name, "version": facts["version"], "device": facts["device"], "options": options, "install": None}
+class Description:
+    """What a framework says of itself; made in a process of its own, where it may print what it likes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def facts(self) -> dict[str, Any]:
+        """Version, device and options."""
+        adapter = Variant(self._name).create()
+        said = adapter.describe()
+        options = {option: kind.__name__ for option, kind in option_types(type(adapter)).items()}
+        return {"version": said["version"], "device": said["device"], "options": options}
+
+
+def _row(name: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "version": None, "device": None, "options": {}, "problem": None}
+    if frameworks.missing(name):
+        return row | {"problem": f"not installed: pip install 'deep-bench[{name}]'"}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with Worker("deep_bench.cli.list:Description", {"name": name}, label=name, log=Path(folder) / "log") as worker:
+                return row | worker.call("facts")
+        except DeepBenchError as error:
+            return row | {"problem": f"installed, but does not work: {error.came}"}

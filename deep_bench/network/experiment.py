@@ -12,6 +12,7 @@ from time import perf_counter
 
 import numpy as np
 import psutil
+from pydantic import JsonValue
 
 import deep_bench
 from deep_bench.check.judge import judge
@@ -212,7 +213,7 @@ def twin_label(labels: Sequence[str]) -> str:
 
 def _first_record(problem: Problem, variants: dict[str, Variant], settings: Settings) -> Record:
     network, inputs = problem.network, problem.inputs
-    options = {**settings.as_options(), "on": list(variants), "sizes": dict(problem.sizes.all)}
+    options: dict[str, JsonValue] = {**settings.as_options(), "on": list(variants), "sizes": dict(problem.sizes.all)}
     record = Record(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -249,7 +249,7 @@ def _with_last_uses(steps: list[Step], keep: set[str]) -> tuple[Step, ...]:
     for step in reversed(steps):
         captured = {_name(v) for g in subgraphs(step.node).values() for v in outer_values(g)}
         used = {*step.inputs, *step.outputs, *captured} & own
-        marked.append(Step(*(getattr(step, f) for f in Step.__slots__[:-1]), last=tuple(sorted(used - seen))))
+        marked.append(replace(step, last=tuple(sorted(used - seen))))
         seen |= used
     return tuple(reversed(marked))
 

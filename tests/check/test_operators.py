@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx.backend.test.loader import load_model_tests
 
 from deep_bench.check.isolate import draws_at_random
 from deep_bench.check.oracle import WideArithmetic
@@ -17,6 +15,7 @@ from deep_bench.check.truth import formats_of
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
+from deep_bench.testing.standard import Case, standard_cases
 
 _PER_OPERATOR = 3
 
@@ -24,28 +23,26 @@ _PER_OPERATOR = 3
 def _cases() -> Iterator[Any]:
     """A few of the standard's cases for each operator, those of the default domain that are fed with tensors."""
     seen: Counter[str] = Counter()
-    for case in load_model_tests(kind="node"):
-        if case.model is None or "_expanded" in case.name or not case.data_sets:
+    for case in standard_cases():
+        node = case.proto.graph.node[-1]
+        tensors = all(isinstance(x, np.ndarray | np.generic) for x in case.inputs)
+        if not tensors or "_expanded" in case.name or node.domain not in ("", "ai.onnx"):
             continue
-        operator = case.model.graph.node[-1].op_type
-        arrays = [a for a in case.data_sets[0][0] if isinstance(a, np.ndarray | np.generic)]
-        if len(arrays) != len(case.model.graph.input) or case.model.graph.node[-1].domain not in ("", "ai.onnx"):
-            continue
-        seen[operator] += 1
-        if seen[operator] <= _PER_OPERATOR:
-            yield pytest.param(case.model, arrays, id=case.name)
+        seen[node.op_type] += 1
+        if seen[node.op_type] <= _PER_OPERATOR:
+            yield pytest.param(case, id=case.name)
 
 
-@pytest.mark.parametrize(("model", "arrays"), list(_cases()))
-def test_operator_is_covered(model: onnx.ModelProto, arrays: list[np.ndarray]) -> None:
+@pytest.mark.parametrize("case", list(_cases()))
+def test_operator_is_covered(case: Case) -> None:
     try:
-        network = Network.from_proto(model)
+        network = Network.from_proto(case.proto)
         reference = ReferenceAdapter().prepare(network)
     except DeepBenchError as error:
         pytest.skip(str(error))
     if any(draws_at_random(node) for node in network.all_nodes()):
         pytest.skip("it draws random numbers")
-    inputs = {v.name: np.asarray(a) for v, a in zip(model.graph.input, arrays, strict=True)}
+    inputs = {spec.name: np.asarray(x) for spec, x in zip(reference.inputs, case.inputs, strict=True)}
     formats = formats_of(reference, inputs)
     oracle = reference.evaluate(inputs, arithmetic=WideArithmetic(formats))
     sample = reference.evaluate(inputs, arithmetic=WideArithmetic(formats, rng=np.random.default_rng(0)))

@@ -24,7 +24,8 @@ _LEVELS = {
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
-_PROVIDERS = {
+_Providers = list[str | tuple[str, dict[str, str]]]
+_PROVIDERS: dict[str, _Providers] = {
     "cpu": ["CPUExecutionProvider"],
     "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
     "tensorrt": ["TensorrtExecutionProvider", ("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
@@ -142,7 +143,7 @@ class OnnxRuntimeAdapter(Adapter[Value]):
         """Nothing to wait for: a session's run returns when its outputs are there, on GPUs too."""
 
 
-def _provider_names(providers: Sequence[str | tuple[str, dict[str, str]]]) -> list[str]:
+def _provider_names(providers: _Providers) -> list[str]:
     return [p if isinstance(p, str) else p[0] for p in providers]
 
 

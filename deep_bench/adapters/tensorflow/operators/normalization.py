@@ -31,16 +31,10 @@ def BatchNormalization(site: Site) -> Callable[..., Any]:
     if site.attribute("training_mode", 0):
         return _training_norm(site, epsilon, rank)
 
-    fused = in_dtype(site) == np.float32 and epsilon > 9.9e-6  # what the fused kernel takes, on a GPU too
-
+    # TensorFlow's fused kernel is slower on a CPU than these few operations, which Keras uses too.
     @on_values
     def run(x: Any, *statistics: Any) -> Any:
         scale, shift, mean, variance = (v.first for v in statistics)
-        if fused and is_last(x, 4) and scale.dtype == mean.dtype == tf.float32:
-            y = tf.raw_ops.FusedBatchNormV3(
-                x=x.tensor, scale=scale, offset=shift, mean=mean, variance=variance, epsilon=epsilon, is_training=False
-            )
-            return wrapped(y[0], last=True)
         inner = tf.float32 if in_dtype(site) in HALF else x.tensor.dtype
         scale, shift, mean, variance = (tf.cast(t, inner) for t in (scale, shift, mean, variance))
         factor = tf.math.rsqrt(variance + scalar(epsilon, variance)) * scale

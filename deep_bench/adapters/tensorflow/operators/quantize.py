@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.tensorflow.layout import on_values, wrapped
 from deep_bench.adapters.tensorflow.operators._common import in_dtype, out_dtype, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators.convolution import ConvInteger
+from deep_bench.adapters.tensorflow.operators.linear import MatMulInteger
 
-__all__ = ["DequantizeLinear", "QuantizeLinear"]
+__all__ = ["DequantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"]
 
 _INTEGERS = tuple(np.dtype(n) for n in ("int8", "uint8", "int16", "uint16"))
 
@@ -67,5 +71,47 @@ def DequantizeLinear(site: Site) -> Callable[..., Any]:
         if zero is not None:
             whole = whole - tf.cast(align(zero, x), tf.int32)
         return tf.cast(tf.cast(whole, tf.float32) * tf.cast(align(scale, x), tf.float32), native)
+
+    return run
+
+
+def _requantised(total: Any, scale: Any, zero: Any, native: tf.DType) -> Any:
+    """An exact sum in integers as quantised output."""
+    limits = np.iinfo(native.as_numpy_dtype)
+    steps = tf.round(tf.cast(total, tf.float32) * scale) + tf.cast(zero, tf.float32)
+    return tf.cast(tf.clip_by_value(steps, float(limits.min), float(limits.max)), native)
+
+
+def QLinearMatMul(site: Site) -> Callable[..., Any]:
+    """The product of quantised matrices, quantised: the sums in int32, then one multiplication by the scales."""
+    native = tf_dtype(out_dtype(site))
+    if out_dtype(site) not in _INTEGERS or any(in_dtype(site, i) != np.float32 for i in (1, 4, 6)):
+        raise NotNative("TensorFlow multiplies 8-bit integers with float32 scales only")
+    product = MatMulInteger(site)
+
+    def run(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
+        rows = sa[..., None] if sa.shape.rank == 1 and sa.shape[0] != 1 else sa
+        return _requantised(product(a, b, za, zb), rows * sb / sy, zy, native)
+
+    return run
+
+
+def QLinearConv(site: Site) -> Callable[..., Any]:
+    """Convolution of quantised tensors, quantised: exact sums, then one multiplication by the scales."""
+    native = tf_dtype(out_dtype(site))
+    order = (0, 3, 2, 5, 8)
+    inputs = tuple(site.input(i) for i in order)
+    convolve = ConvInteger(replace(site, inputs=inputs[:4]))
+    rank = rank_of(site)
+
+    @on_values
+    def run(*values: Any) -> Any:
+        x, sx, zx, w, sw, zw, sy, zy, *bias = values
+        (total,) = convolve(x, w, zx, zw)
+        sums = total.last()
+        if bias:
+            sums = sums + bias[0].first
+        scale = sx.first * tf.reshape(sw.first, [-1]) / sy.first
+        return wrapped(_requantised(sums, scale, zy.first, native), last=rank > 2)
 
     return run
