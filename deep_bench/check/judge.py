@@ -49,6 +49,9 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     nodes, refused, findings = _judge_nodes(truth, subject, frozenset(norm_wise))
     whole = assess_whole(truth, actual, truth.outputs, truth.samples)
     if norm_wise:
+        if not whole.clear:
+            samples = truth.sampled(len(truth.samples), 5, norm_wise=frozenset(norm_wise))
+            whole = assess_whole(truth, actual, truth.outputs, samples)
         findings.append(f"judged norm-wise, as declared: {', '.join(sorted(norm_wise))}")
     if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
         whole = _with_decisions(truth, subject, actual, whole, decisions, findings)

@@ -14,6 +14,7 @@ from deep_bench.check.allowances import allowance
 from deep_bench.check.arithmetic import as_plain, disturb
 from deep_bench.check.rounding import Accumulation, Recall, Rounding
 from deep_bench.check.settings import SETTING_INPUTS
+from deep_bench.check.thresholds import NORM_WISE
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
 
 _CASTS = frozenset({"Cast", "CastLike"})
@@ -42,6 +43,7 @@ class WideArithmetic:
         scale: How much larger than expected rounding errors are made.
         imposed: Name of a value to what it is taken to be, whatever the arithmetic says.
         recall: Shared by evaluations of the same network on the same inputs, to save time.
+        norm_wise: Operators whose errors are as large as those of their largest results.
     """
 
     def __init__(
@@ -54,10 +56,11 @@ class WideArithmetic:
         scale: float = 1.0,
         imposed: Mapping[str, np.ndarray] | None = None,
         recall: Recall | None = None,
+        norm_wise: Collection[str] = (),
     ) -> None:
         self.formats, self.settings, self.rng = formats, settings, rng
         self.accumulation, self.scale, self.imposed = accumulation, scale, dict(imposed or {})
-        self.recall = recall
+        self.recall, self.norm_wise = recall, norm_wise
         self._executed: Counter[str] = Counter()
 
     def __call__(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
@@ -113,6 +116,8 @@ class WideArithmetic:
             return y
         if rounding.rng is not None:
             extra = allowance(node, inputs, y)
+            if node.op_type in self.norm_wise:
+                extra = extra + NORM_WISE * np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
             if np.any(extra):
                 y = rounding.disturbed(y, rounding.u * extra)
         return in_range(y, self.formats.get(name, rounding.format))

@@ -119,7 +119,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
 
     def _fallback(self, site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
         """The reference's function between two conversions."""
-        target = self.target
+        target, convert = self.target, self._precision.array
         single = len(site.outputs) == 1
 
         @torch.compiler.disable
@@ -128,7 +128,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
                 result = function(*(to_numpy(x) for x in inputs))
             if single and isinstance(result, tuple):
                 result = result[0]
-            return to_native(result, target)
+            return to_native(result, target, convert)
 
         return reference
 

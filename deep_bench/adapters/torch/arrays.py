@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -92,11 +92,14 @@ def to_numpy(value: Any) -> Any:
     return value
 
 
-def to_native(value: Any, device: torch.device | str) -> Any:
-    """The native form of what a reference function returned. Types that torch lacks stay NumPy arrays."""
+def to_native(value: Any, device: torch.device | str, convert: Callable[[np.ndarray], np.ndarray] | None = None) -> Any:
+    """The native form of what a reference function returned, each array converted first.
+
+    Arrays of types that torch lacks stay NumPy arrays.
+    """
     if isinstance(value, list | tuple):
-        return type(value)(to_native(v, device) for v in value)
+        return type(value)(to_native(v, device, convert) for v in value)
     if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
+        array = np.asarray(value) if convert is None else convert(np.asarray(value))
         return to_tensor(array, device) if array.dtype in TYPES else array
     return value

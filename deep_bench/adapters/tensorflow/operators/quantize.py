@@ -78,7 +78,8 @@ def DequantizeLinear(site: Site) -> Callable[..., Any]:
 def _requantised(total: Any, scale: Any, zero: Any, native: tf.DType) -> Any:
     """An exact sum in integers as quantised output."""
     limits = np.iinfo(native.as_numpy_dtype)
-    steps = tf.round(tf.cast(total, tf.float32) * scale) + tf.cast(zero, tf.float32)
+    exact = tf.cast(total, tf.float64) * tf.cast(scale, tf.float64)  # float32 cannot hold all sums
+    steps = tf.round(exact) + tf.cast(zero, tf.float64)
     return tf.cast(tf.clip_by_value(steps, float(limits.min), float(limits.max)), native)
 
 
