@@ -144,7 +144,7 @@ def compare(actual: np.ndarray, expected: Expectation) -> Agreement:
         largest=float(np.sqrt(z2.flat[worst])) if z2.size else 0.0,
         where=tuple(int(i) for i in np.unravel_index(worst, z2.shape)) if z2.size else (),
         linear_share=_linear_share(error, value, expected.spread, used),
-        information=spread / signal if signal > 0 else 0.0,
+        information=_information(spread, signal, expected.form),
         misplaced=int(np.sum(~kinds & expected.settled)),
         max_abs_error=float(np.max(absolute, initial=0.0)),
         max_rel_error=_ratio(float(np.max(absolute, initial=0.0)), scale),
@@ -158,6 +158,13 @@ def _bits(mean_square: float, u: float) -> float:
     """Minus the logarithm of the roundoff that explains an error; at most three bits more than the format has."""
     most = min(EXACT_BITS, 3 - np.log2(u))
     return float(most if mean_square == 0 else min(most, -np.log2(u * np.sqrt(mean_square))))
+
+
+def _information(spread: float, signal: float, form: np.dtype) -> float:
+    """The estimate over the spread of the result, at most a million: a result of zeros may be all rounding."""
+    if signal > 0:
+        return min(spread / signal, 1e6)
+    return 1e6 if spread > float(ml_dtypes.finfo(form).smallest_normal) else 0.0
 
 
 def _ratio(a: float, b: float) -> float:

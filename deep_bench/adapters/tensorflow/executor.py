@@ -88,6 +88,7 @@ class TensorFlowExecutor(Executor[Any]):
         self._place, self._dtype = place, dtype
         traced = self._traced(jit)  # also where nothing is compiled: this finds what cannot run
         self._concrete = None if eager else traced
+        self._uncompiled = jit
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the network on native arrays; the outputs are fresh and stay valid."""
@@ -102,7 +103,18 @@ class TensorFlowExecutor(Executor[Any]):
         # The flat call skips the matching of a Python signature, which costs more than a small network.
         call = concrete.inference_fn.call_flat
         flat = (*arguments, *concrete.captured_inputs)
+        if self._uncompiled:
+            self._compile(call, flat)
         return lambda: dict(zip(names, call(*flat), strict=True))
+
+    def _compile(self, call: Callable[..., Any], flat: Sequence[Any]) -> None:
+        """XLA compiles at the first call, and may refuse only then."""
+        try:
+            call(*flat)
+        except tf.errors.OpError as error:
+            reason = str(error).splitlines()[0]
+            raise Unsupported(f"XLA cannot compile this network: {reason}", advice="leave out jit='xla'") from error
+        self._uncompiled = False
 
     @property
     def graph(self) -> tf.Graph:

@@ -6,8 +6,13 @@ import numpy as np
 import onnx
 import pytest
 
+from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
+
+pytest.importorskip("tensorflow")
+
+from deep_bench.adapters.tensorflow import TensorFlowAdapter
 
 helper, node = onnx.helper, onnx.helper.make_node
 FLOAT, BOOL, INT = onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, onnx.TensorProto.INT64
@@ -68,6 +73,17 @@ def test_a_rank_that_depends_on_a_condition(adapter, flag):
     constants = {"zero": np.array([0], np.int64), "last": np.array([-1], np.int64)}
     net = network(nodes, [value("x", FLOAT, [1, 3, 4]), value("flag", BOOL, [])], [value("y"), value("r")], constants)
     agree(adapter, net, {"x": RNG.standard_normal((1, 3, 4)).astype(np.float32), "flag": np.array(flag)})
+
+
+def test_xla_refuses_branches_of_different_ranks():
+    then = helper.make_graph([node("Squeeze", ["x", "zero"], ["t"])], "then", [], [value("t")])
+    other = helper.make_graph([node("Identity", ["x"], ["e"])], "else", [], [value("e")])
+    nodes = [node("If", ["flag"], ["y"], then_branch=then, else_branch=other)]
+    inputs = [value("x", FLOAT, [1, 3]), value("flag", BOOL, [])]
+    net = network(nodes, inputs, [value("y")], {"zero": np.array([0], np.int64)})
+    executor = TensorFlowAdapter(jit="xla").prepare(net)
+    with pytest.raises(Unsupported, match="XLA cannot compile"):
+        executor({"x": np.ones((1, 3), np.float32), "flag": np.array(True)})
 
 
 @pytest.mark.parametrize("condition", ["", "yes"])

@@ -42,9 +42,9 @@ def outcomes(adapter, chosen):
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["as is", "frozen"])
 def test_sample(adapter, frozen):
-    chosen = random.Random(2).sample(cases(), 60)
+    chosen = random.Random(2).sample(cases(), 100)
     forms = outcomes(adapter, [freeze(c) for c in chosen] if frozen else chosen)
-    assert forms["native"] > 25
+    assert forms["native"] > 50
 
 
 @pytest.mark.full

@@ -6,12 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
-from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
+from deep_bench.adapters.lowering import Site, Slot
+from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported, UnsupportedOperator
 from deep_bench.testing.adapter import X, Y, small_network
 
 torch = pytest.importorskip("torch")
 
 from deep_bench.adapters.torch import TorchAdapter  # noqa: E402 (after the skip)
+from deep_bench.adapters.torch.operators import build  # noqa: E402
 
 F = onnx.TensorProto.FLOAT
 
@@ -135,3 +137,12 @@ def test_composites_without_native_code_are_expanded(adapter, one_node) -> None:
     executor = adapter.prepare(network)
     assert executor.forms.decomposed == ("only",)
     np.testing.assert_allclose(executor(fed)["y0"].std((1, 2)), 1, rtol=1e-5)
+
+
+def test_code_that_needs_a_type_is_built_when_it_is_known() -> None:
+    site = Site("only", "ReduceMean", 28, {"keepdims": 0}, (Slot("x"),), (Slot("y"),))
+    code = build(site)
+    assert code(torch.tensor([1, 2, 6])).item() == 3
+    assert code(torch.tensor([1.0, 2.0])).item() == 1.5
+    with pytest.raises(UnsupportedOperator, match="uint64"):
+        code(torch.tensor([1, 2], dtype=torch.uint64))

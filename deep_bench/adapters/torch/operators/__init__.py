@@ -131,7 +131,10 @@ class Deferred:
             code = _build(site, self.builder, types)
         except NotNative as refusal:
             raise UnsupportedOperator(site.name, site.operator, site.opset, str(refusal)) from refusal
-        return code.forward if isinstance(code, torch.nn.Module) else code
+        if not isinstance(code, torch.nn.Module):
+            return code
+        device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), None)
+        return code.to(device).forward
 
 
 def _known(slot: Slot | None, x: Any) -> Slot | None:
