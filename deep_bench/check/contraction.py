@@ -29,7 +29,7 @@ def matmul(rounding: Rounding, function: Callable[..., Any], a: Any, b: Any, **k
         (a2, rows), (b2, columns) = _scaled_squares(a, left), _scaled_squares(b, right)
         return np.asarray(function(a2, b2, **kwargs)) * np.asarray(function(rows, columns, **kwargs))
 
-    return rounding.of_sum(y, rounding.recalled(squares, y.shape), a.shape[left], roundings=1)
+    return rounding.of_sum(y, squares, a.shape[left], roundings=1)
 
 
 def _scaled_squares(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
@@ -61,7 +61,10 @@ def einsum(rounding: Rounding, subscripts: Any, *operands: Any, **kwargs: Any) -
     y = np.asarray(np.einsum(subscripts, *operands, **kwargs))
     if rounding.rng is None:
         return y
-    squares = rounding.recalled(lambda: np.asarray(np.einsum(subscripts, *map(_squares, operands), **kwargs)), y.shape)
+
+    def squares() -> np.ndarray:
+        return np.asarray(np.einsum(subscripts, *map(_squares, operands), **kwargs))
+
     return rounding.of_sum(y, squares, _summed(subscripts, operands), roundings=len(operands) - 1)
 
 
@@ -85,12 +88,11 @@ def tensordot(rounding: Rounding, a: Any, b: Any, axes: Any = 2) -> np.ndarray:
     y = np.asarray(np.tensordot(a, b, axes))
     if rounding.rng is None:
         return y
-    squares = rounding.recalled(lambda: np.asarray(np.tensordot(_squares(a), _squares(b), axes)), y.shape)
     if isinstance(axes, int):
         summed = np.shape(b)[:axes]
     else:
         summed = tuple(np.shape(a)[i] for i in np.atleast_1d(axes[0]))
-    return rounding.of_sum(y, squares, math.prod(summed), roundings=1)
+    return rounding.of_sum(y, lambda: np.tensordot(_squares(a), _squares(b), axes), math.prod(summed), roundings=1)
 
 
 def _product(function: Callable[..., Any]) -> Callable[..., np.ndarray]:

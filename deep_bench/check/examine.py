@@ -13,9 +13,9 @@ from deep_bench.check.decisions import Seen
 from deep_bench.check.estimate import Expectation, compare
 from deep_bench.check.isolate import Isolated, isolate
 from deep_bench.check.reduced import recognise
-from deep_bench.check.replay import Expected, Replayed, evaluations, expectations, form_of
+from deep_bench.check.replay import Expected, Replayed, evaluations, expectations, form_of, samples_for
 from deep_bench.check.thresholds import EXACT_BITS, LINEAR_SHARE, MARGIN_RATIO, SHRINKS_BY
-from deep_bench.check.truth import Truth
+from deep_bench.check.truth import SAMPLES, Truth
 from deep_bench.check.verdict import NodeVerdict, Word
 from deep_bench.tensor import significand_bits
 
@@ -48,7 +48,8 @@ def settle(truth: Truth, subject: Any, replayed: Replayed, opinions: Mapping[str
         refused = _beyond_margin(alone, replayed, doubted & discrete)
         if refused or doubted <= discrete:
             return Settled("wrong", worst.reason, worst) if refused else Settled("right", "a decision within its margin")
-    if sequential := _sequential(alone, replayed.actual):
+    size = sum(x.nbytes for x in (*alone.inputs.values(), *replayed.actual.values()))
+    if sequential := _sequential(alone, replayed.actual, samples_for(size, SAMPLES[truth.effort])):
         return Settled("right", "it adds term by term, which loses bits on long sums", sequential)
     if narrow := recognise(alone, replayed.actual, replayed.expected):
         return Settled("reduced precision", f"it computes in {narrow}", worst)
@@ -65,9 +66,9 @@ def _beyond_margin(alone: Isolated, replayed: Replayed, names: set[str]) -> bool
     return False
 
 
-def _sequential(alone: Isolated, actual: Mapping[str, np.ndarray]) -> Opinion | None:
+def _sequential(alone: Isolated, actual: Mapping[str, np.ndarray], samples: int) -> Opinion | None:
     """The opinion if sums are taken to be added term by term, where that makes all clear."""
-    expected: Mapping[str, Expected] = expectations(alone, _SAMPLES, accumulation="sequential")
+    expected: Mapping[str, Expected] = expectations(alone, samples, accumulation="sequential")
     opinions = [assess(actual[n], e) for n, e in expected.items()]
     return max(opinions, key=lambda o: o.deficit) if all(o.level == "clear" for o in opinions) else None
 

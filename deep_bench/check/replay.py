@@ -21,7 +21,8 @@ from deep_bench.tensor import is_inexact
 
 _CHUNK_BYTES = 96 * 2**20
 _CHUNK_NODES = 250
-_SMALL = 1 << 14
+_SMALL = 128 * 2**10
+_LARGE = 8 * 2**20
 _KEPT_BYTES = 2 * 2**30
 
 Expected = Expectation | np.ndarray
@@ -127,36 +128,45 @@ def _chunks(truth: Truth, upgrades: bool) -> Iterator[Chunk]:
     kept: dict[int, Chunk] = truth.replays.setdefault(upgrades, {})
     form = form_of(truth.network, upgrades)
     used = 0
-    for number, nodes in enumerate(_groups(form, truth.values)):
+    for number, (nodes, samples) in enumerate(_groups(form, truth)):
         chunk = kept.get(number)
         if chunk is None:
             isolated = isolate(form, nodes, truth.values)
-            size = sum(_size(node, truth.values) for node in nodes)
-            small = size <= _SMALL * 8 * len(nodes)
-            chunk = Chunk(isolated, expectations(isolated, 16 if small else SAMPLES[truth.effort]))
+            chunk = Chunk(isolated, expectations(isolated, samples))
         used += sum(3 * _bytes(e) for e in chunk.expected.values())
         if used < _KEPT_BYTES:
             kept[number] = chunk
         yield chunk
 
 
-def _groups(form: Network, values: Mapping[str, np.ndarray]) -> Iterator[Sequence[ir.Node]]:
-    """Nodes in groups of bounded size: the small ones together, since they get more samples."""
-    nodes = list(replayable(form, values))
-    small = [n for n in nodes if _size(n, values) <= _SMALL * 8]
-    few = set(small)
-    for members in (small, [n for n in nodes if n not in few]):
+def _groups(form: Network, truth: Truth) -> Iterator[tuple[Sequence[ir.Node], int]]:
+    """Nodes in groups of bounded size, each with how many samples its estimates are made from."""
+    usual = SAMPLES[truth.effort]
+    tiers: dict[int, list[ir.Node]] = {}
+    for node in replayable(form, truth.values):
+        samples = samples_for(_size(node, truth.values), usual)
+        tiers.setdefault(samples, []).append(node)
+    for samples, members in tiers.items():
         group: list[ir.Node] = []
         total = 0
         for node in members:
-            size = _size(node, values)
+            size = _size(node, truth.values)
             if group and (total + size > _CHUNK_BYTES or len(group) == _CHUNK_NODES):
-                yield group
+                yield group, samples
                 group, total = [], 0
             group.append(node)
             total += size
-        if group:
-            yield group
+        yield group, samples
+
+
+def samples_for(size: int, usual: int) -> int:
+    """How many evaluations with rounding errors an estimate is made from: fewer for large arrays, which pool neighbours.
+
+    Args:
+        size: Bytes that go into and come out of the nodes.
+        usual: How many evaluations of the whole network the effort makes.
+    """
+    return max(8, usual) if size <= _SMALL else usual if size <= _LARGE else usual // 2
 
 
 def _size(node: ir.Node, values: Mapping[str, np.ndarray]) -> int:

@@ -34,7 +34,7 @@ _RECALLED_BYTES = 2**30
 
 @dataclass(eq=False)
 class Recall:
-    """The sizes of errors of sums of products, in the order of one evaluation.
+    """The amplitudes of errors of sums of products, in the order of one evaluation.
 
     All evaluations of a network with rounding errors need the same ones up to a few roundings, so the first computes them
     and the others read them. An evaluation that takes another course is noticed by the node or the shape.
@@ -49,12 +49,12 @@ class Recall:
         """Name the node that is evaluated next, and how often it was before."""
         self.place, self.number = place, 0
 
-    def get(self, squares: Callable[[], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """What was computed at this place before, else what ``squares`` computes now."""
+    def get(self, compute: Callable[[], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """What was computed at this place before, else what ``compute`` gives now."""
         key = (*self.place, self.number, shape)
         self.number += 1
         if key not in self.stored:
-            value = squares()
+            value = compute()
             if self.bytes + value.nbytes > _RECALLED_BYTES:
                 return value
             self.stored[key] = value
@@ -85,10 +85,6 @@ class Rounding:
         """The unit roundoff of the format."""
         return unit_roundoff(self.format)
 
-    def recalled(self, squares: Callable[[], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The sums of squared terms, as an earlier evaluation computed them if there was one."""
-        return squares() if self.recall is None else self.recall.get(squares, shape)
-
     def of_result(self, y: np.ndarray) -> np.ndarray:
         """``y`` with the error of one rounding; none where the format holds ``y`` exactly.
 
@@ -102,7 +98,9 @@ class Rounding:
         tiny = float(ml_dtypes.finfo(self.format).smallest_normal)
         return self.disturbed(y, np.where(amplitude < self.u * tiny, tiny, amplitude))
 
-    def of_sum(self, y: np.ndarray, squares: np.ndarray, terms: int, roundings: int = 0) -> np.ndarray:
+    def of_sum(
+        self, y: np.ndarray, squares: np.ndarray | Callable[[], np.ndarray], terms: int, roundings: int = 0
+    ) -> np.ndarray:
         r"""``y``, a sum of ``terms`` products, with the error of multiplying and adding in the working format.
 
         The amplitude is :math:`u \sqrt{(m + \log_2 n) \sum t_i^2 + c y^2}` for blocked and
@@ -111,20 +109,35 @@ class Rounding:
 
         Args:
             y: The exact sums.
-            squares: The sums of the squared terms, in any precision.
+            squares: The sums of the squared terms, in any precision; a function of no arguments is called only where no
+                earlier evaluation has done so.
             terms: How many terms each sum has.
             roundings: How many roundings each term itself comes with: one for a product of two factors.
         """
-        if self.rng is None or not y.size:
+        if self.rng is None or not y.size or (terms <= 1 and not roundings):
             return y
+
+        def amplitude() -> np.ndarray:
+            return self._of_terms(y, squares() if callable(squares) else squares, terms, roundings)
+
+        if self.recall is not None and callable(squares):
+            return self.disturbed(y, self.recall.get(amplitude, y.shape))
+        return self.disturbed(y, amplitude())
+
+    def _of_terms(self, y: np.ndarray, squares: np.ndarray, terms: int, roundings: int) -> np.ndarray:
+        """The amplitude of the error of a sum."""
         if terms <= 1:
-            return y if not roundings else self.disturbed(y, self.u * np.sqrt(roundings * squares, dtype=np.float64))
-        if self.accumulation == "blocked":
+            spread, carry = float(roundings), 0.0
+        elif self.accumulation == "blocked":
             spread, carry = roundings + np.log2(terms), _CARRY
         else:
             spread, carry = roundings + terms / 2, max(terms / 3, 1.0)
-        y2 = np.abs(y) ** 2
-        return self.disturbed(y, self.u * np.sqrt(spread * squares + carry * y2, dtype=np.float64))
+        amplitude = np.asarray(np.abs(y) ** 2, np.float64)
+        amplitude *= carry
+        amplitude += spread * squares
+        np.sqrt(amplitude, out=amplitude)
+        amplitude *= self.u
+        return amplitude
 
     def disturbed(self, y: np.ndarray, amplitude: Any) -> np.ndarray:
         """``y`` plus random errors of this amplitude, where ``y`` is finite and not exact in the format."""
@@ -132,15 +145,15 @@ class Rounding:
             return y
         if np.iscomplexobj(y):
             return self.disturbed(y.real, amplitude) + 1j * self.disturbed(y.imag, amplitude)
-        noise = np.asarray(self.rng.random(y.shape, dtype=np.float32)) - np.float32(0.5)
-        error = np.asarray(np.multiply(noise, 2.0 * self.scale * amplitude, dtype=np.float64))
-        exact = np.asarray(self._holds(y))
-        if exact.any():
-            error = np.where(exact, 0.0, error)
-        finite = np.isfinite(error)
-        if not finite.all():
-            error = np.where(finite & np.isfinite(y), error, 0.0)
-        return y + error
+        noise = np.asarray(self.rng.random(y.shape, dtype=np.float32))
+        noise -= np.float32(0.5)
+        noise *= np.float32(2.0 * self.scale)
+        error = np.asarray(np.multiply(noise, amplitude, dtype=np.float64))
+        error[np.asarray(self._holds(y))] = 0.0
+        if not np.isfinite(np.sum(error)):
+            error[~(np.isfinite(error) & np.isfinite(y))] = 0.0
+        error += y
+        return error
 
     def errors(self, amplitude: np.ndarray) -> np.ndarray:
         """Random errors of this amplitude, finite ones only."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from deep_bench.adapters.lowering import NotNative, Plan, Slot, Step
 from deep_bench.adapters.tensorflow.layout import Stored, Value, apply
 
@@ -72,8 +70,3 @@ def refined(value: Value, slot: Slot) -> Value:
 def as_values(arrays: Sequence[Any]) -> list[Value]:
     """Native tensors in ONNX's layout as values."""
     return [Value(a) for a in arrays]
-
-
-def stored(name: str, array: np.ndarray) -> Stored:
-    """A constant as a value."""
-    return Stored(name, array)
