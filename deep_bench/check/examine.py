@@ -98,7 +98,7 @@ def _shrinks(actual: np.ndarray, precise: np.ndarray, expected: Expected) -> boo
         return False
     p = significand_bits(expected.form)
     gained = -np.log2(SHRINKS_BY)
-    return after.bits >= min(before.bits + gained, p + 4) and after.largest <= max(before.largest * SHRINKS_BY, 1.0)
+    return after.bits >= min(before.bits + gained, p + 2.5) and after.largest <= max(before.largest * SHRINKS_BY, 1.0)
 
 
 def node_verdict(replayed: Replayed, opinions: Mapping[str, Opinion], settled: Settled) -> NodeVerdict:

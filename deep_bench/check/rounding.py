@@ -121,8 +121,8 @@ class Rounding:
             return self._of_terms(y, squares() if callable(squares) else squares, terms, roundings)
 
         if self.recall is not None and callable(squares):
-            return self.disturbed(y, self.recall.get(amplitude, y.shape))
-        return self.disturbed(y, amplitude())
+            return self.disturbed(y, self.recall.get(amplitude, y.shape), summed=True)
+        return self.disturbed(y, amplitude(), summed=True)
 
     def _of_terms(self, y: np.ndarray, squares: np.ndarray, terms: int, roundings: int) -> np.ndarray:
         """The amplitude of the error of a sum."""
@@ -139,17 +139,21 @@ class Rounding:
         amplitude *= self.u
         return amplitude
 
-    def disturbed(self, y: np.ndarray, amplitude: Any) -> np.ndarray:
-        """``y`` plus random errors of this amplitude, where ``y`` is finite and not exact in the format."""
+    def disturbed(self, y: np.ndarray, amplitude: Any, *, summed: bool = False) -> np.ndarray:
+        """``y`` plus random errors of this amplitude, where ``y`` is finite and not exact in the format.
+
+        A sum that the format happens to hold may still have been rounded on the way: only whole numbers count as exact.
+        """
         if self.rng is None or not y.size:
             return y
         if np.iscomplexobj(y):
-            return self.disturbed(y.real, amplitude) + 1j * self.disturbed(y.imag, amplitude)
+            parts = (self.disturbed(part, amplitude, summed=summed) for part in (y.real, y.imag))
+            return next(parts) + 1j * next(parts)
         noise = np.asarray(self.rng.random(y.shape, dtype=np.float32))
         noise -= np.float32(0.5)
         noise *= np.float32(2.0 * self.scale)
         error = np.asarray(np.multiply(noise, amplitude, dtype=np.float64))
-        error[np.asarray(self._holds(y))] = 0.0
+        error[np.asarray(np.rint(y) == y if summed else self._holds(y))] = 0.0
         if not np.isfinite(np.sum(error)):
             error[~(np.isfinite(error) & np.isfinite(y))] = 0.0
         error += y

@@ -59,7 +59,8 @@ def settings_of(graph: ir.Graph) -> frozenset[str]:
 
 
 def _is_setting(value: ir.Value, node: ir.Node, data: set[ir.Value]) -> bool:
-    return value not in data and bool(value.uses()) and node.op_type in _ARITHMETIC
+    needed = bool(value.uses()) or value.is_graph_output()
+    return value not in data and needed and node.op_type in _ARITHMETIC
 
 
 def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
