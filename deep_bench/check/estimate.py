@@ -14,6 +14,7 @@ from deep_bench.tensor import unit_roundoff
 _NEIGHBOURS = 16
 _PRIOR_SAMPLES = 4.0
 _LINEAR_SAMPLE = 100_000
+_FLUSHED_BELOW = 1e-30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,15 +65,24 @@ class Deviations:
     def expectation(self, form: np.dtype) -> Expectation:
         """The estimate for each element, shrunk towards its neighbours' where there are few samples.
 
-        It is never under half a rounding of the result itself.
+        It is never under half a rounding of the result itself, nor under what flushing a subnormal result to zero costs.
         """
         variance = self._squares / max(self.samples, 1)
         if variance.size > 1:
             variance = (self.samples * variance + _PRIOR_SAMPLES * _block_means(variance)) / (self.samples + _PRIOR_SAMPLES)
         own = 0.29 * unit_roundoff(form) * np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
-        floor = float(ml_dtypes.finfo(form).smallest_subnormal)
-        spread = np.sqrt(np.maximum(variance, 0.0) + np.square(own)) + floor
+        spread = np.sqrt(np.maximum(variance, 0.0) + np.square(own)) + _underflow(self.value, form)
         return Expectation(self.value, spread, self._settled, form)
+
+
+def _underflow(value: np.ndarray, form: np.dtype) -> np.ndarray | float:
+    """What a result may lose to underflow: all of itself where it is subnormal, in formats that runtimes flush to zero.
+
+    These are the formats with the range of float32 or more; subnormal numbers of float16 are used for real data.
+    """
+    info = ml_dtypes.finfo(form)
+    smallest, normal = float(info.smallest_subnormal), float(info.smallest_normal)
+    return np.where(np.abs(value) < normal, normal, smallest) if normal < _FLUSHED_BELOW else smallest
 
 
 def _block_means(x: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ class Experiment:
         try:
             with ExitStack() as stack:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deep_bench_")))
-                contenders = self._contenders(self.problem.network.save(folder / f"{_file_name(self.problem)}.onnx"))
+                contenders = self._contenders(folder)
                 logs = self._logs(folder)
                 for launch in range(self.settings.launches):
                     self._launch(contenders, logs, launch)
@@ -192,11 +192,13 @@ class Experiment:
 
     # What the systems are given
 
-    def _contenders(self, file: Path) -> list[Contender]:
-        arrays = dict(self.problem.inputs.arrays)
-        found = [
-            Contender(label, _SYSTEM, {"variant": label, "network": str(file), "inputs": arrays}) for label in self.variants
-        ]
+    def _contenders(self, folder: Path) -> list[Contender]:
+        problem, name = self.problem, _file_name(self.problem)
+        (folder / "given").mkdir()
+        network = problem.network.save(folder / f"{name}.onnx")
+        source = problem.source.source or problem.source.save(folder / "given" / f"{name}.onnx")
+        given = {"network": str(network), "source": str(source.resolve()), "inputs": dict(problem.inputs.arrays)}
+        found = [Contender(label, _SYSTEM, {"variant": label, **given}) for label in self.variants]
         twin_of = twin_label(list(self.variants)) if self.settings.twin else None
         return found + [c.twin() for c in found if c.label == twin_of]
 

@@ -29,13 +29,14 @@ class NetworkSystem:
     Args:
         variant: The framework with its options, as on the command line.
         network: A file with the network, all of whose input dimensions are fixed.
+        source: A file with the network as it was given, for frameworks that run files as they are.
         inputs: What it is fed.
     """
 
-    def __init__(self, variant: str, network: str, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, variant: str, network: str, source: str, inputs: Mapping[str, np.ndarray]) -> None:
         self.variant = Variant.parse(variant)
         self.inputs = dict(inputs)
-        self._file = Path(network)
+        self._network, self._source = Path(network), Path(source)
         self.threaded = self.variant.options.get("threads") != "1"
         self._adapter: Adapter[Any] | None = None
         self._executor: Executor[Any] | None = None
@@ -56,7 +57,8 @@ class NetworkSystem:
         begin = perf_counter_ns()
         adapter = self._adapter = self.variant.create()
         imported = perf_counter_ns()
-        executor = self._executor = adapter.prepare(Network(ir.load(self._file), name=self._file.stem))
+        file = self._network if adapter.upgrades else self._source
+        executor = self._executor = adapter.prepare(Network(ir.load(file), name=file.stem))
         prepared = perf_counter_ns()
         native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
         self._bound = executor.bind(native)

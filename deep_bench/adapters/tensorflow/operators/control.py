@@ -42,15 +42,41 @@ def If(site: Site) -> Callable[..., Any]:
 
     @on_values
     def run(condition: Value, *captured: Value) -> tuple[Value, ...]:
-        outer = list(captured)
-
-        def branch(runner: GraphRunner) -> Callable[[], list[Any]]:
-            return lambda: [tf.identity(v.first) for v in runner([], _captures(runner.plan, names, outer))]
-
         chosen = tf.reshape(condition.first, [])
-        return tuple(Value(t) for t in tf.cond(chosen, branch(runners[0]), branch(runners[1])))
+        possible = [_Branch(runner, _captures(runner.plan, names, list(captured))) for runner in runners]
+        try:
+            results = tf.cond(chosen, *possible)
+        except (ValueError, tf.errors.InvalidArgumentError):
+            # Where shapes are fixed, a branch that they do not fit cannot even be traced; it is never taken.
+            fitting = [branch for branch in possible if branch.error is None]
+            if tf.executing_eagerly() or len(fitting) != 1:
+                raise
+            results = _only(fitting[0], chosen if fitting[0] is possible[0] else tf.logical_not(chosen))
+        return tuple(Value(t) for t in results)
 
     return run
+
+
+class _Branch:
+    """One of the graphs of an ``If``; remembers why it could not be traced."""
+
+    def __init__(self, runner: GraphRunner, captured: list[Value]) -> None:
+        self.runner, self.captured = runner, captured
+        self.error: Exception | None = None
+
+    def __call__(self) -> list[Any]:
+        try:
+            return [tf.identity(v.first) for v in self.runner([], [c.fresh() for c in self.captured])]
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _only(branch: _Branch, taken: Any) -> list[Any]:
+    """The results of the only branch that fits the shapes; an error at run time if the other one should be taken."""
+    message = "the branch that this condition chooses does not fit the sizes that the network was prepared for"
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=taken, data=[tf.constant(message)])]):
+        return branch()
 
 
 def _unknown(shape: Sequence[int | None] | None) -> tf.TensorShape:
