@@ -131,12 +131,29 @@ def _chunks(truth: Truth, upgrades: bool) -> Iterator[Chunk]:
     for number, (nodes, samples) in enumerate(_groups(form, truth)):
         chunk = kept.get(number)
         if chunk is None:
-            isolated = isolate(form, nodes, truth.values)
-            chunk = Chunk(isolated, expectations(isolated, samples))
+            chunk = Chunk(isolate(form, nodes, truth.values), _expected(truth, form, nodes, samples))
         used += sum(3 * _bytes(e) for e in chunk.expected.values())
         if used < _KEPT_BYTES:
             kept[number] = chunk
         yield chunk
+
+
+def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: int) -> dict[str, Expected]:
+    """What the outputs of nodes may be; a node that both forms of the network have alike is estimated once."""
+    found: dict[str, Expected] = {}
+    for other in truth.replays.values():
+        for chunk in other.values():
+            alike = {_identity(n) for n in chunk.isolated.nodes}
+            shared = [n for n in nodes if _identity(n) in alike]
+            found |= {str(v.name): chunk.expected[v.name] for n in shared for v in n.outputs if v.name in chunk.expected}
+    missing = [n for n in nodes if not any(v.name in found for v in n.outputs)]
+    return found | (expectations(isolate(form, missing, truth.values), samples) if missing else {})
+
+
+def _identity(node: ir.Node) -> tuple[object, ...]:
+    """What two forms of a network have in common where upgrading left a node as it was: its operator, inputs and outputs."""
+    values = (*node.inputs, None, *node.outputs)
+    return (node.domain, node.op_type, *(None if v is None else v.name for v in values))
 
 
 def _groups(form: Network, truth: Truth) -> Iterator[tuple[Sequence[ir.Node], int]]:
