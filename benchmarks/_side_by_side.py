@@ -79,7 +79,7 @@ def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_c
     for label, error in found.failures.items():
         print(f"{label} failed: {error}")
     table = Table("system", "median", "95 % interval", "ratio", "95 % interval", "bar", "", title=comparison.title)
-    holds = not found.failures
+    holds = True
     for label in comparison.systems:
         holds &= _row(table, found, label, [b for b in comparison.bars if b.label == label])
     Console(width=120).print(table)
@@ -90,7 +90,7 @@ def _row(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> bool:
     blocks = found.blocks(label, "native")
     if not blocks:
         table.add_row(label, "failed")
-        return False
+        return not bars  # a base may fail; what is compared with it may not
     summary = summarize(blocks[0])
     interval = summary.interval
     shown = f"{interval.low / 1e3:.3f} to {interval.high / 1e3:.3f}" if interval else "too few samples"
@@ -99,6 +99,9 @@ def _row(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> bool:
         table.add_row(*start)
     holds = True
     for bar in bars:
+        if not found.blocks(bar.base, "native"):
+            table.add_row(*start, "", "", f"{bar.base} failed", "nothing to compare")
+            continue
         compared = ratio(blocks, found.blocks(bar.base, "native"))
         most = bar.most + bar.allowance_ns / compared.base
         ends = compared.interval

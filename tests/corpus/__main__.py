@@ -12,6 +12,7 @@ from . import bits
 from .faults import faults
 from .measure import Judged, measure, rates
 from .mutants import mutants
+from .real import faultless, planted
 from .variants import variants
 
 _PAGE = Path(__file__).parents[2] / "docs" / "checking.md"
@@ -26,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = {
         "faults made by hand": list(measure(faults(), fault=True)),
         "faults held out: mutants of the reference": list(measure(mutants(), fault=True)),
+        "faults planted in one node of real networks": list(measure(planted(), fault=True)),
         "correct variants made by hand": list(measure((v for v in variants() if not v.native), fault=False)),
+        "real networks without a fault": list(measure(faultless(), fault=False)),
         "correct kernels of frameworks": list(measure((v for v in variants() if v.native), fault=False)),
     }
     text = table(groups)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+import deep_bench as db
+from tests.real.fetch import fetch
+from tests.real.table import REAL, sizes
+
 from .faults import _after, _bfloat16, _on_inputs, _rounded_factors, _scaled, _set, _swapped, _tf32, _with, _without
-from .problems import Problem
+from .problems import Problem, problem
 from .subjects import Patch, Patched
+from .variants import Entry
 
 
 class PatchedNode(Patched):
@@ -53,10 +58,11 @@ class Planted:
     def __str__(self) -> str:
         return f"{self.network}: {self.fault} in a {self.operator} at {self.place:.0%}"
 
-    def subject(self, problem: Problem) -> PatchedNode:
+    def subject(self) -> PatchedNode:
         """The faulty system."""
-        nodes = [str(n.name) for n in problem.network.upgraded().all_nodes() if n.op_type == self.operator]
-        return PatchedNode(problem, nodes[round(self.place * (len(nodes) - 1))], FAULTS[self.fault])
+        posed = problem(self.network)
+        nodes = [str(n.name) for n in posed.network.upgraded().all_nodes() if n.op_type == self.operator]
+        return PatchedNode(posed, nodes[round(self.place * (len(nodes) - 1))], FAULTS[self.fault])
 
 
 def _shifted_pads(f: Any, x: Any, a: Any) -> Any:
@@ -111,3 +117,25 @@ PLANTED = (
     Planted("swift_f0", "Conv", 0.5, "channels swapped"),
     Planted("swift_f0", "MatMul", 0.8, "TF32 factors"),
 )
+
+
+def real_problem(name: str) -> Problem:
+    """A real network with its realistic input.
+
+    Raises:
+        Unreachable: It cannot be fetched.
+    """
+    real = next(r for r in REAL if r.name == name)
+    inputs = real.inputs()
+    network = db.load(fetch(real.package, real.name))
+    return Problem(name, network.with_sizes(sizes(network, inputs)), inputs)
+
+
+def planted() -> Iterator[Entry]:
+    """All faults planted in real networks."""
+    return (Entry(str(p), p.network, p.subject, held_out=True) for p in PLANTED)
+
+
+def faultless() -> Iterator[Entry]:
+    """The same networks without a fault."""
+    return (Entry(f"{n} as it is", n, lambda n=n: Patched(problem(n), {})) for n in sorted({p.network for p in PLANTED}))
