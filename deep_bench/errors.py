@@ -48,12 +48,12 @@ class InvalidNetwork(DeepBenchError):
 class UnknownName(DeepBenchError, KeyError):
     """A name that is in no registry, with the nearest known one suggested."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], otherwise: str = "pick one of these") -> None:
         known = sorted(known)
         near = difflib.get_close_matches(name, known, n=1)
-        advice = f"did you mean {near[0]!r}?" if near else "pick one of these, or install the package that provides it."
+        advice = f"did you mean {near[0]!r}?" if near else otherwise
         super().__init__(f"unknown {kind} {name!r}", f"one of {', '.join(known) or '(none)'}", advice)
-        self.args = (kind, name, known)  # so that the error survives pickling
+        self.args = (kind, name, known, otherwise)  # so that the error survives pickling
 
     __str__ = DeepBenchError.__str__  # KeyError would print the repr of the message
 

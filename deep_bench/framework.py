@@ -128,6 +128,8 @@ def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray]) 
         InvalidInput: A missing or unknown name, or a wrong shape or element type.
     """
     expected = "; ".join(map(str, specs))
+    if not isinstance(inputs, Mapping):
+        raise InvalidInput(f"inputs of type {type(inputs).__name__}", f"a mapping from name to array: {expected}")
     unknown = sorted(set(inputs) - {s.name for s in specs})
     missing = [s.name for s in specs if s.name not in inputs]
     if unknown or missing:

@@ -88,7 +88,7 @@ class Registry(Mapping[str, Any]):
             UnknownName: No such name.
         """
         if name not in self:
-            raise UnknownName(self.kind, name, self)
+            raise UnknownName(self.kind, name, self, "pick one of these, or install the package that provides it")
         return tuple(p for p in self._requires.get(name, ()) if find_spec(p) is None)
 
     def _foreign(self) -> dict[str, EntryPoint]:

@@ -14,7 +14,7 @@ from deep_bench.check.estimate import Expectation, compare
 from deep_bench.check.isolate import Isolated, isolate
 from deep_bench.check.reduced import recognise
 from deep_bench.check.replay import Expected, Replayed, evaluations, expectations, form_of, samples_for
-from deep_bench.check.thresholds import EXACT_BITS, LINEAR_SHARE, MARGIN_RATIO, SHRINKS_BY
+from deep_bench.check.thresholds import EXACT_BITS, FEWEST_BITS, LINEAR_SHARE, MARGIN_RATIO, SHRINKS_BY
 from deep_bench.check.truth import SAMPLES, Truth
 from deep_bench.check.verdict import NodeVerdict, Word
 from deep_bench.tensor import significand_bits
@@ -81,6 +81,8 @@ def _by_ladder(subject: Any, alone: Isolated, replayed: Replayed, worst: Opinion
         precise = None
     if precise is not None and all(n in precise and precise[n].shape == a.shape for n, a in replayed.actual.items()):
         if all(_shrinks(replayed.actual[n], precise[n], e) for n, e in replayed.expected.items()):
+            if worst.bits < FEWEST_BITS:
+                return Settled("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
             return Settled("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
         return Settled("wrong", f"{worst.reason}; in float64 the error stays", worst)
     if worst.level == "beyond":

@@ -15,6 +15,7 @@ from deep_bench.check.replay import Replayed, replay
 from deep_bench.check.subject import Subject
 from deep_bench.check.truth import Truth
 from deep_bench.check.verdict import NodeVerdict, Repeatability, Verdict, Word
+from deep_bench.tensor import is_inexact
 
 _EXAMINED = 64
 _LISTED = 10
@@ -149,13 +150,35 @@ def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: 
         return whole.word, whole.reason
     if whole.information:
         return "no information", f"{whole.reason}; all {len(nodes)} nodes replayed alone are right"
+    if nothing := _nothing_compared(truth):
+        return "no information", f"{nothing}, so there is nothing to compare"
     if not nodes and refused:
         return "cannot tell", "no node could be replayed alone"
     return "right", f"all {len(nodes)} nodes replayed alone and the outputs differ from the oracle by rounding only"
 
 
 def _bits(worst: Sequence[NodeVerdict], whole: Whole) -> float:
-    return min(worst[0].bits, 53.0) if worst else whole.bits
+    """Of the worst node that rounds, else of the outputs; NaN where nothing in the network rounds."""
+    rounding = [n.bits for n in worst if n.format]
+    if rounding:
+        return rounding[0]
+    return whole.bits if any(is_inexact(np.dtype(o.format)) for o in whole.outputs if _is_format(o.format)) else float("nan")
+
+
+def _is_format(name: str) -> bool:
+    try:
+        np.dtype(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _nothing_compared(truth: Truth) -> str:
+    """Why the outputs tell nothing, or ``""``: they are empty, or without a finite number."""
+    arrays = [np.asarray(y) for y in truth.outputs.values() if isinstance(y, np.ndarray | np.generic)]
+    if not arrays or any(a.size and not (is_inexact(a.dtype) and not np.isfinite(a).any()) for a in arrays):
+        return ""
+    return "the outputs are empty" if not any(a.size for a in arrays) else "no element of the outputs is finite"
 
 
 def _repeatability(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Repeatability:

@@ -55,5 +55,9 @@ SHRINKS_BY = 2.0**-12
 float64 has 29 bits more than float32; functions that a runtime only has in float32 precision keep part of it.
 """
 
+FEWEST_BITS = 6.0
+"""An error that leaves fewer bits than this is no rounding of any format that networks compute in, even if it is gone in
+float64: that only shows that another kernel ran there. bfloat16 has 8."""
+
 EXACT_BITS = 53.0
 """The significant bits that are reported where there is no error at all."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -11,6 +13,7 @@ import click
 from deep_bench import __version__
 from deep_bench.errors import DeepBenchError
 
+FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 _VERBS = {
@@ -45,9 +48,14 @@ def _cli() -> None:
     """Time and check any piece of deep learning against slow references that a person can read."""
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and exit: 0 all right, 1 something was wrong, 2 bad usage or input, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _interrupt)  # a batch system's time limit: what was measured is kept, as after Ctrl-C
     try:
         status = _cli.main(words, prog_name="deep-bench", standalone_mode=False)
     except click.exceptions.Exit as wanted:
@@ -63,4 +71,10 @@ def main(arguments: list[str] | None = None) -> None:
             traceback.print_exc()
         click.echo(f"deep-bench: {error}", err=True)
         status = USAGE
+    except OSError as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter fails again when it flushes
+        click.echo(f"deep-bench: {error.strerror or error}: the output or a file could not be written", err=True)
+        status = FAILED
     sys.exit(status or 0)

@@ -65,7 +65,7 @@ class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
 @click.argument("network")
 @click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare. Default: all.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
-@click.option("--batch", type=click.IntRange(min=1), help="Size of the open first dimensions.")
+@click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
 @click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
 @click.option("--sweep", type=Sweep(), help="Run once for each size: a latency-throughput curve.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -81,7 +81,8 @@ class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
 def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bool, debug: bool, **options: Any) -> None:
     """Check and time NETWORK, an .onnx file or the name of one that ships (digits-cnn).
 
-    Exit status: 0 all right; 1 a result was wrong or a framework failed; 2 bad usage or input.
+    Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, or a framework failed; 2 bad usage
+    or input; 130 interrupted (what was measured is kept).
     """
     wanted = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
     del wanted["no_twin"]
@@ -95,6 +96,7 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     if debug and not as_json:
         _print_details(found)
     if found.interrupted:
+        click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
     sys.exit(0 if found.ok else 1)
 

@@ -14,6 +14,7 @@ from deep_bench.graph.network import OPSET, Network
 
 DATA = Path(__file__).parent.parent / "data"
 OLDEST_OPSET = 7
+_INFERRED_BELOW = 2**31 - 2**20
 
 
 def load(path: str | Path) -> Network:
@@ -39,6 +40,8 @@ def load(path: str | Path) -> Network:
     _check_values(proto, file)
     try:
         onnx.checker.check_model(str(file), full_check=False)
+        if proto.ByteSize() < _INFERRED_BELOW:
+            onnx.shape_inference.infer_shapes(proto, check_type=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise InvalidNetwork(
             f"{file} is not a valid ONNX graph: {_first_lines(error)}",
@@ -133,7 +136,7 @@ def _check_operators(proto: onnx.ModelProto, file: Path) -> None:
                     "a domain whose opset the file does not state" if version is None else f"opset {version} of its domain"
                 )
                 raise InvalidNetwork(
-                    f"node {node.name!r} of {file} is a {name}, unknown in {where}",
+                    f"node {_called(node)} of {file} is a {name}, unknown in {where}",
                     "operators of the ONNX standard, or functions that the file defines",
                     "export the network with standard operators, or include the operator as a function",
                 )
@@ -152,7 +155,7 @@ def _check_values(proto: onnx.ModelProto, file: Path) -> None:
         for name in node.input:
             if name not in known:
                 raise InvalidNetwork(
-                    f"node {node.name!r} of {file} uses {name!r}, which no input, initializer or node provides",
+                    f"node {_called(node)} of {file} uses {name!r}, which no input, initializer or node provides",
                     "an initializer of that name",
                     "export the network again with all its initializers",
                 )
@@ -165,6 +168,11 @@ def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 yield from _all_nodes(graph.node)
+
+
+def _called(node: onnx.NodeProto) -> str:
+    """A node's name, or what it gives if it has none."""
+    return repr(node.name) if node.name else f"that gives {', '.join(map(repr, node.output))}"
 
 
 def _domain(domain: str) -> str:

@@ -161,15 +161,15 @@ def select(blocks: Sequence[Block]) -> tuple[list[Times], Selection]:
 
     A preempted sample shows another process's time slice. While they are rare (under 1 %) they do not move the median, and
     all samples count. Else those not preempted count, as long as they are the most. Else, which happens to calls that are
-    longer than a time slice, preempted ones count with the thread's CPU time, where that was noted. Without it, those not
-    preempted count, or if there are none, all.
+    longer than a time slice, preempted ones count with the thread's CPU time, where that was noted. Without it all count,
+    since the few that are left would be no fair sample.
     """
     share = np.concatenate([b.preempted for b in blocks]).mean()
     quiet = [b.calls_ns[~b.preempted] for b in blocks if not b.preempted.all()]
     if share >= HEAVY_PREEMPTION:
         if share > 0.5 and (cpu := _cpu_times(blocks)):
             return cpu, "preempted samples at their CPU time"
-        if quiet:
+        if quiet and share <= 0.5:
             return quiet, "samples not preempted"
     return [b.calls_ns for b in blocks if len(b.ns)], "all samples"
 

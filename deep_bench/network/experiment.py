@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +18,7 @@ from pydantic import JsonValue
 import deep_bench
 from deep_bench.check.judge import judge
 from deep_bench.check.truth import Effort, Truth, establish
-from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput
 from deep_bench.measure.environment import StealMeter, capture
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.record import (
@@ -30,7 +31,8 @@ from deep_bench.measure.record import (
     SystemRecord,
     Tensor,
 )
-from deep_bench.measure.session import Measurement, Plan, measure_launch
+from deep_bench.measure.risks import risks
+from deep_bench.measure.session import Measurement, Plan, Progress, measure_launch
 from deep_bench.measure.storage import RecordWriter
 from deep_bench.network.problem import Problem
 from deep_bench.network.progress import Bars
@@ -41,6 +43,7 @@ from deep_bench.tensor import TensorSpec
 from deep_bench.variant import Variant
 
 _FULL_BELOW_SECONDS = 1.0
+_KEEP_EVERY_SECONDS = 5.0
 _SYSTEM = "deep_bench.network.system:NetworkSystem"
 
 
@@ -100,7 +103,7 @@ class Experiment:
             if launch == 0:
                 _raise_usage_errors(fleet)
                 if self.settings.check != "off":
-                    self._judge(fleet)
+                    self._checked(fleet)
             self._measure(fleet, launch)
             if launch == 0 and not self.record.interrupted:
                 self._compare_answers(fleet)
@@ -130,22 +133,28 @@ class Experiment:
 
     def _truth(self) -> Truth:
         problem, effort = self.problem, self.settings.check
+        seconds = _seconds(lambda: _evaluate_reference(problem))
         if effort == "auto":
-            seconds = _seconds(lambda: _evaluate_reference(problem))
             chosen: Effort = "full" if seconds < _FULL_BELOW_SECONDS else "quick"
         else:
             chosen = "full" if effort == "full" else "quick"
         return establish(problem.network, problem.inputs.arrays, chosen, seed=self.settings.seed)
 
+    def _checked(self, fleet: Fleet) -> None:
+        """Judge the systems; NumPy's remarks on empty arrays and overflow are no news to the user."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self._judge(fleet)
+
     def _compare_answers(self, fleet: Fleet) -> None:
         """Whether each system still gives the outputs that were judged, now that it was timed."""
         for label, before in self._answers.items():
-            if label not in fleet.runners:
+            verdict = self.record[label].verdict
+            if label not in fleet.runners or verdict is None or not verdict.repeatability.get("bitwise"):
                 continue
             after = FleetSubject(fleet, label).outputs()
             changed = [n for n, array in after.items() if not _same(array, before[n])]
-            verdict = self.record[label].verdict
-            if changed and verdict is not None:
+            if changed:
                 verdict.findings.append(f"outputs {', '.join(changed)} differ after timing from those that were judged")
 
     # Measuring
@@ -154,8 +163,22 @@ class Experiment:
         settings = self.settings
         plan = Plan(settings.ci_width, settings.budget, settings.seed, settings.launches)
         self.bars.phase("measuring", settings.budget, "s")
-        found = measure_launch(fleet, plan, launch=launch, watch=self.bars.measured)
-        self._note_measured(found)
+        found = Measurement(plan, in_process=fleet.in_process)
+        before = {system.label: list(system.samples) for system in self.record.systems}
+        kept = perf_counter()
+
+        def watch(progress: Progress) -> None:
+            nonlocal kept
+            self.bars.measured(progress)
+            if perf_counter() - kept > _KEEP_EVERY_SECONDS:
+                self._note_samples(found, before)
+                self._keep()
+                kept = perf_counter()
+
+        measure_launch(fleet, plan, found, launch=launch, watch=watch)
+        self._note_samples(found, before)
+        self._note_failures(found.failures)
+        self.record.interrupted |= found.interrupted
         self._keep()
 
     # The record
@@ -173,14 +196,14 @@ class Experiment:
         self._note_failures(fleet.failures)
         self._keep()
 
-    def _note_measured(self, found: Measurement) -> None:
+    def _note_samples(self, found: Measurement, before: Mapping[str, Sequence[SampleSet]]) -> None:
+        for system in self.record.systems:
+            measured = [SampleSet.of(series) for series in found.series if series.label == system.label]
+            system.samples = [*before[system.label], *measured]
         for series in found.series:
             system = self.record[series.label]
-            system.samples.append(SampleSet.of(series))
             peak = series.process.get("peak_memory_bytes")
             system.peak_memory_bytes = max(system.peak_memory_bytes or 0, peak or 0) or None
-        self._note_failures(found.failures)
-        self.record.interrupted |= found.interrupted
 
     def _note_failures(self, failures: dict[str, DeepBenchError]) -> None:
         for label, error in failures.items():
@@ -238,6 +261,7 @@ def _first_record(problem: Problem, variants: dict[str, Variant], settings: Sett
     if problem.sizes.chosen:
         stated = ", ".join(f"{name}={size}" for name, size in problem.sizes.chosen.items())
         record.notes.append(f"sizes chosen for open dimensions: {stated}")
+    record.notes += [str(risk) for risk in risks(record.environment) if risk.name in ("load", "swap")]
     if settings.twin:
         label = twin_label(list(variants))
         twin = Contender(label, _SYSTEM).twin()
@@ -260,7 +284,23 @@ def _raise_usage_errors(fleet: Fleet) -> None:
 
 
 def _evaluate_reference(problem: Problem) -> None:
-    deep_bench.frameworks["reference"]().prepare(problem.network).forward(problem.inputs.arrays)
+    """Run the reference once.
+
+    Raises:
+        InvalidInput: It cannot run on these inputs, which then do not suit the network.
+    """
+    executor = deep_bench.frameworks["reference"]().prepare(problem.network)
+    try:
+        executor.forward(problem.inputs.arrays)
+    except DeepBenchError:
+        raise
+    except Exception as error:  # NumPy raises whatever fits
+        where = " ".join(getattr(error, "__notes__", []))
+        raise InvalidInput(
+            f"the reference cannot run {problem.source.name} on these inputs: {error} {where}".strip(),
+            "inputs of values and sizes that suit the network",
+            "give some with --input, or other sizes with --size; or --check off to time it unchecked",
+        ) from error
 
 
 def _seconds(action: Callable[[], object]) -> float:

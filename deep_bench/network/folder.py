@@ -19,8 +19,8 @@ def output_folder(path: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidArgument(
-            f"the output folder {folder} cannot be made: {error.strerror}", advice="name another with --output"
+            f"the output folder {folder} cannot be made: {error.strerror}", advice="name another folder"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidArgument(f"the output folder {folder} is read-only", advice="name another with --output")
+        raise InvalidArgument(f"the output folder {folder} is read-only", advice="name another folder")
     return folder

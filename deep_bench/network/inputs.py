@@ -52,14 +52,16 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
     """
     path = Path(path)
     if not path.is_file():
-        raise InvalidInput(f"there is no file {str(path)!r}", "an .npz file with one array per input")
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise InvalidInput(f"the inputs' file {str(path)!r} {what}", "an .npz file with one array per input")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, MemoryError) as error:
         raise InvalidInput(
-            f"{path} cannot be read as an .npz file: {str(error).splitlines()[0]}",
-            "a file written by numpy.savez, without pickled objects",
+            f"{path} cannot be read as an .npz file, or holds pickled objects, which are never read",
+            "a file written by numpy.savez from plain arrays",
+            "write it again: numpy.savez(path, name=array)",
         ) from error
 
 
@@ -76,7 +78,12 @@ def draw_inputs(network: Network, seed: int) -> dict[str, np.ndarray]:
     """
     generator = np.random.default_rng(seed)
     values = {v.name: v for v in network.graph.inputs}
-    return {spec.name: _draw(spec, values[spec.name], network, generator) for spec in network.inputs}
+    try:
+        return {spec.name: _draw(spec, values[spec.name], network, generator) for spec in network.inputs}
+    except (MemoryError, ValueError, OverflowError) as error:  # NumPy says in any of these that an array is too large
+        raise InvalidInput(
+            f"inputs of these sizes cannot be made: {error}", "; ".join(map(str, network.inputs)), "choose smaller sizes"
+        ) from error
 
 
 def prepare_inputs(network: Network, given: Mapping[str, np.ndarray] | None, origin: str, seed: int) -> Inputs:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deep_bench.network.result import Result, SystemResult
 
 _WIDTH = 160
+_NARROW = 100
 _COLUMNS = (
     "system",
     "device, threads",
@@ -42,6 +43,20 @@ def as_text(result: Result, width: int | None = None) -> str:
     terminal = sys.stdout.isatty()
     columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
     console = Console(file=out, width=columns, force_terminal=terminal, highlight=False)
+    if columns < _NARROW:
+        console.print(Text(_title(result)))
+        for system in result.values():
+            for name, cell in zip(_COLUMNS, _cells(result, system), strict=True):
+                console.print(Text(f"{name}: {' '.join(cell.split())}"))
+            console.print()
+    else:
+        console.print(_table(result))
+    for line in lines_below(result):
+        console.print(Text(line))
+    return out.getvalue().rstrip("\n")
+
+
+def _table(result: Result) -> Table:
     table = Table(title=Text(_title(result)), title_justify="left", pad_edge=False)
     for name in _COLUMNS:
         table.add_column(name, overflow="fold")
@@ -49,10 +64,7 @@ def as_text(result: Result, width: int | None = None) -> str:
         cells = [Text(cell) for cell in _cells(result, system)]
         cells[_VERDICT].stylize(_STYLES.get(system.verdict, ""))
         table.add_row(*cells)
-    console.print(table)
-    for line in lines_below(result):
-        console.print(Text(line))
-    return out.getvalue().rstrip("\n")
+    return table
 
 
 def as_html(result: Result) -> str:
@@ -87,7 +99,8 @@ def lines_below(result: Result) -> list[str]:
     lines = []
     for system in result.values():
         if system.verdict not in ("right", "unchecked"):
-            lines.append(f"{system.label}: {system.verdict}: {system.reason}")
+            reason = system.reason.removeprefix(f"{system.label}: ")
+            lines.append(f"{system.label}: {system.verdict}: {reason}")
         lines += [f"{system.label}: {finding}" for finding in system.findings]
         lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
     lines += _twins(result)
@@ -100,6 +113,8 @@ def lines_below(result: Result) -> list[str]:
         lines.append("measured in one process: the systems could disturb each other")
     if result.record.interrupted:
         lines.append("interrupted: the figures are of what was measured until then")
+    elif not result.record.complete:
+        lines.append("this run did not finish: the figures are of what was measured until then")
     if result.path is not None:
         lines.append(f"record: {result.path}")
     return lines
@@ -169,6 +184,10 @@ def _remarks(system: SystemResult) -> list[str]:
         remarks.append(
             f"{share(summary.preempted)} of the samples were preempted; the median is of {summary.selection}{moved}"
         )
+    elif summary.preempted > 0.5:
+        remarks.append(
+            f"{share(summary.preempted)} of the samples were preempted, by others or by its own threads; all count"
+        )
     if abs(summary.drift) > 0.02:
         remarks.append(f"drifted by {share(summary.drift)} during the run")
     if len(summary.modes) > 1:
@@ -185,21 +204,25 @@ def _twins(result: Result) -> list[str]:
         return []
     label = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
     found = f"A/A: {label} against itself: ratio {significant(twins.ratio.value)}"
-    if twins.ratio.interval is not None:
-        low, high = twins.ratio.interval
-        found += f" ({significant(low)} to {significant(high)})"
-    return [f"{found}; differences within this mean nothing"]
+    if twins.ratio.interval is None:
+        return [f"{found}; too few blocks for an interval"]
+    low, high = twins.ratio.interval
+    spread = max(abs(low - 1), abs(high - 1))
+    found += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} mean nothing"
+    if not low <= 1 <= high:
+        found += "; the two should not differ: processes of one system do here, so use --launches 10"
+    return [found]
 
 
 def _rules(result: Result) -> list[str]:
-    """How the report does by the twelve rules of Hoefler and Belli; those that fail are named."""
+    """How the report does by the twelve rules of Hoefler and Belli."""
     if not any(sample.blocks for system in result.record.systems for sample in system.samples):
         return []
     checks = check(result.record)
-    failing = [f"{c.number} ({c.reason})" for c in checks if c.state == "fails"]
+    failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
     kept = sum(c.state == "holds" for c in checks)
-    fails = f"; {len(failing)} fail: {'; '.join(failing)}" if failing else ""
-    return [f"twelve rules of Hoefler and Belli: {kept} hold{fails} (all: deep-bench show --rules)"]
+    fails = f", not rule {failing}" if failing else ""
+    return [f"of the twelve rules of Hoefler and Belli {kept} hold{fails} (why: deep-bench show --rules)"]
 
 
 def rules_table(result: Result) -> str:

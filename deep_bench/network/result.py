@@ -39,7 +39,7 @@ class SystemResult:
 
     @property
     def verdict(self) -> str:
-        """*right*, *reduced precision*, *wrong*, *cannot tell*, *no information*; or *unchecked*, or *failed*."""
+        """*right*, *reduced precision*, *wrong*, *cannot tell* or *no information*; *unchecked*; or *failed*."""
         if self.record.error is not None:
             return "failed"
         return self.record.verdict.verdict if self.record.verdict is not None else "unchecked"

@@ -20,7 +20,7 @@ from deep_bench.variant import Variant
 
 def run(
     network: str | Path | Network,
-    on: Sequence[str | Variant] | None = None,
+    on: Sequence[str | Variant] | str | None = None,
     *,
     inputs: str | Path | Mapping[str, np.ndarray] | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -42,7 +42,7 @@ def run(
 
     Args:
         network: A network, an ``.onnx`` file, or the name of a network that ships.
-        on: Frameworks with options (``"torch:threads=1"``); by default all that are installed.
+        on: Frameworks with options (``"torch:threads=1"``), or a single one; by default all that are installed.
         inputs: An ``.npz`` file or arrays by name; by default they are drawn by a seeded generator.
         sizes: Open dimension to size; others are taken from the inputs, or chosen and said.
         batch: Size of the open first dimensions.
@@ -72,10 +72,13 @@ def run(
         True
     """
     settings = Settings(seed, ci_width, budget, check, launches, twin, in_process)
-    chosen = on if on is not None else [name for name in frameworks if not frameworks.missing(name)]
+    left_out = [name for name in frameworks if frameworks.missing(name)] if on is None else []
+    chosen = [name for name in frameworks if name not in left_out] if on is None else [on] if isinstance(on, str) else on
     variants = [v if isinstance(v, Variant) else Variant.parse(v) for v in chosen]
     folder = output_folder(output) if output is not None else None
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
     experiment = Experiment(problem, variants, settings, folder, Bars(progress))
+    if left_out:
+        experiment.record.notes.append(f"left out, since they are not installed: {', '.join(left_out)}")
     record = experiment.run()
     return Result(record, experiment.path)

@@ -36,6 +36,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.check not in get_args(Checking):
             raise InvalidArgument(f"check={self.check!r}", f"one of {', '.join(get_args(Checking))}")
+        for name, kind in (("ci_width", float), ("budget", float), ("launches", int), ("seed", int)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, kind | int):
+                raise InvalidArgument(f"{name}={value!r}", f"a number of type {kind.__name__}")
         if not 0 < self.ci_width < 1:
             raise InvalidArgument(f"ci_width={self.ci_width}", "a share above 0 and below 1, such as 0.01")
         if not 0 < self.budget < float("inf"):

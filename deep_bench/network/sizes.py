@@ -48,7 +48,13 @@ def choose_sizes(
         network.with_sizes(stated)  # raises, with the names that exist
     given = dict(stated)
     if batch is not None:
-        given = {**dict.fromkeys(_batch_dimensions(network), batch), **given}
+        for name in _batch_dimensions(network):
+            if given.setdefault(name, batch) != batch:
+                raise InvalidArgument(
+                    f"a batch of {batch}, and {given[name]} for {name!r}, which is a batch dimension",
+                    "one size",
+                    "leave one of them out",
+                )
     for spec in network.inputs if inputs is not None else ():
         if inputs is not None and spec.name in inputs:
             _take_from(spec, np.shape(inputs[spec.name]), given)

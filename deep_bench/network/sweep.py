@@ -28,12 +28,14 @@ class SweepResult:
         results: Size to result.
         plot: The picture's file, if one was drawn.
         remark: Why there is none, if there is none.
+        left: Sizes that were not measured, since the sweep was interrupted.
     """
 
     dimension: str
     results: Mapping[int, Result]
     plot: Path | None = None
     remark: str = ""
+    left: tuple[int, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -79,6 +81,8 @@ class SweepResult:
         console.print(table)
         if self.plot is not None or self.remark:
             console.print(Text(f"plot: {self.plot}" if self.plot is not None else self.remark))
+        if self.interrupted:
+            console.print(Text(f"interrupted; not measured: {', '.join(map(str, self.left)) or 'none'}"))
         for size, result in self.results.items():
             if result.path is not None:
                 console.print(Text(f"record for {self.dimension}={size}: {result.path}"))
@@ -124,7 +128,7 @@ def run_sweep(network: Any, dimension: str, values: Sequence[int], **options: An
             break
     output = options.get("output")
     if output is None or any(r.interrupted for r in results.values()):
-        return SweepResult(dimension, results)
+        return SweepResult(dimension, results, left=tuple(v for v in values if v not in results))
     return _drawn(SweepResult(dimension, results), Path(output))
 
 

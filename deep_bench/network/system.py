@@ -14,6 +14,7 @@ import onnx_ir as ir
 from deep_bench.errors import Unsupported
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
+from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 
 NATIVE = "native"
@@ -39,6 +40,7 @@ class NetworkSystem:
         self._network, self._source = Path(network), Path(source)
         self.threaded = self.variant.options.get("threads") != "1"
         self._adapter: Adapter[Any] | None = None
+        self._prepared: Network | None = None
         self._executor: Executor[Any] | None = None
         self._bound: Callable[[], dict[str, Any]] | None = None
 
@@ -58,7 +60,8 @@ class NetworkSystem:
         adapter = self._adapter = self.variant.create()
         imported = perf_counter_ns()
         file = self._network if adapter.upgrades else self._source
-        executor = self._executor = adapter.prepare(Network(ir.load(file), name=file.stem))
+        self._prepared = Network(ir.load(file), name=file.stem)
+        executor = self._executor = adapter.prepare(self._prepared)
         prepared = perf_counter_ns()
         native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
         self._bound = executor.bind(native)
@@ -89,17 +92,31 @@ class NetworkSystem:
         executor, bound = self._ready()
         found = bound()
         self.synchronize()
-        return {name: np.array(executor.device.to_numpy(array)) for name, array in found.items()}
+        assert self._prepared is not None
+        return self._as_declared(self._prepared, {n: np.array(executor.device.to_numpy(a)) for n, a in found.items()})
 
     def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Prepare another network with the same adapter, and run it once."""
         assert self._adapter is not None
-        return self._adapter.prepare(_parse(serialized))(inputs)
+        network = _parse(serialized)
+        return self._as_declared(network, self._adapter.prepare(network)(inputs))
+
+    def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs in the declared element types: a variant of another precision is judged by its values."""
+        if "dtype" not in self.variant.options:
+            return dict(outputs)
+        declared = {str(v.name): v.dtype for v in network.graph.outputs}
+        return {n: _to_float(a, declared.get(n)) for n, a in outputs.items()}
 
     def _ready(self) -> tuple[Executor[Any], Callable[[], dict[str, Any]]]:
         if self._executor is None or self._bound is None:
             raise Unsupported(f"{self.variant} is not prepared", advice="call prepare() first")
         return self._executor, self._bound
+
+
+def _to_float(array: np.ndarray, declared: ir.DataType | None) -> np.ndarray:
+    dtype = np.dtype(declared.numpy()) if declared is not None else array.dtype
+    return array.astype(dtype) if is_float(dtype) and is_float(array.dtype) else array
 
 
 def _parse(serialized: bytes) -> Network:

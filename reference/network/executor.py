@@ -142,7 +142,11 @@ class _Walk:
             function: Callable[..., Any] = step.function
             if step.bodies or step.attributes:
                 function = _Bound(function, {**step.attributes, **self._callables(step)})
-            result = self.arithmetic(step, function, inputs)
+            try:
+                result = self.arithmetic(step, function, inputs)
+            except Exception as error:
+                error.add_note(f"in node {step.node.name!r} ({operator_name(step.node)})")
+                raise
             outputs = result if isinstance(result, tuple) else (result,)
             for name, value in zip(step.outputs, outputs, strict=False):
                 values[name] = value

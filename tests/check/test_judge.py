@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from onnx import parser
 
+import deep_bench as db
 from deep_bench.check import InProcessSubject, Verdict, establish, judge
 from deep_bench.check.ladder import in_float64
 from deep_bench.errors import Unsupported
@@ -220,3 +221,28 @@ def test_verdicts_do_not_depend_on_effort(effort: Any) -> None:
     assert len(truth.samples) == {"quick": 4, "full": 16}[effort]
     assert judge(truth, Changed(network, inputs, {})).word == "right"
     assert judge(truth, Changed(network, inputs, {"Tanh": lambda f, t: f(t) + np.float32(1e-4)})).word == "wrong"
+
+
+class FaultyInFloat32(InProcessSubject):
+    """Right in float64, where another kernel runs; its float32 results are changed."""
+
+    def __init__(self, network: Network, inputs: Arrays, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__(ReferenceAdapter(), network, inputs)
+        self.network, self.change = network, change
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return self.run(self.network, self.inputs)
+
+    def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+        found = super().run(network, inputs)
+        return {n: self.change(y) if y.dtype == np.float32 else y for n, y in found.items()}
+
+
+@pytest.mark.parametrize(
+    "change", [np.zeros_like, lambda y: y[::-1].copy(), lambda y: 2 * y], ids=["zeros", "rows", "twice"]
+)
+def test_a_fault_of_the_float32_kernel_alone_is_no_lack_of_precision(change: Callable[[np.ndarray], np.ndarray]) -> None:
+    network = db.load("digits-cnn")
+    inputs = {"image": np.random.default_rng(0).random((4, 1, 8, 8), np.float32)}
+    verdict = judge(establish(network, inputs), FaultyInFloat32(network, inputs, change))
+    assert verdict.word == "wrong", verdict.reason

@@ -99,7 +99,7 @@ def broken(tmp_path: Path) -> dict[str, tuple[list, str]]:
         "input type": (["run", good, "--input", tmp_path / "type.npz"], "float64"),
         "input rank": (["run", good, "--input", tmp_path / "rank.npz"], "[3]"),
         "input file": (["run", good, "--input", tmp_path / "bad.npz"], "npz"),
-        "no input file": (["run", good, "--input", tmp_path / "none.npz"], "no file"),
+        "no input file": (["run", good, "--input", tmp_path / "none.npz"], "does not exist"),
         "framework": (["run", good, "--on", "torsh"], "did you mean 'torch'"),
         "option": (["run", good, "--on", "reference:thread=1", "--no-twin"], "no option 'thread'"),
         "option form": (["run", good, "--on", "reference:threads"], "name=value"),

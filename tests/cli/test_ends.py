@@ -48,12 +48,13 @@ def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
         return []
 
 
-def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_ctrl_c_and_time_limits_keep_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
     process = start(tmp_path, "--budget", "60s")
     wait_until(lambda: judged(tmp_path))
     left = workers(process)
     time.sleep(1.0)  # some blocks
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     assert "interrupted" in out
@@ -67,12 +68,13 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 
 def test_a_killed_run_leaves_its_record(tmp_path: Path) -> None:
     process = start(tmp_path, "--budget", "60s")
-    wait_until(lambda: judged(tmp_path))
+    wait_until(lambda: judged(tmp_path) and records(tmp_path)[0]["reference"].median is not None)  # kept while measuring
     left = workers(process)
     process.kill()
     process.communicate(timeout=PATIENCE)
     (result,) = records(tmp_path)
     assert not result.record.complete
+    assert "did not finish" in result.table()
     assert result["reference"].verdict == "right"
     wait_until(lambda: not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in left))
 
@@ -91,3 +93,13 @@ def test_a_killed_system_costs_only_itself(tmp_path: Path) -> None:
     assert "SIGKILL" in out
     other = next(s for s in result.values() if s.label != failed.label)
     assert other.median is not None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_stdout_is_one_message() -> None:
+    command = [sys.executable, "-c", "from deep_bench.cli import main; main(['doctor', '--json'])"]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 1
+    assert "could not be written" in run.stderr
+    assert "Traceback" not in run.stderr

@@ -237,3 +237,16 @@ def test_external_data_outside_the_folder_is_refused(external: Path, tmp_path: P
 
 def test_external_data_at_a_strange_offset(external: Path) -> None:
     assert "whole numbers of bytes" in refusal(external, relocated(external, offset="-8"))
+
+
+def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    helper, proto = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"], name="mixed")],
+        "mixed types",
+        [helper.make_tensor_value_info("a", proto.FLOAT, [2]), helper.make_tensor_value_info("b", proto.INT64, [2])],
+        [helper.make_tensor_value_info("c", proto.FLOAT, [2])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "mixed.onnx")
+    with pytest.raises(InvalidNetwork, match="int64"):
+        load(tmp_path / "mixed.onnx")

@@ -142,14 +142,14 @@ def test_rare_preemption_changes_nothing_and_heavy_preemption_is_set_aside_but_s
     random = np.random.default_rng(7)
     quiet = random.normal(1000, 10, 1000).astype(np.int64)
     rare, heavy = np.zeros(1000, bool), np.zeros(1000, bool)
-    rare[:5], heavy[:700] = True, True
+    rare[:5], heavy[:400] = True, True
     summary = summarize([Block(0, 1, np.where(rare, 5000, quiet), rare)])
     assert (summary.selection, summary.preempted) == ("all samples", 0.005)
     summary = summarize([Block(0, 1, np.where(heavy, 5000, quiet), heavy)])
     assert summary.selection == "samples not preempted"
     assert summary.median == pytest.approx(1000, rel=0.01)
     assert summary.median_not_preempted == summary.median
-    assert summary.median_of_all == 5000
+    assert 1000 < summary.median_of_all < 5000
     assert summary.n == 1000
     assert summary.maximum == 5000
 
@@ -163,7 +163,7 @@ def test_cpu_time_stands_in_where_most_samples_were_preempted() -> None:
     assert summary.selection == "preempted samples at their CPU time"
     assert summary.median == summary.median_cpu_time == pytest.approx(1000, rel=0.01)
     assert summary.median_of_all == 9000
-    assert summarize([long, Block(0, 1, long.ns, preempted)]).selection == "samples not preempted"
+    assert summarize([long, Block(0, 1, long.ns, preempted)]).selection == "all samples"  # the rest is no fair sample
     few = np.arange(100) < 20
     assert summarize([Block(0, 1, cpu, few, None, cpu)]).selection == "samples not preempted"
 

@@ -96,5 +96,5 @@ def test_a_single_array_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no file"):
+    with pytest.raises(InvalidInput, match="does not exist"):
         read_inputs(tmp_path / "in.npz")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName
+from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidInput, UnknownName
 from deep_bench.network.result import Result
 from deep_bench.network.sweep import run_sweep
 from deep_bench.testing.adapter import X, small_network
@@ -168,3 +168,68 @@ def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
 def test_bad_sweeps_are_refused(values: tuple[int, ...], options: dict) -> None:
     with pytest.raises(InvalidArgument):
         run_sweep(small_network(), "batch", values, **options)
+
+
+def test_a_single_name_is_a_list_of_one() -> None:
+    assert list(db.run(small_network(), on="reference", check="off", twin=False, **QUICK)) == ["reference"]
+
+
+def test_what_is_left_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "deep_bench.registry.find_spec", lambda name: None if name in ("torch", "tensorflow", "onnxruntime") else object()
+    )
+    found = db.run(small_network(), check="off", twin=False, **QUICK)
+    assert list(found) == ["reference"]
+    assert "not installed: onnxruntime, tensorflow, torch" in found.table()
+
+
+def reshape_to(shape: str) -> db.Network:
+    import onnx
+
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", shape], ["y"], name="folding")],
+        "reshaping",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3]),
+            helper.make_tensor_value_info(shape, onnx.TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["a", "b"])],
+    )
+    return db.Network.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+
+
+def test_inputs_that_do_not_suit_are_said_with_the_node() -> None:
+    inputs = {"x": np.zeros((2, 3), np.float32), "shape": np.array([5, 6])}
+    with pytest.raises(InvalidInput, match=r"'folding' \(Reshape\)"):
+        db.run(reshape_to("shape"), on="reference", inputs=inputs, progress=False)
+
+
+def test_sizes_beyond_memory_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="smaller"):
+        db.run(small_network(), on="reference", batch=10**13, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"), [(np.full((2, 3), np.nan, np.float32), "finite"), (np.zeros((0, 3), np.float32), "empty")]
+)
+def test_outputs_that_tell_nothing_are_not_called_right(x: np.ndarray, reason: str) -> None:
+    found = db.run(small_network(), on="reference", inputs={"x": x}, twin=False, **QUICK)
+    assert found["reference"].verdict == "no information"
+    assert reason in found["reference"].reason
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("bfloat16", 9), ("float16", 12)])
+def test_a_variant_of_less_precision_is_called_so(dtype: str, bits: int) -> None:
+    pytest.importorskip("torch")
+    label = f"torch:dtype={dtype},threads=1"
+    found = db.run("digits-cnn", on=label, twin=False, **QUICK)
+    assert found[label].verdict == "reduced precision", found[label].reason
+    assert found[label].significant_bits == pytest.approx(bits, abs=3)
+    assert found[label].max_error > 0
+
+
+def test_a_narrow_terminal_gets_lines(result: Result) -> None:
+    lines = result.table(width=60).splitlines()
+    assert "verdict: right" in lines
+    assert max(map(len, lines[:12])) <= 60

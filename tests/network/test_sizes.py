@@ -52,3 +52,8 @@ def test_unknown_dimensions_are_refused_with_those_that_exist() -> None:
 def test_a_batch_needs_an_open_first_dimension() -> None:
     with pytest.raises(InvalidArgument, match="leave --batch out"):
         choose_sizes(network_of(tokens=[1, "seq"]), {}, batch=4)
+
+
+def test_a_batch_and_another_size_for_it_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="leave one of them out"):
+        choose_sizes(network_of(tokens=["batch", "seq"]), {"batch": 2}, batch=3)
