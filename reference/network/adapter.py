@@ -36,7 +36,10 @@ class ReferenceAdapter(Adapter[np.ndarray]):
     def describe(self) -> Mapping[str, str]:
         """NumPy's version, and the threads of its BLAS."""
         blas = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
-        threads = ", ".join(f"{lib['internal_api']} {lib['num_threads']}" for lib in blas) or "1"
+        counts = dict.fromkeys(
+            f"{lib['internal_api']} {lib['num_threads']}" for lib in blas
+        )  # NumPy and SciPy bring one each
+        threads = ", ".join(counts) or "1"
         return {
             "version": f"numpy {np.__version__}",
             "device": "cpu",

@@ -122,7 +122,7 @@ class TensorFlowAdapter(Adapter[Any]):
         return {
             "version": tf.__version__,
             "device": self._place,
-            "threads": f"{intra or 'automatic'} within an operator, {inter or 'automatic'} operators at once",
+            "threads": "default" if not intra and not inter else f"{intra or 'default'} × {inter or 'default'}",
             "precision": "the network's own, TF32 off" if self._dtype is None else f"{self._dtype}, TF32 off",
             "subnormal numbers": "flushed to zero by TensorFlow's kernels; there is no option",
             "execution": "eager" if self._eager else "graph compiled by XLA" if self._jit else "graph",
