@@ -23,7 +23,7 @@ class Bars:
     def phase(self, name: str, total: float, unit: str) -> None:
         """Begin a part of the run."""
         self.close()
-        form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} {unit} {postfix}"
+        form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} {unit}{postfix}"
         self._bar = tqdm(desc=name, total=total, unit=unit, disable=self._disable, leave=False, bar_format=form)
 
     def at(self, what: str) -> None:
