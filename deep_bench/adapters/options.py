@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 
 from deep_bench.errors import InvalidArgument
@@ -22,8 +23,8 @@ def thread_count(value: int | None) -> int | None:
     """``value``, if it is a possible number of threads or ``None`` (the framework's own choice).
 
     Raises:
-        InvalidArgument: It is below one.
+        InvalidArgument: It is no whole number, or below one.
     """
-    if value is not None and value < 1:
-        raise InvalidArgument(f"option threads={value}", "a whole number of at least 1")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise InvalidArgument(f"option threads={value!r}", f"a whole number from 1; this machine has {os.cpu_count()} cores")
     return value

@@ -71,25 +71,28 @@ class SystemResult:
         return self.record.launches(quantity)
 
     @cached_property
+    def _native(self) -> list[Summary]:
+        return [summarize(blocks) for blocks in self.launches(NATIVE)]
+
+    @property
     def summary(self) -> Summary | None:
         """All statistics of the call on native arrays, in nanoseconds; of the first launch where there are several."""
-        launches = self.launches()
-        return summarize(launches[0]) if launches else None
+        return self._native[0] if self._native else None
 
     @property
     def median(self) -> float | None:
         """The median of the call on native arrays; the median over launches where there are several."""
-        return _median(self.launches(NATIVE))
+        return _median(self._native)
 
     @property
     def interval(self) -> Interval | None:
         """The 95 % interval of `median` in seconds, and over what it was taken."""
-        return _interval(self.launches(NATIVE))
+        return _interval(self._native)
 
-    @property
+    @cached_property
     def numpy_median(self) -> float | None:
         """The median of the call from and to NumPy arrays."""
-        return _median(self.launches(NUMPY))
+        return _median([summarize(blocks) for blocks in self.launches(NUMPY)])
 
     @property
     def p99(self) -> float | None:
@@ -210,15 +213,12 @@ class Result(Mapping[str, SystemResult]):
         return as_html(self)
 
 
-def _median(launches: list[list[Block]]) -> float | None:
-    medians = [summarize(blocks).median for blocks in launches]
-    return float(np.median(medians)) / 1e9 if medians else None
+def _median(launches: list[Summary]) -> float | None:
+    return float(np.median([s.median for s in launches])) / 1e9 if launches else None
 
 
-def _interval(launches: list[list[Block]]) -> Interval | None:
+def _interval(launches: list[Summary]) -> Interval | None:
     if not launches:
         return None
-    found = summarize(launches[0]).interval
-    if len(launches) > 1:
-        found = launch_interval([summarize(blocks).median for blocks in launches])
+    found = launch_interval([s.median for s in launches]) if len(launches) > 1 else launches[0].interval
     return None if found is None else Interval(found.low / 1e9, found.high / 1e9, found.basis)

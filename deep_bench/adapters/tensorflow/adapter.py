@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site, lower
+from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
 from deep_bench.adapters.tensorflow.graph import LateRefusal
 from deep_bench.adapters.tensorflow.layout import on_values, wrapped
@@ -63,6 +64,7 @@ class TensorFlowAdapter(Adapter[Any]):
             raise InvalidArgument("jit='xla' with eager=True", "one of the two", "an eager network is not compiled")
         if dtype is not None and dtype not in _PRECISIONS:
             raise InvalidArgument(f"dtype={dtype!r}", f"one of {', '.join(_PRECISIONS)}")
+        thread_count(threads)
         if threads is not None:
             _set_threads(threads)
         self._place = _place(device)
@@ -171,8 +173,6 @@ def _place(device: str) -> str:
 
 
 def _set_threads(threads: int) -> None:
-    if threads < 1:
-        raise InvalidArgument(f"threads={threads}", "a number of at least 1")
     try:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import Site, lower
+from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.torch.arrays import to_array, to_native, to_numpy, to_tensor, torch_dtype
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.module import PlanModule
@@ -59,11 +59,8 @@ class TorchAdapter(Adapter[torch.Tensor]):
             raise InvalidArgument(f"dtype={dtype!r}", f"one of {', '.join(PRECISIONS)}, or none for the network's own")
         self._precision = Precision(None if dtype is None else PRECISIONS[dtype])
         self._dtype = dtype
+        thread_count(threads)
         if threads is not None:
-            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise InvalidArgument(
-                    f"threads={threads!r}", f"a whole number from 1; this machine has {os.cpu_count()} cores"
-                )
             torch.set_num_threads(threads)
         _compute_exactly()
 
