@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -112,17 +112,31 @@ class Executor(ABC, Generic[A]):
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the network on NumPy arrays, by name, and return NumPy arrays.
 
+        A sequence is a list of arrays, an empty optional is ``None``.
+
         Raises:
             InvalidInput: A missing or unknown name, or a wrong shape or element type.
         """
         checked = check_inputs(self.inputs, inputs)
-        outputs = self.forward({name: self.device.from_numpy(array) for name, array in checked.items()})
+        outputs = self.forward({name: map_arrays(self.device.from_numpy, value) for name, value in checked.items()})
         self.device.synchronize()
-        return {name: self.device.to_numpy(array) for name, array in outputs.items()}
+        return {name: map_arrays(self.device.to_numpy, value) for name, value in outputs.items()}
 
 
-def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inputs as arrays, after each was compared with its declaration.
+def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` with a function applied to its array, to each array of a sequence, or to none in an empty optional.
+
+    Example:
+        >>> map_arrays(lambda array: array + 1, [np.array(1), None])
+        [np.int64(2), None]
+    """
+    if isinstance(value, list | tuple):
+        return [map_arrays(function, item) for item in value]
+    return None if value is None else function(value)
+
+
+def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs as arrays (lists of arrays for sequences, ``None`` for an empty optional), after each was compared with its declaration.
 
     Raises:
         InvalidInput: A missing or unknown name, or a wrong shape or element type.
@@ -136,7 +150,25 @@ def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray]) 
         came = f"unknown input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing"
         raise InvalidInput(came, expected, "name the arrays as the network's inputs are named")
     sizes: dict[str, int] = {}
-    return {spec.name: _check_input(spec, np.asarray(inputs[spec.name]), sizes) for spec in specs}
+    return {spec.name: _check_value(spec, inputs[spec.name], sizes) for spec in specs}
+
+
+def _check_value(spec: TensorSpec, value: Any, sizes: dict[str, int]) -> Any:
+    if value is None and "optional" in spec.containers:
+        return None
+    if "sequence" in spec.containers:
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(f"input {spec.name!r} is a {type(value).__name__}", f"{spec}, as a list of arrays")
+        return [_check_element(spec, f"{spec.name}[{index}]", item) for index, item in enumerate(value)]
+    if value is None or (isinstance(value, list | tuple) and any(isinstance(item, np.ndarray) for item in value)):
+        raise InvalidInput(f"input {spec.name!r} is a {type(value).__name__}", f"{spec}, as one array")
+    return _check_input(spec, np.asarray(value), sizes) if spec.is_tensor else _check_element(spec, spec.name, value)
+
+
+def _check_element(spec: TensorSpec, name: str, value: Any) -> np.ndarray:
+    """A tensor in a sequence or an optional: of the right element type, and of any shape."""
+    array = np.asarray(value)
+    return _check_input(TensorSpec(name, array.shape, spec.dtype), array, {})
 
 
 def _check_input(spec: TensorSpec, array: np.ndarray, sizes: dict[str, int]) -> np.ndarray:

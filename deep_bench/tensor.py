@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
@@ -21,23 +22,37 @@ _NARROW_FLOATS = (
 _NARROW_INTEGERS = (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
 
 
+Container = Literal["sequence", "optional"]
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor's name, shape and element type.
+    """A value's name, shape and element type: a tensor's, or those of the tensors in a sequence or an optional.
 
     Args:
         name: The value's name in its network.
         shape: One entry per dimension: an ``int``, or a ``str`` that names a dynamic dimension, as in ONNX.
+            That of a sequence or an optional is ``()``: its tensors may be of any shape.
         dtype: The element type; those of ``ml_dtypes`` (bfloat16, float8, int4, …) included. Strings are ``object``.
+        containers: What the tensors are in, from the outside: ``()`` for a tensor itself, ``("sequence",)``,
+            ``("optional",)`` or ``("optional", "sequence")``. A sequence is a ``list``, an empty optional ``None``.
 
     Example:
         >>> TensorSpec("x", ("batch", 3), np.dtype("float32")).rank
         2
+        >>> print(TensorSpec("xs", (), np.dtype("float32"), ("sequence",)))
+        xs: sequence of float32 tensors
     """
 
     name: str
     shape: tuple[int | str, ...]
     dtype: np.dtype
+    containers: tuple[Container, ...] = ()
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor, and no sequence or optional."""
+        return not self.containers
 
     @property
     def rank(self) -> int:
@@ -50,7 +65,10 @@ class TensorSpec:
         return tuple(d for d in self.shape if isinstance(d, str))
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        tensor = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        if self.containers:
+            tensor = f"sequence of {self.dtype} tensors" if "sequence" in self.containers else f"{self.dtype} tensor"
+        return f"{self.name}: {'optional ' if 'optional' in self.containers else ''}{tensor}"
 
 
 def is_float(dtype: np.dtype) -> bool:

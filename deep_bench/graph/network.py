@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
 from deep_bench.graph.naming import make_names_unique
-from deep_bench.tensor import STRING, TensorSpec, is_inexact
+from deep_bench.tensor import STRING, Container, TensorSpec, is_inexact
 
 OPSET = 28
 """The version of the default operator set that references and adapters are written for."""
@@ -218,16 +218,21 @@ def tensor_spec(value: ir.Value) -> TensorSpec:
     """A value's declaration.
 
     Raises:
-        InvalidNetwork: It is not declared as a tensor.
+        InvalidNetwork: It is not declared, or as something else than a tensor, a sequence or an optional.
     """
-    if not isinstance(value.type, ir.TensorType):
+    kind, containers = value.type, list[Container]()
+    while isinstance(kind, ir.SequenceType | ir.OptionalType):
+        containers.append("sequence" if isinstance(kind, ir.SequenceType) else "optional")
+        kind = kind.elem_type
+    if not isinstance(kind, ir.TensorType) or kind.dtype == ir.DataType.UNDEFINED:
         raise InvalidNetwork(
             f"{value.name!r} is declared as {value.type or 'nothing'}",
-            "inputs and outputs that are tensors with a known element type",
+            "inputs and outputs that are tensors, sequences or optionals with a known element type",
         )
-    dtype = STRING if value.type.dtype == ir.DataType.STRING else np.dtype(value.type.dtype.numpy())
-    dims = value.shape if value.shape is not None else ()
-    return TensorSpec(str(value.name), tuple(_dimension(value, i, d) for i, d in enumerate(dims)), dtype)
+    dtype = STRING if kind.dtype == ir.DataType.STRING else np.dtype(kind.dtype.numpy())
+    dims = value.shape if value.shape is not None and not containers else ()
+    shape = tuple(_dimension(value, i, d) for i, d in enumerate(dims))
+    return TensorSpec(str(value.name), shape, dtype, tuple(containers))
 
 
 def _dimension(value: ir.Value, axis: int, dim: int | ir.SymbolicDim) -> int | str:

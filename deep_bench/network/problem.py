@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deep_bench.errors import InvalidNetwork
 from deep_bench.graph import Network, load
 from deep_bench.network.inputs import Inputs, prepare_inputs, read_inputs
 from deep_bench.network.sizes import Sizes, choose_sizes
@@ -53,9 +54,20 @@ def make_problem(
         InvalidArgument: A size for a dimension that is not open.
     """
     source = network if isinstance(network, Network) else load(network)
+    _check_tensors(source)
     is_file = isinstance(inputs, str | Path)
     given = read_inputs(inputs) if isinstance(inputs, str | Path) else inputs
     chosen = choose_sizes(source, sizes or {}, batch=batch, inputs=given)
     fixed = source.with_sizes(chosen.all) if chosen.all else source
     origin = f"file {inputs}" if is_file else "caller"
     return Problem(fixed, source, chosen, prepare_inputs(fixed, given, origin, seed))
+
+
+def _check_tensors(network: Network) -> None:
+    for spec in (*network.inputs, *network.outputs):
+        if not spec.is_tensor:
+            raise InvalidNetwork(
+                f"{network.name} has the input or output {spec}",
+                "tensors, since only those are drawn, timed and judged here",
+                "call its executor directly: db.frameworks[name]().prepare(network)({name: list_of_arrays})",
+            )

@@ -111,12 +111,16 @@ def run_case(adapter: Adapter[Any], case: Case) -> Outcome:
         return Outcome(case.name, "failed", f"prepare: {type(error).__name__}: {error}")
     forms = {"fallback": bool(executor.forms.fallback), "decomposed": bool(executor.forms.decomposed)}
     try:
-        feeds = {spec.name: np.asarray(a) for spec, a in zip(executor.inputs, case.inputs, strict=True)}
+        feeds = {spec.name: _fed(a) for spec, a in zip(executor.inputs, case.inputs, strict=True)}
         found = executor(feeds)
     except (DeepBenchError, Exception) as error:
         return Outcome(case.name, "failed", f"call: {type(error).__name__}: {error}", **forms)
     detail = "; ".join(_differences(case, list(found.values())))
     return Outcome(case.name, "wrong" if detail else "passed", detail, **forms)
+
+
+def _fed(value: Any) -> Any:
+    return value if value is None or isinstance(value, list | tuple) else np.asarray(value)
 
 
 def _differences(case: Case, found: Sequence[Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from deep_bench.adapters.lowering.plan import Slot
-from deep_bench.tensor import STRING
+from deep_bench.tensor import STRING, TensorSpec
 
 Shape: TypeAlias = tuple[int | None, ...]
 
@@ -120,6 +120,16 @@ def tensor_type(dtype: np.dtype | None, shape: Sequence[int | None] | None) -> o
                 dim = dims.add()
                 if size is not None:
                     dim.dim_value = size
+    return proto
+
+
+def container_type(spec: TensorSpec) -> onnx.TypeProto:
+    """The ONNX type of a sequence or an optional, with elements of unknown shape."""
+    proto = tensor_type(spec.dtype, None)
+    for container in reversed(spec.containers):
+        outer = onnx.TypeProto()
+        (outer.sequence_type if container == "sequence" else outer.optional_type).elem_type.CopyFrom(proto)
+        proto = outer
     return proto
 
 

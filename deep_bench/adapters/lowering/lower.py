@@ -10,13 +10,14 @@ import onnx_ir as ir
 from deep_bench.adapters.lowering.analyse import Analysis
 from deep_bench.adapters.lowering.build import Builder
 from deep_bench.adapters.lowering.draft import Draft, DraftStep
-from deep_bench.adapters.lowering.facts import Fact, constant_fact
+from deep_bench.adapters.lowering.facts import Fact, constant_fact, container_type
 from deep_bench.adapters.lowering.plan import Lowered, Site
 from deep_bench.errors import InvalidArgument
 from deep_bench.framework import Mode
 from deep_bench.graph.network import Network
 from deep_bench.graph.upgrade import upgrade
 from deep_bench.graph.upgrade.edit import ORIGIN, Names
+from deep_bench.tensor import TensorSpec
 
 
 def lower(
@@ -81,12 +82,18 @@ def _analyse(network: Network, analysis: Analysis) -> Draft:
     for value in graph.inputs:
         spec = specs.get(str(value.name))
         if spec is not None:
-            shape = tuple(d if isinstance(d, int) else None for d in spec.shape)
-            known = shape if value.shape is not None else None
-            inputs.append(analysis.bind(value, Fact(spec.name, scope, spec.dtype, known)))
+            inputs.append(analysis.bind(value, _given(spec, value, scope)))
     steps: list[DraftStep] = []
     analysis.nodes(graph, scope, steps)
     return Draft(scope, inputs, steps, [])
+
+
+def _given(spec: TensorSpec, value: ir.Value, scope: int) -> Fact:
+    """What is known of an input of the network."""
+    if not spec.is_tensor:
+        return Fact(spec.name, scope, kind=container_type(spec))
+    shape = tuple(d if isinstance(d, int) else None for d in spec.shape)
+    return Fact(spec.name, scope, spec.dtype, shape if value.shape is not None else None)
 
 
 def _values(graph: ir.Graph) -> list[ir.Value]:

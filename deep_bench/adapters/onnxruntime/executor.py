@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime as ort
 
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.framework import Executor, Forms
+from deep_bench.framework import Executor, Forms, map_arrays
 from deep_bench.graph import Network
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ class OnnxRuntimeExecutor(Executor[Value]):
         return min(routes, key=_fastest_of_some)
 
     def _through_run(self, feeds: Mapping[str, Value]) -> bool:
-        return not self._bindable or any(isinstance(value, np.ndarray) for value in feeds.values())
+        return not self._bindable or any(not isinstance(value, ort.OrtValue) for value in feeds.values())
 
     def _run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
-        arrays = {n: v if isinstance(v, np.ndarray) else v.numpy() for n, v in feeds.items()}
+        arrays = {n: map_arrays(_plain, v) for n, v in feeds.items()}
         return dict(zip(self.output_names, self.session.run(None, arrays), strict=True))
 
     def _bound_inputs(self, feeds: Mapping[str, Value]) -> ort.IOBinding:
@@ -108,6 +108,10 @@ class OnnxRuntimeExecutor(Executor[Value]):
             return dict(zip(names, binding.get_outputs(), strict=True))
 
         return call
+
+
+def _plain(value: Value) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else value.numpy()
 
 
 def _fastest_of_some(call: Call) -> int:
