@@ -136,7 +136,7 @@ def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as arrays (lists of arrays for sequences, ``None`` for an empty optional), after each was compared with its declaration.
+    """The inputs as arrays, after each was compared with its declaration; sequences as lists, empty optionals as ``None``.
 
     Raises:
         InvalidInput: A missing or unknown name, or a wrong shape or element type.

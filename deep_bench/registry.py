@@ -8,14 +8,15 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from deep_bench.errors import FrameworkMissing, UnknownName
+from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName
 
 
 class Registry(Mapping[str, Any]):
     """A mapping from a name to an object that lies behind an import path.
 
     Built-in names come from a literal, others from entry points of installed packages. Iterating imports nothing; looking a
-    name up imports its module on first use.
+    name up imports its module on first use. Code that is not registered is named by its import path,
+    ``"package.module:attribute"``, anywhere that a name is taken.
 
     Args:
         kind: What the names stand for, for messages (``"framework"``).
@@ -62,9 +63,15 @@ class Registry(Mapping[str, Any]):
         """
         self.require(name)
         if name in self._builtin:
-            module, _, attribute = self._builtin[name].partition(":")
-            return getattr(import_module(module), attribute)
-        return self._foreign()[name].load()
+            return self._imported(self._builtin[name])
+        return self._imported(name) if ":" in name else self._foreign()[name].load()
+
+    def _imported(self, path: str) -> Any:
+        module, _, attribute = path.partition(":")
+        found = getattr(import_module(module), attribute, None)
+        if found is None:
+            raise InvalidArgument(f"{self.kind} {path!r}: {module} has no {attribute!r}", "package.module:attribute")
+        return found
 
     def require(self, name: str) -> None:
         """Make sure that ``name`` can be looked up; imports nothing.
@@ -87,9 +94,22 @@ class Registry(Mapping[str, Any]):
         Raises:
             UnknownName: No such name.
         """
-        if name not in self:
+        module, colon, _ = name.partition(":")
+        if colon and not _exists(module):
+            raise InvalidArgument(
+                f"{self.kind} {name!r}: there is no module {module!r} on this interpreter's path",
+                f"package.module:attribute, or one of {', '.join(self)}",
+            )
+        if not colon and name not in self:
             raise UnknownName(self.kind, name, self, "pick one of these, or install the package that provides it")
         return tuple(p for p in self._requires.get(name, ()) if find_spec(p) is None)
 
     def _foreign(self) -> dict[str, EntryPoint]:
         return {e.name: e for e in entry_points(group=self.group)}
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package on the way to it
+        return False

@@ -71,6 +71,16 @@ class TensorSpec:
         return f"{self.name}: {'optional ' if 'optional' in self.containers else ''}{tensor}"
 
 
+def text(array: np.ndarray) -> np.ndarray:
+    """Strings as ``str`` in an object array, as operators expect them; other arrays as they are."""
+    if array.dtype.kind not in "OSU":
+        return array
+    decoded = [s.decode() if isinstance(s, bytes) else s for s in array.ravel().tolist()]
+    result = np.empty(len(decoded), dtype=object)
+    result[:] = decoded
+    return result.reshape(array.shape)
+
+
 def is_float(dtype: np.dtype) -> bool:
     """Whether ``dtype`` is a real floating-point type, the narrow ones of ``ml_dtypes`` included."""
     return np.issubdtype(dtype, np.floating) or dtype.type in _NARROW_FLOATS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -14,13 +15,16 @@ from deep_bench import frameworks
 from deep_bench.errors import InvalidArgument
 from deep_bench.framework import Adapter
 
+_PATH = re.compile(r"[\w.]+:[^\W\d]\w*(?=$|:)")
+"""An import path, which is followed by nothing or by options; the name of an option is followed by an equals sign."""
+
 
 @dataclass(frozen=True)
 class Variant:
     """A framework's name in the registry, with options for its adapter.
 
     Args:
-        framework: The registered name.
+        framework: The registered name, or the import path of an adapter's class (``"my_package.adapter:MyAdapter"``).
         options: Option to value, as written; read by the types in the adapter's constructor when it is created.
 
     Example:
@@ -41,8 +45,12 @@ class Variant:
             FrameworkMissing: It is not installed.
             InvalidArgument: The options are not ``name=value`` pairs.
         """
-        framework, colon, rest = text.strip().partition(":")
+        text = text.strip()
+        framework, path = text.partition(":")[0], _PATH.match(text)
+        if framework not in frameworks and path:
+            framework = path[0]
         frameworks.require(framework)
+        colon, rest = text[len(framework) :][:1], text[len(framework) + 1 :]
         if not colon:
             return cls(framework)
         stated = [part.partition("=") for part in rest.split(",")]

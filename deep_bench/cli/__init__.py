@@ -17,6 +17,7 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 _VERBS = {
+    "conformance": "Run the ONNX standard's own test cases on a framework.",
     "doctor": "What this machine is, and what would disturb a measurement.",
     "list": "Frameworks: what is known, what is installed, with which options.",
     "run": "Check and time a network in several frameworks.",
@@ -55,6 +56,7 @@ def _interrupt(*_: object) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and exit: 0 all right, 1 something was wrong, 2 bad usage or input, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
+    sys.path.append(os.getcwd())  # for adapters that are named by the import path of a file right here
     signal.signal(signal.SIGTERM, _interrupt)  # a batch system's time limit: what was measured is kept, as after Ctrl-C
     try:
         status = _cli.main(words, prog_name="deep-bench", standalone_mode=False)

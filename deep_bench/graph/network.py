@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
 from deep_bench.graph.naming import make_names_unique
-from deep_bench.tensor import STRING, Container, TensorSpec, is_inexact
+from deep_bench.tensor import STRING, Container, TensorSpec, is_inexact, text
 
 OPSET = 28
 """The version of the default operator set that references and adapters are written for."""
@@ -87,7 +87,7 @@ class Network:
     @cached_property
     def initializers(self) -> Mapping[str, np.ndarray]:
         """Every initializer of the outermost graph."""
-        return {name: v.const_value.numpy() for name, v in self.graph.initializers.items() if v.const_value is not None}
+        return {n: text(v.const_value.numpy()) for n, v in self.graph.initializers.items() if v.const_value is not None}
 
     @cached_property
     def parameters(self) -> Mapping[str, np.ndarray]:

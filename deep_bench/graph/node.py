@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from deep_bench.tensor import text
+
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
@@ -33,9 +35,9 @@ def attributes(node: ir.Node) -> dict[str, Any]:
 def _plain(attribute: ir.Attr) -> Any:
     kind, value = attribute.type, attribute.value
     if kind is ir.AttributeType.TENSOR:
-        return value.numpy()
+        return text(value.numpy())
     if kind is ir.AttributeType.TENSORS:
-        return tuple(t.numpy() for t in value)
+        return tuple(text(t.numpy()) for t in value)
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list | tuple):
@@ -81,7 +83,7 @@ def _collect_outer(graph: ir.Graph, inside: set[ir.Value], found: dict[ir.Value,
 def as_array(value: ir.Value) -> np.ndarray | None:
     """The array of an initializer or of a ``Constant`` node's output; ``None`` for anything else."""
     if value.const_value is not None:
-        return value.const_value.numpy()
+        return text(value.const_value.numpy())
     producer = value.producer()
     if producer is None or producer.op_type != "Constant" or not is_standard(producer):
         return None

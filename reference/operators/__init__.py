@@ -17,13 +17,14 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from deep_bench.reference.operators import (
     activation,
     attention,
     cast,
+    contrib,
     control,
     convolution,
     elementwise,
@@ -42,32 +43,37 @@ from deep_bench.reference.operators import (
     signal,
     text,
 )
+from deep_bench.reference.operators.contrib import standard
 
-_FAMILIES = (
-    activation,
-    attention,
-    cast,
-    control,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    sequence,
-    shape,
-    signal,
-    text,
-)
+_FAMILIES: Mapping[str, tuple[ModuleType, ...]] = {
+    "": (
+        activation,
+        attention,
+        cast,
+        control,
+        convolution,
+        elementwise,
+        generate,
+        image,
+        indexing,
+        linear,
+        loss,
+        normalization,
+        pooling,
+        quantize,
+        recurrent,
+        reduction,
+        sequence,
+        shape,
+        signal,
+        standard,
+        text,
+    ),
+    "com.microsoft": contrib.FAMILIES,
+}
 
 OPERATORS: Mapping[tuple[str, str], Callable[..., Any]] = MappingProxyType(
-    {("", name): getattr(family, name) for family in _FAMILIES for name in family.__all__}
+    {(domain, name): getattr(f, name) for domain, families in _FAMILIES.items() for f in families for name in f.__all__}
 )
 """Every operator that has a reference, by domain (``""`` is ONNX's default one) and type."""
 

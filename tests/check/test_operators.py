@@ -15,7 +15,7 @@ from deep_bench.check.truth import formats_of
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
-from deep_bench.testing.standard import Case, standard_cases
+from deep_bench.testing import Case, standard_cases
 
 _PER_OPERATOR = 3
 

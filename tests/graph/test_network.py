@@ -45,9 +45,27 @@ def test_dimensions_without_a_usable_name_are_named_after_their_place() -> None:
     assert network.open_dimensions == ("x.0", "x.1", "x.2", "n")
 
 
-def test_a_sequence_as_input_is_refused() -> None:
+def sequence_length() -> Network:
     sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
-    network = Network.from_proto(proto_of([helper.make_node("SequenceLength", ["x"], ["y"])], [sequence]))
+    return Network.from_proto(proto_of([helper.make_node("SequenceLength", ["x"], ["y"])], [sequence]))
+
+
+def test_sequences_are_described() -> None:
+    (spec,) = sequence_length().inputs
+    assert (spec.containers, spec.dtype, spec.shape, spec.is_tensor) == (("sequence",), np.float32, (), False)
+    assert str(spec) == "x: sequence of float32 tensors"
+
+
+def test_optionals_are_described() -> None:
+    kind = helper.make_optional_type_proto(helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None)))
+    value = helper.make_value_info("x", kind)
+    network = Network.from_proto(proto_of([helper.make_node("OptionalHasElement", ["x"], ["y"])], [value]))
+    assert network.inputs[0].containers == ("optional", "sequence")
+    assert str(network.inputs[0]) == "x: optional sequence of float32 tensors"
+
+
+def test_an_input_without_a_type_is_refused() -> None:
+    network = Network.from_proto(proto_of([helper.make_node("Relu", ["x"], ["y"])], [onnx.ValueInfoProto(name="x")]))
     with pytest.raises(InvalidNetwork, match="'x'"):
         _ = network.inputs
 

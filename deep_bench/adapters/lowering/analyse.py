@@ -9,15 +9,16 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.adapters.lowering.alias import alias
-from deep_bench.adapters.lowering.control import branches, loop, scan
+from deep_bench.adapters.lowering.control import CONTROL
 from deep_bench.adapters.lowering.draft import Draft, DraftStep
-from deep_bench.adapters.lowering.facts import Fact, constant_fact, text
+from deep_bench.adapters.lowering.facts import Fact, constant_fact
 from deep_bench.adapters.lowering.fold import fold
+from deep_bench.adapters.lowering.gradient import GRADIENT, gradient
 from deep_bench.adapters.lowering.infer import infer, partial
-from deep_bench.errors import Unsupported, UnsupportedOperator
-from deep_bench.graph.network import OPSET
-from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, subgraphs
+from deep_bench.errors import Unsupported
+from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, outer_values, subgraphs
 from deep_bench.graph.upgrade.edit import Names
+from deep_bench.tensor import text
 
 
 class Analysis:
@@ -26,11 +27,13 @@ class Analysis:
     Args:
         names: The names that are taken.
         trained: Names of the parameters that change between calls, and are therefore not known.
+        opsets: The version of each domain but the default one.
     """
 
-    def __init__(self, names: Names, trained: Collection[str]) -> None:
+    def __init__(self, names: Names, trained: Collection[str], opsets: Mapping[str, int]) -> None:
         self.names = names
         self.trained = trained
+        self.opsets = opsets
         self._facts: dict[ir.Value, Fact] = {}
         self._unique: dict[ir.Value, str] = {}
         self._given: set[str] = set()
@@ -80,11 +83,13 @@ class Analysis:
         inputs = [None if v is None else self.fact(v) for v in node.inputs]
         if node.op_type == "Constant" and is_standard(node):
             return self._constant(node, scope)
+        if operator_name(node) == GRADIENT:
+            return self._gradient(node, inputs, scope, steps)
         bodies = subgraphs(node)
         if bodies:
             return self._control(node, inputs, bodies, scope, steps)
         stated = {n: _readable(a) for n, a in attributes(node).items()}
-        kinds = infer(node, inputs)
+        kinds = infer(node, inputs, self.opsets)
         same = alias(node, inputs, stated, kinds[0][1])
         if same is not None and not any(_used(v) for v in node.outputs[1:]):
             self.bind(node.outputs[0], same)
@@ -137,14 +142,40 @@ class Analysis:
                 self.bind(outer, self.fact(inner))
             return
         stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
-        rule = {"If": branches, "Loop": loop, "Scan": scan}.get(node.op_type)
+        rule = CONTROL.get(node.op_type) if is_standard(node) else None
         if rule is None:
-            reason = "only If, Loop and Scan may have graphs of their own"
-            raise UnsupportedOperator(str(node.name), operator_name(node), OPSET, reason)
+            return self._opaque(node, inputs, bodies, scope, steps)
         drafts, outputs = rule(self, node, inputs, stated, scope)
         for value, fact in zip(node.outputs, outputs, strict=True):
             self.bind(value, fact)
         steps.append(DraftStep(node, stated, inputs, outputs, drafts))
+        return None
+
+    def _opaque(
+        self,
+        node: ir.Node,
+        inputs: list[Fact | None],
+        bodies: Mapping[str, ir.Graph],
+        scope: int,
+        steps: list[DraftStep],
+    ) -> None:
+        """A node whose graphs mean something only in the body that the standard expands it into."""
+        outputs = [
+            self.bind(v, Fact(self.name(v), scope, dtype, shape, kind=kind))
+            for v, (dtype, shape, kind) in zip(node.outputs, infer(node, inputs, self.opsets), strict=True)
+        ]
+        captured = [self.fact(v) for graph in bodies.values() for v in outer_values(graph)]
+        stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
+        steps.append(DraftStep(node, stated, inputs, outputs, captured=captured))
+
+    def _gradient(self, node: ir.Node, inputs: list[Fact | None], scope: int, steps: list[DraftStep]) -> None:
+        draft = gradient(self, node, inputs)
+        outputs = [
+            self.bind(v, Fact(self.name(v), scope, None if x is None else x.dtype, None if x is None else x.shape))
+            for v, x in zip(node.outputs, inputs, strict=False)
+        ]
+        stated = {n: _readable(a) for n, a in attributes(node).items()}
+        steps.append(DraftStep(node, stated, inputs, outputs, {"graph": draft}, differentiated=True))
 
 
 def _settle(fact: Fact, array: np.ndarray) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from deep_bench.adapters.lowering.plan import Slot
-from deep_bench.tensor import STRING, TensorSpec
+from deep_bench.tensor import STRING, TensorSpec, text
 
 Shape: TypeAlias = tuple[int | None, ...]
 
@@ -83,16 +83,6 @@ def constant_fact(name: str, scope: int, array: np.ndarray, *, trained: bool = F
     """A value with known contents; a parameter under training has a known shape only."""
     array = text(array)
     return Fact(name, scope, array.dtype, array.shape, constant=None if trained else array, stored=array)
-
-
-def text(array: np.ndarray) -> np.ndarray:
-    """Strings as ``str`` in an object array, as operators expect them; other arrays as they are."""
-    if array.dtype.kind not in "OSU":
-        return array
-    decoded = [s.decode() if isinstance(s, bytes) else s for s in array.ravel().tolist()]
-    result = np.empty(len(decoded), dtype=object)
-    result[:] = decoded
-    return result.reshape(array.shape)
 
 
 def same_dimension(a: int | None, b: int | None) -> bool:

@@ -15,7 +15,7 @@ from deep_bench.graph import Network
 from deep_bench.graph.upgrade import newest_schema
 from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.tensor import is_float
-from deep_bench.testing.standard import Case, freeze, standard_cases
+from deep_bench.testing import Case, freeze, standard_cases
 
 from . import numpy_adapter as adapter
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from deep_bench.testing.standard import freeze, run_case, standard_cases
+from deep_bench.testing import freeze, run_case, standard_cases
 
 RANDOM = ("bernoulli", "random", "multinomial", "training_dropout")
 """Cases whose outputs are one draw of many."""
@@ -31,8 +31,7 @@ def cases():
 def outcomes(adapter, chosen):
     found = [run_case(adapter, c) for c in chosen]
     forms = Counter(
-        o.word if o.word != "passed" else "fallback" if o.fallback else "decomposed" if o.decomposed else "native"
-        for o in found
+        o.form if o.word == "passed" else o.word for o in found
     )
     print(dict(sorted(forms.items())))
     wrong = [f"{o.case}: {o.detail}" for o in found if o.word in ("wrong", "failed")]

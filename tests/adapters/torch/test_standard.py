@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deep_bench.testing.standard import Case, freeze, run_case, standard_cases
+from deep_bench.testing import Case, freeze, run_case, standard_cases
 
 torch = pytest.importorskip("torch")
 
@@ -37,7 +37,7 @@ def judge(chosen: Iterable[Case]) -> None:
     for case in chosen:
         with np.errstate(all="ignore"):  # some cases compare what overflows or is no number
             outcome = run_case(adapter, case)
-        form = "fallback" if outcome.fallback else "decomposed" if outcome.decomposed else "native"
+        form = outcome.form
         counts[form if outcome.word == "passed" else outcome.word] += 1
         if outcome.word in ("wrong", "failed"):
             bad.append(f"{case.name}: {outcome.word}: {outcome.detail}")

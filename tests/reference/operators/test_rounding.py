@@ -9,7 +9,7 @@ from deep_bench.check.arithmetic import as_plain, disturb
 from deep_bench.check.rounding import Rounding
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
-from deep_bench.testing.standard import Case, standard_cases
+from deep_bench.testing import Case, standard_cases
 
 UNSUITED = {"BitCast", "Dropout", "RandomNormalLike", "RandomUniformLike"}  # bits and draws have no rounding errors
 

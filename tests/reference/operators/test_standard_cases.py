@@ -15,7 +15,7 @@ from onnx import defs
 from deep_bench.graph.node import attributes
 from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.reference.operators import OPERATORS, find
-from deep_bench.testing.standard import Case, run_case, standard_cases
+from deep_bench.testing import Case, run_case, standard_cases
 
 OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 SCHEMAS = {s.name: s for s in defs.get_all_schemas() if s.domain == "" and not s.deprecated}

@@ -1,0 +1,77 @@
+"""``deep-bench conformance``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+_KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+
+
+@click.command("conformance")
+@click.option(
+    "--on", "systems", multiple=True, required=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat for several."
+)
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Repeat for several. Default: all.")
+@click.option(
+    "--frozen", is_flag=True, help="Turn every input but the first into an initializer, as real networks have them."
+)
+@click.option("--operator", "operators", multiple=True, help="Only cases that contain this operator.")
+@click.option("--case", "cases", multiple=True, help="Only this case.")
+@click.option("--every-operator", is_flag=True, help="List also the operators whose cases all passed natively.")
+@click.option("--limit", type=click.IntRange(min=1), default=60, show_default=True, help="The most seconds a case may take.")
+@click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Write everything to this file.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, debug: bool, **options: Any) -> None:  # noqa: ARG001
+    """Run the ONNX standard's own test cases on a framework.
+
+    Each case is compared by its own tolerances, and counts as passed, silently wrong (an answer, and not the right one),
+    refused (when the network was prepared, with the reason), failed (an error later, or a crash, which costs that case only)
+    or skipped (random draws, whose distribution is tested apart).
+
+    Exit status: 0 nothing wrong or failed but known failures; 1 something was, or a known failure passed; 2 bad usage.
+    """
+    from deep_bench.testing.conformance import Conformance
+    from deep_bench.testing.report import as_text
+
+    if file is not None:
+        file.touch()  # before minutes are spent
+    found: list[Conformance] = []
+    for system in systems:
+        found.append(_run(system, **options))
+        if file is not None:
+            plain = [f.as_json() for f in found]
+            file.write_text(json.dumps(plain if len(systems) > 1 else plain[0], indent=1), encoding="utf-8")
+        click.echo(as_text(found[-1], every_operator=every_operator))
+    sys.exit(0 if all(f.ok for f in found) else 1)
+
+
+def _run(
+    system: str, *, kinds: tuple[str, ...], frozen: bool, operators: tuple[str, ...], cases: tuple[str, ...], limit: int
+) -> Any:
+    from deep_bench.errors import InvalidArgument
+    from deep_bench.testing.case import Case
+    from deep_bench.testing.conformance import run_conformance
+
+    def wanted(case: Case) -> bool:
+        return (not operators or bool({*operators} & {*case.operators})) and (not cases or case.name in cases)
+
+    with tqdm(desc=system, unit="case", disable=None, leave=False) as bar:
+
+        def show(done: int, total: int, name: str) -> None:
+            bar.total, bar.n = total, done
+            bar.set_postfix_str(name, refresh=False)
+            bar.update(0)
+
+        found = run_conformance(system, kinds=kinds or _KINDS, frozen=frozen, only=wanted, limit_s=limit, progress=show)
+    if not found.results:
+        asked = ", ".join((*operators, *cases))
+        raise InvalidArgument(
+            f"no case of the standard has {asked}", "an operator or a case of the standard, as it spells them"
+        )
+    return found

@@ -1,0 +1,111 @@
+"""How an adapter did on the standard's cases, to be read in a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import onnx
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from deep_bench.testing.amendments import AMENDMENTS
+from deep_bench.testing.conformance import WORDS, CaseResult, Conformance
+from deep_bench.testing.standard import FORMS
+
+_WIDTH = 160
+_COLUMNS = ("cases", "passed", *FORMS, *(word for word in WORDS if word != "passed"))
+_LONGEST = 300
+
+
+def as_text(found: Conformance, *, every_operator: bool = False, width: int | None = None) -> str:
+    """The counts by kind and by operator, and every case that was not passed.
+
+    Args:
+        found: The result.
+        every_operator: List also the operators whose cases were all passed natively.
+        width: In characters; by default the terminal's.
+    """
+    out = io.StringIO()
+    terminal = sys.stdout.isatty()
+    columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
+    console = Console(file=out, width=columns, force_terminal=terminal, highlight=False)
+    form = "every input but the first an initializer" if found.frozen else "as they are"
+    version = found.facts.get("version", "")
+    console.print(Text(f"{found.system} {version}: the standard's cases of onnx {onnx.__version__}, {form}"))
+    kinds = {kind: [r for r in found.results if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found.results)}
+    console.print(_table("kind", [*kinds.items(), ("all", found.results)]))
+    operators = found.by_operator()
+    shown = {name: rows for name, rows in operators.items() if every_operator or not _is_plain(rows)}
+    if shown:
+        console.print(_table("operator, in cases that contain it", list(shown.items())))
+    if len(shown) < len(operators):
+        console.print(Text(f"{len(operators) - len(shown)} more operators: every case passed natively"))
+    for line in _lines(found):
+        console.print(Text(line))
+    return out.getvalue().rstrip("\n")
+
+
+def _table(label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> Table:
+    table = Table(label, pad_edge=False)
+    for column in _COLUMNS:
+        table.add_column("silently wrong" if column == "wrong" else column, justify="right")
+    for name, results in groups:
+        counts = counts_of(results)
+        cells = [Text(f"{counts[column]:,}" if counts[column] else "–") for column in _COLUMNS]
+        if counts["wrong"]:
+            cells[_COLUMNS.index("wrong")].stylize("bold red")
+        table.add_row(name, *cells)
+    return table
+
+
+def counts_of(results: Iterable[CaseResult]) -> Counter[str]:
+    """How many there are, how many ended in each way, and how many of the passed were run in each form."""
+    results = list(results)
+    words = Counter(r.word for r in results)
+    return words + Counter(r.outcome.form for r in results if r.word == "passed") + Counter({"cases": len(results)})
+
+
+def _is_plain(results: Iterable[CaseResult]) -> bool:
+    return all(r.word == "passed" and r.outcome.form in ("native", "folded") for r in results)
+
+
+def _lines(found: Conformance) -> Iterator[str]:
+    for result in found.results:
+        if result.word in ("wrong", "failed"):
+            word = "silently wrong" if result.word == "wrong" else "failed"
+            known = f"; known: {result.known}" if result.known else ""
+            yield f"{word}: {result.name}: {_one_line(result.outcome.detail)}{known}"
+        elif result.known:
+            yield f"passed, though listed as a known failure: {result.name}: {result.known}"
+    yield from _reasons("refused", found, _refusal)
+    yield from _reasons("skipped", found, lambda detail: detail)
+    for result in found.results:
+        if result.word == "passed" and result.outcome.detail:
+            yield f"passed by the standard's text: {result.name}: {AMENDMENTS[result.name].reason}"
+    if found.ok:
+        yield "no case is silently wrong" if not found.words["wrong"] else "every wrong case is a known failure"
+
+
+def _reasons(word: str, found: Conformance, reason_of: Callable[[str], str]) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for result in found.results:
+        if result.word == word:
+            reasons.setdefault(reason_of(_one_line(result.outcome.detail)), []).append(result.name)
+    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"{word}, {len(names)}: {reason} ({names[0]}{', …' if len(names) > 1 else ''})"
+
+
+def _refusal(detail: str) -> str:
+    """A refusal without the node's name, so that those of one reason are one."""
+    return re.sub(r"^node '[^']*' \((.*?), opset \S+\) cannot run here: ", r"\1: ", detail)
+
+
+def _one_line(detail: str) -> str:
+    line = " ".join(detail.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
