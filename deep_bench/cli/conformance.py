@@ -10,14 +10,20 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-_KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+_STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
 
 @click.command("conformance")
 @click.option(
     "--on", "systems", multiple=True, required=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat for several."
 )
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Repeat for several. Default: all.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice((*_STANDARD, "generated")),
+    help="Repeat for several. Default: all of the standard's.",
+)
 @click.option(
     "--frozen", is_flag=True, help="Turn every input but the first into an initializer, as real networks have them."
 )
@@ -29,6 +35,9 @@ _KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, debug: bool, **options: Any) -> None:  # noqa: ARG001
     """Run the ONNX standard's own test cases on a framework.
+
+    --kind generated runs deep_bench's own instead, which compare the framework with the reference on drawn uses of each
+    operator: every element type, axes of 0 and 1, extreme values, NaN.
 
     Each case is compared by its own tolerances, and counts as passed, silently wrong (an answer, and not the right one),
     refused (when the network was prepared, with the reason), failed (an error later, or a crash, which costs that case only)
@@ -68,7 +77,7 @@ def _run(
             bar.set_postfix_str(name, refresh=False)
             bar.update(0)
 
-        found = run_conformance(system, kinds=kinds or _KINDS, frozen=frozen, only=wanted, limit_s=limit, progress=show)
+        found = run_conformance(system, kinds=kinds or _STANDARD, frozen=frozen, only=wanted, limit_s=limit, progress=show)
     if not found.results:
         asked = ", ".join((*operators, *cases))
         raise InvalidArgument(

@@ -14,6 +14,7 @@ import onnx
 from onnx.backend.test import loader
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+"""Of the standard's cases."""
 
 
 @dataclass(frozen=True)

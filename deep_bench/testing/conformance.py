@@ -15,10 +15,12 @@ import onnx
 from deep_bench.errors import InvalidArgument, WorkerDied
 from deep_bench.measure.workers import Worker
 from deep_bench.testing.case import KINDS, Case, freeze, standard_cases
+from deep_bench.testing.generated import generated_cases
 from deep_bench.testing.standard import FORMS, Outcome, Word, run_case
 from deep_bench.variant import Variant
 
 WORDS: tuple[Word, ...] = get_args(Word)
+GENERATED = "generated"
 _SYSTEM = f"{__name__}:Subject"
 
 
@@ -195,7 +197,7 @@ def run_conformance(
     Args:
         system: The adapter with its options: ``"torch"``, ``"onnxruntime:optimize=off"``, or an import path,
             ``"my_package.adapter:MyAdapter"``.
-        kinds: Some of `KINDS`.
+        kinds: Some of `KINDS`, and ``"generated"`` for deep_bench's own.
         frozen: Turn every input but the first into an initializer, as real networks have them.
         only: Which cases to run.
         limit_s: The most seconds a case may take.
@@ -211,11 +213,11 @@ def run_conformance(
         >>> dict(found.words), dict(found.passed_by_form), found.ok
         ({'passed': 1}, {'native': 1}, True)
     """
-    unknown = sorted(set(kinds) - set(KINDS))
+    unknown = sorted(set(kinds) - {*KINDS, GENERATED})
     if unknown:
-        raise InvalidArgument(f"kind {unknown[0]!r}", f"some of {', '.join(KINDS)}")
+        raise InvalidArgument(f"kind {unknown[0]!r}", f"some of {', '.join((*KINDS, GENERATED))}")
     Variant.parse(system)
-    chosen = [case for kind in KINDS if kind in set(kinds) for case in standard_cases(kind) if only is None or only(case)]
+    chosen = [case for kind in dict.fromkeys(kinds) for case in _cases(kind) if only is None or only(case)]
     with tempfile.TemporaryDirectory() as folder:
         process = _Process(system, limit_s, Path(folder) / "log")
         try:
@@ -230,3 +232,7 @@ def run_conformance(
         finally:
             process.close()
     return Conformance(system, said["facts"], frozen, results)
+
+
+def _cases(kind: str) -> Sequence[Case]:
+    return generated_cases() if kind == GENERATED else standard_cases(kind)

@@ -1,0 +1,50 @@
+"""Cases beyond the standard's: drawn for each operator, with the reference's outputs.
+
+Each family has one generator per operator, which draws a use of it: element types that its schema allows, shapes with
+axes of 0 and 1, broadcasting, axes from either end, views with strides, ties, extreme values, NaN and infinities; never
+what the standard leaves open.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from deep_bench.testing.case import Case
+from deep_bench.testing.generated import elementwise
+from deep_bench.testing.generated.draw import Draw, Seeded
+from deep_bench.testing.generated.problem import Problem
+
+__all__ = ["COUNT", "GENERATORS", "Draw", "Problem", "Seeded", "generated_cases"]
+
+_FAMILIES = (elementwise,)
+
+GENERATORS: Mapping[str, Callable[[Draw], Problem]] = MappingProxyType(
+    {operator: generator for family in _FAMILIES for operator, generator in family.GENERATORS.items()}
+)
+"""Operator to what draws a use of it."""
+
+COUNT = 12
+"""How many cases of an operator are made by default."""
+
+
+def generated_cases(operators: Iterable[str] | None = None, *, count: int = COUNT, seed: int = 0) -> tuple[Case, ...]:
+    """Cases of some or all operators; the same ones each time.
+
+    Args:
+        operators: Which; all that have a generator by default.
+        count: How many of each.
+        seed: Other seeds give other cases.
+
+    Example:
+        >>> [case.name for case in generated_cases(["Add"], count=2)]
+        ['Add/0', 'Add/1']
+    """
+    chosen = sorted(GENERATORS) if operators is None else operators
+    return tuple(_case(operator, number, seed) for operator in chosen for number in range(count))
+
+
+def _case(operator: str, number: int, seed: int) -> Case:
+    draw = Seeded(seed, number, zlib.crc32(operator.encode()))  # an operator's cases do not change with the others
+    return GENERATORS[operator](draw).case(f"{operator}/{number}")

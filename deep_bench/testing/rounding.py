@@ -1,0 +1,29 @@
+"""Whether rounding alone explains how a system differs from the reference on a generated case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deep_bench.check import InProcessSubject, establish, judge
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network
+from deep_bench.tensor import is_inexact
+
+
+def rounding_verdict(adapter: Adapter[Any], network: Network, inputs: Mapping[str, Any]) -> tuple[str, str]:
+    """The checker's word and reason.
+
+    Args:
+        adapter: The system under test.
+        network: The case's network.
+        inputs: Name to value.
+
+    Returns:
+        ``wrong`` at once where nothing is rounded or a value is no tensor.
+    """
+    specs = (*network.inputs, *network.outputs)
+    if not all(spec.is_tensor for spec in specs) or not any(is_inexact(spec.dtype) for spec in specs):
+        return "wrong", "nothing is rounded here"
+    verdict = judge(establish(network, inputs), InProcessSubject(adapter, network, inputs))
+    return verdict.word, verdict.reason
