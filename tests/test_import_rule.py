@@ -16,6 +16,7 @@ PACKAGE = ROOT / "deep_bench"
 ORDER = (
     ("tensor", "errors", "registry", "events", "data"),
     ("graph",),
+    ("fault",),
     ("framework", "variant"),
     ("measure", "check"),
     ("operators",),

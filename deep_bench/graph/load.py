@@ -13,7 +13,10 @@ from deep_bench.errors import InvalidNetwork
 from deep_bench.graph.network import OPSET, Network
 
 DATA = Path(__file__).parent.parent / "data"
-OLDEST_OPSET = 7
+OLDEST_OPSET = 1
+_OPSETS_SINCE_IR = 3
+"""Before this IR version a file stated no operator sets, and meant opset 1."""
+
 _INFERRED_BELOW = 2**31 - 2**20
 
 
@@ -74,6 +77,9 @@ def _parse(file: Path) -> onnx.ModelProto:
             "a serialised onnx.ModelProto",
             "compare its size and checksum with those of the original",
         ) from error
+    if not proto.opset_import and 0 < proto.ir_version < _OPSETS_SINCE_IR:
+        proto.ir_version = _OPSETS_SINCE_IR
+        proto.opset_import.add(domain="", version=1)
     if not proto.HasField("graph") or not proto.opset_import:
         raise InvalidNetwork(f"{file} ({file.stat().st_size} bytes) holds no ONNX graph", "a serialised onnx.ModelProto")
     return proto

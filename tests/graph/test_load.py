@@ -68,9 +68,19 @@ def test_any_suffix_will_do(file: Path) -> None:
 
 
 def test_oldest_and_newest_opset_are_read(tmp_path: Path) -> None:
-    for opset in (7, OPSET):
+    for opset in (1, OPSET):
         onnx.save(model(opset=opset), tmp_path / "edge.onnx")
         assert load(tmp_path / "edge.onnx").opset == opset
+
+
+def test_files_older_than_operator_sets_are_opset_1(tmp_path: Path) -> None:
+    old = model()
+    old.ir_version = 2
+    del old.opset_import[:]
+    old.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, WEIGHT.shape))
+    onnx.save(old, tmp_path / "old.onnx")
+    network = load(tmp_path / "old.onnx")
+    assert (network.opset, [i.name for i in network.inputs]) == (1, ["x"])
 
 
 # Not a network
@@ -120,9 +130,9 @@ def test_without_permission(file: Path) -> None:
 # Not a network that the standard knows
 
 
-@pytest.mark.parametrize("opset", [1, 6, OPSET + 1, 1000])
+@pytest.mark.parametrize("opset", [0, OPSET + 1, 1000])
 def test_opset_out_of_range(file: Path, opset: int) -> None:
-    assert f"opset {opset}\nExpected: opset 7 to {OPSET}" in refusal(file, model(opset=opset))
+    assert f"opset {opset}\nExpected: opset 1 to {OPSET}" in refusal(file, model(opset=opset))
 
 
 def test_unknown_operator(file: Path) -> None:

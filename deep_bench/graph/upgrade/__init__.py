@@ -6,9 +6,10 @@ import functools
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
+from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from deep_bench.errors import InvalidNetwork, Unsupported
+from deep_bench.graph.load import OLDEST_OPSET
 from deep_bench.graph.network import OPSET, Network
 from deep_bench.graph.node import is_standard, operator_name
 from deep_bench.graph.upgrade.edit import Edit, Names, Types
@@ -21,16 +22,18 @@ def upgrade(network: Network) -> Network:
     """The network in version `OPSET` of the default operator set, with the same results.
 
     Nodes and values keep their names, so that results can be compared by name. Nodes and initializers that an older form
-    needs in addition get new names. Functions that the file defines are inlined.
+    needs in addition get new names. Functions that the file defines are inlined. Inputs with an initializer, as all
+    initializers were before IR version 4, are initializers only.
 
     Args:
-        network: A network in opset 7 or newer; it is not changed.
+        network: A network in any opset up to `OPSET`; it is not changed. If it uses no operator of the default operator
+            set, it counts as written in `OPSET`.
 
     Returns:
         A new network, or the same one if it is in that version already and defines no functions.
 
     Raises:
-        Unsupported: A node has no exact equivalent; the message names it and says why.
+        Unsupported: A node has no exact equivalent; the message names it and says why. Or the opset is newer.
 
     Example:
         >>> import deep_bench as db
@@ -42,9 +45,10 @@ def upgrade(network: Network) -> Network:
     """
     if network.opset == OPSET and not network.model.functions:
         return network
-    if network.opset < 7:
-        raise Unsupported(f"{network.name} is written in opset {network.opset}", f"opset 7 to {OPSET}")
+    if not OLDEST_OPSET <= network.opset <= OPSET:
+        raise Unsupported(f"{network.name} is written in opset {network.opset}", f"opset {OLDEST_OPSET} to {OPSET}")
     changed = inline_functions(network)
+    RemoveInitializersFromInputsPass()(changed.model)
     names, types = Names(changed), Types(changed)
     for node in list(changed.all_nodes()):
         if is_standard(node):
@@ -97,6 +101,8 @@ def inline_functions(network: Network) -> Network:
 
 def _upgrade_node(node: ir.Node, opset: int, names: Names, types: Types) -> None:
     edit = Edit(node, opset, names, types)
+    if not onnx.defs.has(node.op_type, opset):
+        raise edit.unsupported(f"the standard has no such operator in opset {opset}")
     for version, rule in RULES.get(node.op_type, ()):
         if opset < version <= OPSET:
             rule(edit)

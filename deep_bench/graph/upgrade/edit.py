@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -14,6 +15,10 @@ from deep_bench.graph.node import as_array, operator_name, subgraphs
 
 ORIGIN = "deep_bench.origin"
 """Key in a node's ``meta``: the name of the node, as the file has it, that this one helps to express."""
+
+_OPAQUE = "deep_bench.opaque"
+_INFERRED_SINCE = 6
+"""Most older schemas infer nothing. Ranks and element types of what they have in common with opset 6 are the same."""
 
 _SMALL = 64
 """Initializers with more elements never decide a shape; inference goes without their contents."""
@@ -40,11 +45,11 @@ class Types:
     """Element types and ranks of a network's values, inferred when first asked for.
 
     Args:
-        network: The network as it was before the first rule; ``None`` if nothing is known.
+        network: The network as it is before the first rule, which it may change later; ``None`` if nothing is known.
     """
 
     def __init__(self, network: Network | None) -> None:
-        self._model = None if network is None else network.model
+        self._model = None if network is None else _opaque_where_foreign(network)
         self._known: dict[str, onnx.TypeProto.Tensor] | None = None
 
     def dtype(self, value: ir.Value | None) -> np.dtype | None:
@@ -67,8 +72,20 @@ class Types:
         return self._known.get(str(value.name))
 
 
-def _infer(model: ir.Model) -> dict[str, onnx.TypeProto.Tensor]:
-    bare = model.clone()
+def _opaque_where_foreign(network: Network) -> ir.Model:
+    """A copy of the model in which the nodes of another version than the network's are unknown to inference."""
+    model, opset = network.model.clone(), network.opset
+    for node in model.graph.all_nodes():
+        if node.version not in (None, opset):
+            node.domain, node.version = _OPAQUE, None
+            model.graph.opset_imports[_OPAQUE] = 1
+    if opset < _INFERRED_SINCE:
+        model.graph.opset_imports.pop("ai.onnx", None)
+        model.graph.opset_imports[""] = _INFERRED_SINCE
+    return model
+
+
+def _infer(bare: ir.Model) -> dict[str, onnx.TypeProto.Tensor]:
     for value in [v for g in [bare.graph, *bare.graph.subgraphs()] for n in g for v in n.outputs]:
         value.shape = None  # what the file declares may be wrong; what follows from the inputs is not
     for name, value in list(bare.graph.initializers.items()):
@@ -207,3 +224,7 @@ class Edit:
 def subgraph_of(node: ir.Node, name: str) -> ir.Graph:
     """A graph that the node holds as an attribute."""
     return subgraphs(node)[name]
+
+
+Rule: TypeAlias = Callable[[Edit], None]
+"""What brings a node to the version in which its operator's meaning, or the way to write it, changed."""

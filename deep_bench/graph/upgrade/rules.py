@@ -1,21 +1,19 @@
 """One rule per operator and version in which its meaning, or the way to write it, changed.
 
-Every operator of the default domain was compared with its earlier schemas back to opset 7. Versions that only admit more
+Every operator of the default domain was compared with its earlier schemas back to opset 1. Versions that only admit more
 element types, or make explicit what held before, need no rule and are not listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 import numpy as np
 
-from deep_bench.graph.upgrade.edit import Edit
+from deep_bench.graph.upgrade.edit import Edit, Rule
+from deep_bench.graph.upgrade.legacy import LEGACY
 from deep_bench.graph.upgrade.resize import resize_10, resize_11, upsample
 from deep_bench.graph.upgrade.scan import scan_8
-
-Rule: TypeAlias = Callable[[Edit], None]
 
 
 def _axes_as_input(edit: Edit) -> None:
@@ -40,7 +38,7 @@ def _dropout_10(edit: Edit) -> None:
 
 
 def _dropout_12(edit: Edit) -> None:
-    edit.feed(edit.input(0), edit.constant("ratio", edit.take("ratio", 0.5), np.float32))
+    edit.feed(edit.input(0), edit.constant("ratio", edit.take("ratio", 0.5), np.float32), edit.input(2))
 
 
 def _pad_11(edit: Edit) -> None:
@@ -108,7 +106,8 @@ def _one_hot_11(edit: Edit) -> None:
 def _batch_normalization_9(edit: Edit) -> None:
     if edit.take("spatial", 1):
         return
-    _refuse_training(edit)
+    if any(v.name for v in edit.node.outputs[1:]):
+        raise edit.unsupported("since opset 9 training has statistics per channel only, not per activation (spatial = 0)")
     x, scale, bias, mean, variance = (edit.input(i) for i in range(5))
     epsilon = edit.constant_like("epsilon", edit.take("epsilon", 1e-5), x)
     deviation = edit.before("Sqrt", edit.before("Add", variance, epsilon, label="variance"), label="deviation")
@@ -126,9 +125,13 @@ def _batch_normalization_14(edit: Edit) -> None:
 def _refuse_training(edit: Edit) -> None:
     if any(edit.uses_output(i) for i in range(1, len(edit.node.outputs))):
         raise edit.unsupported("before opset 14 the statistics that it returns in training are not defined exactly")
-    if any(v.name for v in edit.node.outputs[1:]):
-        edit.set(training_mode=1)
-    edit.node.resize_outputs(1)
+    if not any(v.name for v in edit.node.outputs[1:]):
+        edit.node.resize_outputs(1)
+        return
+    edit.set(training_mode=1)
+    edit.node.resize_outputs(3)  # training has them all
+    for output in edit.node.outputs[1:]:
+        output.name = output.name or edit.names.fresh(f"{edit.base}.statistics")
 
 
 def _group_normalization_21(edit: Edit) -> None:
@@ -157,7 +160,7 @@ def _roi_align_16(edit: Edit) -> None:
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
-RULES: Mapping[str, tuple[tuple[int, Rule], ...]] = {
+_SINCE_7: Mapping[str, tuple[tuple[int, Rule], ...]] = {
     "BatchNormalization": ((9, _batch_normalization_9), (14, _batch_normalization_14)),
     "Clip": ((11, _clip_11),),
     "DFT": ((20, _dft_20),),
@@ -181,5 +184,9 @@ RULES: Mapping[str, tuple[tuple[int, Rule], ...]] = {
     "TopK": ((10, _topk_10),),
     "Unsqueeze": ((13, _axes_as_input),),
     "Upsample": ((10, upsample),),
+}
+
+RULES: Mapping[str, tuple[tuple[int, Rule], ...]] = {
+    name: (*LEGACY.get(name, ()), *_SINCE_7.get(name, ())) for name in sorted({*LEGACY, *_SINCE_7})
 }
 """Operator to its rules: the version that a rule leads to, and the rule, in ascending order."""
