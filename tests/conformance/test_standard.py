@@ -1,0 +1,113 @@
+"""Every framework on the standard's own cases: a stratified sample here, all of them in ``make test-full``."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+import deep_bench as db
+from deep_bench.testing import Case, standard_cases
+from deep_bench.testing.case import KINDS
+from deep_bench.testing.conformance import Conformance, run_conformance
+from deep_bench.testing.report import as_text
+
+SEED = 3
+FORMS = pytest.mark.parametrize("frozen", [False, True], ids=["as is", "frozen"])
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a framework reaches at least, of the 2,024 cases.
+
+    Args:
+        passed: Cases passed, as they are and frozen.
+        native: Of those, run by the framework's own code, composite operators written out in it included.
+    """
+
+    passed: int
+    native: int
+
+
+GOALS = {
+    "onnxruntime": Goal(1800, 1800),
+    "reference": Goal(2018, 2018),
+    "tensorflow": Goal(1950, 1650),
+    "torch": Goal(1980, 1750),
+}
+
+ONCE_FAILED = frozenset(
+    {
+        "test_dft_inverse",
+        "test_dft_inverse_opset19",
+        "test_equal_string",
+        "test_equal_string_broadcast",
+        "test_identity_opt",
+        "test_identity_sequence",
+        "test_loop13_seq",
+        "test_loop16_seq_none",
+        "test_optional_get_element_optional_sequence",
+        "test_optional_has_element_empty_optional_input",
+        "test_resize_downsample_scales_cubic_align_corners",
+        "test_resize_downsample_scales_linear_align_corners",
+        "test_sequence_insert_at_back",
+        "test_sequence_map_add_1_sequence_1_tensor",
+        "test_sequence_map_extract_shapes",
+        "test_sequence_model8",
+        "test_string_concat",
+        "test_string_concat_broadcasting",
+        "test_string_concat_utf8",
+    }
+)
+"""Cases that some framework has failed at some time."""
+
+
+def chosen(case: Case) -> bool:
+    return case.name in ONCE_FAILED or case.name in _sample()
+
+
+@cache
+def _sample() -> frozenset[str]:
+    """One case for each operator; a case counts for the last operator in it."""
+    by_operator: dict[str, set[str]] = {}
+    for kind in KINDS:
+        for case in standard_cases(kind):
+            by_operator.setdefault(case.operators[-1], set()).add(case.name)
+    choose = random.Random(SEED).choice
+    return frozenset(choose(sorted(names)) for _, names in sorted(by_operator.items()))
+
+
+def conformance(framework: str, frozen: bool, **options) -> Conformance:
+    missing = db.frameworks.missing(framework)
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    return run_conformance(framework, frozen=frozen, **options)
+
+
+@FORMS
+@pytest.mark.parametrize("framework", GOALS)
+def test_a_sample(framework: str, frozen: bool) -> None:
+    found = conformance(framework, frozen, only=chosen)
+    assert len(found.results) > 150
+    assert found.ok, as_text(found)
+    if framework == "reference":
+        assert set(found.words) <= {"passed", "skipped"}, as_text(found)
+
+
+@pytest.mark.full
+@FORMS
+@pytest.mark.parametrize("framework", GOALS)
+def test_all(framework: str, frozen: bool) -> None:
+    found = conformance(framework, frozen)
+    assert len(found.results) == 2024
+    assert found.ok, as_text(found)
+    goal, forms = GOALS[framework], found.passed_by_form
+    assert found.words["passed"] >= goal.passed, as_text(found)
+    assert found.words["passed"] - forms["fallback"] >= goal.native, as_text(found)
+
+
+def test_every_case_that_once_failed_is_still_there() -> None:
+    names = {case.name for kind in ("node", "simple") for case in standard_cases(kind)}
+    assert names >= ONCE_FAILED
