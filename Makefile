@@ -9,7 +9,9 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help demo test test-full test-gpu check bench clean
+FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
+
+.PHONY: help demo test test-full test-gpu check bench coverage clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
@@ -18,6 +20,7 @@ help:
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make check      lint, format, types, the import rule, the examples in the documentation"
 	@echo "make bench      what deep_bench itself costs"
+	@echo "make coverage   the standard's cases on every framework; writes docs/coverage.md"
 	@echo "make clean      remove what was built here, .venv too; results/ stays"
 
 $(INSTALLED): setup.py constraints.txt
@@ -53,6 +56,13 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+# The command exits with 1 where a case is wrong that is no known fault; what it found is written all the same.
+coverage: $(INSTALLED)
+	@mkdir -p build
+	-$(BIN)/deep-bench conformance $(FRAMEWORKS) --json build/as-is.json
+	-$(BIN)/deep-bench conformance $(FRAMEWORKS) --frozen --json build/frozen.json
+	$(BIN)/python -m deep_bench.testing.coverage build/as-is.json build/frozen.json > docs/coverage.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

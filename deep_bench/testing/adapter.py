@@ -149,6 +149,31 @@ def refuses_unknown_operators(adapter: Adapter[Any]) -> None:
     _expect((UnsupportedOperator, Unsupported), lambda: adapter.prepare(network), "operator NoSuchOperator")
 
 
+def takes_sequences_or_refuses(adapter: Adapter[Any]) -> None:
+    """A sequence is a list of arrays of any shapes, an empty one too; an adapter without sequences says so in ``prepare``."""
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [helper.make_node("SequenceInsert", ["xs", "x"], ["ys"], name="append")],
+        "sequence",
+        [helper.make_tensor_sequence_value_info("xs", onnx.TensorProto.FLOAT, None)]
+        + [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_sequence_value_info("ys", onnx.TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+    try:
+        executor = adapter.prepare(Network.from_proto(model))
+    except Unsupported as refusal:
+        assert str(refusal).strip(), "refused without a message"
+        return
+    for given in ([X[0], X], [], [X]):
+        found = executor({"xs": given, "x": X[0]})["ys"]
+        assert isinstance(found, list), f"{type(found)} instead of a list"
+        assert len(found) == len(given) + 1, f"{len(found)} tensors instead of {len(given) + 1}"
+        for got, want in zip(found, [*given, X[0]], strict=True):
+            np.testing.assert_array_equal(got, want)
+    _expect(InvalidInput, lambda: executor({"xs": X, "x": X[0]}), "one array for a sequence")
+
+
 def describes_itself(adapter: Adapter[Any]) -> None:
     """A report finds version, device, threads and precision."""
     missing = {"version", "device", "threads", "precision"} - set(adapter.describe())
@@ -192,6 +217,7 @@ ADAPTER_CHECKS: Mapping[str, Check] = {
         returns_chosen_values,
         round_trips_arrays,
         takes_any_batch,
+        takes_sequences_or_refuses,
     )
 }
 """Name to check."""

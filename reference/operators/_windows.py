@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_bench.graph.windows import same_padding, span, window_count
 from deep_bench.reference.operators._arguments import check_choice
 
 _AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
@@ -72,10 +73,7 @@ def windows(
 ) -> Windows:
     """Lay out windows from the attributes that convolutions and pools share.
 
-    Along an axis of length ``i`` there are ``floor((i + begin + end - span) / stride) + 1`` windows, of ``span =
-    (kernel - 1) * dilation + 1`` each; with ``ceil_mode`` the quotient is rounded up, and a window that would start beyond
-    the padded beginning of the tensor is left out. ``SAME_UPPER`` and ``SAME_LOWER`` pad so that there are ``ceil(i /
-    stride)`` windows, an odd element of padding going to the end or to the beginning.
+    How many there are along an axis, and what ``auto_pad`` adds, is defined in `deep_bench.graph.windows`.
 
     Source:
         ONNX AveragePool, opset 22.
@@ -86,28 +84,15 @@ def windows(
     pads = tuple(pads) if pads and auto_pad == "NOTSET" else (0,) * (2 * rank)
     begins, ends, outputs, overhang = [], [], [], []
     for i, k, s, d, begin, end in zip(spatial, kernel, strides, dilations, pads[:rank], pads[rank:], strict=True):
+        extent = span(k, d)
         if auto_pad.startswith("SAME"):
-            begin, end = split_padding(max((-(-i // s) - 1) * s + span(k, d) - i, 0), upper=auto_pad == "SAME_UPPER")
-        room = i + begin + end - span(k, d)
-        count = (-(-room // s) if ceil_mode else room // s) + 1
-        if ceil_mode and (count - 1) * s >= i + begin:
-            count -= 1
+            begin, end = same_padding(i, extent, s, upper=auto_pad == "SAME_UPPER")
+        count = window_count(i, begin, end, extent, s, ceil=bool(ceil_mode))
         begins.append(begin)
         ends.append(end)
-        outputs.append(max(count, 0))
-        overhang.append(max((count - 1) * s - room, 0))
+        outputs.append(count)
+        overhang.append(max((count - 1) * s + extent - i - begin - end, 0) if count else 0)
     return Windows(tuple(kernel), strides, dilations, *map(tuple, (begins, ends, outputs, overhang)))
-
-
-def span(kernel: int, dilation: int) -> int:
-    """How many elements lie between the first and the last one of a window, both included."""
-    return (kernel - 1) * dilation + 1
-
-
-def split_padding(total: int, *, upper: bool) -> tuple[int, int]:
-    """Padding before and after; an odd element goes to the end if ``upper``, else to the beginning."""
-    small = total // 2
-    return (small, total - small) if upper else (total - small, small)
 
 
 def padded(x: Any, begins: Sequence[int], ends: Sequence[int], value: Any) -> Any:
