@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,40 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Bar:
-    """A ratio that should hold: time of ``label`` over that of ``base``, at most ``most`` (or plus ``allowance_ns``)."""
+    """A ratio that should hold: time of ``label`` over that of ``base``, at most ``most`` (or plus ``allowance_ns``).
+
+    It is not asked for where ``base`` takes less than ``from_ns``.
+    """
 
     label: str
     base: str
     most: float
     allowance_ns: float = 0.0
+    from_ns: float = 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a bar: *holds*, *does not hold*, *not asked* or *nothing to compare*.
+
+    Args:
+        bar: The bar.
+        word: One of these.
+        value: The ratio of the medians.
+        low: The lower end of its interval; the ratio itself where there is none.
+        high: The upper end, which decides.
+    """
+
+    bar: Bar
+    word: str
+    value: float = nan
+    low: float = nan
+    high: float = nan
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing speaks against it."""
+        return self.word in ("holds", "not asked")
 
 
 @dataclass
@@ -70,6 +99,11 @@ class TimedCall:
 
 def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_calls: int = 10) -> bool:
     """Measure, print the table, and say whether all bars hold."""
+    return all(outcome.fine for outcome in outcomes(comparison, budget=budget, ci_width=ci_width, min_calls=min_calls))
+
+
+def outcomes(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_calls: int = 10) -> list[Outcome]:
+    """Measure, print the table, and say of each bar whether it holds."""
     contenders = [
         Contender(label, factory, dict(comparison.arguments), environment={"OMP_NUM_THREADS": "1"}, path=(HERE,))
         for label, factory in comparison.systems.items()
@@ -80,44 +114,49 @@ def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_c
     for label, error in found.failures.items():
         print(f"{label} failed: {error}")
     table = Table("system", "median", "95 % interval", "ratio", "95 % interval", "bar", "", title=comparison.title)
-    holds = True
-    for label in comparison.systems:
-        holds &= _row(table, found, label, [b for b in comparison.bars if b.label == label])
+    held = [o for label in comparison.systems for o in _rows(table, found, label, comparison.bars)]
     Console(width=120).print(table)
-    return holds
+    return held
 
 
-def _row(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> bool:
+def _rows(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> list[Outcome]:
+    bars = [bar for bar in bars if bar.label == label]
     blocks = found.blocks(label, "native")
     if not blocks:
         table.add_row(label, "failed")
-        return not bars  # a base may fail; what is compared with it may not
+        return [Outcome(bar, "nothing to compare") for bar in bars]
     summary = summarize(blocks[0])
     interval = summary.interval
     shown = f"{interval.low / 1e3:.3f} to {interval.high / 1e3:.3f}" if interval else "too few samples"
     start = [label, f"{summary.median / 1e3:.3f} us", shown]
     if not bars:
         table.add_row(*start)
-    holds = True
+    held = []
     for bar in bars:
         if not found.blocks(bar.base, "native"):
             table.add_row(*start, "", "", f"{bar.base} failed", "nothing to compare")
+            # A base may fail; what is compared with it may not.
+            held.append(Outcome(bar, "not asked"))
             continue
-        compared = ratio(blocks, found.blocks(bar.base, "native"))
-        most = bar.most + bar.allowance_ns / compared.base
-        ends = compared.interval
-        limits = "" if ends is None else f"{ends[0]:.3f} to {ends[1]:.3f}"
-        upper = None if ends is None else ends[1]
-        if upper is None:
-            # Too few blocks for an interval: then even our slowest sample must be fast enough beside the base's fastest.
-            upper = _slowest(blocks) / _fastest(found.blocks(bar.base, "native"))
-            limits = f"at most {upper:.3f}: slowest over fastest"
-        fine = upper <= most
-        holds &= fine
-        word = f"at most {most:.3f} of {bar.base}"
-        table.add_row(*start, f"{compared.value:.3f}", limits, word, "holds" if fine else "does not hold")
+        outcome, limits, most = _outcome(bar, blocks, found.blocks(bar.base, "native"))
+        table.add_row(*start, f"{outcome.value:.3f}", limits, f"at most {most:.3f} of {bar.base}", outcome.word)
+        held.append(outcome)
         start = ["", "", ""]
-    return holds
+    return held
+
+
+def _outcome(bar: Bar, blocks: Any, base: Any) -> tuple[Outcome, str, float]:
+    compared = ratio(blocks, base)
+    most = bar.most + bar.allowance_ns / compared.base
+    if compared.interval is None:
+        # Too few blocks for an interval: then even our slowest sample must be fast enough beside the base's fastest.
+        low, high = compared.value, _slowest(blocks) / _fastest(base)
+        limits = f"at most {high:.3f}: slowest over fastest"
+    else:
+        low, high = compared.interval
+        limits = f"{low:.3f} to {high:.3f}"
+    word = "not asked" if compared.base < bar.from_ns else "holds" if high <= most else "does not hold"
+    return Outcome(bar, word, compared.value, low, high), limits, most
 
 
 def _slowest(launches: Sequence[Sequence[Block]]) -> float:

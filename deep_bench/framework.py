@@ -11,6 +11,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidInput
 from deep_bench.events import Moment
+from deep_bench.fault import KnownFault
 from deep_bench.graph import Network
 from deep_bench.tensor import TensorSpec
 
@@ -65,8 +66,13 @@ class Adapter(Device[A]):
     upgrades: ClassVar[bool] = True
     """Whether it runs the network in opset `OPSET` (True), or as the file has it (False)."""
 
-    known_failures: ClassVar[Mapping[str, str]] = {}
-    """Conformance case to reason; each a fault of the framework, shown without deep_bench."""
+    known_faults: ClassVar[tuple[KnownFault, ...]] = ()
+    """The framework's own faults, each shown by a script that does without deep_bench."""
+
+    @property
+    def known_failures(self) -> Mapping[str, str]:
+        """Conformance case to the reason why it is wrong or fails here; each a fault of the framework."""
+        return {case: fault.reason for fault in self.known_faults for case in fault.cases}
 
     @abstractmethod
     def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> Executor[A]:

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from deep_bench.graph.network import OPSET
-from deep_bench.graph.node import is_standard
+from deep_bench.graph.node import outer_values, subgraphs
 from deep_bench.graph.upgrade import newest_schema, upgrade_nodes
 from deep_bench.graph.upgrade.edit import Names
 
@@ -19,13 +19,15 @@ def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) 
     """The body that ONNX defines for a node's operator, in version `OPSET`.
 
     Args:
-        node: A node of the default domain in version `OPSET`, without subgraphs of its own.
+        node: A node of the default domain in version `OPSET`, or of another domain of the standard in its newest version.
+            Its graphs (the body of ``SequenceMap``, the ``score_mod`` of ``FlexAttention``) become part of the result.
         types: What is known of each of its inputs; some bodies depend on it.
         names: Where names for the values inside come from.
 
     Returns:
-        A graph whose inputs and outputs have the names and the order of the node's own (omitted inputs are left out), or
-        ``None`` if the standard has no body for this use of the operator.
+        A graph whose inputs and outputs have the names and the order of the node's own (omitted inputs are left out; values
+        that the node's graphs take from around it follow the inputs), or ``None`` if the standard has no body for this use
+        of the operator.
 
     Example:
         >>> import deep_bench as db
@@ -37,45 +39,97 @@ def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) 
     Source:
         ``FunctionProto`` of the operator's schema.
     """
-    function = _function(node, types)
+    call = _Call(node)
+    function = _function(node, call.proto, types)
     if function is None:
         return None
-    renamed = _Body(node, function, names).graph()
-    given = [v for v in node.inputs if v is not None]
+    renamed = _Body(node, call, function, names).graph()
+    given = [v for v in node.inputs if v is not None] + call.captured
     proto = onnx.GraphProto(name=names.fresh(f"{node.name}.body"), node=renamed)
     proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in dict.fromkeys(given))
     proto.output.extend(onnx.ValueInfoProto(name=v.name) for v in node.outputs if v.name)
     graph = ir.serde.deserialize_graph(proto)
+    if outer_values(graph):
+        return None  # the standard's code loses names in graphs within the graphs that FlexAttention is given
     for value in [v for n in graph.all_nodes() for v in n.outputs]:
         if not value.name:
             value.name = names.fresh(f"{node.name}.unused")
-    upgrade_nodes(graph, _version(function), names)
+    if not subgraphs(node):  # what the node's own graphs add is in the newest version already, and so is what is around it
+        upgrade_nodes(graph, _version(function), names)
     return graph
+
+
+class _Call:
+    """A node as the standard's code shall see it: the names in its graphs replaced by some that no body uses itself.
+
+    Args:
+        node: The node.
+
+    Attributes:
+        proto: The node.
+        captured: The values that its graphs take from around it.
+        names: The replacement to the name of each of them.
+    """
+
+    def __init__(self, node: ir.Node) -> None:
+        self.proto = ir.to_proto(node)
+        outer = {v: None for graph in subgraphs(node).values() for v in outer_values(graph)}
+        self.captured = [v for v in outer if v not in node.inputs]
+        renamed: dict[str, str] = {}
+        for attribute in self.proto.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, renamed)
+        self.names = {renamed[str(v.name)]: str(v.name) for v in outer}
+
+
+def _rename(graph: onnx.GraphProto, renamed: dict[str, str]) -> None:
+    """Replace all names of values; they are unique in the network."""
+
+    def new(name: str) -> str:
+        return renamed.setdefault(name, f"graph_value_{len(renamed)}") if name else ""
+
+    for value in [*graph.input, *graph.initializer, *graph.output]:
+        value.name = new(value.name)
+    del graph.value_info[:]
+    for node in graph.node:
+        node.input[:] = [new(name) for name in node.input]
+        node.output[:] = [new(name) for name in node.output]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, renamed)
 
 
 def _version(function: onnx.FunctionProto) -> int:
     return next((o.version for o in function.opset_import if o.domain in ("", "ai.onnx")), OPSET)
 
 
-def _function(node: ir.Node, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
-    schema: Any = newest_schema(node.op_type) if is_standard(node) else None  # onnx's stubs lack half of OpSchema
+@functools.cache
+def _schema(domain: str, op_type: str) -> Any:  # onnx's stubs lack half of OpSchema
+    """The newest schema of an operator, if it is one of the standard's."""
+    if domain in ("", "ai.onnx"):
+        return newest_schema(op_type)
+    return onnx.defs.get_schema(op_type, domain=domain) if onnx.defs.has(op_type, domain) else None
+
+
+def _function(node: ir.Node, proto: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
+    schema = _schema(node.domain, node.op_type)
     if schema is None:
         return None
     if schema.has_function:
-        return _plain_function(node.op_type)
+        return _plain_function(node.domain, node.op_type)
     if not schema.has_context_dependent_function:
         return None
     known = [t if t is not None else onnx.TypeProto() for t in types]
     version = max(v for v in schema.context_dependent_function_opset_versions if v <= OPSET)
     data = schema.get_context_dependent_function_with_opset_version(
-        version, ir.to_proto(node).SerializeToString(), [t.SerializeToString() for t in known]
+        version, proto.SerializeToString(), [t.SerializeToString() for t in known]
     )
     return onnx.FunctionProto.FromString(data) if data else None
 
 
 @functools.cache
-def _plain_function(op_type: str) -> onnx.FunctionProto:
-    schema: Any = newest_schema(op_type)
+def _plain_function(domain: str, op_type: str) -> onnx.FunctionProto:
+    schema = _schema(domain, op_type)
     version = max(v for v in schema.function_opset_versions if v <= OPSET)
     return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
 
@@ -83,13 +137,14 @@ def _plain_function(op_type: str) -> onnx.FunctionProto:
 class _Body:
     """A function's nodes with the names of one call."""
 
-    def __init__(self, node: ir.Node, function: onnx.FunctionProto, names: Names) -> None:
+    def __init__(self, node: ir.Node, call: _Call, function: onnx.FunctionProto, names: Names) -> None:
         self.node, self.function, self.names = node, function, names
-        self.attributes = {**_defaults(node.op_type), **{a.name: a for a in function.attribute_proto}}
+        self.attributes = {**_defaults(node.domain, node.op_type), **{a.name: a for a in function.attribute_proto}}
         self.attributes |= {a.name: ir.to_proto(a) for a in node.attributes.values()}
         inputs = [v.name if v is not None else "" for v in node.inputs]
         self.border = dict(zip(function.input, inputs + [""] * len(function.input), strict=False))
         self.border |= {f: v.name for f, v in zip(function.output, node.outputs, strict=False) if v.name}
+        self.border |= call.names
 
     def graph(self) -> list[onnx.NodeProto]:
         """The nodes, with all names replaced and all references to attributes resolved."""
@@ -140,7 +195,6 @@ class _Body:
 
 
 @functools.cache
-def _defaults(op_type: str) -> Mapping[str, onnx.AttributeProto]:
-    schema = newest_schema(op_type)
-    assert schema is not None
+def _defaults(domain: str, op_type: str) -> Mapping[str, onnx.AttributeProto]:
+    schema = _schema(domain, op_type)
     return {n: a.default_value for n, a in schema.attributes.items() if a.default_value.name}

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from deep_bench.errors import InvalidNetwork
 from deep_bench.graph.network import OPSET, Network
+from deep_bench.graph.runtime import known_to_onnx
 
 DATA = Path(__file__).parent.parent / "data"
 OLDEST_OPSET = 1
@@ -39,12 +40,14 @@ def load(path: str | Path) -> Network:
     proto = _parse(file)
     _check_external_data(proto, file)
     _check_opsets(proto, file)
-    _check_operators(proto, file)
+    with known_to_onnx():
+        _check_operators(proto, file)
     _check_values(proto, file)
     try:
-        onnx.checker.check_model(str(file), full_check=False)
-        if proto.ByteSize() < _INFERRED_BELOW:
-            onnx.shape_inference.infer_shapes(proto, check_type=True)
+        with known_to_onnx():
+            onnx.checker.check_model(str(file), full_check=False)
+            if proto.ByteSize() < _INFERRED_BELOW:
+                onnx.shape_inference.infer_shapes(proto, check_type=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise InvalidNetwork(
             f"{file} is not a valid ONNX graph: {_first_lines(error)}",

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.errors import InvalidArgument, UnsupportedOperator
+from deep_bench.errors import InvalidArgument, InvalidNetwork, UnsupportedOperator
 from deep_bench.framework import Device, Executor, Forms
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
 from deep_bench.reference.operators import find
-from deep_bench.tensor import TensorSpec
+from deep_bench.tensor import TensorSpec, is_float
 
 Values = tuple[Any, ...]
 
@@ -46,13 +46,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A graph as a list of steps; ``declared`` has its outputs' types and shapes where the graph states all of them."""
+    """A graph as a list of steps.
+
+    Args:
+        inputs: Names of the values to start from.
+        steps: In the order to do them.
+        outputs: Names of the values to give.
+        constants: Values that are known.
+        declared: The outputs' types and shapes, where the graph states all of them.
+        reads: For a part of the graph around it, done again apart from it: names of the values it takes from there.
+    """
 
     inputs: tuple[str, ...]
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     constants: Mapping[str, np.ndarray]
     declared: tuple[TensorSpec, ...] | None = None
+    reads: tuple[str, ...] | None = None
 
 
 class Arithmetic(Protocol):
@@ -157,7 +167,7 @@ class _Walk:
                 del values[name]
 
     def _callables(self, step: Step) -> dict[str, Callable[..., Values]]:
-        return {name: _Subgraph(self, body) for name, body in step.bodies.items()}
+        return {n: _Subgraph(self, b) if b.reads is None else _Part(self.values, b) for n, b in step.bodies.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +195,32 @@ class _Subgraph:
         values.update(zip(self.body.inputs, inputs, strict=True))
         self.walk.run(self.body)
         return tuple(values[name] for name in self.body.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Part of a graph as a function in float64, which leaves the graph's own values as they are."""
+
+    around: Mapping[str, Any]
+    body: Body
+
+    def __call__(self, *inputs: Any) -> Values:
+        values = {"": None, **{name: _wide(self.around[name]) for name in self.body.reads or ()}}
+        values.update(zip(self.body.inputs, inputs, strict=True))
+        _Walk(values, _in_float64, None).run(self.body)
+        return tuple(values[name] for name in self.body.outputs)
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(np.float64) if isinstance(x, np.ndarray | np.generic) and is_float(x.dtype) else x
+
+
+def _in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """Every node in float64; casts between floating-point types keep what they are given."""
+    result = function(*inputs)
+    if step.node.op_type in ("Cast", "CastLike") and is_float(inputs[0].dtype) and is_float(result.dtype):
+        return inputs[0]
+    return tuple(map(_wide, result)) if isinstance(result, tuple) else _wide(result)
 
 
 class _Parameters(MutableMapping[str, np.ndarray]):
@@ -222,6 +258,9 @@ def _compile(graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
             constants[_name(node.outputs[0])] = array
         else:
             steps.append(_step(node, opsets))
+    for i, step in enumerate(steps):
+        if step.node.op_type == "Gradient":
+            steps[i] = _with_function(step, [*steps[:i], *steps[i + 1 :]])
     outputs = tuple(_name(v) for v in graph.outputs)
     keep = {*outputs, *constants, *(_name(v) for v in graph.inputs)}
     inputs = tuple(_name(v) for v in graph.inputs)
@@ -245,14 +284,40 @@ def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:
     return Step(node, function, stated, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), bodies)
 
 
+def _with_function(step: Step, others: Sequence[Step]) -> Step:
+    """A Gradient with the function that it differentiates: the steps from ``xs`` and ``zs`` to ``y``.
+
+    Raises:
+        InvalidNetwork: No step of this graph gives ``y``.
+    """
+    given = (*step.attributes["xs"], *step.attributes.get("zs", ()))
+    target = step.attributes["y"]
+    chosen: list[Step] = []
+    needed = {target} - {*given}
+    for candidate in reversed(others):
+        if needed & {*candidate.outputs}:
+            chosen.insert(0, candidate)
+            needed = (needed - {*candidate.outputs}) | (_uses(candidate) - {*given, ""})
+    if target in needed:
+        where = f"node {step.node.name!r} differentiates {target!r}"
+        raise InvalidNetwork(f"{where}, which no node of the same graph gives", "a value that depends on 'xs'")
+    keep = {*given, target}
+    part = Body(given, _with_last_uses(chosen, keep), (target,), {}, reads=tuple(sorted(needed)))
+    return replace(step, bodies={**step.bodies, "function": part})
+
+
+def _uses(step: Step) -> set[str]:
+    captured = {_name(v) for g in subgraphs(step.node).values() for v in outer_values(g)}
+    return {*step.inputs, *captured, *(name for body in step.bodies.values() for name in body.reads or ())}
+
+
 def _with_last_uses(steps: list[Step], keep: set[str]) -> tuple[Step, ...]:
     """Mark after which step each value of this graph can be forgotten."""
     own = {name for step in steps for name in step.outputs if name} - keep
     marked: list[Step] = []
     seen: set[str] = set()
     for step in reversed(steps):
-        captured = {_name(v) for g in subgraphs(step.node).values() for v in outer_values(g)}
-        used = {*step.inputs, *step.outputs, *captured} & own
+        used = {*_uses(step), *step.outputs} & own
         marked.append(replace(step, last=tuple(sorted(used - seen))))
         seen |= used
     return tuple(reversed(marked))

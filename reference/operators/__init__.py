@@ -33,8 +33,10 @@ from deep_bench.reference.operators import (
     indexing,
     linear,
     loss,
+    ml,
     normalization,
     pooling,
+    preview,
     quantize,
     recurrent,
     reduction,
@@ -42,6 +44,7 @@ from deep_bench.reference.operators import (
     shape,
     signal,
     text,
+    training,
 )
 from deep_bench.reference.operators.contrib import standard
 
@@ -69,6 +72,9 @@ _FAMILIES: Mapping[str, tuple[ModuleType, ...]] = {
         standard,
         text,
     ),
+    "ai.onnx.ml": ml.FAMILIES,
+    "ai.onnx.preview": (preview,),
+    "ai.onnx.preview.training": (training,),
     "com.microsoft": contrib.FAMILIES,
 }
 

@@ -46,7 +46,7 @@ def RNN(
         return step
 
     bias = None if b is None else np.add(*np.split(b, 2, axis=1))
-    return _layer(cell, x, w, bias, (initial_h,), r.shape[2], sequence_lens, direction, layout)
+    return layer(cell, x, _products(w), bias, (initial_h,), r.shape[2], sequence_lens, direction, layout)
 
 
 @in_float32
@@ -98,7 +98,7 @@ def GRU(
 
         return step
 
-    return _layer(cell, x, w, wb, (initial_h,), hidden, sequence_lens, direction, layout)
+    return layer(cell, x, _products(w), wb, (initial_h,), hidden, sequence_lens, direction, layout)
 
 
 @in_float32
@@ -134,36 +134,56 @@ def LSTM(
 
     hidden = r.shape[2]
 
+    recur = _products(r)
+
     def cell(number: int) -> Step:
-        f, g, squash = functions[3 * number : 3 * number + 3]
-        recurrence = r[number].T
-        pi, po, pu = (None, None, None) if p is None else np.split(p[number], 3)
-
-        def step(xt, h, c):
-            gates = xt + np.matmul(h, recurrence)
-            i, o, u, candidate = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
-            i = f(_peeped(i, pi, c))
-            u = 1 - i if input_forget else f(_peeped(u, pu, c))
-            c = u * c + i * g(candidate)
-            return f(_peeped(o, po, c)) * squash(c), c
-
-        return step
+        peepholes = None if p is None else p[number]
+        return lstm_cell(functions[3 * number : 3 * number + 3], recur[number], peepholes, hidden, input_forget)
 
     bias = None if b is None else np.add(*np.split(b, 2, axis=1))
-    return _layer(cell, x, w, bias, (initial_h, initial_c), hidden, sequence_lens, direction, layout)
+    return layer(cell, x, _products(w), bias, (initial_h, initial_c), hidden, sequence_lens, direction, layout)
+
+
+def lstm_cell(functions, recur, peepholes, hidden, input_forget):
+    """The step of one direction of an LSTM.
+
+    Args:
+        functions: Those of the gates, the candidate and the output.
+        recur: From the output ``h`` to its product with the weights of all gates, ``(batch, 4 * hidden)``.
+        peepholes: ``(3 * hidden,)``, or ``None``.
+        hidden: The size of a state.
+        input_forget: Whether the forget gate is one minus the input gate.
+    """
+    f, g, squash = functions
+    pi, po, pu = (None, None, None) if peepholes is None else np.split(peepholes, 3)
+
+    def step(xt, h, c):
+        gates = xt + recur(h)
+        i, o, u, candidate = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
+        i = f(_peeped(i, pi, c))
+        u = 1 - i if input_forget else f(_peeped(u, pu, c))
+        c = u * c + i * g(candidate)
+        return f(_peeped(o, po, c)) * squash(c), c
+
+    return step
 
 
 def _peeped(gate, weights, c):
     return gate if weights is None else gate + weights * c
 
 
-def _layer(cell, x, w, b, initial, hidden, lengths, direction, layout):
+def _products(w):
+    """For each direction the product of its matrix with the elements of a sequence, or with a state."""
+    return [lambda x, matrix=matrix.T: np.matmul(x, matrix) for matrix in w]
+
+
+def layer(cell, x, project, b, initial, hidden, lengths, direction, layout):
     """Run the cell of each direction over the sequences.
 
     Args:
         cell: From the number of a direction to its `Step`.
         x: ``(time, batch, inputs)``, or ``(batch, time, inputs)`` with ``layout`` 1.
-        w: The input's weights, ``(directions, gates * hidden, inputs)``.
+        project: For each direction the function from ``x`` to its product with the weights of all gates.
         b: Biases of the input's product, ``(directions, gates * hidden)``, or ``None`` for zeros.
         initial: For each state ``(directions, batch, hidden)``, or ``None`` for zeros.
         hidden: The size of a state.
@@ -177,8 +197,8 @@ def _layer(cell, x, w, b, initial, hidden, lengths, direction, layout):
         initial = [s if s is None else np.swapaxes(s, 0, 1) for s in initial]
     zeros = np.zeros_like(x, shape=(x.shape[1], hidden))
     runs = []
-    for number in range(len(w)):
-        projected = np.matmul(x, w[number].T)
+    for number in range(len(project)):
+        projected = project[number](x)
         if b is not None:
             projected = projected + b[number]
         states = tuple(zeros if s is None else s[number] for s in initial)

@@ -78,15 +78,21 @@ def SplitToSequence(x, split=None, *, axis=0, keepdims=1):
     Source: ONNX SplitToSequence, opset 24.
     """
     size = x.shape[axis]
-    if split is not None and np.ndim(split) == 1:
-        sizes = integers(split)
-        if sum(sizes) != size:
-            raise InvalidInput(f"SplitToSequence into {list(sizes)}", f"sizes that sum to {size}, that of axis {axis}")
-        ends = np.cumsum(sizes)[:-1]
-    else:
-        ends = np.arange(1, size)[::1] if split is None else np.arange(integer(split), size, integer(split))
-    parts = np.split(x, ends, axis) if size else []
+    sizes = _sizes(size, split)
+    if sum(sizes) != size or min(sizes, default=0) < 0:
+        raise InvalidInput(f"SplitToSequence into {list(sizes)}", f"sizes that sum to {size}, that of axis {axis}")
+    parts = np.split(x, np.cumsum(sizes)[:-1], axis) if len(sizes) else []
     return [np.squeeze(part, axis) for part in parts] if split is None and not keepdims else parts
+
+
+def _sizes(size, split):
+    """The sizes of the parts; the last of equal parts may be smaller."""
+    if split is not None and np.ndim(split) == 1:
+        return integers(split)
+    part = 1 if split is None else integer(split)
+    if part <= 0:
+        raise InvalidInput(f"SplitToSequence into parts of size {part}", "a positive size")
+    return [min(part, size - start) for start in range(0, size, part)]
 
 
 def ConcatFromSequence(sequence, *, axis, new_axis=0):

@@ -5,7 +5,8 @@ adapter for native code node by node, expands composite operators through the fu
 the rest as computed by the reference.
 """
 
+from deep_bench.adapters.lowering.infer import output_types
 from deep_bench.adapters.lowering.lower import lower
 from deep_bench.adapters.lowering.plan import Lowered, NotNative, Plan, Site, Slot, Step
 
-__all__ = ["Lowered", "NotNative", "Plan", "Site", "Slot", "Step", "lower"]
+__all__ = ["Lowered", "NotNative", "Plan", "Site", "Slot", "Step", "lower", "output_types"]

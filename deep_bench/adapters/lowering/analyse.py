@@ -140,7 +140,7 @@ class Analysis:
             self.nodes(taken, scope, steps)
             for outer, inner in zip(node.outputs, taken.outputs, strict=True):
                 self.bind(outer, self.fact(inner))
-            return
+            return None
         stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
         rule = CONTROL.get(node.op_type) if is_standard(node) else None
         if rule is None:

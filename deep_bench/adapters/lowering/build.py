@@ -16,7 +16,7 @@ from deep_bench.errors import UnsupportedOperator
 from deep_bench.framework import Forms
 from deep_bench.graph.expand import expand
 from deep_bench.graph.network import OPSET
-from deep_bench.graph.node import is_standard, operator_name
+from deep_bench.graph.node import is_standard, operator_name, outer_values, subgraphs
 from deep_bench.graph.upgrade.edit import ORIGIN
 
 Native: TypeAlias = Callable[[Site], Callable[..., Any]]
@@ -107,8 +107,12 @@ class Builder:
         else:
             self._decomposed.setdefault(origin)
             return built
+        function = None if subgraphs(step.node) else reference(step.node)
+        if function is None and self.fallback is not None:
+            mixed = self._mixed(step, scope, origin, reason)
+            if mixed is not None:
+                return mixed
         site = self._site(step, used)
-        function = reference(step.node)
         if self.fallback is None or function is None or step.bodies:
             missing = "" if function is not None else "; the reference has no such operator either"
             raise self._unsupported(step, reason + missing)
@@ -118,6 +122,17 @@ class Builder:
             raise self._unsupported(step, f"{reason}; {refusal}") from refusal
         self._fallback.setdefault(origin, reason)
         return [(step, Step(site, code))]
+
+    def _mixed(self, step: DraftStep, scope: int, origin: str, reason: str) -> list[Built] | None:
+        """The operator's body, of which some nodes are computed by the reference, where that lacks the operator itself."""
+        draft = self._body(step, scope)
+        if draft is None:
+            return None
+        draft.prune()
+        used = {f.name for f in draft.uses}
+        built = [b for inner in draft.steps for b in self._build(inner, scope, used)]
+        self._fallback.setdefault(origin, reason)
+        return built
 
     def _unsupported(self, step: DraftStep, reason: str) -> UnsupportedOperator:
         origin = step.node.meta.get(ORIGIN, step.node.name)
@@ -136,7 +151,7 @@ class Builder:
         return step, Step(site, function, tuple(dict.fromkeys(name for plan in plans for name in plan.captures)))
 
     def _site(self, step: DraftStep, used: set[str]) -> Site:
-        bodies = {name: self.plan(draft) for name, draft in step.bodies.items()}
+        bodies = self._plans(step)
         domain = "" if is_standard(step.node) else step.node.domain
         return Site(
             name=str(step.node.name),
@@ -146,6 +161,16 @@ class Builder:
             inputs=tuple(None if f is None else f.slot for f in step.inputs),
             outputs=tuple(f.slot if f.name in used else None for f in step.outputs),
         )
+
+    def _plans(self, step: DraftStep) -> dict[str, Plan]:
+        """The plans of a step's graphs."""
+        if not step.differentiated:
+            return {name: self.plan(draft) for name, draft in step.bodies.items()}
+        fallback, self.fallback = self.fallback, None  # no derivative is taken through the reference's functions
+        try:
+            return {name: self.plan(draft) for name, draft in step.bodies.items()}
+        finally:
+            self.fallback = fallback
 
     # Expanding
 
@@ -179,12 +204,14 @@ class Builder:
             raise NotNative(reason) from refusal
 
     def _body(self, step: DraftStep, scope: int) -> Draft | None:
-        if step.bodies:
-            return None
         graph = expand(step.node, [None if f is None else f.proto for f in step.inputs], self.analysis.names)
         if graph is None:
             return None
         known = {v.name: f for v, f in zip(step.node.inputs, step.inputs, strict=True) if v is not None and f is not None}
+        captured = [v for inner in subgraphs(step.node).values() for v in outer_values(inner)]
+        known |= {v.name: self.analysis.fact(v) for v in captured}
+        for inner in graph.all_nodes():
+            inner.meta[ORIGIN] = step.node.meta.get(ORIGIN, step.node.name)
         for value in graph.inputs:
             self.analysis.bind(value, known[value.name])
         steps: list[DraftStep] = []

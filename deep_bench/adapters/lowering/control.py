@@ -1,15 +1,16 @@
-"""What is known of the results of ``If``, ``Loop`` and ``Scan``, and inside their graphs."""
+"""What is known of the results of ``If``, ``Loop``, ``Scan`` and ``SequenceMap``, and inside their graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from deep_bench.adapters.lowering.draft import Draft
-from deep_bench.adapters.lowering.facts import Fact, Shape, join
+from deep_bench.adapters.lowering.facts import Fact, Shape, join, read_type, tensor_type
 from deep_bench.graph.node import subgraphs
 
 if TYPE_CHECKING:
@@ -66,6 +67,40 @@ def scan(
     collected = [(length, f) for f in draft.outputs[len(carried) :]]
     places = attributes.get("scan_output_axes", (0,) * len(collected))
     return {"body": draft}, _results(analysis, node, scope, settled, collected, places)
+
+
+def sequence_map(
+    analysis: Analysis,
+    node: ir.Node,
+    inputs: Sequence[Fact | None],
+    _attributes: Mapping[str, Any],
+    scope: int,
+) -> Analysed:
+    """The body sees one member of every sequence; of those only the element type is known."""
+    draft = _inside(analysis, subgraphs(node)["body"], [_member(f) for f in inputs if f is not None])
+    outputs = []
+    for value, fact in zip(node.outputs, draft.outputs, strict=False):
+        kind = onnx.TypeProto()
+        kind.sequence_type.elem_type.CopyFrom(tensor_type(fact.dtype, fact.shape))
+        outputs.append(Fact(analysis.name(value), scope, kind=kind if fact.dtype is not None else None))
+    return {"body": draft}, outputs
+
+
+def _member(fact: Fact) -> Fact:
+    """What is known of a member of a sequence, or of a tensor that is passed as it is."""
+    if fact.kind is None or not fact.kind.HasField("sequence_type"):
+        return Fact("", 0, fact.dtype, fact.shape, kind=fact.kind)
+    dtype, shape, kind = read_type(fact.kind.sequence_type.elem_type)
+    return Fact("", 0, dtype, shape, kind=kind)
+
+
+CONTROL: Mapping[str, Callable[..., Analysed]] = {
+    "If": branches,
+    "Loop": loop,
+    "Scan": scan,
+    "SequenceMap": sequence_map,
+}
+"""Operator to what is known of a node of it with graphs of its own."""
 
 
 def _inside(analysis: Analysis, graph: ir.Graph, inputs: Sequence[Fact]) -> Draft:

@@ -21,6 +21,8 @@ class DraftStep:
         inputs: What is known of its inputs; ``None`` for an omitted one.
         outputs: What is known of its outputs.
         bodies: Its graphs, by attribute.
+        captured: What graphs of its that are not among ``bodies`` take from around them.
+        differentiated: Whether its graphs must be native throughout, since derivatives are taken of them.
     """
 
     node: ir.Node
@@ -28,6 +30,8 @@ class DraftStep:
     inputs: list[Fact | None]
     outputs: list[Fact]
     bodies: Mapping[str, Draft] = field(default_factory=dict)
+    captured: list[Fact] = field(default_factory=list)
+    differentiated: bool = False
 
     @property
     def uses(self) -> list[Fact]:
@@ -37,7 +41,7 @@ class DraftStep:
     @property
     def captures(self) -> list[Fact]:
         """What its graphs take from around them."""
-        found = {f.name: f for body in self.bodies.values() for f in body.captures}
+        found = {f.name: f for body in self.bodies.values() for f in body.captures} | {f.name: f for f in self.captured}
         return list(found.values())
 
 

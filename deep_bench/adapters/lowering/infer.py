@@ -11,26 +11,37 @@ import onnx
 import onnx_ir as ir
 from onnx.shape_inference import InferenceError
 
+from deep_bench.adapters.lowering.contrib import infer_contrib
 from deep_bench.adapters.lowering.facts import DATA_LIMIT, Fact, Partial, Shape, read_type, tensor_type
+from deep_bench.adapters.lowering.plan import Site
 from deep_bench.adapters.lowering.reference import reference
 from deep_bench.graph.network import OPSET
-from deep_bench.graph.node import is_standard
+from deep_bench.graph.node import is_standard, subgraphs
 from deep_bench.graph.upgrade import newest_schema
 
 Inferred = tuple[np.dtype | None, Shape | None, onnx.TypeProto | None]
 UNKNOWN: Inferred = (None, None, None)
 
 
-def infer(node: ir.Node, inputs: Sequence[Fact | None]) -> list[Inferred]:
+def infer(node: ir.Node, inputs: Sequence[Fact | None], opsets: Mapping[str, int]) -> list[Inferred]:
     """Element type, shape and kind of each output, as far as the inputs tell; never what the file declares.
 
-    Nodes with subgraphs, nodes outside the default domain and nodes with an input of unknown type give nothing.
+    Nodes outside the standard's domains and nodes with an input of unknown type give nothing.
+
+    Args:
+        node: The node; its graphs are not looked at.
+        inputs: What is known of its inputs.
+        opsets: The version of each domain but the default one.
     """
     nothing = [UNKNOWN] * len(node.outputs)
-    schema: Any = newest_schema(node.op_type) if is_standard(node) else None
+    schema = _schema(node, opsets)
+    if schema is None and reference(node) is not None:
+        return list(infer_contrib(node, inputs))
     if schema is None or any(f is not None and f.dtype is None and f.kind is None for f in inputs):
         return nothing
     known = _ask(schema, node, inputs, sizes=True) or _ask(schema, node, inputs, sizes=False) or nothing
+    if not is_standard(node):
+        return known
     if _is_mistaken(node, inputs):
         return [(dtype, None if shape is None else (None,) * len(shape), kind) for dtype, shape, kind in known]
     better = OWN_SHAPES.get(node.op_type)
@@ -41,6 +52,43 @@ def infer(node: ir.Node, inputs: Sequence[Fact | None]) -> list[Inferred]:
     return known
 
 
+def output_types(site: Site) -> list[np.dtype | None]:
+    """The element types of a site's outputs, as its inputs' types tell; ``None`` for each that they do not.
+
+    Adapters ask it where types become known only when the network runs.
+
+    Args:
+        site: Of an operator of the default domain, without graphs of its own.
+    """
+    schema: Any = newest_schema(site.operator)
+    facts = [None if s is None else Fact(s.name, 0, s.dtype) for s in site.inputs]
+    if schema is None or any(f is not None and f.dtype is None for f in facts):
+        return [None] * len(site.outputs)
+    attributes = [_attribute(schema.attributes[n], v) for n, v in site.attributes.items() if n in schema.attributes]
+    node = ir.Node("", site.operator, (), attributes, num_outputs=len(site.outputs))
+    found = _ask(schema, node, facts, sizes=False)
+    return [None] * len(site.outputs) if found is None else [dtype for dtype, _, _ in found]
+
+
+def _attribute(declared: Any, value: Any) -> ir.Attr:
+    """An attribute as the standard holds it, from the plain value that a site has."""
+    if isinstance(value, np.ndarray):
+        value = onnx.numpy_helper.from_array(value)
+    elif isinstance(value, tuple) and any(isinstance(v, np.ndarray) for v in value):
+        value = [onnx.numpy_helper.from_array(v) for v in value]
+    made = onnx.helper.make_attribute(declared.name, value, attr_type=int(declared.type.value))
+    return ir.serde.deserialize_attribute(made)
+
+
+def _schema(node: ir.Node, opsets: Mapping[str, int]) -> Any:  # onnx's stubs lack half of OpSchema
+    if is_standard(node):
+        return newest_schema(node.op_type)
+    version = opsets.get(node.domain)
+    if version is None or not onnx.defs.has(node.op_type, version, node.domain):
+        return None
+    return onnx.defs.get_schema(node.op_type, version, node.domain)
+
+
 def _ask(schema: Any, node: ir.Node, inputs: Sequence[Fact | None], *, sizes: bool) -> list[Inferred] | None:
     """What the standard infers; without ``sizes`` from the element types alone, which helps where the sizes do not fit.
 
@@ -49,18 +97,25 @@ def _ask(schema: Any, node: ir.Node, inputs: Sequence[Fact | None], *, sizes: bo
     given = [(f"i{i}", f) for i, f in enumerate(inputs) if f is not None]
     names = [f"i{i}" if f is not None else "" for i, f in enumerate(inputs)]
     proto = onnx.NodeProto(op_type=node.op_type, input=names, output=[f"o{i}" for i in range(len(node.outputs))])
-    proto.attribute.extend(ir.serde.serialize_attribute(a) for a in node.attributes.values())
+    graphs = subgraphs(node)
+    proto.attribute.extend(ir.serde.serialize_attribute(a) for n, a in node.attributes.items() if n not in graphs)
     types = {
         n: (f.proto if sizes or f.kind is not None else tensor_type(f.dtype, None)).SerializeToString() for n, f in given
     }
     data = {n: _tensor(f) for n, f in given if sizes and _decides_shapes(f)}
     try:
         # the public wrapper, infer_node_outputs, parses and writes each message once more
-        found = schema._infer_node_outputs(proto.SerializeToString(), types, data, {}, {"": OPSET}, onnx.IR_VERSION)
+        found = schema._infer_node_outputs(
+            proto.SerializeToString(), types, data, {}, {"": OPSET} | _own(schema), onnx.IR_VERSION
+        )
     except (InferenceError, RuntimeError, KeyError):
         return None  # the standard cannot tell: unknown is always right
     parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
     return [read_type(parsed[name]) if name in parsed else UNKNOWN for name in proto.output]
+
+
+def _own(schema: Any) -> dict[str, int]:
+    return {schema.domain: schema.since_version} if schema.domain else {}
 
 
 def _meet(a: Shape | None, b: Shape) -> Shape:

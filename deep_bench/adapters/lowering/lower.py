@@ -61,7 +61,7 @@ def lower(
     newest = upgrade(network)
     parameters = network.parameters
     names = Names(newest)
-    analysis = Analysis(names, parameters if mode == "train" else ())
+    analysis = Analysis(names, parameters if mode == "train" else (), newest.opsets)
     builder = Builder(analysis, native, fallback, network.opsets, parameters)
     draft = _analyse(newest, analysis)
     _ask(draft, newest, analysis, builder, outputs)

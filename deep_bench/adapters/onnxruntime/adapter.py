@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime as ort
 
-from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor, Value
+from deep_bench.adapters.onnxruntime.arrays import Value, to_array, to_value
+from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor
+from deep_bench.adapters.onnxruntime.faults import FAULTS
 from deep_bench.adapters.options import one_of, thread_count
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Adapter, Mode
@@ -54,6 +55,12 @@ class OnnxRuntimeAdapter(Adapter[Value]):
 
     name = "onnxruntime"
     upgrades = False
+    known_faults = FAULTS
+
+    @property
+    def known_failures(self) -> Mapping[str, str]:
+        """The cases that are wrong or fail on the CPU; of other devices none are known."""
+        return super().known_failures if self.device == "cpu" else {}
 
     def __init__(self, *, device: str = "cpu", threads: int | None = None, optimize: str = "all") -> None:
         self.device = one_of("device", device, _PROVIDERS)
@@ -122,22 +129,11 @@ class OnnxRuntimeAdapter(Adapter[Value]):
 
     def from_numpy(self, array: np.ndarray) -> Value:
         """An ``OrtValue``; strings stay a NumPy array, since an ``OrtValue`` cannot be made from them."""
-        if array.dtype == object:
-            return array
-        array = np.ascontiguousarray(array).reshape(array.shape)
-        code = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        if hasattr(ml_dtypes, array.dtype.name):
-            bits = array.view(np.dtype(f"uint{array.dtype.itemsize * 8}"))
-            return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code)
-        return ort.OrtValue.ortvalue_from_numpy(array, self.memory)
+        return to_value(array, self.memory)
 
     def to_numpy(self, array: Value) -> np.ndarray:
         """A copy of the contents."""
-        if isinstance(array, np.ndarray):
-            return array.copy()
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(array.element_type())
-        found = array.numpy()
-        return found.astype(object) if found.dtype.kind in "OUST" else found.view(dtype).copy()
+        return to_array(array)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a session's run returns when its outputs are there, on GPUs too."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import numpy as np
 import onnxruntime as ort
 
+from deep_bench.adapters.onnxruntime.arrays import Value, to_feed
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Executor, Forms, map_arrays
 from deep_bench.graph import Network
@@ -16,10 +17,10 @@ from deep_bench.graph import Network
 if TYPE_CHECKING:
     from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter
 
-Value: TypeAlias = "ort.OrtValue | np.ndarray"
 Call = Callable[[], dict[str, Value]]
 
 _TRIALS = 7
+_NARROW = re.compile(r"\((bfloat16|float[48]\w*|u?int[24])\)")
 
 
 class OnnxRuntimeExecutor(Executor[Value]):
@@ -40,7 +41,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
         self.inputs = network.inputs
         self.output_names = tuple(o.name for o in session.get_outputs())
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
-        self._memory = adapter.memory
+        self._memory = {o.name: _memory(o.type, adapter.memory) for o in session.get_outputs()}
         self._assigned: dict[str, Value] = {n: adapter.from_numpy(network.initializers[n]) for n in parameters}
         self.parameters = _Parameters(network, adapter, self._assigned)
         # Only tensors that are no strings can be bound; the rest goes through Session.run.
@@ -53,7 +54,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
             return self._run(feeds)
         binding = self._bound_inputs(feeds)
         for name in self.output_names:
-            binding.bind_output(name, self._memory)
+            binding.bind_output(name, self._memory[name])
         self.session.run_with_iobinding(binding)
         return dict(zip(self.output_names, binding.get_outputs(), strict=True))
 
@@ -73,7 +74,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
         return not self._bindable or any(not isinstance(value, ort.OrtValue) for value in feeds.values())
 
     def _run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
-        arrays = {n: map_arrays(_plain, v) for n, v in feeds.items()}
+        arrays = {n: map_arrays(to_feed, v) for n, v in feeds.items()}
         return dict(zip(self.output_names, self.session.run(None, arrays), strict=True))
 
     def _bound_inputs(self, feeds: Mapping[str, Value]) -> ort.IOBinding:
@@ -100,7 +101,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
         """Every call allocates its outputs."""
         binding = self._bound_inputs(feeds)
         for name in self.output_names:
-            binding.bind_output(name, self._memory)
+            binding.bind_output(name, self._memory[name])
         run, names = self.session.run_with_iobinding, self.output_names
 
         def call() -> dict[str, Value]:
@@ -110,8 +111,9 @@ class OnnxRuntimeExecutor(Executor[Value]):
         return call
 
 
-def _plain(value: Value) -> np.ndarray:
-    return value if isinstance(value, np.ndarray) else value.numpy()
+def _memory(kind: str, memory: str) -> str:
+    """Where an output of a type goes: to the CPU where only there its element type can be read."""
+    return "cpu" if _NARROW.search(kind) else memory
 
 
 def _fastest_of_some(call: Call) -> int:

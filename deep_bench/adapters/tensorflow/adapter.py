@@ -13,10 +13,9 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import NotNative, Site, lower
 from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
+from deep_bench.adapters.tensorflow.fallback import decoded, fallback
 from deep_bench.adapters.tensorflow.graph import LateRefusal
-from deep_bench.adapters.tensorflow.layout import on_values, wrapped
 from deep_bench.adapters.tensorflow.operators import native
-from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 from deep_bench.adapters.tensorflow.precision import in_precision
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Adapter, Mode
@@ -103,7 +102,7 @@ class TensorFlowAdapter(Adapter[Any]):
                 raise NotNative(refused[site.name])
             return native(site)
 
-        lowered = lower(whole, native=code, fallback=None if self._jit else _fallback, mode=mode, outputs=outputs)
+        lowered = lower(whole, native=code, fallback=None if self._jit else fallback, mode=mode, outputs=outputs)
         return TensorFlowExecutor(
             self,
             lowered,
@@ -146,11 +145,7 @@ class TensorFlowAdapter(Adapter[Any]):
     def to_numpy(self, array: Any) -> np.ndarray:
         """The contents of a tensor, copied."""
         if array.dtype == tf.string:
-            contents = np.asarray(array.numpy(), dtype=object)
-            decoded = [s.decode() if isinstance(s, bytes) else s for s in contents.reshape(-1)]
-            result = np.empty(contents.size, object)
-            result[:] = decoded
-            return result.reshape(contents.shape)
+            return decoded(array.numpy())
         return np.array(array.numpy())
 
     def synchronize(self) -> None:
@@ -188,51 +183,3 @@ def _onednn() -> bool:
     """Whether oneDNN's kernels are in use: by default on x86, unless TensorFlow's own variable says otherwise."""
     asked = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower()
     return platform.machine().lower() in ("x86_64", "amd64") and asked not in ("0", "false")
-
-
-def _fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The reference's NumPy function as a node of the graph."""
-    dtypes = []
-    for slot in site.outputs:
-        dtypes.append(tf.int8 if slot is None else tf_dtype(slot.dtype))
-    shapes = [None if slot is None else slot.shape for slot in site.outputs]
-    if any(slot is not None and slot.dtype is None for slot in site.inputs):
-        raise NotNative("its inputs are no tensors")
-
-    known = [None if slot is None else slot.constant for slot in site.inputs]
-    fed = [i for i, slot in enumerate(site.inputs) if slot is not None and slot.constant is None]
-
-    def host(*arrays: Any) -> list[np.ndarray]:
-        full = list(known)
-        for index, array in zip(fed, arrays, strict=True):
-            full[index] = _decoded(array)
-        results = function(*full)
-        results = results if isinstance(results, tuple) else (results,)
-        return [np.zeros((), np.int8) if r is None else _encoded(r) for r in results[: len(dtypes)]]
-
-    @on_values
-    def call(*values: Any) -> Any:
-        results = tf.numpy_function(host, [values[i].first for i in fed], dtypes)
-        for tensor, shape in zip(results, shapes, strict=True):
-            tensor.set_shape(shape)
-        return wrapped(tuple(results), last=False)
-
-    return call
-
-
-def _decoded(array: Any) -> np.ndarray:
-    array = np.asarray(array, object) if isinstance(array, bytes) else array
-    if array.dtype != object:
-        return array
-    flat = np.empty(array.size, object)
-    flat[:] = [s.decode() if isinstance(s, bytes) else s for s in array.reshape(-1)]
-    return flat.reshape(array.shape)
-
-
-def _encoded(array: np.ndarray) -> np.ndarray:
-    array = np.asarray(array)
-    if array.dtype != object and array.dtype.kind not in "UT":
-        return array
-    flat = np.empty(array.size, object)
-    flat[:] = [str(s).encode() for s in array.reshape(-1)]
-    return flat.reshape(array.shape)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from deep_bench.adapters.lowering import NotNative, Plan, Slot, Step
 from deep_bench.adapters.tensorflow.layout import Stored, Value, apply
 
@@ -21,6 +24,25 @@ class LateRefusal(Exception):
     def __init__(self, site: str, operator: str, reason: str) -> None:
         super().__init__(site, operator, reason)
         self.site, self.operator, self.reason = site, operator, reason
+
+
+class NeedsValue(Exception):
+    """Raised while a graph is traced, where TensorFlow can go on only with the contents of a tensor.
+
+    The network then runs without a graph.
+    """
+
+
+def contents(tensor: Any, what: str) -> Any:
+    """The contents of a tensor as a NumPy array, where they are known now: in any eager call, and in a trace for constants.
+
+    Raises:
+        NeedsValue: They are not.
+    """
+    known = tf.get_static_value(tensor)
+    if known is None:
+        raise NeedsValue(f"{what} is known only in the run")
+    return np.asarray(known)
 
 
 class GraphRunner:
@@ -62,11 +84,18 @@ class GraphRunner:
 def refined(value: Value, slot: Slot) -> Value:
     """The value with its rank and dimensions stated, where TensorFlow lost them and the network knows them."""
     tensor: Any = value.tensor
-    if slot.shape is not None and not value.last_made and hasattr(tensor, "set_shape") and tensor.shape.rank is None:
+    if slot.shape is not None and not value.last_made and tf.is_tensor(tensor) and tensor.shape.rank is None:
         tensor.set_shape(slot.shape)
     return value
 
 
-def as_values(arrays: Sequence[Any]) -> list[Value]:
-    """Native tensors in ONNX's layout as values."""
-    return [Value(a) for a in arrays]
+def as_value(array: Any) -> Value:
+    """A native tensor in ONNX's layout, a list of them, or ``None`` for an empty optional value, as a value."""
+    return Value(tuple(map(as_value, array)) if isinstance(array, list | tuple) else array)
+
+
+def as_arrays(value: Value) -> Any:
+    """The inverse of `as_value`; the tensors are new ones in a trace, so that no output is another name of an input."""
+    if isinstance(value.tensor, tuple):
+        return [as_arrays(item) for item in value.tensor]
+    return None if value.is_empty else tf.identity(value.first)

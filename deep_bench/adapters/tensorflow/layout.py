@@ -67,7 +67,7 @@ class Value:
     """A traced value in the layout it was made in, converted to the other one at most once.
 
     Args:
-        tensor: A tensor, or a tuple of values where ONNX has a sequence.
+        tensor: A tensor, a tuple of values where ONNX has a sequence, or ``None`` for an empty optional value.
         last: Whether it is channels-last.
     """
 
@@ -79,14 +79,26 @@ class Value:
         self._other: Any = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it is an empty optional value."""
+        return self.tensor is None
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """The element type, of a tensor."""
+        if self.tensor is None or isinstance(self.tensor, tuple):
+            return None
+        return np.dtype(object) if self.tensor.dtype == tf.string else np.dtype(self.tensor.dtype.as_numpy_dtype)
+
+    @property
     def rank(self) -> int | None:
         """The number of dimensions, if known."""
-        return None if isinstance(self.tensor, tuple) else self.tensor.shape.rank
+        return None if self.dtype is None else self.tensor.shape.rank
 
     @property
     def shape(self) -> tuple[int | None, ...] | None:
         """The dimensions as ONNX lays them out, as far as they are known."""
-        if isinstance(self.tensor, tuple) or self.tensor.shape.rank is None:
+        if self.rank is None:
             return None
         own = self.tensor.shape.as_list()
         return tuple(own[a] for a in to_first(len(own))) if self.last_made else tuple(own)
@@ -141,6 +153,16 @@ class Stored(Value):
         self._constants: dict[tuple, Any] = {}
 
     @property
+    def is_empty(self) -> bool:
+        """A constant is no optional value."""
+        return False
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """The element type."""
+        return self.array.dtype
+
+    @property
     def rank(self) -> int | None:
         """The number of dimensions."""
         return self.array.ndim
@@ -170,7 +192,10 @@ class Stored(Value):
         if key not in self.variables:
             with tf.init_scope():
                 now = self.assigned().numpy() if self.variables else self.array
-                self.variables[key] = tf.Variable(_arranged(now, key), trainable=False)
+                # A variable that a trace "lifts" makes tf.function trace everything a second time.
+                self.variables[key] = tf.Variable(
+                    _arranged(now, key), trainable=False, experimental_enable_variable_lifting=False
+                )
         return self.variables[key].read_value()
 
     def assigned(self) -> Any:

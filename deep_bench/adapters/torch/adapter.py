@@ -10,7 +10,7 @@ import torch
 
 from deep_bench.adapters.lowering import Site, lower
 from deep_bench.adapters.options import thread_count
-from deep_bench.adapters.torch.arrays import to_array, to_native, to_numpy, to_tensor, torch_dtype
+from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_array, to_native, to_numpy, to_tensor
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators import build
@@ -70,12 +70,9 @@ class TorchAdapter(Adapter[torch.Tensor]):
         Raises:
             InvalidArgument: An unknown mode.
             UnsupportedOperator: A node cannot run here.
-            Unsupported: An input is of strings or another type that torch has not.
         """
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode={mode!r}", "'inference' or 'train'")
-        for spec in network.inputs:
-            torch_dtype(spec.dtype)
         read: set[str] = set()
         lowered = lower(
             network,
@@ -95,7 +92,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
         run: Callable[..., Any] = module.forward
         if self._backend is not None:
             run = torch.compile(run, backend=self._backend)
-        dtypes = {s.name: torch_dtype(self._precision.of(s.dtype) or s.dtype) for s in network.inputs}
+        dtypes = {s.name: TYPES.get(self._precision.of(s.dtype) or s.dtype) for s in network.inputs}
         return TorchExecutor(
             module,
             run,
@@ -129,17 +126,14 @@ class TorchAdapter(Adapter[torch.Tensor]):
 
         return reference
 
-    def from_numpy(self, array: np.ndarray) -> torch.Tensor:
-        """See `Device.from_numpy`.
-
-        Raises:
-            Unsupported: torch has no tensors of this element type (strings).
-        """
-        return to_tensor(np.asarray(array), self.target)
+    def from_numpy(self, array: np.ndarray) -> Any:
+        """See `Device.from_numpy`; arrays of types that torch lacks (strings, float4) stay NumPy arrays."""
+        array = np.asarray(array)
+        return array.copy() if is_foreign(array.dtype) else to_tensor(array, self.target)
 
     def to_numpy(self, array: torch.Tensor) -> np.ndarray:
         """See `Device.to_numpy`; always a copy."""
-        return to_array(array) if isinstance(array, torch.Tensor) else array
+        return to_array(array) if isinstance(array, torch.Tensor) else np.array(array)
 
     def synchronize(self) -> None:
         """See `Device.synchronize`."""

@@ -57,6 +57,11 @@ def torch_dtype(dtype: np.dtype | int) -> torch.dtype:
     return TYPES[dtype]
 
 
+def is_foreign(dtype: np.dtype | None) -> bool:
+    """Whether values of this type (strings, float4) stay NumPy arrays, since torch has no tensors of them."""
+    return dtype is not None and dtype not in TYPES
+
+
 def numpy_dtype(dtype: torch.dtype) -> np.dtype:
     """The NumPy dtype of a torch type."""
     return _NUMPY[dtype]
@@ -81,6 +86,20 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     if dtype not in _PLAIN:
         return tensor.contiguous().view(_SAME_BITS[dtype.itemsize]).numpy().view(dtype).copy()
     return np.array(tensor.numpy())
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous copy; torch does not copy integers of less than a byte itself."""
+    if tensor.dtype in SMALL:
+        return tensor.view(torch.uint8).clone(memory_format=torch.contiguous_format).view(tensor.dtype)
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def map_native(function: Callable[[torch.Tensor | np.ndarray], Any], value: Any) -> Any:
+    """``value`` with a function applied to each tensor, or foreign array, in it; ``None`` is an empty optional."""
+    if isinstance(value, list | tuple):
+        return [map_native(function, item) for item in value]
+    return None if value is None else function(value)
 
 
 def to_numpy(value: Any) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from deep_bench.adapters.torch.arrays import copied, map_native
 from deep_bench.adapters.torch.cuda import cuda_event_timer
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
@@ -31,7 +33,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         inputs: What must be fed.
         forms: How each node is run.
         mode: ``"inference"``: no autograd; ``"train"``: calls are recorded for differentiation.
-        dtypes: The working type of each input.
+        dtypes: The working type of each input; ``None`` for one that stays a NumPy array.
         baked: Parameters whose values are part of the code, and that cannot be assigned.
         guarded: Whether bound calls enter inference mode; without it, nothing in them asks for gradients either.
 
@@ -49,7 +51,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         inputs: Sequence[TensorSpec],
         forms: Forms,
         mode: Mode,
-        dtypes: Mapping[str, torch.dtype],
+        dtypes: Mapping[str, torch.dtype | None],
         baked: frozenset[str],
         guarded: bool,
     ) -> None:
@@ -84,31 +86,44 @@ class TorchExecutor(Executor[torch.Tensor]):
             return lambda: run(only)
         return lambda: run(*arguments)
 
-    def _call(self, arguments: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    def _call(self, arguments: Sequence[Any]) -> dict[str, torch.Tensor]:
         if self.mode == "train":
             return self._run(*arguments)
         with _InferenceMode(True):
             return self._run(*arguments)
 
-    def _arguments(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def _arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
         if inputs.keys() != self._dtypes.keys():
             raise InvalidInput(f"inputs named {sorted(inputs)}", f"exactly {sorted(self._dtypes)}")
-        arguments = []
-        for name, dtype in self._dtypes.items():
-            tensor = inputs[name].to(device=self._target, dtype=dtype)
-            arguments.append(tensor.detach() if self.mode == "inference" else tensor)
-        return arguments
+        return [self._argument(inputs[name], dtype) for name, dtype in self._dtypes.items()]
 
-    def _fresh(self, outputs: dict[str, Any], arguments: Sequence[torch.Tensor]) -> dict[str, Any]:
-        held = {_memory(t) for t in [*arguments, *self.module.parameters(), *self.module.buffers()]}
-        fresh = {}
-        for name, value in outputs.items():
-            if isinstance(value, torch.Tensor):
-                if value.numel() and _memory(value) in held:
-                    value = value.clone(memory_format=torch.contiguous_format)
-                held.add(_memory(value))
-            fresh[name] = value
-        return fresh
+    def _argument(self, value: Any, dtype: torch.dtype | None) -> Any:
+        if isinstance(value, torch.Tensor):
+            tensor = value.to(device=self._target, dtype=dtype)
+            return tensor.detach() if self.mode == "inference" else tensor
+        return map_native(lambda item: self._argument(item, dtype), value) if isinstance(value, list | tuple) else value
+
+    def _fresh(self, outputs: dict[str, Any], arguments: Sequence[Any]) -> dict[str, Any]:
+        held = {_memory(t) for t in [*_tensors(arguments), *self.module.parameters(), *self.module.buffers()]}
+
+        def own(value: torch.Tensor | np.ndarray) -> torch.Tensor | np.ndarray:
+            if isinstance(value, np.ndarray):
+                return value.copy()
+            if value.numel() and _memory(value) in held:
+                value = copied(value)
+            held.add(_memory(value))
+            return value
+
+        return {name: map_native(own, value) for name, value in outputs.items()}
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:
+    """All tensors, those in sequences included."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _tensors(value)
+        elif isinstance(value, torch.Tensor):
+            yield value
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from deep_bench.adapters.lowering import Plan, Step
+from deep_bench.adapters.lowering import Plan, Slot, Step
+from deep_bench.adapters.torch.arrays import TYPES
 
 _BORN_ON_CPU = frozenset({"Shape", "Size", "SequenceLength", "OptionalHasElement"})
 
@@ -26,6 +27,7 @@ _SETTINGS = {
     "If": {0},
     "Loop": {0, 1},
     "MaxUnpool": {2},
+    "MelWeightMatrix": {0, 1, 2, 3, 4},
     "OneHot": {1},
     "Pad": {1, 2, 3},
     "Reshape": {1},
@@ -45,7 +47,7 @@ _SETTINGS = {
 }
 """Operator to the inputs that its code reads as Python numbers, so that they may be on any device."""
 
-CREATES = frozenset({"ConstantOfShape", "RandomNormal", "RandomUniform", *_BORN_ON_CPU})
+CREATES = frozenset({"ConstantOfShape", "MelWeightMatrix", "RandomNormal", "RandomUniform", *_BORN_ON_CPU})
 """Operators whose code makes its result on the CPU, or where its settings are."""
 
 
@@ -98,5 +100,9 @@ def runs_on_cpu(step: Step, hosted: Collection[str], constants: Collection[str])
     if step.captures or step.site.operator in ("If", "Loop", "Scan"):
         return False
     names = [slot.name for slot in step.site.inputs if slot is not None and slot.name not in constants]
-    small = all(slot is None or (slot.rank is not None and slot.rank <= 1) for slot in step.site.outputs)
+    small = all(slot is None or _is_small(slot) for slot in step.site.outputs)
     return bool(names) and small and all(name in hosted for name in names)
+
+
+def _is_small(slot: Slot) -> bool:
+    return slot.dtype in TYPES and slot.rank is not None and slot.rank <= 1

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from deep_bench.errors import InvalidNetwork, Unsupported
+from deep_bench.graph import runtime
 from deep_bench.graph.load import OLDEST_OPSET
 from deep_bench.graph.network import OPSET, Network
 from deep_bench.graph.node import is_standard, operator_name
@@ -100,6 +101,8 @@ def inline_functions(network: Network) -> Network:
 
 
 def _upgrade_node(node: ir.Node, opset: int, names: Names, types: Types) -> None:
+    if node.op_type == runtime.NAME:
+        return  # it has one version
     edit = Edit(node, opset, names, types)
     if not onnx.defs.has(node.op_type, opset):
         raise edit.unsupported(f"the standard has no such operator in opset {opset}")

@@ -64,6 +64,10 @@ class Draw(ABC):
         turned = [axis - rank if self.boolean() else axis for axis in chosen]
         return tuple(turned[::-1] if self.boolean() else turned)
 
+    def moderate(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+        """A tensor whose sums and products neither overflow nor are NaN."""
+        return self.array(shape, dtype, self.pick(styles(np.dtype(dtype))[: 2 if is_float(np.dtype(dtype)) else 1]))
+
     def array(self, shape: Sequence[int], dtype: Any = np.float32, style: str | None = None) -> np.ndarray:
         """A tensor with contents of a drawn style, laid out plainly or as a view with strides.
 

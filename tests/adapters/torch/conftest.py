@@ -67,3 +67,28 @@ def run_node() -> Callable[..., list[np.ndarray]]:
         return list(TorchAdapter(**(options or {})).prepare(network)(fed).values())
 
     return run
+
+
+@pytest.fixture(params=["fed", "fixed", "open"])
+def agrees(request) -> Callable[..., None]:
+    """A function that runs one node natively on torch and in the reference, and compares; all inputs but the first may be fixed."""
+    from deep_bench.adapters.torch import TorchAdapter
+    from deep_bench.reference.network import ReferenceAdapter
+
+    def check(operator: str, *inputs: np.ndarray | None, outputs: Sequence[int], rtol: float = 0, **attributes: Any) -> None:
+        given = [i for i, a in enumerate(inputs) if a is not None]
+        fixed = given[1:] if request.param == "fixed" else ()
+        network, fed = _one_node(
+            operator, inputs, attributes, outputs=outputs, fixed=fixed, open_shapes=request.param == "open"
+        )
+        executor, reference = (adapter.prepare(network) for adapter in (TorchAdapter(), ReferenceAdapter()))
+        assert not executor.forms.fallback
+        ours, wanted = executor(fed), reference(fed)
+        for name, array in wanted.items():
+            assert ours[name].dtype == array.dtype
+            assert ours[name].shape == array.shape
+            np.testing.assert_allclose(
+                ours[name].astype(np.float64) if rtol else ours[name], array, rtol=rtol, atol=rtol * 0.1
+            )
+
+    return check

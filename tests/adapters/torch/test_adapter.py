@@ -48,15 +48,6 @@ def test_unknown_mode() -> None:
         TorchAdapter().prepare(small_network(), mode="learn")
 
 
-def test_strings_are_refused_before_anything_is_built(one_node) -> None:
-    words = np.array(["a"], object)
-    network, _ = one_node("Identity", [words], {}, outputs=[onnx.TensorProto.STRING])
-    with pytest.raises(Unsupported, match="strings"):
-        TorchAdapter().prepare(network)
-    with pytest.raises(Unsupported, match="strings"):
-        TorchAdapter().from_numpy(words)
-
-
 def test_describe_says_what_is_in_effect() -> None:
     facts = TorchAdapter(dtype="bfloat16", compile="eager").describe()
     assert facts["version"] == torch.__version__

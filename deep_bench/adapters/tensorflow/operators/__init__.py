@@ -64,7 +64,7 @@ def native(site: Site) -> Callable[..., Any]:
 
 
 def _late(site: Site, build: Builder) -> Callable[..., Any]:
-    """Code built when it is traced, as TensorFlow then knows the rank of an input that the network leaves open.
+    """Code built when it is traced, as TensorFlow then knows the rank and type of an input that the network leaves open.
 
     What cannot be built then either is refused in the trace, and so still while the network is prepared.
     """
@@ -72,7 +72,9 @@ def _late(site: Site, build: Builder) -> Callable[..., Any]:
     @on_values
     def run(*values: Value | None) -> tuple[Value, ...]:
         slots = [
-            slot if slot is None or value is None or slot.shape is not None else replace(slot, shape=value.shape)
+            slot
+            if slot is None or value is None or slot.shape is not None
+            else replace(slot, shape=value.shape, dtype=slot.dtype or value.dtype)
             for slot, value in zip(site.inputs, values, strict=False)
         ]
         return apply(build(replace(site, inputs=tuple(slots))), values)

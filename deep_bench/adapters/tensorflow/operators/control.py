@@ -11,34 +11,26 @@ from deep_bench.adapters.lowering import NotNative, Plan, Site
 from deep_bench.adapters.tensorflow.graph import GraphRunner
 from deep_bench.adapters.tensorflow.layout import Value, on_values
 from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+from deep_bench.adapters.tensorflow.operators._unrolled import captured_by, decided, holds_containers, unrolled
 
 __all__ = ["If", "Loop", "Scan"]
 
 
 def _captures(plan: Plan, names: Sequence[str], values: Sequence[Value]) -> list[Value]:
-    known = dict(zip(names, values, strict=True))
-    return [known[name].fresh() for name in plan.captures]
+    return [value.fresh() for value in captured_by(plan, names, values)]
 
 
 def _union(*plans: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for plan in plans for name in plan.captures))
 
 
-def _tensors(plan: Plan) -> None:
-    known = {slot.name: slot for slot in plan.inputs} | {
-        s.name: s for step in plan.steps for s in step.site.outputs if s is not None
-    }
-    if any(name in known and known[name].dtype is None for name in plan.outputs):
-        raise NotNative("TensorFlow has no sequences in its control flow")
-
-
 def If(site: Site) -> Callable[..., Any]:
     """One of two graphs, as a condition says."""
     branches = (site.attributes["then_branch"], site.attributes["else_branch"])
-    for plan in branches:
-        _tensors(plan)
-    runners = [GraphRunner(plan) for plan in branches]
     names = _union(*branches)
+    if any(map(holds_containers, branches)):
+        return decided(branches, names)
+    runners = [GraphRunner(plan) for plan in branches]
 
     @on_values
     def run(condition: Value, *captured: Value) -> tuple[Value, ...]:
@@ -95,7 +87,8 @@ def _joined(slots: Sequence[Any], values: Sequence[Any]) -> list[tf.TensorShape]
 def Loop(site: Site) -> Callable[..., Any]:
     """A graph repeated while its condition holds and the trip count is not reached; scan outputs are stacked."""
     body: Plan = site.attributes["body"]
-    _tensors(body)
+    if holds_containers(body):
+        return unrolled(site)
     runner, carried = GraphRunner(body), len(body.inputs) - 2
     produced = len(body.outputs) - 1 - carried
     dtypes = [tf_dtype(_output_dtype(site, body, i)) for i in range(1 + carried, len(body.outputs))]
@@ -170,7 +163,8 @@ def _item_shape(site: Site, index: int) -> tf.TensorShape:
 def Scan(site: Site) -> Callable[..., Any]:
     """A graph run over the slices of its inputs, carrying a state; its outputs are stacked."""
     body: Plan = site.attributes["body"]
-    _tensors(body)
+    if holds_containers(body):
+        raise NotNative("TensorFlow has no sequences in its control flow")
     runner, scanned = GraphRunner(body), site.attributes["num_scan_inputs"]
     carried = len(body.inputs) - scanned
     produced = len(body.outputs) - carried

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.layout import either
-from deep_bench.adapters.tensorflow.operators._common import HALF, constant, in_dtype, normal_axes, rank_of, tf_dtype
-from deep_bench.tensor import is_float
+from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, normal_axes, rank_of, tf_dtype
+from deep_bench.tensor import is_float, is_integer
 
 __all__ = ["Resize"]
 
@@ -25,97 +25,136 @@ MANY = 8
 
 @dataclass(frozen=True)
 class Goal:
-    """What one axis becomes.
+    """What one axis becomes; each number is a plain one where it is known when the network is prepared, else a tensor.
 
     Args:
-        size: Its length after, if known.
-        scale: The scale, if it is known.
+        size: Its length after, if that is asked for.
+        scale: The scale, if that is asked for.
         start, end: The region of interest.
     """
 
-    size: int | None
-    scale: float | None
-    start: float = 0.0
-    end: float = 1.0
+    size: Any
+    scale: Any
+    start: Any = 0.0
+    end: Any = 1.0
+
+    @property
+    def known(self) -> bool:
+        """Whether all of it is known when the network is prepared."""
+        return not any(tf.is_tensor(v) for v in (self.size, self.scale, self.start, self.end))
+
+
+Goals = Callable[[Sequence[Any], Any, Any, Any], list[Goal]]
+"""From the lengths of the axes, the region, the scales and the sizes to a goal for each axis."""
 
 
 def Resize(site: Site) -> Callable[..., Any]:
     """Another resolution: each element from its neighbours' weighted sum, one axis after the other."""
     rank, mode, dtype = rank_of(site), site.attribute("mode", "nearest"), in_dtype(site)
     tf_dtype(dtype)
-    if mode != "nearest" and not is_float(dtype):
-        raise NotNative("TensorFlow interpolates floats only")
+    if mode != "nearest" and not is_float(dtype) and not (dtype.kind in "iu" and dtype.itemsize < 4):
+        raise NotNative(f"TensorFlow does not interpolate {dtype}")
     axes = normal_axes(site.attribute("axes") or range(rank), rank)
-    if (site.has(2) and (site.constant(2) is None or site.constant(2).size)) or not site.has(3):  # type: ignore[union-attr]
-        return _by_scales(site, axes, rank)
-    return _by_sizes(site, axes, rank)
+    given = site.input(2)
+    by_scales = given is not None and given.shape != (0,)
+    return _resized(site, axes, _by_scales(site) if by_scales or not site.has(3) else _by_sizes(site), rank)
 
 
-def _roi(site: Site, count: int) -> list[tuple[float, float]]:
+def _regions(site: Site, count: int, roi: Any) -> list[tuple[Any, Any]]:
     if site.attribute("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
         return [(0.0, 1.0)] * count
-    roi = constant(site, 1, "the region of interest")
-    if roi is None or roi.size == 0:
+    known, slot = site.constant(1), site.input(1)
+    if slot is None or slot.shape == (0,) or (known is not None and known.size == 0):
         return [(0.0, 1.0)] * count
-    starts, ends = np.asarray(roi, np.float64).reshape(2, -1).tolist()
+    if known is None:
+        return list(zip(tf.unstack(roi[:count], count), tf.unstack(roi[count:], count), strict=True))
+    starts, ends = np.asarray(known, np.float64).reshape(2, -1).tolist()
     return list(zip(starts, ends, strict=True))
 
 
-def _by_scales(site: Site, axes: list[int], rank: int) -> Callable[..., Any]:
-    scales = constant(site, 2, "the scales")
-    if scales is None:
+def _by_scales(site: Site) -> Goals:
+    known = site.constant(2)
+    if not site.has(2):
         raise NotNative("neither scales nor sizes are given")
-    regions = _roi(site, len(axes))
-    goals = {a: Goal(None, float(np.float32(s)), *r) for a, s, r in zip(axes, scales.tolist(), regions, strict=True)}
-    return _resized(site, goals, rank)
+
+    def goals(lengths: Sequence[Any], roi: Any, scales: Any, _sizes: Any) -> list[Goal]:
+        count = len(lengths)
+        numbers = known.astype(np.float32).tolist() if known is not None else tf.unstack(scales, count)
+        return [Goal(None, s, *r) for s, r in zip(numbers, _regions(site, count, roi), strict=True)]
+
+    return goals
 
 
-def _by_sizes(site: Site, axes: list[int], rank: int) -> Callable[..., Any]:
-    known = site.constant(3)
-    policy = site.attribute("keep_aspect_ratio_policy", "stretch")
-    regions = _roi(site, len(axes))
-    if policy != "stretch":
-        dims = [None if site.inputs[0] is None or site.inputs[0].shape is None else site.inputs[0].shape[a] for a in axes]
-        if known is None or None in dims:
-            raise NotNative("sizes that keep the aspect ratio are not known when the network is prepared")
-        ratios = [int(s) / int(d or 1) for s, d in zip(known, dims, strict=True)]
+def _by_sizes(site: Site) -> Goals:
+    known, policy = site.constant(3), site.attribute("keep_aspect_ratio_policy", "stretch")
+
+    def goals(lengths: Sequence[Any], roi: Any, _scales: Any, sizes: Any) -> list[Goal]:
+        count = len(lengths)
+        asked = known.tolist() if known is not None else tf.unstack(tf.cast(sizes, tf.int32), count)
+        regions = _regions(site, count, roi)
+        if policy == "stretch":
+            return [Goal(s, None, *r) for s, r in zip(asked, regions, strict=True)]
+        scale, fitting = _fitting(lengths, asked, policy)
+        return [Goal(s, scale, *r) for s, r in zip(fitting, regions, strict=True)]
+
+    return goals
+
+
+def _fitting(lengths: Sequence[Any], asked: Sequence[Any], policy: str) -> tuple[Any, list[Any]]:
+    """One scale for all axes, and the sizes that follow."""
+    if not any(tf.is_tensor(v) for v in (*lengths, *asked)):
+        ratios = [s / n if n else 1.0 for s, n in zip(asked, lengths, strict=True)]
         scale = min(ratios) if policy == "not_larger" else max(ratios)
-        sizes = [int(np.floor(scale * int(d or 0) + 0.5)) for d in dims]
-        return _resized(site, {a: Goal(s, scale, *r) for a, s, r in zip(axes, sizes, regions, strict=True)}, rank)
-    if known is not None:
-        return _resized(site, {a: Goal(int(s), None, *r) for a, s, r in zip(axes, known, regions, strict=True)}, rank)
-    places = {a: i for i, a in enumerate(axes)}
-    goals = {a: Goal(None, None, *r) for a, r in zip(axes, regions, strict=True)}
-    return _resized(site, goals, rank, lambda sizes, axis: tf.cast(sizes[places[axis]], tf.int32))
+        return scale, [int(np.floor(scale * n + 0.5)) for n in lengths]
+    before = tf.stack([tf.cast(n, tf.float64) for n in lengths])
+    ratio = tf.where(before > 0, tf.stack([tf.cast(s, tf.float64) for s in asked]) / tf.maximum(before, 1), 1)
+    chosen = tf.reduce_min(ratio) if policy == "not_larger" else tf.reduce_max(ratio)
+    return chosen, tf.unstack(tf.cast(tf.floor(chosen * before + 0.5), tf.int32), len(lengths))
 
 
-def _resized(
-    site: Site, goals: dict[int, Goal], rank: int, asked: Callable[[Any, int], Any] | None = None
-) -> Callable[..., Any]:
+def _resized(site: Site, axes: list[int], goals: Goals, rank: int) -> Callable[..., Any]:
     transformation = site.attribute("coordinate_transformation_mode", "half_pixel")
     cropped = transformation == "tf_crop_and_resize"
     outside_value = site.attribute("extrapolation_value", 0.0)
-    narrow, half = tf_dtype(in_dtype(site)), in_dtype(site) in HALF and site.attribute("mode", "nearest") != "nearest"
+    dtype = in_dtype(site)
+    wide = (dtype in HALF or not is_float(dtype)) and site.attribute("mode", "nearest") != "nearest"
 
     def make(at: Callable[[int], int]) -> Callable[..., Any]:
-        def run(x: Any, _roi: Any = None, _scales: Any = None, sizes: Any = None) -> Any:
-            y, beyond = tf.cast(x, tf.float32) if half else x, []
-            for axis, goal in goals.items():
-                if goal.scale == 1 and not cropped:
+        def run(x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
+            y, beyond = tf.cast(x, tf.float32) if wide else x, []
+            lengths = [_dim(x, at(a)) for a in axes]
+            for axis, length, goal in zip(axes, lengths, goals(lengths, roi, scales, sizes), strict=True):
+                if not tf.is_tensor(goal.scale) and goal.scale == 1 and not cropped:
                     continue
-                table = Table(goal, _dim(x, at(axis)), asked(sizes, axis) if asked else goal.size, transformation)
+                table = Table(goal, length, transformation)
                 if table.unchanged and not cropped:
                     continue
-                y = _applied(y, at(axis), table, site)
+                y = _applied(y, at(axis), table, site) if cropped else _changed(y, at(axis), table, site)
                 beyond.append(tf.reshape(table.outside(), [-1 if a == at(axis) else 1 for a in range(rank)]))
+            y = _narrowed(y, dtype)
             if cropped:
                 for mask in beyond:
                     y = tf.where(mask, tf.cast(outside_value, y.dtype), y)
-            return tf.cast(y, narrow)
+            return y
 
         return run
 
     return either(make)
+
+
+def _changed(x: Any, axis: int, table: Table, site: Site) -> Any:
+    """The resized tensor; the same one where only the run tells that nothing changes."""
+    if table.known or not tf.is_tensor(table.goal.scale):
+        return _applied(x, axis, table, site)
+    same = tf.logical_and(tf.equal(tf.cast(table.scale, tf.float64), 1), tf.equal(table.resized, table.length))
+    return tf.cond(same, lambda: tf.identity(x), lambda: _applied(x, axis, table, site))
+
+
+def _narrowed(y: Any, dtype: np.dtype) -> Any:
+    native = tf_dtype(dtype)
+    if y.dtype != native and is_integer(dtype):
+        y = tf.clip_by_value(y, float(np.iinfo(dtype).min), float(np.iinfo(dtype).max))
+    return tf.cast(y, native)
 
 
 def _dim(x: Any, axis: int) -> Any:
@@ -129,21 +168,20 @@ class Table:
     Args:
         goal: What is asked for.
         length: The elements before: a number or a tensor.
-        size: The elements after, if they are asked for.
         transformation: ONNX's ``coordinate_transformation_mode``.
     """
 
-    def __init__(self, goal: Goal, length: Any, size: Any, transformation: str) -> None:
+    def __init__(self, goal: Goal, length: Any, transformation: str) -> None:
         self.goal, self.length, self.transformation = goal, length, transformation
-        self.known = isinstance(length, int) and (isinstance(size, int) or (size is None and goal.scale is not None))
-        self.resized = self._scaled_length() if size is None else size
+        self.known = isinstance(length, int) and goal.known
+        self.resized = self._scaled_length() if goal.size is None else goal.size
         self.scale = goal.scale if goal.scale is not None else self._ratio()
         self.xp: Any = np if self.known else tf
 
     def _scaled_length(self) -> Any:
         if self.known:
             return int(np.floor(np.float32(self.length) * np.float32(self.goal.scale)))
-        return tf.cast(tf.floor(tf.cast(self.length, tf.float32) * tf.constant(self.goal.scale, tf.float32)), tf.int32)
+        return tf.cast(tf.floor(tf.cast(self.length, tf.float32) * tf.cast(self.goal.scale, tf.float32)), tf.int32)
 
     def _ratio(self) -> Any:
         if self.known:
@@ -205,18 +243,19 @@ class Table:
 
     def weighted(self, mode: str, dtype: Any, *, a: float, antialias: bool, exclude: bool) -> tuple[Any, Any]:
         """The elements around each coordinate, one row each, and their weights."""
-        place = self.positions(dtype)
-        if antialias and not self.known:
-            raise NotNative("an antialiased size is not known when the network is prepared")
-        stretch = max(1.0, 1.0 / self.scale) if antialias else 1.0
-        radius = int(np.ceil((1 if mode == "linear" else 2) * stretch))
-        around = np.arange(1 - radius, radius + 1)
+        place, reach = self.positions(dtype), 1 if mode == "linear" else 2
         if self.known:
-            taps = np.floor(place).astype(np.int64)[:, None] + around
+            stretch = max(1.0, 1.0 / self.scale) if antialias else 1.0
+            radius = int(np.ceil(reach * stretch))
+            taps = np.floor(place).astype(np.int64)[:, None] + np.arange(1 - radius, radius + 1)
             distance = np.abs(taps.astype(dtype) - place[:, None]) / np.asarray(stretch, dtype)
         else:
-            taps = tf.cast(tf.floor(place), tf.int32)[:, None] + around.astype(np.int32)
-            distance = tf.abs(tf.cast(taps, place.dtype) - place[:, None])
+            stretch, radius = tf.ones([], place.dtype), reach
+            if antialias:
+                stretch = tf.maximum(stretch, 1 / tf.cast(self.scale, place.dtype))
+                radius = tf.cast(tf.math.ceil(reach * stretch), tf.int32)
+            taps = tf.cast(tf.floor(place), tf.int32)[:, None] + tf.range(1 - radius, radius + 1)
+            distance = tf.abs(tf.cast(taps, place.dtype) - place[:, None]) / stretch
         weights = self.xp.maximum(1 - distance, 0) if mode == "linear" else self._cubic(distance, a)
         inside = self.xp.minimum(self.xp.maximum(taps, 0), self.length - 1)
         if exclude:
@@ -243,18 +282,26 @@ def _applied(x: Any, axis: int, table: Table, site: Site) -> Any:
         antialias=bool(site.attribute("antialias", 0)),
         exclude=bool(site.attribute("exclude_outside", 0)),
     )
-    if table.known and taps.shape[1] > MANY:
-        return _by_matrix(x, axis, taps, weights, table.length)
+    if taps.shape[1] is None or taps.shape[1] > MANY:
+        return _by_matrix(x, axis, _matrix(table, taps, weights))
     shape = [-1 if a == axis else 1 for a in range(x.shape.rank)]
     terms = [tf.gather(x, taps[:, k], axis=axis) * tf.reshape(weights[:, k], shape) for k in range(taps.shape[1])]
     return tf.add_n(terms)
 
 
-def _by_matrix(x: Any, axis: int, taps: Any, weights: Any, length: int) -> Any:
-    matrix = np.zeros((taps.shape[0], length), weights.dtype)
-    np.add.at(matrix, (np.arange(taps.shape[0])[:, None], taps), weights)
+def _matrix(table: Table, taps: Any, weights: Any) -> Any:
+    """The weight of each element (a row) in each resized one (a column)."""
+    if table.known:
+        matrix = np.zeros((table.length, table.resized), weights.dtype)
+        np.add.at(matrix, (taps, np.arange(table.resized)[:, None]), weights)
+        return tf.constant(matrix)
+    columns = tf.broadcast_to(tf.range(table.resized)[:, None], tf.shape(taps))
+    return tf.scatter_nd(tf.stack([taps, columns], -1), weights, [table.length, table.resized])
+
+
+def _by_matrix(x: Any, axis: int, matrix: Any) -> Any:
     rank = x.shape.rank
-    moved = tf.tensordot(x, tf.constant(matrix.T), [[axis], [0]])
+    moved = tf.tensordot(x, matrix, [[axis], [0]])
     order = list(range(rank - 1))
     order.insert(axis, rank - 1)
     return tf.transpose(moved, order)

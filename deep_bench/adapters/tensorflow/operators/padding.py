@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.layout import either
-from deep_bench.adapters.tensorflow.operators._common import computes, constant, in_dtype, normal_axes, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, normal_axes, rank_of, tf_dtype
 
 __all__ = ["Pad"]
 
@@ -18,16 +18,13 @@ __all__ = ["Pad"]
 def Pad(site: Site) -> Callable[..., Any]:
     """Elements added around a tensor: a constant, the edge, a reflection, the other end; removed where a pad is negative."""
     rank, mode = rank_of(site), site.attribute("mode", "constant")
-    axes = constant(site, 3, "the axes of the pads")
+    axes, pads = site.constant(3), site.constant(1)
     places = list(range(rank)) if axes is None else normal_axes(axes.tolist(), rank)
-    pads = site.constant(1)
     native = tf_dtype(in_dtype(site))
     if not computes(_probe, native, 1):
         raise NotNative(f"TensorFlow does not pad {native.name}")
-    if pads is None:
-        if mode != "constant":
-            raise NotNative("the pads are not known when the network is prepared")
-        return lambda x, p, value=None, _=None: _dynamic(x, p, value, places)
+    if pads is None or (site.has(3) and axes is None):
+        return lambda x, p, value=None, a=None: _dynamic(x, *_spread(p, places if a is None else a, rank), value, mode)
     pairs = {a: (int(pads[i]), int(pads[i + len(places)])) for i, a in enumerate(places)}
 
     def make(at: Callable[[int], int]) -> Callable[..., Any]:
@@ -58,9 +55,17 @@ def _padded(x: Any, pairs: Any, value: Any) -> Any:
     return tf.pad(x, pairs, constant_values=tf.reshape(value, []))
 
 
-def _dynamic(x: Any, pads: Any, value: Any, places: list[int]) -> Any:
-    rank = x.shape.rank
-    begin, end = (tf.scatter_nd([[p] for p in places], part, [rank]) for part in tf.split(tf.cast(pads, tf.int32), 2))
+def _spread(pads: Any, places: Any, rank: int) -> tuple[Any, Any]:
+    """The pads before and after every axis."""
+    axes = tf.math.floormod(tf.cast(places, tf.int32), max(1, rank))[:, None]
+    begin, end = (tf.scatter_nd(axes, part, [rank]) for part in tf.split(tf.cast(pads, tf.int32), 2))
+    return begin, end
+
+
+def _dynamic(x: Any, begin: Any, end: Any, value: Any, mode: str) -> Any:
+    """Pads that only the run knows."""
+    if mode != "constant":
+        return _gathered(x, {a: (begin[a], end[a]) for a in range(x.shape.rank)}, mode)
     cut = tf.strided_slice(x, tf.maximum(0, -begin), tf.shape(x) + tf.minimum(0, end))
     return _padded(cut, tf.stack([tf.maximum(0, begin), tf.maximum(0, end)], 1), value)
 
@@ -69,7 +74,7 @@ def _gathered(x: Any, pairs: dict[int, tuple[int, int]], mode: str) -> Any:
     """Each axis looked up where the padded one falls."""
     for axis, (begin, end) in pairs.items():
         size = x.shape[axis]
-        if size is None:
+        if size is None or tf.is_tensor(begin):
             known = tf.shape(x)[axis]
             x = tf.gather(x, _source(tf.range(-begin, known + end), known, mode, tf), axis=axis)
         else:

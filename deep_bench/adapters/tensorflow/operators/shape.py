@@ -19,7 +19,7 @@ from deep_bench.adapters.tensorflow.layout import (
     to_first,
     wrapped,
 )
-from deep_bench.adapters.tensorflow.operators._common import constant, dims_of, maybe_rank, normal_axes, rank_of
+from deep_bench.adapters.tensorflow.operators._common import dims_of, maybe_rank, normal_axes, rank_of
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Expand", "Tile",
@@ -28,9 +28,9 @@ __all__ = [  # noqa: RUF022 (grouped by kind)
 
 
 def Identity(site: Site) -> Callable[..., Any]:
-    """The input itself."""
+    """The input itself, which may be a sequence or an optional value."""
     del site
-    return elementwise(lambda x: x)
+    return on_values(lambda x: (x,))
 
 
 def Reshape(site: Site) -> Callable[..., Any]:
@@ -68,8 +68,9 @@ def Flatten(site: Site) -> Callable[..., Any]:
     axis = site.attribute("axis", 1)
 
     def run(x: Any) -> Any:
-        at = axis if axis >= 0 else axis + x.shape.rank
-        if at == 1 and None not in x.shape[1:]:
+        rank = x.shape.rank
+        at = axis if axis >= 0 or rank is None else axis + rank
+        if at == 1 and rank is not None and None not in x.shape[1:]:
             return tf.reshape(x, [_dim(x, 0), int(np.prod(x.shape[1:]))])
         sizes = tf.shape(x)
         return tf.reshape(x, tf.stack([tf.reduce_prod(sizes[:at]), tf.reduce_prod(sizes[at:])]))
@@ -79,7 +80,9 @@ def Flatten(site: Site) -> Callable[..., Any]:
 
 def Squeeze(site: Site) -> Callable[..., Any]:
     """Without dimensions of size one."""
-    axes = constant(site, 1, "axes")
+    axes = site.constant(1)
+    if site.has(1) and axes is None:
+        return _squeezed(rank_of(site), dims_of(site, 1)[0])
     if axes is None:
         dims = site.inputs[0].shape if site.inputs[0] is not None else None
         if dims is None or None in dims:
@@ -104,9 +107,9 @@ def Squeeze(site: Site) -> Callable[..., Any]:
 
 def Unsqueeze(site: Site) -> Callable[..., Any]:
     """With dimensions of size one added."""
-    axes = constant(site, 1, "axes")
+    axes = site.constant(1)
     if axes is None:
-        raise NotNative("no axes are given")
+        return _unsqueezed(rank_of(site), dims_of(site, 1)[0])
     if maybe_rank(site) is None and (axes.min() >= 0 or axes.size == 1):
         return lambda x, _: _expanded(x, axes.reshape(-1).tolist())
     rank = rank_of(site) + axes.size
@@ -119,6 +122,39 @@ def Unsqueeze(site: Site) -> Callable[..., Any]:
         return _expanded(x, places)
 
     return run
+
+
+def _squeezed(rank: int, count: int | None) -> Callable[..., Any]:
+    """Without the dimensions that a tensor names."""
+    if count is None:
+        raise NotNative("the number of axes is not known when the network is prepared")
+
+    def run(x: Any, axes: Any) -> Any:
+        gone = _chosen(axes, rank)
+        return tf.ensure_shape(tf.reshape(x, tf.boolean_mask(tf.shape(x), ~gone)), [None] * (rank - count))
+
+    return run
+
+
+def _unsqueezed(rank: int, count: int | None) -> Callable[..., Any]:
+    """With dimensions of size one where a tensor says."""
+    if count is None:
+        raise NotNative("the number of axes is not known when the network is prepared")
+
+    def run(x: Any, axes: Any) -> Any:
+        new = _chosen(axes, rank + count)
+        order = tf.argsort(tf.cast(new, tf.int32), stable=True)  # first the places of the old dimensions
+        sizes = tf.concat([tf.shape(x), tf.ones([count], tf.int32)], 0)
+        shape = tf.scatter_nd(order[:, None], sizes, [rank + count])
+        return tf.ensure_shape(tf.reshape(x, shape), [None] * (rank + count))
+
+    return run
+
+
+def _chosen(axes: Any, rank: int) -> Any:
+    """For each dimension, whether it is among the axes."""
+    places = tf.math.floormod(tf.cast(tf.reshape(axes, [-1]), tf.int32), max(1, rank))
+    return tf.reduce_any(tf.equal(tf.range(rank)[:, None], places), 1)
 
 
 def _expanded(x: Any, places: Sequence[int]) -> Any:
@@ -174,8 +210,10 @@ def _one_or_more(parts: Sequence[Any]) -> Any:
 
 def Slice(site: Site) -> Callable[..., Any]:
     """Parts of a tensor from ``starts`` to ``ends`` by ``steps``, along some axes."""
-    axes = constant(site, 3, "the axes of the slice")
+    axes = site.constant(3)
     starts, ends, steps = (site.constant(i) for i in (1, 2, 4))
+    if site.has(3) and axes is None:
+        return _sliced_anywhere(rank_of(site))
     if axes is None:
         length = starts.size if starts is not None else dims_of(site, 1)[0]
         if length is None:
@@ -211,6 +249,20 @@ def _sliced(x: Any, places: list[int], begin: Any, end: Any, step: Any) -> Any:
         for vs in (begins, ends, steps)
     ]
     return tf.strided_slice(x, *stacked, begin_mask=mask, end_mask=mask)
+
+
+def _sliced_anywhere(rank: int) -> Callable[..., Any]:
+    """A slice along axes that only the run knows."""
+
+    def run(x: Any, starts: Any, ends: Any, axes: Any, steps: Any = None) -> Any:
+        places = tf.math.floormod(tf.cast(axes, tf.int32), max(1, rank))[:, None]
+        whole = (tf.zeros([rank], tf.int64), tf.shape(x, tf.int64), tf.ones([rank], tf.int64))
+        given = (starts, ends, tf.ones_like(starts) if steps is None else steps)
+        return tf.strided_slice(
+            x, *(tf.tensor_scatter_nd_update(w, places, tf.cast(g, tf.int64)) for w, g in zip(whole, given, strict=True))
+        )
+
+    return run
 
 
 def Expand(site: Site) -> Callable[..., Any]:

@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from deep_bench.adapters.lowering import NotNative, Plan, Site, Slot
-from deep_bench.adapters.torch.arrays import TYPES, numpy_dtype
+from deep_bench.adapters.lowering import NotNative, Plan, Site, Slot, output_types
+from deep_bench.adapters.torch.arrays import TYPES, is_foreign, numpy_dtype
 from deep_bench.adapters.torch.operators import (
     activation,
     attention,
@@ -31,10 +31,13 @@ from deep_bench.adapters.torch.operators import (
     sequence,
     shape,
     signal,
+    text,
+    training,
     unsigned,
 )
 from deep_bench.adapters.torch.operators._site import Builder, NotKnownYet
 from deep_bench.errors import UnsupportedOperator
+from deep_bench.tensor import STRING, is_float
 
 _FAMILIES = (
     activation,
@@ -54,10 +57,12 @@ _FAMILIES = (
     sequence,
     shape,
     signal,
+    text,
 )
 
 OPERATORS: Mapping[str, Builder] = MappingProxyType(
     {name: getattr(family, name) for family in _FAMILIES for name in family.__all__}
+    | {f"{training.DOMAIN}:{name}": getattr(training, name) for name in training.__all__}
 )
 """Each operator that torch has code for, to its builder."""
 
@@ -66,10 +71,16 @@ _COPIES_ANYTHING = frozenset((
     "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Reshape", "Flatten", "Squeeze", "Unsqueeze",
     "Transpose", "Shape", "Size", "BitCast", "If", "Loop", "Scan", "Identity", "Optional", "OptionalHasElement",
     "OptionalGetElement", "SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength",
-    "SequenceEmpty",
+    "SequenceEmpty", "SequenceMap", "ConcatFromSequence", "SplitToSequence",
+))
+_PASSES_ANYTHING = frozenset((
+    "If", "Loop", "Scan", "Identity", "Optional", "OptionalHasElement", "OptionalGetElement", "SequenceConstruct",
+    "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength", "SequenceEmpty", "SequenceMap",
 ))
 # fmt: on
 _SMALL = frozenset(np.dtype(getattr(ml_dtypes, n)) for n in ("int4", "uint4", "int2", "uint2", "float8_e8m0fnu"))
+_FLOAT8 = frozenset(t for t in TYPES if is_float(t) and t.itemsize == 1)
+_TAKES_FLOAT8 = frozenset(("ConstantOfShape", "IsInf", "IsNaN", "Pad"))
 
 
 def build(site: Site) -> Callable[..., Any]:
@@ -82,21 +93,32 @@ def build(site: Site) -> Callable[..., Any]:
     if builder is None:
         raise NotNative(f"torch has no code for {site.operator}")
     types = {s.dtype for s in (*site.inputs, *site.outputs) if s is not None and s.dtype is not None}
-    lacking = sorted(str(t) for t in types if t not in TYPES)
-    if lacking:
-        raise NotNative(f"torch has no tensors of {lacking[0]}")
+    _check_types(site, types)
+    holds_graphs = any(isinstance(v, Plan) for v in site.attributes.values())
+    if not holds_graphs and site.operator not in _COPIES_ANYTHING and any(map(_is_unknown, site.inputs)):
+        return Deferred(site, builder)
     try:
         return _build(site, builder, types)
     except NotKnownYet:
-        if any(s is None for s in site.outputs) or any(isinstance(v, Plan) for v in site.attributes.values()):
+        if holds_graphs:
             raise
         return Deferred(site, builder)
+
+
+def _is_unknown(slot: Slot | None) -> bool:
+    return slot is not None and slot.dtype is None
+
+
+def _check_types(site: Site, types: Set[np.dtype]) -> None:
+    lacking = sorted("strings" if t == STRING else str(t) for t in types if is_foreign(t))
+    if lacking and site.operator not in _PASSES_ANYTHING:
+        raise NotNative(f"torch has no tensors of {lacking[0]}")
 
 
 def _build(site: Site, builder: Builder, types: Set[np.dtype]) -> Callable[..., Any]:
     if site.operator in _COPIES_ANYTHING:
         return builder(site)
-    small = sorted(str(t) for t in types & _SMALL)
+    small = sorted(str(t) for t in types & (_SMALL if site.operator in _TAKES_FLOAT8 else _SMALL | _FLOAT8))
     if small:
         raise NotNative(f"torch stores {small[0]}, but does not compute with it")
     if types & unsigned.TYPES:
@@ -117,17 +139,22 @@ class Deferred:
         self._built: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __call__(self, *inputs: Any) -> Any:
-        key = tuple((x.dtype, x.dim()) if isinstance(x, torch.Tensor) else None for x in inputs)
+        key = tuple((x.dtype, x.ndim) if isinstance(x, torch.Tensor | np.ndarray) else None for x in inputs)
         if key not in self._built:
             self._built[key] = self._build(inputs)
         return self._built[key](*inputs)
 
     def _build(self, inputs: Sequence[Any]) -> Callable[..., Any]:
         slots = tuple(_known(s, x) for s, x in zip(self.site.inputs, inputs, strict=True))
-        outputs = tuple(_like(s, slots) for s in self.site.outputs)
-        site = replace(self.site, inputs=slots, outputs=outputs)
+        site = replace(self.site, inputs=slots)
+        outputs = tuple(
+            s if s is None or s.dtype is not None else replace(s, dtype=dtype)
+            for s, dtype in zip(site.outputs, output_types(site), strict=True)
+        )
+        site = replace(site, outputs=outputs)
         types = {s.dtype for s in (*slots, *outputs) if s is not None and s.dtype is not None}
         try:
+            _check_types(site, types)
             code = _build(site, self.builder, types)
         except NotNative as refusal:
             raise UnsupportedOperator(site.name, site.operator, site.opset, str(refusal)) from refusal
@@ -138,14 +165,7 @@ class Deferred:
 
 
 def _known(slot: Slot | None, x: Any) -> Slot | None:
-    if slot is None or not isinstance(x, torch.Tensor):
+    if slot is None or not isinstance(x, torch.Tensor | np.ndarray):
         return slot
-    shape = slot.shape if slot.shape is not None else (None,) * x.dim()
-    return replace(slot, dtype=numpy_dtype(x.dtype), shape=shape)
-
-
-def _like(slot: Slot | None, inputs: Sequence[Slot | None]) -> Slot | None:
-    """An output of unknown type has that of the first input: so it is for all operators that ask for it."""
-    if slot is None or slot.dtype is not None or not inputs or inputs[0] is None:
-        return slot
-    return replace(slot, dtype=inputs[0].dtype)
+    shape = slot.shape if slot.shape is not None else (None,) * x.ndim
+    return replace(slot, dtype=numpy_dtype(x.dtype) if isinstance(x, torch.Tensor) else x.dtype, shape=shape)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.arrays import torch_dtype
+from deep_bench.adapters.torch.arrays import SMALL, torch_dtype
 from deep_bench.tensor import is_float, is_integer
 
 Builder = Callable[[Site], Callable[..., Any]]
@@ -115,3 +115,11 @@ def in_range(value: float, kind: torch.dtype) -> float:
 def listed(value: Tensor) -> list[int]:
     """A tensor of integers as a list; waits for the device it is on."""
     return value.reshape(-1).tolist()
+
+
+def stacked(values: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors of one shape along a new axis; torch does not copy integers of less than a byte itself."""
+    if values and values[0].dtype in SMALL:
+        storage = SMALL[values[0].dtype][1]
+        return torch.stack([v.view(storage) for v in values], axis).view(values[0].dtype)
+    return torch.stack(tuple(values), axis)

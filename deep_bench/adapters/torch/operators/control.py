@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from deep_bench.adapters.lowering import NotNative, Plan, Site
-from deep_bench.adapters.torch.arrays import torch_dtype
+from deep_bench.adapters.torch.arrays import is_foreign, torch_dtype
 from deep_bench.adapters.torch.module import PlanModule
-from deep_bench.adapters.torch.operators._site import Tensor
+from deep_bench.adapters.torch.operators._site import Tensor, stacked
 from deep_bench.adapters.torch.precision import TorchSite
+from deep_bench.errors import Unsupported
 
-__all__ = ["If", "Loop", "Scan"]
+__all__ = ["If", "Loop", "Scan", "SequenceMap"]
 
 
 class Body(nn.Module):
@@ -34,15 +36,21 @@ class Body(nn.Module):
         return self.module.forward(*inputs, *(captured[i] for i in self._where))
 
 
-def _target(site: Site) -> torch.device | None:
+def target(site: Site) -> torch.device | None:
+    """The device that the site's code is for, unless that is the CPU."""
     return site.target if isinstance(site, TorchSite) else None
 
 
-def _plan(site: Site, name: str) -> Plan:
-    plan = site.attribute(name)
-    if not isinstance(plan, Plan):
+def plan(site: Site, name: str) -> Plan:
+    """The graph that an attribute holds.
+
+    Raises:
+        NotNative: It holds none.
+    """
+    found = site.attribute(name)
+    if not isinstance(found, Plan):
         raise NotNative(f"{name} is no graph that torch can run")
-    return plan
+    return found
 
 
 class If(nn.Module):
@@ -50,8 +58,8 @@ class If(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        self.then = Body(_plan(site, "then_branch"), _target(site))
-        self.otherwise = Body(_plan(site, "else_branch"), _target(site))
+        self.then = Body(plan(site, "then_branch"), target(site))
+        self.otherwise = Body(plan(site, "else_branch"), target(site))
         self._single = len(site.outputs) == 1
 
     def forward(self, condition: Tensor, *captured: Any) -> Any:
@@ -65,8 +73,8 @@ class Loop(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        plan = _plan(site, "body")
-        self.body = Body(plan, _target(site), [slot.name for slot in plan.inputs[:2]])
+        body = plan(site, "body")
+        self.body = Body(body, target(site), [slot.name for slot in body.inputs[:2]])
         self._states = len(site.inputs) - 2
         self._given = len(site.inputs)
         self._outputs = len(site.outputs)
@@ -85,19 +93,31 @@ class Loop(nn.Module):
             states, index = found[: self._states], index + 1
             scanned.append(tuple(found[self._states :]))
         columns = list(zip(*scanned, strict=True)) if scanned else []
-        stacked = [torch.stack(c) for c in columns] if scanned else [f() for f in self._empty[self._states :]]
+        stacked = [_stack(c) for c in columns] if scanned else [f() for f in self._empty[self._states :]]
         results = (*states, *stacked)
         return results[0] if self._outputs == 1 else results
 
 
-def _empty(site: Site, index: int) -> Callable[[], Tensor]:
-    """A function that makes the result of no iterations."""
-    slot, target = site.outputs[index], _target(site)
+def _stack(values: Sequence[Any], axis: int = 0) -> Any:
+    """Values of one shape along a new axis."""
+    return stacked(values, axis) if isinstance(values[0], Tensor) else np.stack(values, axis)
 
-    def make() -> Tensor:
-        shape = [] if slot is None or slot.shape is None else list(slot.shape)[1:]
-        kind = torch.float32 if slot is None or slot.dtype is None else torch_dtype(slot.dtype)
-        return torch.empty((0, *(d or 0 for d in shape)), dtype=kind, device=target)
+
+def _empty(site: Site, index: int) -> Callable[[], Any]:
+    """A function that makes the result of no iterations."""
+    slot, device = site.outputs[index], target(site)
+
+    def make() -> Any:
+        if slot is None:
+            return None
+        if slot.dtype is None or slot.shape is None:
+            raise Unsupported(
+                f"node {site.name!r} ({site.operator}) ran no iteration: the type of {slot.name!r} is not known"
+            )
+        shape = [d or 0 for d in slot.shape]
+        if is_foreign(slot.dtype):
+            return np.empty(shape, slot.dtype)
+        return torch.empty(shape, dtype=torch_dtype(slot.dtype), device=device)
 
     return make
 
@@ -107,12 +127,12 @@ class Scan(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        plan = _plan(site, "body")
-        self.body = Body(plan, _target(site))
+        body = plan(site, "body")
+        self.body = Body(body, target(site))
         self._given = len(site.inputs)
         scans = site.attribute("num_scan_inputs")
         self._states = self._given - scans
-        results = len(plan.outputs) - self._states
+        results = len(body.outputs) - self._states
         self._axes = site.attribute("scan_input_axes", (0,) * scans)
         self._reversed = site.attribute("scan_input_directions", (0,) * scans)
         self._out_axes = site.attribute("scan_output_axes", (0,) * results)
@@ -137,11 +157,30 @@ class Scan(nn.Module):
         columns = list(zip(*found, strict=True))
         stacked = (
             [
-                torch.stack(column[::-1] if back else column, axis)
+                _stack(column[::-1] if back else column, axis)
                 for column, axis, back in zip(columns, self._out_axes, self._out_reversed, strict=True)
             ]
             if found
             else [f() for f in self._empty[self._states :]]
         )
         results = (*states, *stacked)
+        return results[0] if self._outputs == 1 else results
+
+
+class SequenceMap(nn.Module):
+    """A subgraph over the members of sequences; tensors are passed to it every time."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.body = Body(plan(site, "body"), target(site))
+        self._given = len(site.inputs)
+        self._outputs = len(site.outputs)
+
+    def forward(self, *arguments: Any) -> Any:
+        (first, *others), captured = arguments[: self._given], arguments[self._given :]
+        found = [
+            self.body.forward((x, *(o[i] if isinstance(o, list) else o for o in others)), captured)
+            for i, x in enumerate(first)
+        ]
+        results = tuple([row[k] for row in found] for k in range(self._outputs))
         return results[0] if self._outputs == 1 else results

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, static_shape, torch_type
+from deep_bench.adapters.torch.operators._site import Tensor, ints, listed, static_shape, torch_type
 from deep_bench.adapters.torch.operators._window import Window, kernel_shape, window
 
-__all__ = ["Col2Im", "Conv", "ConvInteger", "ConvTranspose"]
+__all__ = ["Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv"]
 
 _CONV = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 _TRANSPOSED = {1: torch.conv_transpose1d, 2: torch.conv_transpose2d, 3: torch.conv_transpose3d}
@@ -119,15 +120,94 @@ def _transposed_pads(
 
 
 def Col2Im(site: Site) -> Callable[..., Tensor]:
-    """Columns added up into the image that they were cut from; two spatial axes, equal pads on both sides."""
-    image, block = site.constant(1), site.constant(2)
-    if image is None or block is None or len(image) != 2:
-        raise NotNative("torch folds images of two axes and of known size")
-    pads = tuple(site.attribute("pads", (0, 0, 0, 0)))
-    if pads[:2] != pads[2:]:
-        raise NotNative("torch folds with equal padding on both sides")
-    size, kernel = [int(v) for v in image], [int(v) for v in block]
-    dilations, strides = site.attribute("dilations", (1, 1)), site.attribute("strides", (1, 1))
-    if not torch_type(site).is_floating_point:
-        raise NotNative("torch folds floating-point columns")
-    return lambda x, *_: torch._C._nn.col2im(x, size, kernel, dilations, pads[:2], strides)
+    """Columns added up into the image that they were cut from."""
+    image, block = ints(site, 1), ints(site, 2)
+    pads, dilations, strides = (site.attribute(n) for n in ("pads", "dilations", "strides"))
+    even = pads is None or pads[: len(pads) // 2] == pads[len(pads) // 2 :]
+    if image is not None and block is not None and len(image) == 2 and even and torch_type(site).is_floating_point:
+        padding, dilation, stride = (pads or (0, 0))[:2], dilations or (1, 1), strides or (1, 1)
+        return lambda x, *_: torch._C._nn.col2im(x, image, block, dilation, padding, stride)
+
+    def fold(x: Tensor, size: Tensor, kernel: Tensor) -> Tensor:
+        image_size = image if image is not None else tuple(listed(size))
+        block_size = block if block is not None else tuple(listed(kernel))
+        n = len(image_size)
+        return folded(x, image_size, block_size, dilations or (1,) * n, pads or (0,) * 2 * n, strides or (1,) * n)
+
+    return fold
+
+
+def folded(
+    x: Tensor,
+    image: Sequence[int],
+    block: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> Tensor:
+    """The sum of all columns in an image of any number of axes: one strided addition per element of the block."""
+    n, count = len(image), math.prod(block)
+    padded = [size + pads[i] + pads[n + i] for i, size in enumerate(image)]
+    steps = [(p - d * (k - 1) - 1) // s + 1 for p, d, k, s in zip(padded, dilations, block, strides, strict=True)]
+    columns = x.reshape(x.shape[0], x.shape[1] // count, count, *steps)
+    y = x.new_zeros((x.shape[0], x.shape[1] // count, *padded))
+    for index, place in enumerate(itertools.product(*map(range, block))):
+        places = zip(place, dilations, strides, steps, strict=True)
+        at: tuple[Any, ...] = (..., *(slice(p * d, p * d + s * m, s) for p, d, s, m in places))
+        y[at] += columns[:, :, index]
+    inside: tuple[Any, ...] = (..., *(slice(pads[i], pads[i] + size) for i, size in enumerate(image)))
+    return y[inside].contiguous()
+
+
+def DeformConv(site: Site) -> Callable[..., Tensor]:
+    """A convolution whose windows are bent: each of their elements is moved by its own offset and weighed by a mask."""
+    if not torch_type(site).is_floating_point or torch_type(site).itemsize < 4:
+        raise NotNative("positions in half precision are too coarse")
+    shape = window(site, kernel_shape(site, 1))
+    n, positions = len(shape.kernel), math.prod(shape.kernel)
+    group, offset_group = site.attribute("group", 1), site.attribute("offset_group", 1)
+
+    def convolution(x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        sizes = shape.counts(x.shape[2:])
+        batch, channels = x.shape[:2]
+        points = offset.reshape(batch, offset_group, positions, n, *sizes) + _grid(shape, x)
+        columns = _sampled(x.reshape(batch, offset_group, channels // offset_group, *x.shape[2:]), points)
+        if mask is not None:
+            columns = columns * mask.reshape(batch, offset_group, 1, positions, *sizes)
+        columns = columns.reshape(batch, group, channels // group * positions, math.prod(sizes))
+        weights = w.reshape(group, w.shape[0] // group, -1)
+        y = torch.matmul(weights, columns).reshape(batch, w.shape[0], *sizes)
+        return y if b is None else y + b.reshape(-1, *[1] * n)
+
+    return convolution
+
+
+def _grid(shape: Window, x: Tensor) -> Tensor:
+    """Where each element of each window lies in ``x`` without an offset: ``(positions, axes, *counts)``."""
+    sizes, padding = shape.counts(x.shape[2:]), shape.padding(x.shape[2:])
+    n, axes = len(sizes), []
+    for axis, (kernel, dilation, stride) in enumerate(zip(shape.kernel, shape.dilations, shape.strides, strict=True)):
+        inside = torch.arange(kernel, dtype=x.dtype, device=x.device) * dilation
+        start = torch.arange(sizes[axis], dtype=x.dtype, device=x.device) * stride - padding[axis][0]
+        inside = inside.reshape([-1 if a == axis else 1 for a in range(n)] + [1] * n)
+        start = start.reshape([-1 if a == axis else 1 for a in range(n)])
+        axes.append((inside + start).expand(*shape.kernel, *sizes).reshape(-1, *sizes))
+    return torch.stack(axes, 1)
+
+
+def _sampled(x: Tensor, points: Tensor) -> Tensor:
+    """``x[n, g, c]`` at ``points[n, g, :, axis]``, interpolated linearly along each axis; zero outside."""
+    spatial, rest = x.shape[3:], points.shape[4:]
+    flat, total = x.flatten(3), x.new_zeros(())
+    low = points.floor()
+    for corner in itertools.product((0, 1), repeat=len(spatial)):
+        weight, valid, index = x.new_ones(()), torch.tensor(True, device=x.device), torch.tensor(0, device=x.device)
+        for axis, step in enumerate(corner):
+            at = low[:, :, :, axis] + step
+            weight = weight * (1 - (points[:, :, :, axis] - at).abs())
+            valid = valid & (at >= 0) & (at < spatial[axis])
+            index = index * spatial[axis] + at.clamp(0, spatial[axis] - 1).nan_to_num().long()
+        places = index.flatten(2).unsqueeze(2).expand(-1, -1, x.shape[2], -1)
+        value = torch.gather(flat, 3, places).reshape(*x.shape[:3], points.shape[2], *rest)
+        total = total + torch.where(valid, weight, 0).unsqueeze(2) * value
+    return total

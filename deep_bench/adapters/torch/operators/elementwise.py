@@ -178,21 +178,56 @@ def CastLike(site: Site) -> Callable[..., Tensor]:
 def cast(site: Site, to: torch.dtype) -> Callable[[Tensor], Tensor]:
     """A function that converts the first input's type to ``to``."""
     came = torch_type(site)
-    if torch.float8_e8m0fnu in (came, to) and came != to:
-        raise NotNative("torch rounds to float8_e8m0fnu in one way only")
+    if came == to:
+        return lambda x: x
+    if to == torch.float8_e8m0fnu:
+        return _to_power_of_two(came, site.attribute("round_mode", "up"), bool(site.attribute("saturate", 1)))
+    if came == torch.float8_e8m0fnu:
+        return _from_power_of_two(to)
     if came.is_complex and not to.is_complex:
         raise NotNative("complex numbers have no place in another type")
-    if to in SMALL and came != to:
+    if to in SMALL:
         return _to_small(to)
-    if came in SMALL and came != to:
+    if came in SMALL:
         storage = SMALL[came][1]
         return lambda x: x.view(storage).to(to)
-    if to.is_floating_point and to.itemsize == 1 and not (came.is_floating_point and came.itemsize == 1 and came == to):
+    if to.is_floating_point and to.itemsize == 1:
         return _to_float8(to, bool(site.attribute("saturate", 1)))
     if came.is_floating_point and not to.is_floating_point and to != torch.bool and to.itemsize < 8:
         # By way of int64, as the standard's own conversion does: beyond the range, the low bits remain.
         return lambda x: x.to(torch.int64).to(to)
     return lambda x: x.to(to)
+
+
+def _to_power_of_two(came: torch.dtype, mode: str, saturate: bool) -> Callable[[Tensor], Tensor]:
+    """To float8_e8m0fnu, which has nothing but an exponent; torch itself rounds in one way only."""
+    limits = {"up": 0.5, "down": 1.0, "nearest": 0.75}
+    if mode not in limits or came.is_complex or came in SMALL:
+        raise NotNative(f"torch does not round {came} to float8_e8m0fnu with round_mode={mode!r}")
+    limit = limits[mode]
+
+    def power(x: Tensor) -> Tensor:
+        wide = x.double()
+        fraction, exponent = torch.frexp(wide.abs())  # |x| = fraction * 2 ** exponent, 1/2 <= fraction < 1
+        exponent = exponent - torch.where(fraction > limit if mode == "up" else fraction >= limit, 0, 1)
+        inside = (wide != 0) & (exponent >= -127) & (exponent <= 127) & wide.isfinite()
+        outside = torch.where(wide.isinf() | (exponent > 127), 127, -127) if saturate else torch.full_like(exponent, 128)
+        bits = 127 + torch.where(inside, exponent, outside)
+        return torch.where(wide.isnan(), 255, bits).to(torch.uint8).view(torch.float8_e8m0fnu)
+
+    return power
+
+
+def _from_power_of_two(to: torch.dtype) -> Callable[[Tensor], Tensor]:
+    if not to.is_floating_point or to.itemsize == 1:
+        raise NotNative(f"torch converts float8_e8m0fnu to floating-point types of at least 16 bits, not to {to}")
+
+    def number(x: Tensor) -> Tensor:
+        exponent = x.view(torch.uint8).to(torch.int64)
+        powers = ((exponent - 127 + 1023) << 52).view(torch.float64)  # the exponent of a float64 without a fraction
+        return torch.where(exponent == 255, torch.nan, powers).to(to)
+
+    return number
 
 
 def _to_small(to: torch.dtype) -> Callable[[Tensor], Tensor]:

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.torch.arrays import to_tensor
+from deep_bench.adapters.torch.arrays import to_tensor, torch_dtype
 from deep_bench.adapters.torch.operators._site import Tensor, listed, output_type, torch_type
 
 __all__ = [
-    "Bernoulli", "Constant", "ConstantOfShape", "EyeLike", "Multinomial", "RandomNormal", "RandomNormalLike",
-    "RandomUniform", "RandomUniformLike", "Range",
+    "Bernoulli", "Constant", "ConstantOfShape", "EyeLike", "MelWeightMatrix", "Multinomial", "RandomNormal",
+    "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range",
 ]  # fmt: skip
 
 
@@ -120,3 +120,23 @@ def Multinomial(site: Site) -> Callable[..., Tensor]:
         return torch.multinomial(weights, count, replacement=True, generator=generator).to(x.device, kind)
 
     return draw
+
+
+def MelWeightMatrix(site: Site) -> Callable[..., Tensor]:
+    """Triangles over the bins of a spectrum, equally spaced in ``mel(f) = 2595 log10(1 + f / 700)``; made in float64."""
+    kind = torch_dtype(site.attribute("output_datatype", 1))
+
+    def weights(bands: Tensor, length: Tensor, rate: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
+        count, size = int(bands.item()), int(length.item())
+        low, high = (2595 * math.log10(1 + f.item() / 700) for f in (lowest, highest))
+        mel = low + torch.arange(count + 2, dtype=torch.float64) * (high - low) / (count + 2)
+        corner = torch.floor((size + 1) * 700 * (10 ** (mel / 2595) - 1) / int(rate.item()))
+        left, centre, right = corner[:-2], corner[1:-1], corner[2:]
+        bins = torch.arange(size // 2 + 1, dtype=torch.float64)[:, None]
+        rising = (bins - left) / torch.where(centre > left, centre - left, 1)
+        falling = (right - bins) / torch.where(right > centre, right - centre, 1)
+        triangle = torch.where(bins <= centre, rising, falling)
+        inside = (bins >= left) & (bins < right)
+        return torch.where(bins == centre, 1.0, torch.where(inside, triangle, 0.0)).to(kind)
+
+    return weights

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, ints, static_shape
+from deep_bench.adapters.torch.operators._site import Tensor, dtype, ints, static_shape
+from deep_bench.tensor import is_float
 
 __all__ = [
     "Compress", "Gather", "GatherElements", "GatherND", "NonZero", "OneHot", "ReverseSequence", "ScatterElements",
-    "ScatterND", "Trilu", "Unique",
+    "ScatterND", "TensorScatter", "Trilu", "Unique",
 ]  # fmt: skip
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -189,3 +190,23 @@ def Unique(site: Site) -> Callable[..., Any]:
         return (values, first, inverse, counts)[:outputs] if outputs > 1 else values
 
     return unique
+
+
+def TensorScatter(site: Site) -> Callable[..., Tensor]:
+    """A cache with an update written along an axis, from each sample's own index on; a circular one starts again."""
+    axis, circular = site.attribute("axis", -2), site.attribute("mode", "linear") == "circular"
+    if is_float(dtype(site)) and dtype(site).itemsize == 1:
+        raise NotNative("torch does not write into 8-bit floating-point tensors by index")
+
+    def scatter(past: Tensor, update: Tensor, starts: Tensor | None = None) -> Tensor:
+        along = axis % past.dim()
+        shape = [1] * past.dim()
+        shape[along] = -1
+        index = torch.arange(update.shape[along], device=past.device).reshape(shape)
+        if starts is not None:
+            index = index + starts.long().reshape(-1, *[1] * (past.dim() - 1))
+        if circular:
+            index = index % past.shape[along]
+        return torch.scatter(past, along, index.expand(update.shape), update)
+
+    return scatter

@@ -8,7 +8,7 @@ import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.torch.arrays import SMALL
-from deep_bench.adapters.torch.operators._site import Tensor, dtype, kind, output_type, rank, torch_type
+from deep_bench.adapters.torch.operators._site import Tensor, kind, output_type, rank, torch_type
 from deep_bench.adapters.torch.operators._window import kernel_shape, window
 from deep_bench.adapters.torch.operators.convolution import convolve
 from deep_bench.adapters.torch.operators.elementwise import cast
@@ -104,22 +104,32 @@ def _less(x: Tensor, zero: Tensor, shape: tuple[int, ...] | None = None) -> Tens
 
 def _requantize(y: Tensor, factor: Tensor, zero: Tensor, to: torch.dtype) -> Tensor:
     low, high = _range(to)
-    scaled = torch.round((y.float() * factor).to(torch.float32))
-    return (scaled + zero.float()).clamp(low, high).to(to)
+    return (torch.round(y * factor.double()) + zero.double()).clamp(low, high).to(to)
+
+
+def _rows(v: Tensor, x: Tensor) -> Tensor:
+    """One value per row, where there are several in one dimension."""
+    return v.unsqueeze(-1) if v.dim() == 1 and v.numel() > 1 and x.dim() > 1 else v
+
+
+def _within(v: Tensor, y: Tensor) -> Tensor:
+    """A single value without the axes that the result has not."""
+    return v.reshape(()) if v.numel() == 1 and v.dim() > y.dim() else v
 
 
 def QLinearMatMul(site: Site) -> Callable[..., Tensor]:
-    """The product of quantised matrices, quantised again."""
+    """The product of quantised matrices, quantised again; scales and zero points may be single or per row and column."""
     to = output_type(site)
-    if any(rank(site, i) > 0 for i in (1, 4)) or dtype(site, 1).itemsize != 4 or dtype(site).itemsize != 1:
-        raise NotNative("torch's code for QLinearMatMul takes single scales in float32")
+    if any(t.is_floating_point for t in (torch_type(site), torch_type(site, 3), to)):
+        raise NotNative("torch's code for QLinearMatMul takes integers")
 
     def product(
         a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor,
         y_scale: Tensor, y_zero: Tensor,
     ) -> Tensor:  # fmt: skip
-        y = torch.matmul(_less(a, a_zero), _less(b, b_zero))
-        return _requantize(y, a_scale * b_scale / y_scale, y_zero, to)
+        y = torch.matmul(a.double() - _rows(a_zero, a).double(), b.double() - b_zero.double())
+        factor = _rows(a_scale, a) * b_scale / _rows(y_scale, y)
+        return _requantize(y, _within(factor, y), _within(_rows(y_zero, y), y), to)
 
     return product
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.torch.operators._site import Tensor, ints, listed
+from deep_bench.adapters.torch.operators._site import Tensor, ints, listed, stacked
+from deep_bench.errors import InvalidInput
 
 __all__ = [
     "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
@@ -30,14 +31,14 @@ def SequenceEmpty(_: Site) -> Callable[..., Sequence]:
 
 def SequenceAt(_: Site) -> Callable[..., Tensor]:
     """One member, counted from the end if negative."""
-    return lambda s, i: s[int(i.item())]
+    return lambda s, i: s[_position(i, len(s) - 1, len(s))]
 
 
 def SequenceErase(_: Site) -> Callable[..., Sequence]:
     """The sequence without one member: the last one by default."""
 
     def erase(s: Sequence, position: Tensor | None = None) -> Sequence:
-        at = len(s) - 1 if position is None else int(position.item()) % len(s)
+        at = len(s) - 1 if position is None else _position(position, len(s) - 1, len(s))
         return s[:at] + s[at + 1 :]
 
     return erase
@@ -47,11 +48,18 @@ def SequenceInsert(_: Site) -> Callable[..., Sequence]:
     """The sequence with one more member: at its end by default."""
 
     def insert(s: Sequence, x: Tensor, position: Tensor | None = None) -> Sequence:
-        at = len(s) if position is None else int(position.item())
-        at = at + len(s) if at < 0 else at
+        at = len(s) if position is None else _position(position, len(s), len(s))
         return [*s[:at], x, *s[at:]]
 
     return insert
+
+
+def _position(position: Tensor, last: int, length: int) -> int:
+    """A position counted from the front."""
+    at = int(position.item())
+    if not -length <= at <= last:
+        raise InvalidInput(f"position {at} in a sequence of {length}", f"one from {-length} to {last}")
+    return at + length if at < 0 else at
 
 
 def SequenceLength(_: Site) -> Callable[..., Tensor]:
@@ -62,8 +70,9 @@ def SequenceLength(_: Site) -> Callable[..., Tensor]:
 def ConcatFromSequence(site: Site) -> Callable[..., Tensor]:
     """The members one after another, or stacked along a new axis."""
     axis = site.attribute("axis")
-    join = torch.stack if site.attribute("new_axis", 0) else torch.cat
-    return lambda s: join(s, axis)
+    if site.attribute("new_axis", 0):
+        return lambda s: stacked(s, axis)
+    return lambda s: torch.cat(s, axis)
 
 
 def SplitToSequence(site: Site) -> Callable[..., Sequence]:
@@ -73,9 +82,11 @@ def SplitToSequence(site: Site) -> Callable[..., Sequence]:
 
     def split(x: Tensor, wanted: Tensor | None = None) -> Sequence:
         if not given:
-            return list(torch.split(x, 1, axis)) if keep else list(torch.unbind(x, axis))
+            return [x.narrow(axis, i, 1) for i in range(x.shape[axis])] if keep else list(torch.unbind(x, axis))
         found = listed(wanted) if wanted is not None and sizes is None else list(sizes or ())
         scalar = wanted is not None and wanted.dim() == 0
+        if scalar and not x.shape[axis]:
+            return []  # torch makes one piece of nothing
         return list(torch.split(x, found[0] if scalar else found, axis))
 
     return split
@@ -93,4 +104,10 @@ def OptionalHasElement(_: Site) -> Callable[..., Tensor]:
 
 def OptionalGetElement(_: Site) -> Callable[..., Any]:
     """What is there."""
-    return lambda x: x
+
+    def element(x: Any) -> Any:
+        if x is None:
+            raise InvalidInput("OptionalGetElement of an empty optional value", "one that has an element")
+        return x
+
+    return element

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, dynamic, ints, rank, static_shape, torch_type
+from deep_bench.adapters.torch.operators._site import Tensor, ints, torch_type
 
 __all__ = ["DFT", "STFT"]
 
@@ -22,12 +22,10 @@ def DFT(site: Site) -> Callable[..., Tensor]:
     if torch_type(site).itemsize < 4:
         raise NotNative("torch transforms float32 and float64")
     inverse, onesided = bool(site.attribute("inverse", 0)), bool(site.attribute("onesided", 0))
-    length, axis, total = ints(site, 1), ints(site, 2), rank(site)
-    if dynamic(site, 2):
-        raise NotNative("the axis is not known before it runs")
-    along = (axis[0] if axis is not None else -2) % total
+    length, axis = ints(site, 1), ints(site, 2)
 
-    def transform(x: Tensor, points: Tensor | None = None, _: Tensor | None = None) -> Tensor:
+    def transform(x: Tensor, points: Tensor | None = None, where: Tensor | None = None) -> Tensor:
+        along = (axis[0] if axis is not None else -2 if where is None else int(where.item())) % x.dim()
         n = length[0] if length is not None else None if points is None else int(points.item())
         values = _complex(x)
         if inverse and onesided:
@@ -48,15 +46,17 @@ def STFT(site: Site) -> Callable[..., Tensor]:
     """The Fourier transforms of windows that slide along a signal."""
     if torch_type(site).itemsize < 4:
         raise NotNative("torch transforms float32 and float64")
-    onesided, step, length = bool(site.attribute("onesided", 1)), ints(site, 1), ints(site, 3)
-    window = static_shape(site, 2) if site.has(2) else None
-    size = length[0] if length is not None else window[0] if window is not None and not site.has(3) else None
-    if step is None or size is None:
-        raise NotNative("the length and step of the windows are not known before it runs")
-    hop, width = step[0], size
+    onesided, steps, lengths = bool(site.attribute("onesided", 1)), ints(site, 1), ints(site, 3)
 
-    def transform(signal: Tensor, _: Tensor, window: Tensor | None = None, length: Tensor | None = None) -> Tensor:  # noqa: ARG001
+    def transform(signal: Tensor, step: Tensor, window: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         values = _complex(signal) if signal.dim() == 3 else signal
+        hop = steps[0] if steps is not None else int(step.item())
+        if lengths is not None:
+            width = lengths[0]
+        elif length is not None:
+            width = int(length.item())
+        else:
+            width = values.shape[1] if window is None else window.shape[0]
         frames = values.unfold(1, width, hop)
         frames = frames if window is None else frames * window
         if onesided and not frames.is_complex():

@@ -1,8 +1,12 @@
-"""Unsigned integers of 16 bits and more, for which torch stores arrays but has hardly any operators."""
+"""Unsigned integers of 16 bits and more, for which torch stores arrays but has hardly any operators.
+
+Those of 16 and 32 bits are computed with as int64. Those of 64 bits are so as long as only bits matter. Where their order
+matters, all have their first bit flipped, which maps their order onto that of int64; what remains has code of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +15,8 @@ import torch
 
 from deep_bench.adapters.lowering import NotNative, Site, Slot
 from deep_bench.adapters.torch.arrays import TYPES as _TORCH
-from deep_bench.adapters.torch.operators._site import Builder
+from deep_bench.adapters.torch.operators._site import Builder, NotKnownYet
+from deep_bench.tensor import is_float
 
 TYPES = frozenset(np.dtype(f"uint{bits}") for bits in (16, 32, 64))
 
@@ -21,19 +26,33 @@ _AS_BITS = frozenset((
     "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Equal", "Where", "Concat",
     "Split", "Slice", "Expand", "Tile", "Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements",
     "Compress", "OneHot", "ReverseSequence", "Trilu", "DepthToSpace", "SpaceToDepth", "Pad", "NonZero",
-    "ConstantOfShape", "ReduceSum", "ReduceProd", "CumSum", "CumProd", "MatMul",
+    "ConstantOfShape", "ReduceSum", "ReduceProd", "CumSum", "CumProd", "MatMul", "TensorScatter",
+))
+_ORDERED = frozenset((
+    "ArgMax", "ArgMin", "Clip", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "ReduceMax",
+    "ReduceMin", "ScatterElements", "ScatterND", "TopK", "Unique",
 ))
 # fmt: on
 
 _REDUCTIONS_THAT_COMPARE = ("max", "min")
+_FIRST_BIT = -(2**63)
 
 
 def build(site: Site, builder: Builder) -> Callable[..., Any]:
-    """Code that computes with signed integers: those of the same bits, or int64 where comparing or dividing."""
+    """Code that computes with signed integers.
+
+    Raises:
+        NotNative: It has none for uint64.
+    """
     same_bits = site.operator in _AS_BITS and site.attribute("reduction") not in _REDUCTIONS_THAT_COMPARE
     types = {s.dtype for s in (*site.inputs, *site.outputs) if s is not None}
-    if not same_bits and np.dtype("uint64") in types:
-        raise NotNative("torch does not compare or divide uint64")
+    if None in types:
+        raise NotKnownYet("a type is not known before it runs")
+    flips = not same_bits and np.dtype("uint64") in types
+    if flips and site.operator in _ARITHMETIC:
+        return _ARITHMETIC[site.operator](site)
+    if flips and site.operator not in _ORDERED:
+        raise NotNative("torch does not compute with uint64")
 
     def signed(dtype: np.dtype | None) -> np.dtype | None:
         if dtype not in TYPES:
@@ -45,6 +64,8 @@ def build(site: Site, builder: Builder) -> Callable[..., Any]:
             return slot
         kind = signed(slot.dtype)
         constant = None if slot.constant is None or kind is None else slot.constant.astype(kind)
+        if constant is not None and flips:
+            constant = constant ^ np.int64(_FIRST_BIT)
         return replace(slot, dtype=kind, constant=constant)
 
     for index in range(len(site.inputs)):
@@ -62,7 +83,7 @@ def build(site: Site, builder: Builder) -> Callable[..., Any]:
     call = inner.forward if isinstance(inner, torch.nn.Module) else inner
     into = [_torch(as_signed(s)) if _changes(s) else None for s in site.inputs]
     back = [_torch(s) if _changes(s) else None for s in site.outputs]
-    return _Signed(call, into, back, same_bits)
+    return _Signed(call, into, back, "flip" if flips else "view" if same_bits else "convert")
 
 
 def _changes(slot: Slot | None) -> bool:
@@ -76,8 +97,8 @@ def _torch(slot: Slot | None) -> torch.dtype | None:
 class _Signed:
     """Inputs to signed, outputs back."""
 
-    def __init__(self, call: Callable[..., Any], into: list[Any], back: list[Any], same_bits: bool) -> None:
-        self.call, self.into, self.back, self.same_bits = call, into, back, same_bits
+    def __init__(self, call: Callable[..., Any], into: list[Any], back: list[Any], how: str) -> None:
+        self.call, self.into, self.back, self.how = call, into, back, how
 
     def __call__(self, *inputs: Any) -> Any:
         result = self.call(*(self._change(x, t) for x, t in zip(inputs, self.into, strict=True)))
@@ -88,4 +109,62 @@ class _Signed:
     def _change(self, x: Any, to: torch.dtype | None) -> Any:
         if to is None or x is None:
             return x
-        return x.view(to) if self.same_bits else x.to(to)
+        if self.how == "flip":
+            return (x.view(torch.int64) ^ _FIRST_BIT).view(to)
+        return x.view(to) if self.how == "view" else x.to(to)
+
+
+# Arithmetic of uint64 that is neither of bits nor of order. Every function takes and returns int64 with the same bits.
+
+
+def _below(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a ^ _FIRST_BIT) < (b ^ _FIRST_BIT)
+
+
+def _divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Half the dividend is a signed number, and twice its quotient is at most one too small (Warren, section 9-3)."""
+    half = (a >> 1) & ~_FIRST_BIT
+    small = torch.where(b < 0, 1, b)
+    quotient = torch.div(half, small, rounding_mode="trunc") << 1
+    quotient = quotient + torch.where(_below(a - quotient * small, small), 0, 1)
+    return torch.where(b < 0, torch.where(_below(a, b), 0, 1), quotient)
+
+
+def _remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a - _divide(a, b) * b
+
+
+def _left(a: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return torch.where(_below(n, torch.full_like(n, 64)), torch.bitwise_left_shift(a, n & 63), 0)
+
+
+def _right(a: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    halved = torch.bitwise_right_shift((a >> 1) & ~_FIRST_BIT, (n - 1) & 63)
+    return torch.where(n == 0, a, torch.where(_below(n, torch.full_like(n, 64)), halved, 0))
+
+
+def _of_bits(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return function(a.view(torch.int64), b.view(torch.int64)).view(torch.uint64)
+
+    return call
+
+
+def _shift(site: Site) -> Callable[..., Any]:
+    return _of_bits(_left if site.attribute("direction") == "LEFT" else _right)
+
+
+def _power(site: Site) -> Callable[..., Any]:
+    base = site.input(0)
+    if base is None or base.dtype is None or not is_float(base.dtype):
+        raise NotNative("torch raises floating-point numbers only to powers in uint64")
+    kind = _TORCH[base.dtype]
+    return lambda x, n: torch.pow(x.double(), n.to(torch.float64)).to(kind)
+
+
+_ARITHMETIC: Mapping[str, Builder] = {
+    "BitShift": _shift,
+    "Div": lambda _: _of_bits(_divide),
+    "Mod": lambda _: _of_bits(_remainder),
+    "Pow": _power,
+}

@@ -19,7 +19,13 @@ Judge = Callable[..., None]
 
 
 def run(
-    op_type: str, inputs: list[Any], attributes: dict[str, Any], n_outputs: int, domain: str, frozen: Collection[int], out: Any
+    op_type: str,
+    inputs: list[Any],
+    attributes: dict[str, Any],
+    n_outputs: int,
+    domain: str,
+    frozen: Collection[int],
+    out: Any,
 ) -> list[Any]:
     """The outputs of one node in ONNX Runtime; the inputs whose numbers are in ``frozen`` are initializers."""
     names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]

@@ -24,6 +24,7 @@ AFTER_CONV = {
     "LeakyRelu": (0.2,),
     "Clip": (-0.5, 0.7),
     "HardSigmoid": (0.3, 0.4),
+    "HardSwish": (),
 }
 AFTER_GEMM = {
     "Celu": {"alpha": 0.3},
@@ -45,7 +46,8 @@ AFTER_GEMM = {
 @pytest.mark.parametrize("name", AFTER_CONV)
 def test_conv_with_each_activation(judge, name) -> None:
     inputs = [random(2, 4, 5, 6), random(3, 4, 3, 3), random(3)]
-    judge("FusedConv", inputs, activation=name, activation_params=AFTER_CONV[name], pads=[1, 1, 1, 1])
+    values = {"activation_params": AFTER_CONV[name]} if AFTER_CONV[name] else {}
+    judge("FusedConv", inputs, activation=name, pads=[1, 1, 1, 1], **values)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,11 @@ def test_conv_of_halves_and_of_nothing(judge) -> None:
 
 
 def test_conv_of_doubles_is_a_sum_of_products() -> None:
-    x, w, z = random(1, 2, 3, 3, dtype=np.float64), random(1, 2, 3, 3, dtype=np.float64), random(1, 1, 1, 1, dtype=np.float64)
+    x, w, z = (
+        random(1, 2, 3, 3, dtype=np.float64),
+        random(1, 2, 3, 3, dtype=np.float64),
+        random(1, 1, 1, 1, dtype=np.float64),
+    )
     y = convolution.FusedConv(x, w, None, z, activation="LeakyRelu", activation_params=(0.1,))
     total = np.sum(x * w) + z.item()
     assert y.item() == pytest.approx(total if total > 0 else 0.1 * total)
