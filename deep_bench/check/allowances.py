@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.graph import attributes
+from deep_bench.graph import attributes, operator_name
 
 _BOUNDED = ("Sigmoid", "Softmax", "Tanh", "Erf", "Softsign", "Sin", "Cos", "HardSigmoid", "LSTM", "GRU", "RNN")
 _EXPONENTIAL = ("Elu", "Selu", "Celu", "Softplus", "Mish")
@@ -28,7 +28,7 @@ def allowance(node: ir.Node, inputs: Sequence[Any], y: np.ndarray) -> Any:
         inputs: Its inputs in float64.
         y: One of its outputs.
     """
-    found = _ALLOWANCES.get(node.op_type)
+    found = _ALLOWANCES.get(operator_name(node))
     return 0.0 if found is None else found(inputs, attributes(node), y)
 
 

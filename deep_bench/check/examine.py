@@ -17,6 +17,7 @@ from deep_bench.check.replay import Expected, Replayed, evaluations, expectation
 from deep_bench.check.thresholds import EXACT_BITS, FEWEST_BITS, LINEAR_SHARE, MARGIN_RATIO, SHRINKS_BY
 from deep_bench.check.truth import SAMPLES, Truth
 from deep_bench.check.verdict import NodeVerdict, Word
+from deep_bench.graph import operator_name
 from deep_bench.tensor import significand_bits
 
 _SAMPLES = 16
@@ -115,7 +116,7 @@ def node_verdict(replayed: Replayed, opinions: Mapping[str, Opinion], settled: S
 
 def relative_loss(replayed: Replayed) -> str:
     """A remark on a bounded, positive operator whose small results lose relative accuracy, or ``""``."""
-    if replayed.node.op_type not in ("Sigmoid", "Softmax"):
+    if operator_name(replayed.node) not in ("Sigmoid", "Softmax"):
         return ""
     for name, expected in replayed.expected.items():
         if not isinstance(expected, Expectation) or replayed.actual[name].shape != expected.value.shape:

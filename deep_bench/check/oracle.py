@@ -15,6 +15,7 @@ from deep_bench.check.arithmetic import as_plain, disturb
 from deep_bench.check.rounding import Accumulation, Recall, Rounding
 from deep_bench.check.settings import SETTING_INPUTS
 from deep_bench.check.thresholds import NORM_WISE
+from deep_bench.graph import operator_name
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
 
 _CASTS = frozenset({"Cast", "CastLike"})
@@ -73,7 +74,7 @@ class WideArithmetic:
     def _evaluate(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         if step.bodies:
             return function(*inputs)
-        operator = step.node.op_type
+        operator = operator_name(step.node)
         if operator == "BitCast" or any(name in self.settings for name in step.outputs if name):
             return function(*map(self._narrowed, step.inputs, inputs))
         target = self.formats.get(step.outputs[0])
@@ -116,7 +117,7 @@ class WideArithmetic:
             return y
         if rounding.rng is not None:
             extra = allowance(node, inputs, y)
-            if node.op_type in self.norm_wise:
+            if operator_name(node) in self.norm_wise:
                 extra = extra + NORM_WISE * np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
             if np.any(extra):
                 y = rounding.disturbed(y, rounding.u * extra)

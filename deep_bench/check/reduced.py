@@ -12,7 +12,7 @@ from deep_bench.check.assess import assess
 from deep_bench.check.estimate import Expectation, compare
 from deep_bench.check.isolate import Isolated
 from deep_bench.check.thresholds import GREY_BITS, ROUNDING_BITS
-from deep_bench.graph import Network
+from deep_bench.graph import Network, operator_name
 from deep_bench.tensor import significand_bits
 
 _PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "DeformConv"])
@@ -47,7 +47,7 @@ def recognise(isolated: Isolated, actual: Mapping[str, np.ndarray], expected: Ma
     for name, form in _STORED.items():
         if all(_stored_in(actual[n], e, form) for n, e in rounded.items()):
             return name
-    if isolated.nodes[0].op_type not in _PRODUCTS:
+    if operator_name(isolated.nodes[0]) not in _PRODUCTS:
         return ""
     return next((name for name in _FORMATS if _explains(name, isolated, actual, rounded)), "")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from deep_bench.graph.node import subgraphs
+from deep_bench.graph.node import operator_name, subgraphs
 
 SETTING_INPUTS: Mapping[str, frozenset[int]] = {
     operator: frozenset(positions)
@@ -60,7 +60,7 @@ def settings_of(graph: ir.Graph) -> frozenset[str]:
 
 def _is_setting(value: ir.Value, node: ir.Node, data: set[ir.Value]) -> bool:
     needed = bool(value.uses()) or value.is_graph_output()
-    return value not in data and needed and node.op_type in _ARITHMETIC
+    return value not in data and needed and operator_name(node) in _ARITHMETIC
 
 
 def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
@@ -70,9 +70,9 @@ def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
         if inner:
             _mark_control(node, inner, data)
             continue
-        if node.op_type in _ARITHMETIC and not any(v in data for v in node.outputs):
+        if operator_name(node) in _ARITHMETIC and not any(v in data for v in node.outputs):
             continue
-        settings = SETTING_INPUTS.get(node.op_type, frozenset())
+        settings = SETTING_INPUTS.get(operator_name(node), frozenset())
         data.update(v for i, v in enumerate(node.inputs) if v is not None and i not in settings)
 
 
