@@ -111,9 +111,13 @@ def _schema(domain: str, op_type: str) -> Any:  # onnx's stubs lack half of OpSc
     return onnx.defs.get_schema(op_type, domain=domain) if onnx.defs.has(op_type, domain) else None
 
 
+_MISTAKEN = frozenset({"Bernoulli"})
+"""Operators whose body contradicts the standard's text: that of Bernoulli gives 1 with probability ``1 - x``."""
+
+
 def _function(node: ir.Node, proto: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
     schema = _schema(node.domain, node.op_type)
-    if schema is None:
+    if schema is None or node.op_type in _MISTAKEN:
         return None
     if schema.has_function:
         return _plain_function(node.domain, node.op_type)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from deep_bench.errors import InvalidNetwork
-from deep_bench.graph.network import OPSET, Network
+from deep_bench.graph.network import OPSET, Network, read_model
 from deep_bench.graph.runtime import known_to_onnx
 
 DATA = Path(__file__).parent.parent / "data"
@@ -53,7 +53,7 @@ def load(path: str | Path) -> Network:
             f"{file} is not a valid ONNX graph: {_first_lines(error)}",
             advice="export it again, or repair it; onnx.checker.check_model prints the same",
         ) from error
-    model = ir.from_proto(proto)
+    model = read_model(proto, str(file))
     ir.external_data.set_base_dir(model.graph, file.parent)
     return Network(model, name=file.stem, source=file)
 

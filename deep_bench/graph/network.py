@@ -45,8 +45,12 @@ class Network:
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, *, name: str | None = None) -> Network:
-        """A network from a ``ModelProto`` in memory."""
-        return cls(ir.from_proto(proto), name=name)
+        """A network from a ``ModelProto`` in memory.
+
+        Raises:
+            InvalidNetwork: It has values that are neither tensors, sequences nor optionals (maps).
+        """
+        return cls(read_model(proto, name or proto.graph.name), name=name)
 
     # What it is
 
@@ -203,6 +207,25 @@ class Network:
     def __repr__(self) -> str:
         nodes = sum(1 for _ in self.all_nodes())
         return f"Network({self.name!r}, opset {self.opset}, {nodes} nodes, inputs {[str(s) for s in self.inputs]})"
+
+
+def read_model(proto: onnx.ModelProto, name: str) -> ir.Model:
+    """A ``ModelProto`` as ``onnx_ir`` holds it.
+
+    Raises:
+        InvalidNetwork: It has values that ``onnx_ir`` does not know (maps).
+    """
+    try:
+        return ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise InvalidNetwork(
+            f"{name} cannot be read: {cause}",
+            "values that are tensors, sequences or optionals",
+            "a classifier that returns maps (ZipMap) can usually be exported without them",
+        ) from error
 
 
 def _stored(model: ir.Model) -> Iterator[ir.Value]:

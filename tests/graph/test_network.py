@@ -70,6 +70,20 @@ def test_an_input_without_a_type_is_refused() -> None:
         _ = network.inputs
 
 
+def test_maps_are_refused(tmp_path: Path) -> None:
+    map_type = onnx.TypeProto()
+    map_type.map_type.key_type = TensorProto.STRING
+    map_type.map_type.value_type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a"])
+    proto = proto_of([node], [helper.make_value_info("x", map_type)])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    with pytest.raises(InvalidNetwork, match="map"):
+        Network.from_proto(proto)
+    onnx.save(proto, tmp_path / "map.onnx")
+    with pytest.raises(InvalidNetwork, match="map"):
+        db.load(tmp_path / "map.onnx")
+
+
 def test_sizes_fix_open_dimensions(network: Network) -> None:
     fixed = network.with_sizes({"n": 5})
     assert fixed.inputs[0].shape == (5, 3)
