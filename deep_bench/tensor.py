@@ -17,6 +17,8 @@ _NARROW_FLOATS = (
     ml_dtypes.float8_e5m2,
     ml_dtypes.float8_e5m2fnuz,
     ml_dtypes.float8_e8m0fnu,
+    ml_dtypes.float6_e2m3fn,
+    ml_dtypes.float6_e3m2fn,
     ml_dtypes.float4_e2m1fn,
 )
 _NARROW_INTEGERS = (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)

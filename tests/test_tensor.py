@@ -57,6 +57,8 @@ KINDS = {  # float, inexact, integer
     "float8_e4m3fnuz": (True, True, False),
     "float8_e8m0fnu": (True, True, False),
     "float4_e2m1fn": (True, True, False),
+    "float6_e2m3fn": (True, True, False),
+    "float6_e3m2fn": (True, True, False),
     "complex64": (False, True, False),
     "int64": (False, False, True),
     "uint8": (False, False, True),

@@ -29,6 +29,11 @@ def is_narrow(x: Any) -> bool:
     return isinstance(x, np.ndarray | np.generic) and is_float(x.dtype) and x.dtype.itemsize < 4
 
 
+def widened(x: Any) -> Any:
+    """``x`` in float32 if it `is_narrow`, else as it is."""
+    return x.astype(np.float32) if is_narrow(x) else x
+
+
 def in_float32(function: F) -> F:
     """Let ``function`` compute in float32 what comes in a narrower floating-point format, and round its results once.
 
@@ -41,7 +46,7 @@ def in_float32(function: F) -> F:
         narrow = next((x.dtype for x in inputs if is_narrow(x)), None)
         if narrow is None:
             return function(*inputs, **attributes)
-        result = function(*(x.astype(np.float32) if is_narrow(x) else x for x in inputs), **attributes)
+        result = function(*map(widened, inputs), **attributes)
         if isinstance(result, tuple):
             return tuple(_rounded(y, narrow) for y in result)
         return _rounded(result, narrow)

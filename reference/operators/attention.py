@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import dtype_of, in_float32
+from deep_bench.reference.operators._dtypes import dtype_of, in_float32, widened
 from deep_bench.reference.operators.activation import Softmax
 
 __all__ = ["Attention", "LinearAttention", "RotaryEmbedding"]
@@ -137,7 +137,6 @@ def RotaryEmbedding(x, cos_cache, sin_cache, position_ids=None, *, interleaved=0
     return _joined(y) if x.ndim == 3 else y
 
 
-@in_float32
 def LinearAttention(
     query,
     key,
@@ -158,16 +157,17 @@ def LinearAttention(
     ``beta * k (x) (v - k S)``.
 
     Returns:
-        The result and the last state.
+        The result, and the last state in the dtype of the past one.
 
     Source:
         ONNX LinearAttention, opset 27; Yang et al., Gated Delta Networks, 2025.
     """
     check_choice("LinearAttention", "update_rule", update_rule, ("linear", "gated", "delta", "gated_delta"))
+    kept, state_kept = query.dtype, query.dtype if past_state is None else past_state.dtype
+    query, key, value, state, decay, beta = map(widened, (query, key, value, past_state, decay, beta))
     q, k, v = _heads(query, q_num_heads), _heads(key, kv_num_heads), _heads(value, kv_num_heads)
     batch, _, length, size = q.shape
     scale = scale or 1 / math.sqrt(size)
-    state = past_state
     if state is None:
         state = np.zeros_like(k, shape=(batch, kv_num_heads, size, v.shape[3]))
     y = np.zeros_like(v, shape=(batch, q_num_heads, length, v.shape[3]))
@@ -180,4 +180,4 @@ def LinearAttention(
         state = state + kt[..., :, np.newaxis] * vt[..., np.newaxis, :]
         shared = np.repeat(state, q_num_heads // kv_num_heads, axis=1)
         y[:, :, t] = scale * np.einsum("bhk,bhkv->bhv", q[:, :, t], shared)
-    return _joined(y), state
+    return _joined(y).astype(kept, copy=False), state.astype(state_kept, copy=False)

@@ -54,8 +54,25 @@ def converted(x, dtype, *, round_mode="up", saturate=True):
         return _to_powers_of_two(x.astype(np.float64), round_mode, saturate)
     if dtype.type in _FLOAT8 and saturate:
         limit = float(ml_dtypes.finfo(dtype).max)
-        return np.clip(x.astype(np.float32), -limit, limit).astype(dtype)
+        return np.clip(_in_float32(x), -limit, limit).astype(dtype)
+    if is_float(dtype) and not issubclass(dtype.type, np.floating):
+        return _in_float32(x).astype(dtype)
+    if not issubclass(dtype.type, np.number | np.bool_) and not issubclass(x.dtype.type, np.number | np.bool_):
+        x = x.astype(np.float32 if is_float(x.dtype) else np.int8)  # narrow formats do not know each other
     return x.astype(dtype)
+
+
+def _in_float32(x):
+    """``x`` in float32. Wider numbers are rounded to odd, so that a second rounding gives what a single one would.
+
+    Source: Boldo and Melquiond, *Emulation of FMA and correctly rounded sums*, 2008.
+    """
+    y = x.astype(np.float32)
+    if type(x) is not np.ndarray or x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
+        return y
+    exact, bits = x.astype(np.longdouble), y.view(np.uint32)
+    towards_zero = np.where(np.absolute(y) > np.absolute(exact), bits - np.uint32(1), bits)
+    return np.where((y == exact) | np.isnan(y), bits, towards_zero | np.uint32(1)).view(np.float32)
 
 
 def _to_strings(x):

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from deep_bench.reference.operators._axes import column
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._dtypes import dtype_of, in_float32, widened
 
 __all__ = [
     "LRN",
@@ -24,23 +24,26 @@ __all__ = [
 _EPSILON = 9.999999747378752e-06  # the float32 nearest to 1e-5, which is what the standard's default is
 
 
-@in_float32
 def BatchNormalization(x, scale, b, mean, var, *, epsilon=_EPSILON, momentum=0.8999999761581421, training_mode=0):
-    """``(x - mean) / sqrt(var + epsilon) * scale + b``, per channel.
+    """``(x - mean) / sqrt(var + epsilon) * scale + b``, per channel, in the dtype of ``x``.
 
     In training mode the mean and (biased) variance are those of the batch, and two more results are the running ones,
-    ``momentum * running + (1 - momentum) * batch``.
+    ``momentum * running + (1 - momentum) * batch``, in the dtypes of ``mean`` and ``var``.
 
     Source:
         ONNX BatchNormalization, opset 15; Ioffe and Szegedy, 2015, algorithm 1.
     """
+    types = (x.dtype, mean.dtype, var.dtype)
+    x, scale, b, mean, var = map(widened, (x, scale, b, mean, var))
     channel = functools.partial(column, rank=x.ndim)
     if not training_mode:
-        return (x - channel(mean)) * channel(scale / np.sqrt(var + epsilon)) + channel(b)
+        y = (x - channel(mean)) * channel(scale / np.sqrt(var + epsilon)) + channel(b)
+        return y.astype(types[0], copy=False)
     over = tuple(axis for axis in range(x.ndim) if axis != 1)
     batch_mean, batch_var = np.mean(x, axis=over), np.var(x, axis=over)
     y = (x - channel(batch_mean)) * channel(scale / np.sqrt(batch_var + epsilon)) + channel(b)
-    return y, momentum * mean + (1 - momentum) * batch_mean, momentum * var + (1 - momentum) * batch_var
+    results = y, momentum * mean + (1 - momentum) * batch_mean, momentum * var + (1 - momentum) * batch_var
+    return tuple(result.astype(dtype, copy=False) for result, dtype in zip(results, types, strict=True))
 
 
 @in_float32
@@ -60,31 +63,32 @@ def _standardized(x, axes, epsilon):
     return centred / np.sqrt(variance + epsilon)
 
 
-@in_float32
 def LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=_EPSILON, stash_type=1, n_outputs=1):
-    """``(x - mean) / sqrt(var + epsilon) * scale + b`` over the axes from ``axis`` on; also the mean and ``1 / sqrt(…)``.
+    """``(x - mean) / sqrt(var + epsilon) * scale + b`` over the axes from ``axis`` on.
+
+    The second and third result are the mean and ``1 / sqrt(var + epsilon)``, in the dtype that ``stash_type`` names.
 
     Source:
         ONNX LayerNormalization, opset 17; Ba et al., 2016.
     """
-    over = tuple(range(axis % x.ndim, x.ndim))
-    mean = np.mean(x, axis=over, keepdims=True)
-    centred = x - mean
+    wide, over = widened(x), tuple(range(axis % x.ndim, x.ndim))
+    mean = np.mean(wide, axis=over, keepdims=True)
+    centred = wide - mean
     inverse = 1 / np.sqrt(np.mean(np.square(centred), axis=over, keepdims=True) + epsilon)
-    y = centred * inverse * scale
-    y = y if b is None else y + b
-    return y if n_outputs == 1 else (y, mean, inverse)
+    y = centred * inverse * widened(scale)
+    y = (y if b is None else y + widened(b)).astype(x.dtype, copy=False)
+    return y if n_outputs == 1 else (y, *(v.astype(dtype_of(stash_type), copy=False) for v in (mean, inverse)))
 
 
-@in_float32
 def RMSNormalization(x, scale, *, axis=-1, epsilon=_EPSILON, stash_type=1):
-    """``x / sqrt(mean of x^2 + epsilon) * scale`` over the axes from ``axis`` on.
+    """``x / sqrt(mean of x^2 + epsilon) * scale`` over the axes from ``axis`` on, in the dtype of ``scale``.
 
     Source:
         ONNX RMSNormalization, opset 23; Zhang and Sennrich, 2019.
     """
-    over = tuple(range(axis % x.ndim, x.ndim))
-    return x / np.sqrt(np.mean(np.square(x), axis=over, keepdims=True) + epsilon) * scale
+    wide, over = widened(x), tuple(range(axis % x.ndim, x.ndim))
+    normalized = wide / np.sqrt(np.mean(np.square(wide), axis=over, keepdims=True) + epsilon)
+    return (normalized * widened(scale)).astype(scale.dtype, copy=False)
 
 
 @in_float32

@@ -80,13 +80,22 @@ def DynamicQuantizeLinear(x):
 
 def QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
     """The matrix product of what ``a`` and ``b`` stand for, quantized. Source: ONNX QLinearMatMul, opset 21."""
-    product = MatMulInteger(a, b, a_zero_point, b_zero_point)
-    factor = _rows(a_scale, a) * b_scale / _rows(y_scale, product)
+    if is_integer(a.dtype):
+        product = MatMulInteger(a, b, a_zero_point, b_zero_point)
+    else:
+        left, left_zero, right, right_zero = (v.astype(np.float32) for v in (a, a_zero_point, b, b_zero_point))
+        product = np.matmul(left - _rows(left_zero, a), right - right_zero)
+    a_factor, b_factor = (v.astype(np.float32, copy=False) for v in (_rows(a_scale, a), b_scale))
+    if b.ndim == 1 and a_factor.ndim > 1:
+        a_factor = np.squeeze(a_factor, axis=-1)  # a vector leaves the product without columns
+    if a.ndim == 1 and b_factor.ndim > 1:
+        b_factor = np.squeeze(b_factor, axis=-2)  # … or without rows
+    factor = a_factor * b_factor / _rows(y_scale, product).astype(np.float32, copy=False)
     return _saturated(product * factor, _rows(y_zero_point, product).astype(np.float64), y_zero_point.dtype)
 
 
 def _rows(v, x):
-    return v[:, np.newaxis] if v.ndim == 1 and v.size > 1 and x.ndim > 1 else v
+    return v[:, np.newaxis] if v.ndim == 1 and v.size != 1 and x.ndim > 1 else v
 
 
 def QLinearConv(

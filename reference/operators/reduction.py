@@ -151,7 +151,7 @@ def CumProd(x, axis, *, exclusive=0, reverse=0):
 def _running(accumulate, neutral, x, axis, exclusive, reverse):
     axis = int(axis.reshape(()))
     y = np.flip(x, axis) if reverse else x
-    if exclusive:
+    if exclusive and y.shape[axis]:
         first = np.full_like(y, neutral, shape=[1 if a == axis % y.ndim else n for a, n in enumerate(y.shape)])
         y = np.concatenate((first, np.take(y, np.arange(y.shape[axis] - 1), axis=axis)), axis=axis)
     y = accumulate(y, axis=axis, dtype=x.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
 from deep_bench.adapters.lowering.contrib import infer_contrib
@@ -108,7 +109,7 @@ def _ask(schema: Any, node: ir.Node, inputs: Sequence[Fact | None], *, sizes: bo
         found = schema._infer_node_outputs(
             proto.SerializeToString(), types, data, {}, {"": OPSET} | _own(schema), onnx.IR_VERSION
         )
-    except (InferenceError, RuntimeError, KeyError):
+    except (InferenceError, ValidationError, RuntimeError, KeyError):
         return None  # the standard cannot tell: unknown is always right
     parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
     return [read_type(parsed[name]) if name in parsed else UNKNOWN for name in proto.output]

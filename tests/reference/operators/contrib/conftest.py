@@ -48,6 +48,12 @@ def run(
 
 
 @pytest.fixture
+def runtime() -> Callable[..., list[Any]]:
+    """The outputs of one node in ONNX Runtime, for comparing parts of them."""
+    return run
+
+
+@pytest.fixture
 def judge() -> Judge:
     """Compares the reference of one node with ONNX Runtime: ``judge("Gelu", [x], n_outputs=1, **attributes)``.
 
