@@ -111,13 +111,17 @@ def _schema(domain: str, op_type: str) -> Any:  # onnx's stubs lack half of OpSc
     return onnx.defs.get_schema(op_type, domain=domain) if onnx.defs.has(op_type, domain) else None
 
 
-_MISTAKEN = frozenset({"Bernoulli"})
-"""Operators whose body contradicts the standard's text: that of Bernoulli gives 1 with probability ``1 - x``."""
+def _is_mistaken(node: ir.Node) -> bool:
+    """Whether the standard's own body contradicts its text.
+
+    That of Bernoulli gives 1 with probability ``1 - x``; that of CastLike ignores the way to round.
+    """
+    return node.op_type == "Bernoulli" or (node.op_type == "CastLike" and "round_mode" in node.attributes)
 
 
 def _function(node: ir.Node, proto: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
     schema = _schema(node.domain, node.op_type)
-    if schema is None or node.op_type in _MISTAKEN:
+    if schema is None or _is_mistaken(node):
         return None
     if schema.has_function:
         return _plain_function(node.domain, node.op_type)

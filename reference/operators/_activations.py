@@ -21,6 +21,11 @@ def _scaled_tanh(x, *, alpha=1.0, beta=1.0):
     return alpha * np.tanh(beta * x)
 
 
+def _thresholded_relu(x, *, alpha=1.0):
+    # Here the standard includes alpha itself, in the operator ThresholdedRelu it does not.
+    return np.where(x >= alpha, x, np.zeros_like(x, shape=()))
+
+
 # Name to the function and the parameters that it takes from activation_alpha and activation_beta.
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "affine": (_affine, ("alpha", "beta")),
@@ -33,7 +38,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "softplus": (activation.Softplus, ()),
     "softsign": (activation.Softsign, ()),
     "tanh": (np.tanh, ()),
-    "thresholdedrelu": (activation.ThresholdedRelu, ("alpha",)),
+    "thresholdedrelu": (_thresholded_relu, ("alpha",)),
 }
 
 

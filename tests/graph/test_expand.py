@@ -93,3 +93,13 @@ def test_two_expansions_share_no_names() -> None:
 def test_operators_without_a_body(operator: str) -> None:
     network = single(operator, 2 if operator == "Conv" else 1)
     assert expand(network.nodes[0], types((1, 1, 3), (1, 1, 3)), Names(network)) is None
+
+
+def test_bernoulli_is_not_expanded() -> None:
+    """The standard's body of it gives 1 with probability ``1 - x``."""
+    network = single("Bernoulli", 1)
+    assert expand(network.nodes[0], [helper.make_tensor_type_proto(FLOAT, [4])], Names(network)) is None
+    types = [helper.make_tensor_type_proto(FLOAT, [4]).SerializeToString()]
+    node = helper.make_node("Bernoulli", ["x"], ["y"]).SerializeToString()
+    body = onnx.FunctionProto.FromString(onnx.defs.get_schema("Bernoulli", 22).get_context_dependent_function(node, types))
+    assert ["X_random", "input"] in [list(n.input) for n in body.node if n.op_type == "Greater"], "mended: expand it again"
