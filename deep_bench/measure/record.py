@@ -157,6 +157,15 @@ class Forms(Model):
     fallback: dict[str, str] = {}
 
 
+class FaultRecord(Model):
+    """A known fault of the framework that some nodes of the network may meet."""
+
+    name: str
+    severity: str
+    reason: str
+    nodes: list[str] = []
+
+
 class VerdictRecord(Model):
     """Whether the result was right, why, how precise it was, and how hard it was looked at (``effort``)."""
 
@@ -200,6 +209,7 @@ class SystemRecord(Model):
     twin_of: str | None = None
     facts: dict[str, JsonValue] = {}
     forms: Forms | None = None
+    known_faults: list[FaultRecord] = []
     threaded: bool | None = None
     cpus: list[int] | None = None
     prepare_ns: int | None = None

@@ -24,6 +24,7 @@ from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.record import (
     DataFacts,
     ErrorRecord,
+    FaultRecord,
     NetworkFacts,
     Recipe,
     Record,
@@ -188,6 +189,7 @@ class Experiment:
             system, facts = self.record[label], prepared["facts"]
             system.facts = {**facts["description"], "import_ns": facts["import_ns"]}
             system.forms = forms_record(facts["forms"])
+            system.known_faults = [FaultRecord.model_validate(vars(exposure)) for exposure in facts["exposures"]]
             system.threaded = prepared["threaded"]
             system.cpus = prepared["process"]["cpus"]
             system.prepare_ns, system.first_call_ns = facts["prepare_ns"], facts["first_call_ns"]

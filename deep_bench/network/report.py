@@ -102,6 +102,7 @@ def lines_below(result: Result) -> list[str]:
             reason = system.reason.removeprefix(f"{system.label}: ")
             lines.append(f"{system.label}: {system.verdict}: {reason}")
         lines += [f"{system.label}: {finding}" for finding in system.findings]
+        lines += [f"{system.label}: {exposure}" for exposure in system.exposures]
         lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
     lines += _twins(result)
     launches = {sample.launch for system in result.record.systems for sample in system.samples}
@@ -249,6 +250,7 @@ def _system_json(result: Result, system: SystemResult) -> dict[str, Any]:
         "significant_bits": system.significant_bits,
         "max_error": system.max_error,
         "findings": system.findings,
+        "known_faults": [fault.model_dump() for fault in system.record.known_faults],
         "median": system.median,
         "interval": None if interval is None else [interval.low, interval.high],
         "interval_basis": None if interval is None else interval.basis,

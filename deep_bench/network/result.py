@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.errors import UnknownName
+from deep_bench.fault import Exposure
 from deep_bench.measure import storage
 from deep_bench.measure.comparison import Comparison, Ratio, compare, ratio
 from deep_bench.measure.record import Record, SystemRecord
@@ -65,6 +66,11 @@ class SystemResult:
     def findings(self) -> list[str]:
         """What is worth knowing and is no failure."""
         return self.record.verdict.findings if self.record.verdict is not None else []
+
+    @property
+    def exposures(self) -> list[Exposure]:
+        """The known faults of the framework that nodes of the network may meet."""
+        return [Exposure(f.name, f.severity, f.reason, tuple(f.nodes)) for f in self.record.known_faults]
 
     def launches(self, quantity: str = NATIVE) -> list[list[Block]]:
         """The raw samples, launch by launch, block by block."""

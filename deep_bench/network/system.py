@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import Unsupported
+from deep_bench.fault import Exposure, exposures
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
 from deep_bench.tensor import is_float
@@ -53,8 +54,8 @@ class NetworkSystem:
         """Import the framework, make the network ready and call it once.
 
         Returns:
-            ``upgrades``, ``description`` (the adapter's own facts), ``forms``, ``import_ns``, ``prepare_ns`` and
-            ``first_call_ns``.
+            ``upgrades``, ``description`` (the adapter's own facts), ``forms``, ``exposures`` (to the
+            framework's known faults), ``import_ns``, ``prepare_ns`` and ``first_call_ns``.
         """
         begin = perf_counter_ns()
         adapter = self._adapter = self.variant.create()
@@ -63,19 +64,33 @@ class NetworkSystem:
         self._prepared = Network(ir.load(file), name=file.stem)
         executor = self._executor = adapter.prepare(self._prepared)
         prepared = perf_counter_ns()
+        try:
+            first_call = self._call_first(adapter, executor)
+        except Exception as error:
+            for exposure in self._exposures(adapter):
+                error.add_note(str(exposure))
+            raise
+        return {
+            "upgrades": adapter.upgrades,
+            "description": dict(adapter.describe()),
+            "forms": executor.forms,
+            "exposures": self._exposures(adapter),
+            "import_ns": imported - begin,
+            "prepare_ns": prepared - imported,
+            "first_call_ns": first_call,
+        }
+
+    def _call_first(self, adapter: Adapter[Any], executor: Executor[Any]) -> int:
+        """Bind the inputs and call once; what that takes in nanoseconds."""
         native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
         self._bound = executor.bind(native)
         start = perf_counter_ns()
         self._bound()
         adapter.synchronize()
-        return {
-            "upgrades": adapter.upgrades,
-            "description": dict(adapter.describe()),
-            "forms": executor.forms,
-            "import_ns": imported - begin,
-            "prepare_ns": prepared - imported,
-            "first_call_ns": perf_counter_ns() - start,
-        }
+        return perf_counter_ns() - start
+
+    def _exposures(self, adapter: Adapter[Any]) -> list[Exposure]:
+        return exposures(Network(ir.load(self._network)), adapter.known_faults) if adapter.known_faults else []
 
     def calls(self) -> Mapping[str, Callable[[], object]]:
         """The calls to time."""

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from deep_bench.adapters.onnxruntime.arrays import Value, to_array, to_value
+from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_array, to_value
 from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor
 from deep_bench.adapters.onnxruntime.faults import FAULTS
 from deep_bench.adapters.options import one_of, thread_count
@@ -86,12 +86,14 @@ class OnnxRuntimeAdapter(Adapter[Value]):
         proto = chosen.to_proto()
         parameters = tuple(chosen.parameters) if mode == "train" else ()
         _make_inputs(proto, parameters)
+        _trim(proto.graph)
         try:
             session = self._session(proto)
         except DeepBenchError:
             raise
         except Exception as error:  # ONNX Runtime raises a dozen types that share no base of their own
             raise _refusal(error, chosen) from error
+        _check_readable(session, chosen)
         return OnnxRuntimeExecutor(session, chosen, self, parameters)
 
     def _session(self, proto: onnx.ModelProto) -> ort.InferenceSession:
@@ -149,6 +151,32 @@ def _make_inputs(proto: onnx.ModelProto, names: Sequence[str]) -> None:
     for tensor in proto.graph.initializer:
         if tensor.name in names and tensor.name not in declared:
             proto.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+
+
+def _trim(graph: onnx.GraphProto) -> None:
+    """Take empty names off the end of the inputs, where they say nothing: some kernels read what is not there."""
+    for node in graph.node:
+        graphs = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        for inner in graphs:
+            _trim(inner)
+        while node.input and not node.input[-1] and not graphs:  # loops have a least number of inputs
+            del node.input[-1]
+
+
+def _check_readable(session: ort.InferenceSession, network: Network) -> None:
+    """Refuse outputs that ONNX Runtime's Python cannot hand over.
+
+    Element types that NumPy lacks are read from an ``OrtValue``; but beside strings, sequences and optionals, which cannot
+    be bound, ``InferenceSession.run`` has no type for them.
+    """
+    values = [*session.get_inputs(), *session.get_outputs()]
+    narrow = [o for o in session.get_outputs() if is_narrow_type(o.type)]
+    if narrow and not all(v.type.startswith("tensor") and "string" not in v.type for v in values):
+        raise Unsupported(
+            f"output {narrow[0].name!r} of {network.name!r} is {narrow[0].type}, beside a string, a sequence or an optional",
+            "only element types that NumPy has there",
+            "cast it to float32 in the network",
+        )
 
 
 def _refusal(error: Exception, network: Network) -> Unsupported:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import onnxruntime as ort
 
-from deep_bench.adapters.onnxruntime.arrays import Value, to_feed
+from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_feed
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Executor, Forms, map_arrays
 from deep_bench.graph import Network
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 Call = Callable[[], dict[str, Value]]
 
 _TRIALS = 7
-_NARROW = re.compile(r"\((bfloat16|float[48]\w*|u?int[24])\)")
 
 
 class OnnxRuntimeExecutor(Executor[Value]):
@@ -113,7 +111,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
 
 def _memory(kind: str, memory: str) -> str:
     """Where an output of a type goes: to the CPU where only there its element type can be read."""
-    return "cpu" if _NARROW.search(kind) else memory
+    return "cpu" if is_narrow_type(kind) else memory
 
 
 def _fastest_of_some(call: Call) -> int:

@@ -90,6 +90,22 @@ def test_what_it_lacks_is_refused_with_the_node() -> None:
     assert caught.value.operator == "Conv"
 
 
+def test_empty_names_at_the_end_are_taken_off() -> None:
+    x = np.array([1, -1], np.float32)
+    network = network_of("LayerNormalization", {"x": x, "s": x}, onnx.TensorProto.FLOAT)
+    proto = network.to_proto()
+    proto.graph.node[0].input.append("")  # ends the process if ONNX Runtime sees it
+    found = OnnxRuntimeAdapter().prepare(Network.from_proto(proto))({"x": x, "s": np.ones(2, np.float32)})
+    np.testing.assert_allclose(found["y"], x, rtol=1e-4)
+
+
+def test_what_cannot_be_handed_over_is_refused() -> None:
+    words = np.array(["1"], dtype=object)
+    network = network_of("Cast", {"x": words}, onnx.TensorProto.BFLOAT16, to=onnx.TensorProto.BFLOAT16)
+    with pytest.raises(Unsupported, match="beside a string"):
+        OnnxRuntimeAdapter().prepare(network)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif("CUDAExecutionProvider" not in ort.get_available_providers(), reason="no CUDA execution provider")
 @pytest.mark.parametrize("device", ["cuda", "tensorrt"])

@@ -1,0 +1,49 @@
+"""The faults of TensorFlow 2.21 on the CPU that are known here."""
+
+from __future__ import annotations
+
+from deep_bench.fault import KnownFault, nowhere
+
+FAULTS = (
+    KnownFault(
+        "cumsum_half_sums",
+        ("CumSum",),
+        "less accurate",
+        "A running sum of 16-bit floats is rounded once at the end; TensorFlow's cumsum rounds after every addition, so "
+        "that a sum of ones stops at 256 in bfloat16 and at 2,048 in float16. The adapter adds up in float32.",
+        avoided=True,
+    ),
+    KnownFault(
+        "depthwise_explicit_pads",
+        ("Conv",),
+        "crashes",
+        "With oneDNN's kernels TensorFlow's graph optimiser fuses a bias with a depthwise convolution that has explicit "
+        "pads, and then ends the process. The adapter pads beforehand.",
+        avoided=True,
+    ),
+    KnownFault(
+        "depthwise_half_sums",
+        ("Conv",),
+        "less accurate",
+        "A product of 16-bit floats is rounded once at the end; TensorFlow's depthwise convolution adds up in 16 bits, "
+        "so that a sum of ones stops at 2,048 in float16. The adapter computes in float32.",
+        avoided=True,
+    ),
+    KnownFault(
+        "elu_near_zero",
+        ("Elu", "Selu"),
+        "less accurate",
+        "exp(x) - 1 is close to x for small x; TensorFlow subtracts in the working precision, so that for negative x "
+        "near 0 no digit is left: at -1e-06 the second is wrong. The adapter uses expm1.",
+        avoided=True,
+    ),
+    KnownFault(
+        "subnormals",
+        ("Add", "Div", "Mul", "Relu", "Sub"),
+        "less accurate",
+        "Numbers below 1.2e-38 lose digits and are not 0 in float32; TensorFlow's kernels take and give 0 for them, and "
+        "there is no option. The adapter says so among its facts.",
+        applies=nowhere,
+    ),
+)
+"""In alphabetical order."""

@@ -1,0 +1,17 @@
+"""The faults of torch 2.13 on the CPU that are known here."""
+
+from __future__ import annotations
+
+from deep_bench.fault import KnownFault
+
+FAULTS = (
+    KnownFault(
+        "interpolate_nearest_coordinates",
+        ("Resize",),
+        "less accurate",
+        "Coordinates are exact fractions; torch's interpolate rounds them to float32, so that one that falls on an "
+        "element may give the neighbour. The adapter uses it only for lengths where that does not happen.",
+        avoided=True,
+    ),
+)
+"""In alphabetical order."""

@@ -1,0 +1,19 @@
+"""The standard allows dilations beside SAME_UPPER."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+ort.set_default_logger_severity(4)
+TEXT = """<ir_version: 10, opset_import: ["": 22]> network (float[1,1,7] x, float[1,1,3] w) => (float[n,c,l] y) {
+    y = Conv <dilations = [2], auto_pad = "SAME_UPPER"> (x, w)
+}"""
+session = ort.InferenceSession(onnx.parser.parse_model(TEXT).SerializeToString())
+feeds = {"x": np.arange(1, 8, dtype=np.float32).reshape(1, 1, 7), "w": np.ones((1, 1, 3), np.float32)}
+demanded = [4, 6, 9, 12, 15, 10, 12]
+try:
+    came = session.run(None, feeds)[0].ravel().tolist()
+except Exception as error:  # ONNX Runtime's own types share no base
+    came = f"an error: {error}"
+print("demanded:", demanded, "came:", came)
+raise SystemExit(int(came != demanded))
