@@ -12,13 +12,55 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from deep_bench.testing.case import Case
-from deep_bench.testing.generated import elementwise
+from deep_bench.testing.generated import (
+    activation,
+    attention,
+    cast,
+    control,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    sequence,
+    shape,
+    signal,
+    text,
+)
 from deep_bench.testing.generated.draw import Draw, Seeded
 from deep_bench.testing.generated.problem import Problem
 
 __all__ = ["COUNT", "GENERATORS", "Draw", "Problem", "Seeded", "generated_cases"]
 
-_FAMILIES = (elementwise,)
+_FAMILIES = (
+    activation,
+    attention,
+    cast,
+    control,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    sequence,
+    shape,
+    signal,
+    text,
+)
 
 GENERATORS: Mapping[str, Callable[[Draw], Problem]] = MappingProxyType(
     {operator: generator for family in _FAMILIES for operator, generator in family.GENERATORS.items()}

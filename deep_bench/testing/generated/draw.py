@@ -78,7 +78,7 @@ class Draw(ABC):
         """
         dtype = np.dtype(dtype)
         generator = np.random.default_rng(self.integer(0, 2**16))
-        found = contents(generator, tuple(shape), dtype, style or self.pick(styles(dtype)))
+        found = np.asarray(contents(generator, tuple(shape), dtype, style or self.pick(styles(dtype))))
         return _strided(found) if found.ndim and self.pick((False, False, True)) else found
 
 

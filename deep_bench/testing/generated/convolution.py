@@ -1,0 +1,130 @@
+"""Convolutions: 1 to 3 spatial axes, groups, strides, dilations, all ways to pad, empty batches; finite numbers only.
+
+Where padding meets an infinite weight, or a window an infinity, implementations differ in which zeros they multiply; the
+standard does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from deep_bench.testing.generated._windows import Layout, layout
+from deep_bench.testing.generated.draw import Draw, dtypes
+from deep_bench.testing.generated.problem import Problem
+
+BATCHES = (1, 2, 3, 0)
+
+
+def grouped(draw: Draw, at: Layout) -> tuple[int | None, tuple[int, ...], tuple[int, ...]]:
+    """The attribute ``group``, and the shapes of the tensor and the weights."""
+    group = draw.pick((None, 1, 2, 3))
+    inner, outer = draw.integer(1, 3), draw.integer(1, 2)
+    channels = (group or 1) * inner
+    return group, (draw.pick(BATCHES), channels, *at.spatial), ((group or 1) * outer, inner, *at.kernel)
+
+
+def Conv(draw: Draw) -> Problem:
+    """Every attribute, with or without bias."""
+    at, dtype = layout(draw), draw.pick(dtypes("Conv"))
+    group, x, w = grouped(draw, at)
+    inputs = [draw.moderate(x, dtype), draw.moderate(w, dtype), draw.maybe(draw.moderate(w[:1], dtype))]
+    return Problem("Conv", inputs, {**at.attributes, "group": group, "kernel_shape": draw.maybe(at.kernel)})
+
+
+def ConvInteger(draw: Draw) -> Problem:
+    """Zero points for all, or per output channel of the weights."""
+    at, kinds = layout(draw), dtypes("ConvInteger")
+    group, x, w = grouped(draw, at)
+    first, second = draw.array(x, draw.pick(kinds)), draw.array(w, draw.pick(kinds))
+    zero_points = draw.maybe(draw.array((), first.dtype)), draw.maybe(draw.array(draw.pick(((), w[:1])), second.dtype))
+    attributes = {**at.attributes, "group": group, "kernel_shape": draw.maybe(at.kernel)}
+    return Problem("ConvInteger", [first, second, *zero_points], attributes)
+
+
+def ConvTranspose(draw: Draw) -> Problem:
+    """Padding given, derived from ``output_shape`` or from ``auto_pad``; it is never negative, which is left open.
+
+    ``output_padding`` is less than the stride: whether being less than the dilation is enough is left open.
+    """
+    rank, dtype = draw.pick((2, 1, 3)), draw.pick(dtypes("ConvTranspose"))
+    kernel, spatial, strides, dilations = (tuple(draw.integer(1, high) for _ in range(rank)) for high in (3, 4, 3, 2))
+    strides, dilations = (draw.pick((v, (1,) * rank)) for v in (strides, dilations))
+    extra = tuple(draw.integer(0, s - 1) for s in strides)
+    full = [
+        (i - 1) * s + e + (k - 1) * d + 1 for i, s, e, k, d in zip(spatial, strides, extra, kernel, dilations, strict=True)
+    ]
+    group, inner, outer = draw.pick((None, 1, 2, 3)), draw.integer(1, 2), draw.integer(1, 3)
+    attributes = {
+        "group": group,
+        "kernel_shape": draw.maybe(kernel),
+        "strides": strides if max(strides) > 1 else None,
+        "dilations": dilations if max(dilations) > 1 else None,
+        "output_padding": extra if any(extra) else None,
+    }
+    attributes |= _transposed_padding(draw, full, [i * s for i, s in zip(spatial, strides, strict=True)])
+    x = draw.moderate((draw.pick(BATCHES), (group or 1) * inner, *spatial), dtype)
+    w = draw.moderate(((group or 1) * inner, outer, *kernel), dtype)
+    return Problem("ConvTranspose", [x, w, draw.maybe(draw.moderate(((group or 1) * outer,), dtype))], attributes)
+
+
+def _transposed_padding(draw: Draw, full: list[int], same: list[int]) -> dict[str, Any]:
+    way = draw.pick(("none", "pads", "output_shape", "VALID", "SAME"))
+    if way == "pads":
+        begins = [draw.integer(0, min(2, f - 1)) for f in full]
+        ends = [draw.integer(0, min(2, f - 1 - b)) for f, b in zip(full, begins, strict=True)]
+        return {"pads": (*begins, *ends)}
+    if way == "output_shape":
+        auto_pad = draw.pick((None, "NOTSET", "SAME_UPPER", "SAME_LOWER"))
+        return {"output_shape": tuple(draw.integer(max(1, f - 3), f) for f in full), "auto_pad": auto_pad}
+    if way == "SAME" and all(s <= f for s, f in zip(same, full, strict=True)):
+        return {"auto_pad": draw.pick(("SAME_UPPER", "SAME_LOWER"))}
+    return {"auto_pad": "VALID" if way == "VALID" else None}
+
+
+def Col2Im(draw: Draw) -> Problem:
+    """Blocks that overlap or leave gaps; numbers only, for what a sum of strings is nobody says."""
+    at = layout(draw, ranks=(2, 3), auto=False)
+    dtype = draw.pick([d for d in dtypes("Col2Im") if d.kind not in "OSb"])
+    x = (draw.pick(BATCHES), draw.integer(1, 3) * math.prod(at.kernel), math.prod(at.windows.outputs))
+    return Problem("Col2Im", [draw.moderate(x, dtype), np.array(at.spatial), np.array(at.kernel)], at.attributes)
+
+
+def CausalConvWithState(draw: Draw) -> Problem:
+    """With or without a past and a bias."""
+    dtype = draw.pick(dtypes("CausalConvWithState"))
+    n, c, length, k = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 5), draw.integer(1, 4)
+    bias, past = draw.maybe(draw.moderate((c,), dtype)), draw.maybe(draw.moderate((n, c, k - 1), dtype))
+    attributes = {"activation": draw.pick((None, "none", "silu", "swish"))}
+    inputs = [draw.moderate((n, c, length), dtype), draw.moderate((c, 1, k), dtype), bias, past]
+    return Problem("CausalConvWithState", inputs, attributes, outputs=2)
+
+
+def DeformConv(draw: Draw) -> Problem:
+    """Offsets that reach outside and onto the grid; two spatial axes, for which alone the standard spells it out."""
+    at, dtype = layout(draw, ranks=(2,), auto=False), draw.pick(dtypes("DeformConv"))
+    group, offset_group = draw.pick((None, 1, 2)), draw.pick((None, 1, 2))
+    channels, outer = 2 * (group or 1) * draw.integer(1, 2), draw.integer(1, 2) * (group or 1)
+    n, taps, outputs = draw.integer(1, 2), (offset_group or 1) * math.prod(at.kernel), at.windows.outputs
+    inputs = [
+        draw.moderate((n, channels, *at.spatial), dtype),
+        draw.moderate((outer, channels // (group or 1), *at.kernel), dtype),
+        draw.moderate((n, 2 * taps, *outputs), dtype),
+        draw.maybe(draw.moderate((outer,), dtype)),
+        draw.maybe(draw.moderate((n, taps, *outputs), dtype)),
+    ]
+    attributes = {"group": group, "offset_group": offset_group, "kernel_shape": draw.maybe(at.kernel)}
+    return Problem("DeformConv", inputs, {**at.attributes, **attributes})
+
+
+GENERATORS: dict[str, Callable[[Draw], Problem]] = {
+    "CausalConvWithState": CausalConvWithState,
+    "Col2Im": Col2Im,
+    "Conv": Conv,
+    "ConvInteger": ConvInteger,
+    "ConvTranspose": ConvTranspose,
+    "DeformConv": DeformConv,
+}
