@@ -17,6 +17,7 @@ from deep_bench.check import contraction
 from deep_bench.check.models import COMPOSITE_FUNCTIONS, EXACT_FUNCTIONS, EXACT_UFUNCS, ROUNDED_UFUNCS
 from deep_bench.check.rounding import Rounding
 from deep_bench.errors import Unsupported
+from deep_bench.tensor import is_float
 
 
 class NoRoundingModel(Unsupported, TypeError):
@@ -77,7 +78,7 @@ class Disturbed(np.ndarray):
         kind = np.dtype(dtype)
         if np.issubdtype(kind, np.complexfloating):
             return as_disturbed(as_plain(self).astype(np.complex128), self.rounding)
-        if np.issubdtype(kind, np.floating) or kind.kind == "V":
+        if is_float(kind):
             return self.copy() if kwargs.get("copy", True) else self
         return as_plain(self).astype(dtype, *args, **kwargs)
 

@@ -60,7 +60,7 @@ class Deviations:
         if not finite.all():
             self._settled &= same_kind(sample, self.value)
             difference = np.where(finite, difference, 0.0)
-        self._squares += difference * difference
+        self._squares += np.square(np.abs(difference))
 
     def expectation(self, form: np.dtype) -> Expectation:
         """The estimate for each element, shrunk towards its neighbours' where there are few samples.

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Lowered
-from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, NeedsValue, as_arrays, as_value
+from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, NeedsType, NeedsValue, as_arrays, as_value
 from deep_bench.adapters.tensorflow.layout import Stored
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Device, Executor, map_arrays
@@ -59,9 +59,10 @@ class TensorFlowExecutor(Executor[Any]):
     """A network as one concrete function, traced when it is made.
 
     Where an input is a sequence or an optional value, the number of tensors and their ranks are known only with the
-    input: such a network is traced when it is bound, once for each such structure. Where the length of a sequence or the
-    element type of a value depends on the contents of tensors, TensorFlow has no graph for the network, and its steps run
-    one by one; `untraced` then says why.
+    input: such a network is traced when it is bound, once for each such structure. So is one with a node whose result's
+    element type is known only once it has run: its steps run one by one when it is bound first. Where the length of a
+    sequence depends on the contents of tensors, TensorFlow has no graph for the network, and its steps always run one by
+    one; `untraced` then says why.
 
     Args:
         device: Where arrays live.
@@ -97,6 +98,7 @@ class TensorFlowExecutor(Executor[Any]):
         self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
         self._place, self._dtype, self._jit = place, dtype, jit
         self.untraced = "it was asked for" if eager else None
+        self._eager, self._learns = eager, False
         self._signatures = [None if spec.containers else signature(spec) for spec in self.inputs]
         self._traces: dict[Any, Traced] = {}
         if None not in self._signatures:
@@ -113,6 +115,8 @@ class TensorFlowExecutor(Executor[Any]):
             UnsupportedOperator: A node cannot run with sequences of this structure.
         """
         arguments = [inputs[spec.name] for spec in self.inputs]
+        if self._learns:
+            self._learn(arguments)
         names, traced = self.output_names, None if self.untraced else self._traced(arguments)
         if traced is None:
             return lambda: dict(zip(names, self._walk(arguments), strict=True))
@@ -125,6 +129,14 @@ class TensorFlowExecutor(Executor[Any]):
         if traced.plain:
             return lambda: dict(zip(names, call(*flat), strict=True))
         return lambda: dict(zip(names, packed(traced.layout, call(*flat)), strict=True))
+
+    def _learn(self, arguments: Sequence[Any]) -> None:
+        """Run the steps once, which tells the element types of all results, and try again to trace them."""
+        self._walk(arguments)
+        self.untraced = None
+        if None not in self._signatures:
+            self._trace(self._signatures)
+        self._learns = False
 
     def _traced(self, arguments: Sequence[Any]) -> Traced | None:
         if None not in self._signatures:
@@ -177,7 +189,8 @@ class TensorFlowExecutor(Executor[Any]):
         except NeedsValue as error:
             if self._jit:
                 raise Unsupported(f"XLA cannot compile this network: {error}", advice="leave out jit='xla'") from error
-            self.untraced = str(error)
+            self.untraced = self.untraced or str(error)
+            self._learns = isinstance(error, NeedsType) and not self._eager
             return
         plain = not any(r is None or isinstance(r, list) for r in layout)
         self._traces[key] = Traced(concrete, [map_arrays(lambda _: ..., r) for r in layout], plain)

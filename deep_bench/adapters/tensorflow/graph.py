@@ -33,6 +33,10 @@ class NeedsValue(Exception):
     """
 
 
+class NeedsType(NeedsValue):
+    """Raised while a graph is traced, where only a run tells the element type of a node's result: the first run tells it."""
+
+
 def contents(tensor: Any, what: str) -> Any:
     """The contents of a tensor as a NumPy array, where they are known now: in any eager call, and in a trace for constants.
 

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from deep_bench.adapters.lowering import Site, lower
+from deep_bench.adapters.lowering import lower
 from deep_bench.adapters.options import thread_count
-from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_array, to_native, to_numpy, to_tensor
+from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_array, to_tensor
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
+from deep_bench.adapters.torch.fallback import fallback
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators import build
 from deep_bench.adapters.torch.precision import PRECISIONS, Precision
@@ -77,7 +78,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
         lowered = lower(
             network,
             native=lambda site: build(self._precision.site(site, read, self._elsewhere)),
-            fallback=self._fallback,
+            fallback=lambda site, function: fallback(site, function, self.target, self._precision.array),
             mode=mode,
             outputs=outputs,
         )
@@ -110,21 +111,6 @@ class TorchAdapter(Adapter[torch.Tensor]):
     def _elsewhere(self) -> torch.device | None:
         """The device, unless that is the CPU."""
         return None if self.target.type == "cpu" else self.target
-
-    def _fallback(self, site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The reference's function between two conversions."""
-        target, convert = self.target, self._precision.array
-        single = len(site.outputs) == 1
-
-        @torch.compiler.disable
-        def reference(*inputs: Any) -> Any:
-            with np.errstate(all="ignore"):
-                result = function(*(to_numpy(x) for x in inputs))
-            if single and isinstance(result, tuple):
-                result = result[0]
-            return to_native(result, target, convert)
-
-        return reference
 
     def from_numpy(self, array: np.ndarray) -> Any:
         """See `Device.from_numpy`; arrays of types that torch lacks (strings, float4) stay NumPy arrays."""

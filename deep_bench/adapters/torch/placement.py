@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from deep_bench.adapters.lowering import Plan, Slot, Step
-from deep_bench.adapters.torch.arrays import TYPES
+from deep_bench.adapters.torch.arrays import is_foreign
 
 _BORN_ON_CPU = frozenset({"Shape", "Size", "SequenceLength", "OptionalHasElement"})
+
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
 
 _SETTINGS = {
     "AffineGrid": {1},
@@ -28,6 +30,7 @@ _SETTINGS = {
     "Loop": {0, 1},
     "MaxUnpool": {2},
     "MelWeightMatrix": {0, 1, 2, 3, 4},
+    **{name: {0} for name in _WINDOWS},
     "OneHot": {1},
     "Pad": {1, 2, 3},
     "Reshape": {1},
@@ -47,7 +50,7 @@ _SETTINGS = {
 }
 """Operator to the inputs that its code reads as Python numbers, so that they may be on any device."""
 
-CREATES = frozenset({"ConstantOfShape", "MelWeightMatrix", "RandomNormal", "RandomUniform", *_BORN_ON_CPU})
+CREATES = frozenset({"ConstantOfShape", "MelWeightMatrix", "RandomNormal", *_WINDOWS, "RandomUniform", *_BORN_ON_CPU})
 """Operators whose code makes its result on the CPU, or where its settings are."""
 
 
@@ -105,4 +108,4 @@ def runs_on_cpu(step: Step, hosted: Collection[str], constants: Collection[str])
 
 
 def _is_small(slot: Slot) -> bool:
-    return slot.dtype in TYPES and slot.rank is not None and slot.rank <= 1
+    return not is_foreign(slot.dtype) and slot.rank is not None and slot.rank <= 1

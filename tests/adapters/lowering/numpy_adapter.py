@@ -40,7 +40,8 @@ def check(slot: Any, array: Any) -> None:
 
 def native(site: Site, *, known: Collection[str] | None = None) -> Callable[..., Any]:
     """Native code: the reference's function, for the operators in ``known``."""
-    function = operators.find("", site.operator)
+    domain, _, name = site.operator.rpartition(":")
+    function = operators.find(domain, name)
     if function is None or (known is not None and site.operator not in known):
         raise NotNative(f"no {site.operator} here")
     plans = {name: value for name, value in site.attributes.items() if isinstance(value, Plan)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import deep_bench as db
-from deep_bench.adapters.lowering import Lowered, NotNative, Plan, lower
+from deep_bench.adapters.lowering import Lowered, NotNative, Plan, Site, Slot, lower, output_types
 from deep_bench.errors import InvalidArgument, UnsupportedOperator
 from deep_bench.graph import OPSET, Network
 
 from . import numpy_adapter as adapter
+from .test_standard_cases import BASIC as ELEMENTARY
 
 RANDOM = np.random.default_rng(5)
 
@@ -415,18 +416,129 @@ def test_scan() -> None:
     np.testing.assert_array_equal(last, sums[-1])
 
 
-def test_graphs_of_other_operators_are_refused() -> None:
-    given = network(
+def mapped() -> Network:
+    """``(x + w, 2 x + w)`` as a map over a sequence, of which the body takes ``w`` from outside."""
+    body = helper.make_graph([node("Add", "a w", "b")], "body", [value("a", None)], [value("b", None)])
+    return network(
         [
-            node("SequenceConstruct", "x x", "s"),
-            node("SequenceMap", "s", "m", body=branch("b", "Relu", "x")),
-            node("SequenceLength", "m", "y"),
+            node("Add", "x x", "twice"),
+            node("Relu", "v", "w"),
+            node("SequenceConstruct", "x twice", "s"),
+            node("SequenceMap", "s", "m", body=body),
+            node("ConcatFromSequence", "m", "y", axis=0),
         ],
-        [value("x", [2])],
-        [value("y", [], TensorProto.INT64)],
+        [value("x", [2]), value("v", [2])],
+        [value("y", None)],
     )
-    with pytest.raises(UnsupportedOperator, match="SequenceMap"):
-        adapter.lowered(given)
+
+
+CONTAINERS = {"SequenceConstruct", "ConcatFromSequence", "SequenceEmpty", "SequenceLength", "SequenceAt", "SequenceInsert"}
+
+
+@pytest.mark.parametrize("known", [None, {"Add", "Relu", "Loop", *CONTAINERS}], ids=["native", "decomposed"])
+def test_a_map_over_a_sequence(known: Collection[str] | None) -> None:
+    lowered = adapter.lowered(mapped(), known)
+    assert lowered.forms.decomposed == (() if known is None else ("SequenceMap_m",))
+    assert not lowered.forms.fallback
+    x, v = normal(2), np.array([3, -1], np.float32)
+    w = np.array([3, 0], np.float32)
+    np.testing.assert_array_equal(run(lowered, x=x, v=v)[0], np.concatenate([x + w, 2 * x + w]))
+
+
+def attention(score_mod: Sequence[onnx.NodeProto], **constants: Any) -> Network:
+    """FlexAttention whose scores are changed by a graph from ``s`` to ``t``."""
+    graph = helper.make_graph(score_mod, "mod", [value("s", None)], [value("t", None)])
+    inputs = [value(n, [1, 1, 2, 4]) for n in "qkv"]
+    flex = helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], name="flex", domain="ai.onnx.preview", score_mod=graph)
+    initializers = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    made = helper.make_graph([node("Neg", "k", "outer"), flex], "g", [*inputs], [value("y", None)], initializers)
+    imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.preview", 1)]
+    return Network.from_proto(helper.make_model(made, opset_imports=imports))
+
+
+def flex(q: np.ndarray, k: np.ndarray, v: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    scores = change(q @ k.swapaxes(-1, -2) / 2)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def test_a_body_with_the_graph_that_the_node_was_given() -> None:
+    """The values that the graph names are found, be they outside, or called as the standard's own."""
+    mod = [node("ReduceMax", "outer", "Score", keepdims=0), node("Add", "Score bias", "K"), node("Mul", "s K", "t")]
+    lowered = adapter.lowered(attention(mod, bias=np.float32(0.5)), ELEMENTARY)
+    assert lowered.forms.decomposed == ("flex",)
+    q, k, v = (normal(1, 1, 2, 4) for _ in range(3))
+    np.testing.assert_allclose(
+        run(lowered, q=q, k=k, v=v)[0], flex(q, k, v, lambda s: s * ((-k).max() + 0.5)), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_body_with_a_node_that_falls_back() -> None:
+    lowered = adapter.lowered(attention([node("Selu", "s", "t")]), ELEMENTARY - {"Tanh"}, fall_back=True)
+    assert not lowered.forms.fallback
+    lowered = adapter.lowered(attention([node("Tanh", "s", "t")]), ELEMENTARY - {"Tanh"}, fall_back=True)
+    assert list(lowered.forms.fallback) == ["flex"]
+    assert lowered.forms.native == ()
+    q, k, v = (normal(1, 1, 2, 4) for _ in range(3))
+    np.testing.assert_allclose(run(lowered, q=q, k=k, v=v)[0], flex(q, k, v, np.tanh), rtol=1e-4, atol=1e-5)
+
+
+def test_what_the_standards_body_loses_is_refused() -> None:
+    inner = helper.make_graph([node("Neg", "s", "n")], "inner", [], [value("n", None)])
+    other = helper.make_graph([node("Abs", "s", "p")], "other", [], [value("p", None)])
+    mod = [node("ReduceMax", "s", "m", keepdims=0), node("Cast", "m", "c", to=TensorProto.BOOL)]
+    given = attention([*mod, node("If", "c", "t", then_branch=inner, else_branch=other)])
+    with pytest.raises(UnsupportedOperator, match="FlexAttention"):
+        adapter.lowered(given, ELEMENTARY)
+
+
+def gradient(y: str) -> Network:
+    node_ = helper.make_node(
+        "Gradient", ["x", "w"], ["g"], name="grad", domain="ai.onnx.preview.training", xs=["x"], zs=["w"], y=y
+    )
+    nodes = [node("Mul", "x w", "a"), node("Tanh", "a", "b"), node("Add", "b c", "y"), node_]
+    made = helper.make_graph(nodes, "g", [value("x", [2]), value("w", [2]), value("c", [2])], [value("g", None)])
+    imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.preview.training", 1)]
+    return Network.from_proto(helper.make_model(made, opset_imports=imports))
+
+
+def differentiable(site: Site) -> Callable[..., Any]:
+    """Native code for all that is in `gradient`."""
+    if site.operator.endswith("Gradient"):
+        return lambda *arrays: arrays[0]
+    return adapter.native(site, known={"Mul", "Add"})
+
+
+def test_what_is_differentiated_is_a_graph_of_its_own() -> None:
+    plan = lower(gradient("a"), native=differentiable, fallback=None).plan
+    (step,) = plan.steps  # the rest of the network does not run
+    inner = step.site.attributes["graph"]
+    assert operators(inner) == ["Mul"]
+    assert [slot.shape for slot in inner.inputs] == [(2,), (2,)]
+    assert step.site.outputs[0].shape == (2,)
+    assert step.captures == ()
+
+
+def test_no_derivative_is_taken_through_the_reference() -> None:
+    with pytest.raises(UnsupportedOperator, match="Tanh"):
+        lower(gradient("y"), native=differentiable, fallback=lambda site, function: function)
+
+
+@pytest.mark.parametrize(
+    ("operator", "types", "attributes", "found"),
+    [
+        ("CastLike", ["float32", "float16"], {}, ["float16"]),
+        ("Greater", ["uint32", "uint32"], {}, ["bool"]),
+        ("TopK", ["uint32", "int64"], {"axis": -1}, ["uint32", "int64"]),
+        ("ConstantOfShape", ["int64"], {"value": np.array([1], np.int32)}, ["int32"]),
+        ("Conv", ["float32", "float32"], {"pads": (1, 1, 1, 1)}, ["float32"]),
+        ("Where", ["bool", None, "float32"], {}, [None]),
+    ],
+)
+def test_types_that_become_known_later(operator: str, types, attributes, found) -> None:
+    slots = tuple(Slot(f"i{i}", None if t is None else np.dtype(t)) for i, t in enumerate(types))
+    site = Site("late", operator, OPSET, attributes, slots, tuple(Slot(f"o{i}") for i in range(len(found))))
+    assert output_types(site) == [None if t is None else np.dtype(t) for t in found]
 
 
 # Whole networks

@@ -160,20 +160,21 @@ def test_types_that_tensorflow_lacks_are_refused(adapter):
 def strings() -> Network:
     helper = onnx.helper
     graph = helper.make_graph(
-        [helper.make_node("StringConcat", ["x", "x"], ["y"], name="join")],
+        [helper.make_node("StringSplit", ["x"], ["y", "n"], name="split")],
         "strings",
         [helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [2])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.STRING, [2])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.STRING, None)],
     )
     return Network.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
 
 
 def test_what_the_reference_computes_is_counted(adapter):
     executor = adapter.prepare(strings())
-    assert list(executor.forms.fallback) == ["join"]
-    assert executor({"x": np.array(["ä", "b"], object)})["y"].tolist() == ["ää", "bb"]
+    assert list(executor.forms.fallback) == ["split"]
+    assert executor({"x": np.array(["ä b", "c"], object)})["y"].tolist() == [["ä", "b"], ["c", ""]]
+    assert executor.untraced is None
 
 
 def test_xla_has_no_fallback():
-    with pytest.raises(UnsupportedOperator, match="join"):
+    with pytest.raises(UnsupportedOperator, match="split"):
         TensorFlowAdapter(jit="xla").prepare(strings())

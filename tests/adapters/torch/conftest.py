@@ -71,7 +71,7 @@ def run_node() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture(params=["fed", "fixed", "open"])
 def agrees(request) -> Callable[..., None]:
-    """A function that runs one node natively on torch and in the reference, and compares; all inputs but the first may be fixed."""
+    """A function that compares torch's native code for one node with the reference: inputs fed, fixed, or of open shape."""
     from deep_bench.adapters.torch import TorchAdapter
     from deep_bench.reference.network import ReferenceAdapter
 

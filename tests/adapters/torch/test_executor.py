@@ -8,6 +8,7 @@ import pytest
 
 from deep_bench.adapters.lowering import Site, Slot
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported, UnsupportedOperator
+from deep_bench.graph import Network
 from deep_bench.testing.adapter import X, Y, small_network
 
 torch = pytest.importorskip("torch")
@@ -124,19 +125,19 @@ def test_wrong_names_for_native_inputs(adapter) -> None:
 
 
 def test_the_reference_computes_what_torch_cannot(adapter, one_node) -> None:
-    large, small = np.array([2**63 + 5, 7], np.uint64), np.array([3, 2**63], np.uint64)
-    network, fed = one_node("Less", [large, small], {}, outputs=[onnx.TensorProto.BOOL])
+    x = np.array([2**63 + 5, 0], np.uint64)
+    network, fed = one_node("Sign", [x], {}, outputs=[onnx.TensorProto.UINT64])
     executor = adapter.prepare(network)
     assert "uint64" in executor.forms.fallback["only"]
-    assert executor(fed)["y0"].tolist() == [False, True]
+    assert executor(fed)["y0"].tolist() == [1, 0]
 
 
 def test_composites_without_native_code_are_expanded(adapter, one_node) -> None:
-    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
-    network, fed = one_node("MeanVarianceNormalization", [x], {"axes": [1, 2]})
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    network, fed = one_node("NegativeLogLikelihoodLoss", [x, np.array([2, 0])], {"reduction": "sum"})
     executor = adapter.prepare(network)
     assert executor.forms.decomposed == ("only",)
-    np.testing.assert_allclose(executor(fed)["y0"].std((1, 2)), 1, rtol=1e-5)
+    np.testing.assert_allclose(executor(fed)["y0"], -(x[0, 2] + x[1, 0]), rtol=1e-6)
 
 
 def test_code_that_needs_a_type_is_built_when_it_is_known() -> None:
@@ -146,3 +147,27 @@ def test_code_that_needs_a_type_is_built_when_it_is_known() -> None:
     assert code(torch.tensor([1.0, 2.0])).item() == 1.5
     with pytest.raises(UnsupportedOperator, match="uint64"):
         code(torch.tensor([1, 2], dtype=torch.uint64))
+
+
+def test_no_derivative_passes_through_the_reference_unnoticed(adapter) -> None:
+    """To torch, what the reference computes looks like a constant."""
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["x", "w"], ["h"]),
+            helper.make_node("MaxRoiPool", ["h", "rois"], ["y"], name="pool", pooled_shape=[1, 1]),
+        ],
+        "regions",
+        [helper.make_tensor_value_info("x", F, [1, 1, 2, 2])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [
+            onnx.numpy_helper.from_array(np.full(1, 3, np.float32), "w"),
+            onnx.numpy_helper.from_array(np.array([[0, 0, 0, 1, 1]], np.float32), "rois"),
+        ],
+    )
+    network = Network.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 28)]))
+    executor = adapter.prepare(network, mode="train")
+    y = executor.forward({"x": torch.arange(4.0).reshape(1, 1, 2, 2)})["y"]
+    assert y.item() == 9
+    with pytest.raises(Unsupported, match="'pool'"):
+        y.sum().backward()

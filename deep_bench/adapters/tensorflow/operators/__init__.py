@@ -27,10 +27,13 @@ _FAMILIES = (
     "recurrent",
     "control",
     "image",
+    "boxes",
+    "columns",
     "quantize",
     "sequence",
     "signal",
     "sampling",
+    "text",
 )
 
 Builder = Callable[[Site], Callable[..., Any]]

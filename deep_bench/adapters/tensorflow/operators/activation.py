@@ -107,9 +107,11 @@ def HardSwish(site: Site) -> Callable[..., Any]:
 def Shrink(site: Site) -> Callable[..., Any]:
     """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0."""
     bias, limit = site.attribute("bias", 0.0), site.attribute("lambd", 0.5)
+    signed = in_dtype(site).kind != "u"
 
     def run(x: Any) -> Any:
-        low, high = x < tf.cast(-limit, x.dtype), x > tf.cast(limit, x.dtype)
+        low = x < tf.cast(-limit, x.dtype) if signed else tf.zeros_like(x, tf.bool)
+        high = x > tf.cast(limit, x.dtype)
         return tf.where(low, x + tf.cast(bias, x.dtype), tf.where(high, x - tf.cast(bias, x.dtype), tf.zeros_like(x)))
 
     return elementwise(widened(run, in_dtype(site), 1))
@@ -148,5 +150,11 @@ def _log_softmax(x: Any, axis: int) -> Any:
 
 def Hardmax(site: Site) -> Callable[..., Any]:
     """1 at the first maximum along an axis, else 0."""
-    axis = site.attribute("axis", -1)
-    return lambda x: tf.one_hot(tf.argmax(x, axis), tf.shape(x)[axis], axis=axis, dtype=x.dtype)
+    axis = site.attribute("axis", -1) % rank_of(site)
+
+    def run(x: Any) -> Any:
+        if x.shape[axis] == 0:
+            return x
+        return tf.one_hot(tf.argmax(x, axis), tf.shape(x)[axis], axis=axis, dtype=x.dtype)
+
+    return run

@@ -11,9 +11,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.layout import elementwise
+from deep_bench.adapters.tensorflow.layout import elementwise, on_values, wrapped
 from deep_bench.adapters.tensorflow.operators._common import in_dtype, out_dtype, tf_dtype
-from deep_bench.tensor import is_float
+from deep_bench.tensor import STRING, is_float
 
 __all__ = ["Cast", "CastLike"]
 
@@ -35,40 +35,60 @@ _NUMBERS = tuple(
         "float64",
     ]
 )
-_KNOWN = (*_NUMBERS, np.dtype(ml_dtypes.bfloat16), *_FLOAT8)
+_INT4 = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
+_KNOWN = (*_NUMBERS, np.dtype(ml_dtypes.bfloat16), *_FLOAT8, *_INT4)
 
 
 def Cast(site: Site) -> Callable[..., Any]:
     """Elements as another type: towards zero for integers, to nearest even for floats, saturated for float8 if asked for."""
-    target = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attributes["to"]))
+    code = site.attributes["to"]
+    string = code == onnx.TensorProto.STRING
+    target = STRING if string else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     return _cast(in_dtype(site), target, saturate=bool(site.attribute("saturate", 1)))
 
 
 def CastLike(site: Site) -> Callable[..., Any]:
     """Elements as another tensor's type."""
     run = _cast(in_dtype(site), out_dtype(site), saturate=bool(site.attribute("saturate", 1)))
-    from deep_bench.adapters.tensorflow.layout import on_values
-
     return on_values(lambda x, _: run(x))
 
 
 def _cast(source: np.dtype, target: np.dtype, *, saturate: bool) -> Callable[..., Any]:
     native = tf_dtype(target)
+    if STRING in (source, target):
+        return elementwise(_of_strings(source, target))
     if source not in _KNOWN or target not in _KNOWN:
         raise NotNative(f"TensorFlow does not convert {source} to {target} as ONNX does")
     if source == target:
         return elementwise(lambda x: x)
+    if source in _INT4:
+        further = _cast(np.dtype(np.int32), target, saturate=saturate)
+        return on_values(lambda x: further(*wrapped(tf.cast(x.first, tf.int32), last=False)))
+    if target in _INT4:
+        # TensorFlow converts from integers only, and keeps the lowest four bits.
+        return elementwise(lambda x: tf.cast(tf.cast(tf.cast(x, tf.float32) if is_float(source) else x, tf.int32), native))
     if target in _FLOAT8:
-        return elementwise(lambda x: _to_float8(x, source, native, target, saturate=saturate))
+        return elementwise(lambda x: to_float8(x, target, saturate=saturate))
     if is_float(source) and target.kind == "u" and target.itemsize < 8:
         return elementwise(lambda x: tf.cast(tf.cast(x, tf.int64), native))
     return elementwise(lambda x: tf.cast(x, native))
 
 
-def _to_float8(x: Any, source: np.dtype, native: tf.DType, target: np.dtype, *, saturate: bool) -> Any:
-    if source != np.float64:
-        x = tf.cast(x, tf.float32)
+def _of_strings(source: np.dtype, target: np.dtype) -> Callable[..., Any]:
+    """Conversions from and to strings that TensorFlow writes and reads as ONNX does."""
+    if target == STRING and source == np.bool_:
+        return lambda x: tf.where(x, "True", "False")
+    if target == STRING and source.kind in "iu":
+        return tf.strings.as_string
+    if source == STRING and is_float(target) and target in _KNOWN and target not in _FLOAT8:
+        return lambda x: tf.cast(tf.strings.to_number(x, tf.float64), tf_dtype(target))
+    raise NotNative(f"TensorFlow does not convert {source} to {target} as ONNX does")
+
+
+def to_float8(x: Any, target: np.dtype, *, saturate: bool) -> Any:
+    """Numbers as 8-bit floats; with ``saturate`` what is beyond the largest one becomes the largest one."""
+    x = x if x.dtype == tf.float64 else tf.cast(x, tf.float32)
     if saturate:
         limit = float(ml_dtypes.finfo(target).max)
         x = tf.where(tf.math.is_nan(x), x, tf.clip_by_value(x, -limit, limit))
-    return tf.cast(x, native)
+    return tf.cast(x, tf_dtype(target))

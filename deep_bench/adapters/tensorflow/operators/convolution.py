@@ -32,7 +32,16 @@ def Conv(site: Site) -> Callable[..., Any]:
     if depthwise:
         return _depthwise(w, shape, n, channels, tf.float32 if in_dtype(site) in HALF else tf_dtype(in_dtype(site)))
     convolve = _convolution(w, n, group)
-    return channels_last(lambda x, f, b=None: _biased(convolve(x, f), b), {1: (*range(2, n + 2), 1, 0)})
+    return channels_last(lambda x, f, b=None: _biased(_of_no_batch(convolve(x, f), x), b), {1: (*range(2, n + 2), 1, 0)})
+
+
+def _of_no_batch(y: Any, x: Any) -> Any:
+    """TensorFlow's convolution of an empty batch has its input's shape when it runs, and the right one before."""
+    if x.shape[0] == 0 and y.shape.is_fully_defined():
+        return tf.zeros(y.shape, y.dtype)
+    if x.shape[0] is None and y.shape[1:].is_fully_defined():
+        return tf.reshape(y, tf.stack([tf.shape(x)[0], *y.shape[1:]]))
+    return y
 
 
 def _filter_shape(site: Site) -> tuple[int, ...]:
@@ -112,7 +121,8 @@ def _depthwise(w: Window, shape: tuple[int, ...], n: int, channels: int, inner: 
         else:
             step = dilations if max(dilations) > 1 else None
         y = tf.nn.depthwise_conv2d(x, f, (1, stride, stride, 1), "SAME" if same else "VALID", dilations=step)
-        return _biased(tf.cast(tf.squeeze(y, [1]) if n == 1 else y, native), b)
+        y = _of_no_batch(tf.squeeze(y, [1]) if n == 1 else y, x)
+        return _biased(tf.cast(y, native), b)
 
     apart = (channels, shape[0] // channels, *shape[2:])
     return channels_last(run, {1: (*range(2, n + 2), 0, 1)}, shapes={1: apart})
@@ -199,6 +209,7 @@ def ConvInteger(site: Site) -> Callable[..., Any]:
         if zero_f is not None:
             zero = tf.cast(zero_f.first, tf.float64)
             b = b - tf.reshape(zero, [-1] + [1] * (n + 1))
-        return tuple(Value(tf.cast(y.tensor, tf.int32), last=True) for y in convolve(Value(a), Value(b)))
+        (y,) = convolve(Value(a), Value(b))
+        return (Value(tf.cast(_of_no_batch(y.tensor, x.first), tf.int32), last=True),)
 
     return run

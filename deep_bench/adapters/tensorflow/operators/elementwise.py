@@ -19,7 +19,7 @@ from deep_bench.adapters.tensorflow.operators._common import (
     widened,
 )
 from deep_bench.adapters.tensorflow.operators.linear import as_bias
-from deep_bench.tensor import is_float, is_integer
+from deep_bench.tensor import STRING, is_float, is_integer
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Mean", "Neg", "Abs", "Sign", "Reciprocal",
@@ -53,7 +53,6 @@ Greater = pointwise(tf.greater, 2, back=False)
 GreaterOrEqual = pointwise(tf.greater_equal, 2, back=False)
 Less = pointwise(tf.less, 2, back=False)
 LessOrEqual = pointwise(tf.less_equal, 2, back=False)
-Equal = pointwise(tf.equal, 2, back=False)
 And = pointwise(tf.logical_and, 2)
 Or = pointwise(tf.logical_or, 2)
 Xor = pointwise(tf.math.logical_xor, 2)
@@ -82,6 +81,11 @@ Asinh = pointwise(tf.asinh, 1)
 Acosh = pointwise(tf.acosh, 1)
 Atanh = pointwise(tf.atanh, 1)
 IsNaN = pointwise(tf.math.is_nan, 1, back=False)
+
+
+def Equal(site: Site) -> Callable[..., Any]:
+    """Whether elements are equal, strings included."""
+    return elementwise(tf.equal if in_dtype(site) == STRING else widened(tf.equal, in_dtype(site), 2, back=False))
 
 
 def Add(site: Site) -> Callable[..., Any]:
@@ -165,6 +169,8 @@ def BitCast(site: Site) -> Callable[..., Any]:
 
     target = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attributes["to"])))
     source = tf_dtype(in_dtype(site))
+    if tf.bool in (source, target) and {source, target} <= {tf.bool, tf.uint8}:
+        return elementwise(lambda x: tf.cast(x, target))  # a boolean is stored as 0 or 1
     if tf.bool in (source, target) or source.size != target.size:
         raise NotNative(f"TensorFlow does not reinterpret {source.name} as {target.name}")
     return elementwise(lambda x: tf.bitcast(x, target))

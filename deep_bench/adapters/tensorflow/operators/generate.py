@@ -16,6 +16,7 @@ __all__ = [
     "Bernoulli",
     "ConstantOfShape",
     "EyeLike",
+    "MelWeightMatrix",
     "Multinomial",
     "RandomNormal",
     "RandomNormalLike",
@@ -25,12 +26,13 @@ __all__ = [
 ]
 
 
+_LOG10 = float(np.log(10))
+
+
 def ConstantOfShape(site: Site) -> Callable[..., Any]:
     """One value in a given shape."""
     value = site.attribute("value")
     fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    if fill.dtype == object:
-        raise NotNative("the value is a string")
     native, known = tf_dtype(fill.dtype), site.constant(0)
     if known is not None:
         dims = [int(d) for d in known]
@@ -110,3 +112,25 @@ def Multinomial(site: Site) -> Callable[..., Any]:
     count, seed = site.attribute("sample_size", 1), _seed(site)
     native = tf_dtype(out_dtype(site))
     return lambda x: tf.random.categorical(x, count, native, seed)
+
+
+def MelWeightMatrix(site: Site) -> Callable[..., Any]:
+    """Triangles over the bins of a spectrum, equally spaced on the mel scale."""
+    native = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attribute("output_datatype", 1))))
+
+    def run(*numbers: Any) -> Any:
+        bands, length = (tf.cast(tf.reshape(t, []), tf.int32) for t in numbers[:2])
+        rate, *edges = (tf.cast(tf.reshape(t, []), tf.float64) for t in numbers[2:])
+        low, high = (2595 / _LOG10 * tf.math.log(1 + f / 700) for f in edges)
+        count = tf.cast(bands + 2, tf.float64)
+        mel = low + tf.cast(tf.range(bands + 2), tf.float64) * (high - low) / count
+        corner = tf.floor((tf.cast(length, tf.float64) + 1) * 700 * (tf.exp(mel / 2595 * _LOG10) - 1) / rate)
+        left, centre, right = corner[:-2], corner[1:-1], corner[2:]
+        bins = tf.cast(tf.range(length // 2 + 1), tf.float64)[:, None]
+        rising = (bins - left) / tf.where(centre > left, centre - left, tf.ones_like(left))
+        falling = (right - bins) / tf.where(right > centre, right - centre, tf.ones_like(left))
+        inside = (bins >= left) & (bins < right)
+        weights = tf.where(inside, tf.where(bins <= centre, rising, falling), tf.zeros_like(rising))
+        return tf.cast(tf.where(bins == centre, tf.ones_like(weights), weights), native)
+
+    return run

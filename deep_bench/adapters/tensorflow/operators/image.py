@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.layout import either
+from deep_bench.adapters.tensorflow.layout import channels_last, either
 from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, normal_axes, rank_of, tf_dtype
 from deep_bench.tensor import is_float, is_integer
 
@@ -54,10 +54,41 @@ def Resize(site: Site) -> Callable[..., Any]:
     tf_dtype(dtype)
     if mode != "nearest" and not is_float(dtype) and not (dtype.kind in "iu" and dtype.itemsize < 4):
         raise NotNative(f"TensorFlow does not interpolate {dtype}")
+    bilinear = _bilinear_size(site)
+    if bilinear is not None:
+        return channels_last(lambda x, *_: tf.raw_ops.ResizeBilinear(images=x, size=list(bilinear), half_pixel_centers=True))
     axes = normal_axes(site.attribute("axes") or range(rank), rank)
     given = site.input(2)
     by_scales = given is not None and given.shape != (0,)
     return _resized(site, axes, _by_scales(site) if by_scales or not site.has(3) else _by_sizes(site), rank)
+
+
+def _bilinear_size(site: Site) -> tuple[int, int] | None:
+    """The height and width after, where TensorFlow's kernel for images does the same, several times faster."""
+    data, scales, sizes = site.input(0), site.constant(2), site.constant(3)
+    plain = {
+        "mode": "linear",
+        "coordinate_transformation_mode": "half_pixel",
+        "antialias": 0,
+        "keep_aspect_ratio_policy": "stretch",
+    }
+    stated = {name: site.attribute(name, default) for name, default in plain.items()}
+    if site.attribute("mode") != "linear" or stated != plain or site.attribute("axes") or in_dtype(site) != np.float32:
+        return None
+    if data is None or data.shape is None or len(data.shape) != 4 or not all(data.shape[2:]):
+        return None
+    height, width = (float(n or 0) for n in data.shape[2:])
+    if sizes is not None and not site.has(2):
+        after = [float(n) for n in sizes]
+        # the first two lengths must stay
+        if list(after[:2]) != [float(n or -1) for n in data.shape[:2]]:
+            return None
+    elif scales is not None and scales.size == 4 and (scales[:2] == 1).all():
+        after = [1.0, 1.0, height * float(scales[2]), width * float(scales[3])]
+    else:
+        return None
+    whole = all(n > 0 and n.is_integer() for n in after[2:])
+    return (int(after[2]), int(after[3])) if whole else None
 
 
 def _regions(site: Site, count: int, roi: Any) -> list[tuple[Any, Any]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, out_dtype, rank_of, tf_dtype
+from deep_bench.tensor import is_float
 
 __all__ = [
     "Compress",
@@ -146,25 +148,74 @@ def Trilu(site: Site) -> Callable[..., Any]:
 
 
 def Unique(site: Site) -> Callable[..., Any]:
-    """The different elements of a flattened tensor, with where they are first, which each one is, and how many there are."""
-    ordered = site.attribute("sorted", 1)
-    if site.attribute("axis") is not None and rank_of(site) != 1:
-        raise NotNative("TensorFlow's unique slices come without their order")
-    if not computes(tf.unique, tf_dtype(in_dtype(site)), 1):
-        raise NotNative(f"TensorFlow has no unique of {in_dtype(site)}")
+    """The different elements (or slices along an axis), where each is first, which one each is, and how many there are."""
+    ordered, axis, rank = site.attribute("sorted", 1), site.attribute("axis"), rank_of(site)
+    along = 0 if axis is None or rank == 1 else axis % rank
+    dtype = in_dtype(site)
+    if not computes(_gathered_probe, tf_dtype(dtype), 1) or not computes(tf.unique, _key_type(dtype), 1):
+        raise NotNative(f"TensorFlow has no unique of {dtype}")
 
     def run(x: Any) -> Any:
-        flat = tf.reshape(x, [-1])
-        values, inverse, counts = tf.unique_with_counts(flat, tf.int64)
-        number = tf.size(values, tf.int64)
-        places = tf.range(tf.size(flat, tf.int64))
-        firsts = tf.math.unsorted_segment_min(places, inverse, number)
+        x = tf.reshape(x, [-1]) if axis is None else x
+        keys = _keys(x)
+        if x.shape.rank == 1:
+            values, inverse, counts = tf.unique_with_counts(keys, tf.int64)
+        else:
+            order = [along, *(a for a in range(rank) if a != along)]
+            rows = tf.transpose(_ranks(keys, x), order)
+            rows = tf.reshape(rows, [tf.shape(rows)[0], -1])
+            values, inverse, counts = tf.raw_ops.UniqueWithCountsV2(x=rows, axis=tf.constant([0]), out_idx=tf.int64)
+        number = tf.shape(values, tf.int64)[0]
+        firsts = tf.math.unsorted_segment_min(tf.range(tf.size(inverse, tf.int64)), inverse, number)
         if ordered:
-            order = tf.argsort(values, stable=True)
-            rank = tf.cast(tf.argsort(order), tf.int64)
-            values, firsts, counts = (tf.gather(t, order) for t in (values, firsts, counts))
-            inverse = tf.gather(rank, inverse)
-        results = (values, firsts, inverse, counts)[: len(site.outputs)]
+            order = _ascending(tf.gather(x, firsts)) if x.shape.rank == 1 else _lexicographic(values)
+            firsts, counts = (tf.gather(t, order) for t in (firsts, counts))
+            inverse = tf.gather(tf.cast(tf.argsort(order), tf.int64), inverse)
+        results = (tf.gather(x, firsts, axis=along), firsts, inverse, counts)[: len(site.outputs)]
         return results if len(results) > 1 else results[0]
 
     return run
+
+
+def _gathered_probe(x: Any) -> Any:
+    return tf.argsort(tf.gather(x, [0]))
+
+
+def _key_type(dtype: np.dtype) -> tf.DType:
+    return tf_dtype(np.dtype(f"int{8 * dtype.itemsize}")) if is_float(dtype) else tf_dtype(dtype)
+
+
+def _keys(x: Any) -> Any:
+    """What equal elements have in common: of floats the bits, where zeros are one and all that are no numbers are one."""
+    if not x.dtype.is_floating:
+        return x
+    one = tf.where(tf.math.is_nan(x), tf.constant(np.nan, x.dtype), tf.where(x == 0, tf.zeros([], x.dtype), x))
+    return tf.bitcast(one, f"int{8 * x.dtype.size}")
+
+
+def _ranks(keys: Any, x: Any) -> Any:
+    """For each element, its place among the different ones."""
+    flat = tf.reshape(x, [-1])
+    values, inverse = tf.unique(tf.reshape(keys, [-1]), tf.int64)
+    firsts = tf.math.unsorted_segment_min(tf.range(tf.size(flat)), inverse, tf.size(values, tf.int64))
+    places = tf.argsort(_ascending(tf.gather(flat, firsts)))
+    return tf.reshape(tf.gather(places, inverse), tf.shape(x))
+
+
+def _ascending(x: Any) -> Any:
+    """The order of a vector's elements, with what is no number at the end."""
+    if not x.dtype.is_floating:
+        return tf.argsort(x, stable=True)
+    missing = tf.math.is_nan(x)
+    order = tf.argsort(tf.where(missing, tf.constant(np.inf, x.dtype), x), stable=True)
+    return tf.gather(order, tf.argsort(tf.cast(tf.gather(missing, order), tf.int32), stable=True))
+
+
+def _lexicographic(rows: Any) -> Any:
+    """The order of rows by their first elements, then by their second ones, and so on."""
+
+    def step(column: Any, order: Any) -> Any:
+        return column - 1, tf.gather(order, tf.argsort(tf.gather(rows[:, column], order), stable=True))
+
+    start = (tf.shape(rows)[1] - 1, tf.range(tf.shape(rows)[0]))
+    return tf.while_loop(lambda column, _: column >= 0, step, start)[1]

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, scalar, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, in_float, scalar, tf_dtype
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 
@@ -74,21 +74,33 @@ def Gemm(site: Site) -> Callable[..., Any]:
     def run(a: Any, b: Any, c: Any = None) -> Any:
         result = tf.matmul(tf.cast(a, inner), tf.cast(b, inner), transpose_a=across_a, transpose_b=across_b)
         if alpha != 1:
-            result = result * scalar(alpha, result)
+            result = _scaled(result, alpha)
         if c is not None:
             c = as_bias(tf.cast(c, inner))
-            result = result + (c if beta == 1 else c * scalar(beta, result))
+            result = result + (c if beta == 1 else _scaled(c, beta))
         return tf.cast(result, native)
 
     return run
 
 
+def _scaled(x: Any, factor: float) -> Any:
+    return x * scalar(factor, x) if x.dtype.is_floating else tf.cast(tf.cast(x, tf.float64) * factor, x.dtype)
+
+
 def Einsum(site: Site) -> Callable[..., Any]:
     """Einstein's sum."""
-    equation = site.attributes["equation"].replace(" ", "")
+    equation = _explicit(site.attributes["equation"].replace(" ", ""))
     dtype = in_dtype(site)
     native, inner = tf_dtype(dtype), _product_dtype(dtype)
     return lambda *tensors: tf.cast(tf.einsum(equation, *(tf.cast(t, inner) for t in tensors)), native)
+
+
+def _explicit(equation: str) -> str:
+    """With the result written out: TensorFlow takes one that is left out for one without an ellipsis."""
+    if "->" in equation:
+        return equation
+    letters = sorted(letter for letter in set(equation) if letter.isalpha() and equation.count(letter) == 1)
+    return f"{equation}->{'...' if '...' in equation else ''}{''.join(letters)}"
 
 
 def MatMulInteger(site: Site) -> Callable[..., Any]:
@@ -108,4 +120,4 @@ def MatMulInteger(site: Site) -> Callable[..., Any]:
 def Det(site: Site) -> Callable[..., Any]:
     """The determinant of the innermost matrices."""
     tf_dtype(in_dtype(site))
-    return tf.linalg.det
+    return in_float(tf.linalg.det, in_dtype(site))

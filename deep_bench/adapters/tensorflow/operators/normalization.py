@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
@@ -52,14 +53,14 @@ def _training_norm(site: Site, epsilon: float, rank: int) -> Callable[..., Any]:
     axes, shape = [0, *range(2, rank)], [-1] + [1] * (rank - 2)
 
     def run(x: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> tuple[Any, Any, Any]:
-        center, spread = tf.nn.moments(x, axes)
-        factor = scale * tf.math.rsqrt(tf.cast(spread, scale.dtype) + tf.cast(epsilon, scale.dtype))
-        y = (x - tf.reshape(center, shape)) * tf.reshape(tf.cast(factor, x.dtype), shape) + tf.reshape(
-            tf.cast(shift, x.dtype), shape
-        )
-        part = tf.constant(momentum, mean.dtype)
-        now = (tf.cast(center, mean.dtype), tf.cast(spread, mean.dtype))
-        return y, mean * part + now[0] * (1 - part), variance * part + now[1] * (1 - part)
+        tensors = (x, scale, shift, mean, variance)
+        inner = tf.float64 if any(t.dtype == tf.float64 for t in tensors) else tf.float32
+        wide, scale, shift, old_mean, old_variance = (tf.cast(t, inner) for t in tensors)
+        center, spread = tf.nn.moments(wide, axes)
+        factor = scale * tf.math.rsqrt(spread + scalar(epsilon, spread))
+        y = (wide - tf.reshape(center, shape)) * tf.reshape(factor, shape) + tf.reshape(shift, shape)
+        running = (old_mean * momentum + center * (1 - momentum), old_variance * momentum + spread * (1 - momentum))
+        return tf.cast(y, x.dtype), *(tf.cast(t, mean.dtype) for t in running)
 
     return run
 
@@ -94,6 +95,7 @@ def LayerNormalization(site: Site) -> Callable[..., Any]:
     rank = rank_of(site)
     axes = list(range(site.attribute("axis", -1) % rank, rank))
     epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(out_dtype(site))
+    stash = tf.as_dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attribute("stash_type", 1)))
     inner = tf.float32 if in_dtype(site) in HALF and site.attribute("stash_type", 1) == 1 else native
 
     def run(x: Any, scale: Any, shift: Any = None) -> Any:
@@ -104,7 +106,8 @@ def LayerNormalization(site: Site) -> Callable[..., Any]:
         inverse = tf.math.rsqrt(variance + scalar(epsilon, variance))
         y = tf.cast(centred * inverse, native) * scale
         y = y if shift is None else y + shift
-        return (y, mean, inverse)[: len(site.outputs)] if len(site.outputs) > 1 else y
+        stashed = (tf.cast(t, stash) for t in (mean, inverse))
+        return (y, *stashed)[: len(site.outputs)] if len(site.outputs) > 1 else y
 
     return run
 

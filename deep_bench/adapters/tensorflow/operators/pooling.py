@@ -53,7 +53,7 @@ def _setup(site: Site) -> tuple[Window, int]:
 
 
 def _extended(site: Site, w: Window, x: Any) -> tuple[list[Any], list[Any]]:
-    """Pads, and what ``ceil_mode`` adds at the end so that the last window fits."""
+    """Pads, and what ``ceil_mode`` adds at the end so that the last window fits (or takes away, as none is left there)."""
     pairs = pad_pairs(w, x)
     if not site.attribute("ceil_mode", 0) or site.attribute("auto_pad", "NOTSET") != "NOTSET":
         return pairs, [0] * len(pairs)
@@ -66,7 +66,7 @@ def _extended(site: Site, w: Window, x: Any) -> tuple[list[Any], list[Any]]:
         late = steps * w.strides[i] >= size + begin
         steps = steps - int(late) if isinstance(late, bool) else steps - tf.cast(late, tf.int32)
         rest = steps * w.strides[i] - span
-        more.append(max(0, rest) if isinstance(rest, int) else tf.maximum(0, rest))
+        more.append(rest)  # negative where what a dropped window would have reached is cut off
     return pairs, more
 
 
@@ -102,11 +102,23 @@ def MaxPool(site: Site) -> Callable[..., Any]:
         if native and n <= 2 and w.begin is not None and more == [0] * n and _fits(w, pairs):
             return _max_native(x, w, n, [(0, 0), *[(0, 0)] * (2 - n), *pairs, (0, 0)] if w.padded else "VALID")
         x = padded(x)
-        return _max_native(x, w, n, "VALID") if native else reduce(tf.maximum, windows(x, w))
+        return _max_native(x, w, n, "VALID") if native else _max_by_axis(x, w)
 
     if site.wants(1):
         return _with_indices(site, w, n, padded)
     return channels_last(run)
+
+
+def _max_by_axis(x: Any, w: Window) -> Any:
+    """The maximum of a padded tensor's windows, one axis after the other: far fewer parts than elements in the kernel."""
+    for i in range(len(w.kernel)):
+        kernel, strides, dilations = (_only(values, i) for values in (w.kernel, w.strides, w.dilations))
+        x = reduce(tf.maximum, windows(x, Window(kernel, strides, dilations, None, None)))
+    return x
+
+
+def _only(values: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(v if i == axis else 1 for i, v in enumerate(values))
 
 
 def _fits(w: Window, pairs: list[Any]) -> bool:
@@ -220,21 +232,22 @@ def MaxUnpool(site: Site) -> Callable[..., Any]:
     dims, kernel = dims_of(site), site.attributes["kernel_shape"]
     strides = site.attribute("strides") or (1,) * n
     pads = site.attribute("pads") or (0,) * (2 * n)
-    if any(d is None for d in dims) or (site.has(2) and site.constant(2) is None):
+    if any(d is None for d in dims):
         raise NotNative("the output's size is not known when the network is prepared")
     sizes = [int(d or 0) for d in dims]
     inferred = [
         (s - 1) * t - pads[i] - pads[n + i] + k for i, (s, t, k) in enumerate(zip(sizes[2:], strides, kernel, strict=True))
     ]
     natural = [*sizes[:2], *inferred]
-    known = site.constant(2)
-    shape = natural if known is None else [int(d) for d in known]
 
-    def run(x: Any, indices: Any, _: Any = None) -> Any:
+    def run(x: Any, indices: Any, shape: Any = None) -> Any:
         flat = tf.scatter_nd(
             tf.reshape(indices, [-1, 1]), tf.reshape(x, [-1]), tf.constant([int(np.prod(natural))], tf.int64)
         )
         y = tf.reshape(flat, natural)
-        return tf.pad(y, [(0, b - a) for a, b in zip(natural, shape, strict=True)])
+        if shape is None:
+            return y
+        more = tf.cast(shape, tf.int32) - tf.constant(natural)
+        return tf.pad(y, tf.stack([tf.zeros_like(more), more], 1))
 
     return run

@@ -1,4 +1,4 @@
-"""Quantisation to and from 8 and 16-bit integers."""
+"""Quantisation to and from integers of 4, 8 and 16 bits and floats of 8."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.layout import on_values, wrapped
 from deep_bench.adapters.tensorflow.operators._common import in_dtype, out_dtype, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators.cast import to_float8
 from deep_bench.adapters.tensorflow.operators.convolution import ConvInteger
 from deep_bench.adapters.tensorflow.operators.linear import MatMulInteger
 
 __all__ = ["DequantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"]
 
+_INT4 = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
+_FLOAT8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
 _INTEGERS = tuple(np.dtype(n) for n in ("int8", "uint8", "int16", "uint16"))
 
 
@@ -41,36 +46,51 @@ def _along(site: Site) -> Callable[[Any, Any], Any]:
 
 
 def QuantizeLinear(site: Site) -> Callable[..., Any]:
-    """``saturate(round(x / scale) + zero)``."""
-    target = out_dtype(site)
-    if target not in _INTEGERS:
+    """``saturate(round(x / scale) + zero)``, the quotient in the scale's precision or another one that is asked for."""
+    target, code = out_dtype(site), site.attribute("precision", 0)
+    if target not in (*_INTEGERS, *_INT4, *_FLOAT8):
         raise NotNative(f"TensorFlow does not quantise to {target}")
-    if site.attribute("precision", 0) not in (0, 1):
-        raise NotNative("the division is asked for in another precision than float32")
-    align, native, limits = _along(site), tf_dtype(target), np.iinfo(target)
-    inner = tf.float64 if in_dtype(site) == np.float64 else tf.float32
+    work = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) if code else in_dtype(site, 1))
+    align, saturate = _along(site), bool(site.attribute("saturate", 1))
+    inner = tf.float64 if work == tf.float64 else tf.float32
 
     def run(x: Any, scale: Any, zero: Any = None) -> Any:
-        steps = tf.round(tf.cast(x, inner) / tf.cast(align(scale, x), inner))
-        if zero is not None:
-            steps = steps + tf.cast(align(zero, x), inner)
-        return tf.cast(tf.clip_by_value(steps, float(limits.min), float(limits.max)), native)
+        quotient = tf.cast(tf.cast(x, work) / tf.cast(align(scale, x), work), inner)
+        offset = None if zero is None else align(_number(zero, inner), x)
+        if target in _FLOAT8:
+            shifted = quotient if offset is None else quotient + offset
+            return to_float8(shifted, target, saturate=saturate)
+        steps = tf.round(quotient) if offset is None else tf.round(quotient) + offset
+        return _clipped(steps, target)
 
     return run
+
+
+def _number(x: Any, dtype: tf.DType) -> Any:
+    """A quantised tensor as another type; TensorFlow converts 4-bit integers to other integers only."""
+    return tf.cast(tf.cast(x, tf.int32) if np.dtype(x.dtype.as_numpy_dtype) in _INT4 else x, dtype)
+
+
+def _clipped(steps: Any, target: np.dtype) -> Any:
+    limits = ml_dtypes.iinfo(target)
+    whole = tf.clip_by_value(steps, float(limits.min), float(limits.max))
+    return tf.cast(tf.cast(whole, tf.int32) if target in _INT4 else whole, tf_dtype(target))
 
 
 def DequantizeLinear(site: Site) -> Callable[..., Any]:
     """``(x - zero) * scale``."""
     source = in_dtype(site)
-    if source not in (*_INTEGERS, np.dtype("int32")):
+    if source not in (*_INTEGERS, *_INT4, *_FLOAT8, np.dtype("int32")):
         raise NotNative(f"TensorFlow does not dequantise {source}")
     align, native = _along(site), tf_dtype(out_dtype(site))
+    exact = tf.float32 if source in _FLOAT8 else tf.int32
+    inner = tf.float64 if in_dtype(site, 1) == np.float64 else tf.float32
 
     def run(x: Any, scale: Any, zero: Any = None) -> Any:
-        whole = tf.cast(x, tf.int32)
+        whole = tf.cast(x, exact)
         if zero is not None:
-            whole = whole - tf.cast(align(zero, x), tf.int32)
-        return tf.cast(tf.cast(whole, tf.float32) * tf.cast(align(scale, x), tf.float32), native)
+            whole = whole - align(tf.cast(zero, exact), x)
+        return tf.cast(tf.cast(whole, inner) * tf.cast(align(scale, x), inner), native)
 
     return run
 
@@ -86,13 +106,15 @@ def _requantised(total: Any, scale: Any, zero: Any, native: tf.DType) -> Any:
 def QLinearMatMul(site: Site) -> Callable[..., Any]:
     """The product of quantised matrices, quantised: the sums in int32, then one multiplication by the scales."""
     native = tf_dtype(out_dtype(site))
-    if out_dtype(site) not in _INTEGERS or any(in_dtype(site, i) != np.float32 for i in (1, 4, 6)):
-        raise NotNative("TensorFlow multiplies 8-bit integers with float32 scales only")
+    if out_dtype(site) not in _INTEGERS:
+        raise NotNative(f"TensorFlow does not quantise a product to {out_dtype(site)}")
     product = MatMulInteger(site)
 
+    def rows(t: Any) -> Any:
+        return t[..., None] if t.shape.rank == 1 and t.shape[0] != 1 else t
+
     def run(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
-        rows = sa[..., None] if sa.shape.rank == 1 and sa.shape[0] != 1 else sa
-        return _requantised(product(a, b, za, zb), rows * sb / sy, zy, native)
+        return _requantised(product(a, b, za, zb), rows(sa) * sb / rows(sy), rows(zy), native)
 
     return run
 
@@ -110,7 +132,7 @@ def QLinearConv(site: Site) -> Callable[..., Any]:
         x, sx, zx, w, sw, zw, sy, zy, *bias = values
         (total,) = convolve(x, w, zx, zw)
         sums = total.last()
-        if bias:
+        if bias and bias[0] is not None:
             sums = sums + bias[0].first
         scale = sx.first * tf.reshape(sw.first, [-1]) / sy.first
         return wrapped(_requantised(sums, scale, zy.first, native), last=rank > 2)

@@ -90,6 +90,10 @@ def _all_min(x: Any, axes: Any, keep: bool) -> Any:
     return tf.reduce_all(x, axes, keep) if x.dtype == tf.bool else tf.reduce_min(x, axes, keep)
 
 
+def _sqrt(x: Any) -> Any:
+    return tf.sqrt(x) if x.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(x, tf.float64)), x.dtype)
+
+
 ReduceSum = _reducer(tf.reduce_sum)
 ReduceMean = _reducer(tf.reduce_mean)
 ReduceMax = _reducer(_any_max)
@@ -97,7 +101,7 @@ ReduceMin = _reducer(_all_min)
 ReduceProd = _reducer(tf.reduce_prod)
 ReduceSumSquare = _reducer(tf.reduce_sum, tf.square)
 ReduceL1 = _reducer(tf.reduce_sum, tf.abs)
-ReduceL2 = _reducer(lambda x, axes, keep: tf.sqrt(tf.reduce_sum(tf.square(x), axes, keep)))
+ReduceL2 = _reducer(lambda x, axes, keep: _sqrt(tf.reduce_sum(tf.square(x), axes, keep)))
 ReduceLogSum = _reducer(lambda x, axes, keep: tf.math.log(tf.reduce_sum(x, axes, keep)))
 ReduceLogSumExp = _reducer(tf.reduce_logsumexp)
 

@@ -1,4 +1,4 @@
-"""Pictures read at arbitrary places: GridSample."""
+"""Pictures read at arbitrary places: GridSample, and the grids for it."""
 
 from __future__ import annotations
 
@@ -6,60 +6,113 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.layout import channels_last
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import dims_of, in_dtype, in_float, rank_of, tf_dtype
 from deep_bench.tensor import is_float
 
-__all__ = ["GridSample"]
+__all__ = ["AffineGrid", "GridSample"]
+
+COEFFICIENT = -0.75
+"""Of cubic convolution, as ONNX has it."""
+
+
+def AffineGrid(site: Site) -> Callable[..., Any]:
+    """A grid of places from -1 to 1, each transformed by a matrix."""
+    corners, known, n = site.attribute("align_corners", 0), site.constant(1), dims_of(site)[1]
+    if n is None:
+        raise NotNative("the number of axes is not known when the network is prepared")
+
+    def run(theta: Any, size: Any) -> Any:
+        sizes = [int(s) for s in known[2:]] if known is not None else tf.unstack(tf.cast(size[2:], tf.int32), n)
+        ticks = [tf.cast(_ticks(s, corners), theta.dtype) for s in sizes]
+        places = [tf.reshape(t, [-1]) for t in reversed(tf.meshgrid(*ticks, indexing="ij"))]
+        grid = tf.matmul(tf.stack([*places, tf.ones_like(places[0])], -1), theta, transpose_b=True)
+        return tf.reshape(grid, tf.stack([tf.shape(theta)[0], *sizes, n]))
+
+    return in_float(run, in_dtype(site))
+
+
+def _ticks(size: Any, corners: int) -> Any:
+    steps = tf.cast(tf.range(size), tf.float64)
+    count = tf.cast(size, tf.float64)
+    if not corners:
+        return (2 * steps + 1) / count - 1
+    return tf.where(count > 1, 2 * steps / tf.maximum(count - 1, 1) - 1, 0)
 
 
 def GridSample(site: Site) -> Callable[..., Any]:
     """Each element from the neighbours of the place that a grid gives, in coordinates from -1 to 1."""
     mode, outside = site.attribute("mode", "linear"), site.attribute("padding_mode", "zeros")
-    corners, n = site.attribute("align_corners", 0), rank_of(site) - 2
-    if mode == "cubic":
-        raise NotNative("TensorFlow has no cubic sampling")
-    if not is_float(in_dtype(site)) or in_dtype(site) in HALF:
-        raise NotNative("TensorFlow samples float32 and float64 only")
-    native = tf_dtype(in_dtype(site))
+    corners, n, dtype = site.attribute("align_corners", 0), rank_of(site) - 2, in_dtype(site)
+    if mode != "nearest" and not is_float(dtype):
+        raise NotNative(f"TensorFlow does not interpolate {dtype}")
+    native, wide = tf_dtype(dtype), tf_dtype(np.result_type(in_dtype(site, 1), np.float32))
+    inner = native if mode == "nearest" else tf.float64 if tf.float64 in (native, wide) else tf.float32
 
     def run(x: Any, grid: Any) -> Any:
-        sizes = [tf.cast(tf.shape(x)[i + 1], native) for i in range(n)]
-        places = [_place(tf.cast(grid[..., n - 1 - i], native), sizes[i], corners, outside) for i in range(n)]
-        if mode == "nearest":
-            return _read(x, [tf.round(p) for p in places], sizes, outside)
-        low = [tf.floor(p) for p in places]
-        total = tf.zeros([], native)
-        for corner in product((0, 1), repeat=n):
-            weight = tf.ones([], native)
-            for p, f, c in zip(places, low, corner, strict=True):
-                weight = weight * (p - f if c else f + 1 - p)
-            total = total + weight[..., None] * _read(x, [f + c for f, c in zip(low, corner, strict=True)], sizes, outside)
-        return total
+        x = tf.cast(x, inner)
+        sizes = [tf.shape(x)[i + 1] for i in range(n)]
+        axes = []
+        for i, size in enumerate(sizes):
+            length, at = tf.cast(size, wide), tf.cast(grid[..., n - 1 - i], wide) + 1
+            place = at / 2 * (length - 1) if corners else (at * length - 1) / 2
+            axes.append(_taps(place, length, mode, outside, corners))
+        total = None
+        for parts in product(*axes):
+            found = _read(x, [tap for tap, _ in parts], sizes, outside)
+            if mode == "nearest":
+                return found
+            weight: Any = tf.ones([], wide)
+            for _, w in parts:
+                weight = weight * w
+            term = tf.cast(weight, inner)[..., None] * found
+            total = term if total is None else total + term
+        return tf.cast(total, native)
 
     return channels_last(run)
 
 
-def _place(at: Any, size: Any, corners: int, outside: str) -> Any:
-    """Coordinates in elements; folded back into the picture where that is asked for."""
-    place = (at + 1) / 2 * (size - 1) if corners else ((at + 1) * size - 1) / 2
-    if outside == "border":
-        return tf.clip_by_value(place, tf.zeros([], at.dtype), size - 1)
-    if outside == "reflection":
-        low, high = (tf.zeros([], at.dtype), size - 1) if corners else (tf.constant(-0.5, at.dtype), size - 0.5)
-        span = tf.maximum(high - low, tf.constant(1e-30, at.dtype))
-        folded = tf.math.floormod(place - low, 2 * span)
-        return tf.clip_by_value(low + span - tf.abs(folded - span), tf.zeros([], at.dtype), size - 1)
-    return place
+def _taps(place: Any, length: Any, mode: str, outside: str, corners: int) -> list[tuple[Any, Any]]:
+    """The whole coordinates around a place along an axis, each with its weight."""
+    reflected = outside == "reflection"
+    if mode == "nearest":
+        return [(tf.round(_reflected(place, length, corners) if reflected else place), None)]
+    low, reach = tf.floor(place), 1 if mode == "linear" else 2
+    found = []
+    for step in range(1 - reach, reach + 1):
+        tap = low + step
+        distance = tf.abs(tap - place)
+        weight = tf.maximum(1 - distance, 0) if mode == "linear" else _cubic(distance)
+        found.append((tf.round(_reflected(tap, length, corners)) if reflected else tap, weight))
+    return found
+
+
+def _cubic(t: Any) -> Any:
+    """The kernel of cubic convolution."""
+    a = COEFFICIENT
+    near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return tf.where(t <= 1, near, tf.where(t < 2, far, tf.where(tf.math.is_nan(t), t, tf.zeros_like(t))))
+
+
+def _reflected(place: Any, length: Any, corners: int) -> Any:
+    """A place mirrored at the outermost centres or edges until it is inside."""
+    edge = 0.0 if corners else 0.5
+    span = length - 1 + 2 * edge
+    distance = tf.math.floormod(place + edge, tf.maximum(2 * span, 1))
+    return tf.minimum(distance, 2 * span - distance) - edge
 
 
 def _read(x: Any, places: list[Any], sizes: list[Any], outside: str) -> Any:
     """The elements at whole coordinates; zero outside, where that is asked for."""
-    inside = [tf.clip_by_value(p, tf.zeros([], p.dtype), s - 1) for p, s in zip(places, sizes, strict=True)]
-    found = tf.gather_nd(x, tf.cast(tf.stack(inside, -1), tf.int32), batch_dims=1)
+    limits = [tf.cast(s - 1, p.dtype) for p, s in zip(places, sizes, strict=True)]
+    inside = [tf.clip_by_value(p, tf.zeros([], p.dtype), m) for p, m in zip(places, limits, strict=True)]
+    # What is no number becomes an arbitrary index, which is brought inside once more.
+    index = [tf.clip_by_value(tf.cast(p, tf.int32), 0, s - 1) for p, s in zip(inside, sizes, strict=True)]
+    found = tf.gather_nd(x, tf.stack(index, -1), batch_dims=1)
     if outside != "zeros":
         return found
     valid = tf.reduce_all(tf.stack([tf.equal(p, i) for p, i in zip(places, inside, strict=True)]), 0)

@@ -11,7 +11,7 @@ from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, rank_of, tf_dtype
 from deep_bench.adapters.tensorflow.operators.indexing import flat_positions, wrapped_indices
 
-__all__ = ["ScatterElements", "ScatterND"]
+__all__ = ["ScatterElements", "ScatterND", "TensorScatter"]
 
 _WRITES = {
     "none": tf.tensor_scatter_nd_update,
@@ -43,13 +43,14 @@ _PROBES = {reduction: _probe(write) for reduction, write in _WRITES.items()}
 
 def _multiplied(x: Any, indices: Any, updates: Any) -> Any:
     """Updates multiplied in: grouped by where they go, as TensorFlow scatters no products."""
-    strides = tf.math.cumprod(tf.shape(x, tf.int64), exclusive=True, reverse=True)
     depth = indices.shape[-1]
-    if depth != x.shape.rank:
-        raise NotNative("TensorFlow scatters no products of slices")
+    sizes = tf.shape(x, tf.int64)
+    strides = tf.math.cumprod(sizes[:depth], exclusive=True, reverse=True)
     flat = tf.reduce_sum(tf.cast(indices, tf.int64) * strides, -1)
-    factors = tf.math.unsorted_segment_prod(tf.reshape(updates, [-1]), tf.reshape(flat, [-1]), tf.size(x, tf.int64))
-    return x * tf.reshape(factors, tf.shape(x))
+    rows, length = tf.reduce_prod(sizes[:depth]), tf.reduce_prod(sizes[depth:])
+    slices = tf.reshape(updates, tf.stack([tf.size(flat, tf.int64), length]))
+    factors = tf.math.unsorted_segment_prod(slices, tf.reshape(flat, [-1]), rows)
+    return x * tf.reshape(factors, sizes)
 
 
 def ScatterElements(site: Site) -> Callable[..., Any]:
@@ -76,8 +77,25 @@ def ScatterND(site: Site) -> Callable[..., Any]:
             raise NotNative("the length of the index tuples is not known when the network is prepared")
         return write(x, tf.where(indices < 0, indices + tf.shape(x, indices.dtype)[:depth], indices), updates)
 
-    if site.attribute("reduction", "none") == "mul":
-        slot = site.input(1)
-        if slot is None or slot.shape is None or slot.shape[-1] != rank_of(site):
-            raise NotNative("TensorFlow scatters no products of slices")
+    return run
+
+
+def TensorScatter(site: Site) -> Callable[..., Any]:
+    """A cache with new elements written along an axis, from each sample's own place on; around the end if asked for."""
+    rank, circular = rank_of(site), site.attribute("mode", "linear") == "circular"
+    axis = site.attribute("axis", -2) % rank
+    order = [0, axis, *(a for a in range(1, rank) if a != axis)]
+    back = [order.index(a) for a in range(rank)]
+    if not computes(_PROBES["none"], tf_dtype(in_dtype(site)), 1):
+        raise NotNative(f"TensorFlow does not scatter {in_dtype(site)}")
+
+    def run(past: Any, update: Any, starts: Any = None) -> Any:
+        cache, new = tf.transpose(past, order), tf.transpose(update, order)
+        batch, length = tf.shape(new)[0], tf.shape(new)[1]
+        first = tf.zeros([batch], tf.int32) if starts is None else tf.cast(starts, tf.int32)
+        place = tf.reshape(first, [-1, 1]) + tf.range(length)
+        place = tf.math.floormod(place, tf.shape(cache)[1]) if circular else place
+        sample = tf.broadcast_to(tf.range(batch)[:, None], tf.shape(place))
+        return tf.transpose(tf.tensor_scatter_nd_update(cache, tf.stack([sample, place], -1), new), back)
+
     return run

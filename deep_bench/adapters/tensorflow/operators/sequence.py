@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Plan, Site
@@ -145,9 +146,9 @@ def _sizes(x: Any, split: Value | None, axis: int) -> Sequence[int] | Any:
     size = x.shape[axis]
     if size is None:
         size = int(contents(tf.shape(x)[axis], "the length of a sequence"))
-    given = 1 if split is None else contents(split.first, "the length of a sequence")
-    if split is not None and split.rank == 1:
-        return [int(s) for s in given]
+    given = np.ones((), int) if split is None else contents(split.first, "the length of a sequence")
+    if given.ndim == 1:
+        return given.tolist()
     chunk = int(given)
     return [min(chunk, size - start) for start in range(0, size, chunk)]
 

@@ -58,39 +58,60 @@ def _overlap(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -
 
 
 def RoiAlign(site: Site) -> Callable[..., Tensor]:
-    """Each region, divided into bins; a bin is the mean of bilinear samples on a regular grid in it."""
-    if site.attribute("mode", "avg") != "avg" or torch_type(site).itemsize < 4:
-        raise NotNative("torch's code for RoiAlign takes means in float32 and float64")
+    """Each region, divided into bins; a bin is the mean, or the maximum, of bilinear samples on a regular grid in it."""
+    mode = site.attribute("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise NotNative(f"there is no mode {mode!r}")
     half = site.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     bins = (site.attribute("output_height", 1), site.attribute("output_width", 1))
     ratio, scale = site.attribute("sampling_ratio", 0), site.attribute("spatial_scale", 1.0)
+    kept, pool = torch_type(site), _means if mode == "avg" else _maxima
+    wide = kept if kept.itemsize >= 4 else torch.float32
 
     def align(x: Tensor, rois: Tensor, images: Tensor) -> Tensor:
-        y = torch.zeros((rois.shape[0], x.shape[1], *bins), dtype=x.dtype, device=x.device)
-        corners = rois * scale - (0.5 if half else 0.0)
+        y = torch.zeros((rois.shape[0], x.shape[1], *bins), dtype=wide, device=x.device)
+        corners = rois.to(wide) * scale - (0.5 if half else 0.0)
         for r, image in enumerate(images.tolist()):
             left, top, right, bottom = corners[r]
-            rows = _weights(top, bottom, bins[0], ratio, x.shape[2], half)
-            columns = _weights(left, right, bins[1], ratio, x.shape[3], half)
-            y[r] = rows @ x[image] @ columns.t()
-        return y
+            rows = _samples(top, bottom, bins[0], ratio, x.shape[2], half)
+            columns = _samples(left, right, bins[1], ratio, x.shape[3], half)
+            if rows[0].numel() and columns[0].numel():
+                y[r] = pool(x[image].to(wide), rows, columns)
+        return y.to(kept)
 
     return align
 
 
-def _weights(start: Tensor, end: Tensor, bins: int, ratio: int, size: int, half: bool) -> Tensor:
-    """How much each element of an axis counts in each bin, ``[bins, size]``: bilinear samples are linear in the image."""
+Samples = tuple[Tensor, Tensor]
+"""The two elements next to each sample of each bin along an axis, and their weights: ``[bins, samples, 2]``."""
+
+
+def _samples(start: Tensor, end: Tensor, bins: int, ratio: int, size: int, half: bool) -> Samples:
     step = (end - start if half else (end - start).clamp(min=1)) / bins
-    samples = ratio if ratio > 0 else max(int(torch.ceil(step.float()).item()), 0)
-    weights = torch.zeros((bins, size), dtype=start.dtype, device=start.device)
-    if samples == 0:
-        return weights
-    offsets = (torch.arange(samples, dtype=start.dtype, device=start.device) + 0.5) / samples
+    count = ratio if ratio > 0 else max(int(torch.ceil(step.float()).item()), 0)
+    offsets = (torch.arange(count, dtype=start.dtype, device=start.device) + 0.5) / max(count, 1)
     position = start + step * (torch.arange(bins, dtype=start.dtype, device=start.device)[:, None] + offsets)
-    inside = ((position >= -1) & (position <= size)).to(start.dtype) / samples
+    inside = ((position >= -1) & (position <= size)).unsqueeze(-1)
     position = position.clamp(0, size - 1)
     low = position.floor()
-    fraction = position - low
-    first = low.long()
-    weights = weights.scatter_add(1, first, (1 - fraction) * inside)
-    return weights.scatter_add(1, (first + 1).clamp(max=size - 1), fraction * inside)
+    first, fraction = low.long(), position - low
+    places = torch.stack([first, (first + 1).clamp(max=size - 1)], -1)
+    return places, torch.where(inside, torch.stack([1 - fraction, fraction], -1), 0)
+
+
+def _means(image: Tensor, rows: Samples, columns: Samples) -> Tensor:
+    """Bilinear samples are linear in the image: each element of an axis counts so much in each bin."""
+    down, across = (_dense(*samples, size) for samples, size in zip((rows, columns), image.shape[1:], strict=True))
+    return down @ image @ across.t()
+
+
+def _dense(places: Tensor, weights: Tensor, size: int) -> Tensor:
+    total = weights.new_zeros((places.shape[0], size))
+    return total.scatter_add(1, places.flatten(1), weights.flatten(1)) / places.shape[1]
+
+
+def _maxima(image: Tensor, rows: Samples, columns: Samples) -> Tensor:
+    """Of the weighted elements around the samples, not of the samples: so the standard's own cases have it."""
+    (row, row_weight), (column, column_weight) = ((t[..., None, None, None] for t in rows), columns)
+    weighted = image[:, row, column] * (row_weight * column_weight)
+    return weighted.amax((2, 3, 5, 6))

@@ -11,6 +11,7 @@ from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.torch.operators._site import Tensor
 
 Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+Activation = Callable[[Tensor], Tensor]
 Cell = Callable[[Tensor, Weights, Sequence[Tensor]], list[Tensor]]
 """The next states of one time step, from the step's input times W plus bias, the weights and the states."""
 
@@ -24,7 +25,7 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
 _SHAPED: dict[str, tuple[float, float, Callable[[Tensor, float, float], Tensor]]] = {
     "affine": (1.0, 0.0, lambda x, a, b: a * x + b),
     "leakyrelu": (0.01, 0.0, lambda x, a, _: torch.where(x < 0, a * x, x)),
-    "thresholdedrelu": (1.0, 0.0, lambda x, a, _: torch.where(x > a, x, 0)),
+    "thresholdedrelu": (1.0, 0.0, lambda x, a, _: torch.where(x >= a, x, 0)),
     "scaledtanh": (1.0, 1.0, lambda x, a, b: a * torch.tanh(b * x)),
     "hardsigmoid": (0.2, 0.5, lambda x, a, b: torch.clamp(a * x + b, 0, 1)),
     "elu": (1.0, 0.0, lambda x, a, _: torch.nn.functional.elu(x, a)),
@@ -32,16 +33,28 @@ _SHAPED: dict[str, tuple[float, float, Callable[[Tensor, float, float], Tensor]]
 """Name to the defaults of alpha and beta, and the function."""
 
 
-def activation(site: Site, name: str, index: int) -> Callable[[Tensor], Tensor]:
-    """The activation ``name``, with the node's alpha and beta at ``index`` if it takes any."""
+_WITHOUT_BETA = ("leakyrelu", "thresholdedrelu", "elu")
+
+
+def activations(site: Site, names: Sequence[str]) -> list[Activation]:
+    """The activations; each takes its parameters from the front of the node's alphas and betas while they last.
+
+    Args:
+        site: The node.
+        names: The activations of all directions, in lower case.
+    """
+    alphas, betas = list(site.attribute("activation_alpha", ())), list(site.attribute("activation_beta", ()))
+    return [_activation(name, alphas, betas) for name in names]
+
+
+def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:
     if name in _PLAIN:
         return _PLAIN[name]
     if name not in _SHAPED:
         raise NotNative(f"there is no activation {name!r}")
     alpha, beta, function = _SHAPED[name]
-    alphas, betas = site.attribute("activation_alpha", ()), site.attribute("activation_beta", ())
-    a = alphas[index] if index < len(alphas) else alpha
-    b = betas[index] if index < len(betas) else beta
+    a = alphas.pop(0) if alphas else alpha
+    b = betas.pop(0) if betas and name not in _WITHOUT_BETA else beta
     return lambda x: function(x, a, b)
 
 
@@ -50,9 +63,9 @@ def _clipped(site: Site) -> Callable[[Tensor], Tensor]:
     return (lambda x: x) if limit is None else (lambda x: torch.clamp(x, -limit, limit))
 
 
-def lstm_cell(site: Site, names: Sequence[str], first: int) -> Cell:
+def lstm_cell(site: Site, functions: Sequence[Activation]) -> Cell:
     """``c' = f c + i g(...)``, ``h' = o h(c')``, with peepholes, clipping and coupled gates."""
-    f, g, h = (activation(site, name, first + k) for k, name in enumerate(names))
+    f, g, h = functions
     clip, coupled = _clipped(site), bool(site.attribute("input_forget", 0))
 
     def cell(x: Tensor, weights: Weights, states: Sequence[Tensor]) -> list[Tensor]:
@@ -69,9 +82,9 @@ def lstm_cell(site: Site, names: Sequence[str], first: int) -> Cell:
     return cell
 
 
-def gru_cell(site: Site, names: Sequence[str], first: int) -> Cell:
+def gru_cell(site: Site, functions: Sequence[Activation]) -> Cell:
     """``h' = (1 - z) g(...) + z h``, with the reset gate before or after the recurrent product."""
-    f, g = (activation(site, name, first + k) for k, name in enumerate(names))
+    f, g = functions
     clip, linear_first = _clipped(site), bool(site.attribute("linear_before_reset", 0))
 
     def cell(x: Tensor, weights: Weights, states: Sequence[Tensor]) -> list[Tensor]:
@@ -91,9 +104,9 @@ def gru_cell(site: Site, names: Sequence[str], first: int) -> Cell:
     return cell
 
 
-def rnn_cell(site: Site, names: Sequence[str], first: int) -> Cell:
+def rnn_cell(site: Site, functions: Sequence[Activation]) -> Cell:
     """``h' = f(W x + R h + b)``."""
-    f, clip = activation(site, names[0], first), _clipped(site)
+    (f,), clip = functions, _clipped(site)
 
     def cell(x: Tensor, weights: Weights, states: Sequence[Tensor]) -> list[Tensor]:
         _, r, b, _ = weights

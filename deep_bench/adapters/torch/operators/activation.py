@@ -46,7 +46,8 @@ def PRelu(site: Site) -> Callable[..., Tensor]:
     rank = None if site.inputs[0] is None else site.inputs[0].rank
     if slope is not None and int(np.prod(slope)) == 1 and torch_type(site).itemsize >= 4:
         return lambda x, slope: torch.prelu(x, slope.reshape(1))
-    if x is not None and slope is not None and rank == len(slope) + 1 and slope[0] == x[1] == int(np.prod(slope)):
+    per_channel = x is not None and slope and rank == len(slope) + 1 and slope[0] == x[1] == int(np.prod(slope))
+    if per_channel:
         return lambda x, slope: torch.prelu(x, slope.reshape(-1))
     return lambda x, slope: torch.where(x < 0, slope * x, x)
 
@@ -127,4 +128,9 @@ def LogSoftmax(site: Site) -> Callable[..., Tensor]:
 def Hardmax(site: Site) -> Callable[..., Tensor]:
     """One at the first maximum along an axis, else zero."""
     axis = site.attribute("axis", -1)
-    return lambda x: torch.zeros_like(x).scatter(axis, torch.argmax(x, axis, keepdim=True), 1)
+
+    def hardmax(x: Tensor) -> Tensor:
+        zeros = torch.zeros_like(x)
+        return zeros.scatter(axis, torch.argmax(x, axis, keepdim=True), 1) if x.numel() else zeros
+
+    return hardmax

@@ -89,7 +89,9 @@ class Loop(nn.Module):
         index = 0
         while going and (most is None or index < most):
             again, *found = self.body.forward((torch.tensor(index), torch.tensor(True), *states), captured)
-            going = bool(again.item())
+            going = condition is None or bool(
+                again.item()
+            )  # what the body says counts only if the node is given a condition
             states, index = found[: self._states], index + 1
             scanned.append(tuple(found[self._states :]))
         columns = list(zip(*scanned, strict=True)) if scanned else []

@@ -161,8 +161,8 @@ def folded(
 
 def DeformConv(site: Site) -> Callable[..., Tensor]:
     """A convolution whose windows are bent: each of their elements is moved by its own offset and weighed by a mask."""
-    if not torch_type(site).is_floating_point or torch_type(site).itemsize < 4:
-        raise NotNative("positions in half precision are too coarse")
+    kept = torch_type(site)
+    wide = kept if kept.itemsize >= 4 else torch.float32  # positions in half precision are too coarse
     shape = window(site, kernel_shape(site, 1))
     n, positions = len(shape.kernel), math.prod(shape.kernel)
     group, offset_group = site.attribute("group", 1), site.attribute("offset_group", 1)
@@ -170,6 +170,7 @@ def DeformConv(site: Site) -> Callable[..., Tensor]:
     def convolution(x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         sizes = shape.counts(x.shape[2:])
         batch, channels = x.shape[:2]
+        x, w, offset = x.to(wide), w.to(wide), offset.to(wide)
         points = offset.reshape(batch, offset_group, positions, n, *sizes) + _grid(shape, x)
         columns = _sampled(x.reshape(batch, offset_group, channels // offset_group, *x.shape[2:]), points)
         if mask is not None:
@@ -177,7 +178,7 @@ def DeformConv(site: Site) -> Callable[..., Tensor]:
         columns = columns.reshape(batch, group, channels // group * positions, math.prod(sizes))
         weights = w.reshape(group, w.shape[0] // group, -1)
         y = torch.matmul(weights, columns).reshape(batch, w.shape[0], *sizes)
-        return y if b is None else y + b.reshape(-1, *[1] * n)
+        return (y if b is None else y + b.reshape(-1, *[1] * n)).to(kept)
 
     return convolution
 

@@ -183,7 +183,7 @@ def cast(site: Site, to: torch.dtype) -> Callable[[Tensor], Tensor]:
     if to == torch.float8_e8m0fnu:
         return _to_power_of_two(came, site.attribute("round_mode", "up"), bool(site.attribute("saturate", 1)))
     if came == torch.float8_e8m0fnu:
-        return _from_power_of_two(to)
+        return from_power_of_two(to)
     if came.is_complex and not to.is_complex:
         raise NotNative("complex numbers have no place in another type")
     if to in SMALL:
@@ -218,7 +218,8 @@ def _to_power_of_two(came: torch.dtype, mode: str, saturate: bool) -> Callable[[
     return power
 
 
-def _from_power_of_two(to: torch.dtype) -> Callable[[Tensor], Tensor]:
+def from_power_of_two(to: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """A function that converts float8_e8m0fnu to ``to``."""
     if not to.is_floating_point or to.itemsize == 1:
         raise NotNative(f"torch converts float8_e8m0fnu to floating-point types of at least 16 bits, not to {to}")
 

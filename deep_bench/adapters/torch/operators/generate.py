@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +12,11 @@ import torch
 
 from deep_bench.adapters.lowering import Site
 from deep_bench.adapters.torch.arrays import to_tensor, torch_dtype
-from deep_bench.adapters.torch.operators._site import Tensor, listed, output_type, torch_type
+from deep_bench.adapters.torch.operators._site import Builder, Tensor, listed, output_type, torch_type
 
 __all__ = [
-    "Bernoulli", "Constant", "ConstantOfShape", "EyeLike", "MelWeightMatrix", "Multinomial", "RandomNormal",
-    "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range",
+    "Bernoulli", "BlackmanWindow", "Constant", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow",
+    "MelWeightMatrix", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range",
 ]  # fmt: skip
 
 
@@ -140,3 +141,23 @@ def MelWeightMatrix(site: Site) -> Callable[..., Tensor]:
         return torch.where(bins == centre, 1.0, torch.where(inside, triangle, 0.0)).to(kind)
 
     return weights
+
+
+def _cosines(*coefficients: float) -> Builder:
+    """A sum of cosines over one turn, or over all but the last step of it; made in float64."""
+
+    def builder(site: Site) -> Callable[..., Tensor]:
+        kind, last = torch_dtype(site.attribute("output_datatype", 1)), 0 if site.attribute("periodic", 1) else 1
+
+        def window(size: Tensor) -> Tensor:
+            count = int(size.item())
+            angle = 2 * math.pi / max(count - last, 1) * torch.arange(count, dtype=torch.float64)
+            terms = (c * torch.cos(k * angle) for k, c in enumerate(coefficients))
+            return functools.reduce(torch.add, terms).to(kind)
+
+        return window
+
+    return builder
+
+
+HannWindow, HammingWindow, BlackmanWindow = _cosines(0.5, -0.5), _cosines(25 / 46, -21 / 46), _cosines(0.42, -0.5, 0.08)

@@ -211,4 +211,7 @@ def GridSample(site: Site) -> Callable[..., Tensor]:
 def AffineGrid(site: Site) -> Callable[..., Tensor]:
     """The grid of an affine map, for ``GridSample``."""
     corners = bool(site.attribute("align_corners", 0))
+    if torch_type(site).itemsize < 4:
+        kept = torch_type(site)
+        return lambda theta, size: torch.affine_grid_generator(theta.float(), size.tolist(), corners).to(kept)
     return lambda theta, size: torch.affine_grid_generator(theta, size.tolist(), corners)

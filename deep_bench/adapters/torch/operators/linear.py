@@ -53,6 +53,9 @@ def _integer_gemm(site: Site, alpha: float, beta: float) -> Callable[..., Tensor
 def Einsum(site: Site) -> Callable[..., Tensor]:
     """Sums of products in Einstein's notation."""
     equation = site.attribute("equation").replace(" ", "")
+    if kind(site) == "integer":
+        kept = torch_type(site)
+        return lambda *xs: torch.einsum(equation, *xs).to(kept)  # torch adds integers up in int64
     return lambda *xs: torch.einsum(equation, *xs)
 
 
@@ -66,7 +69,7 @@ def MatMulInteger(site: Site) -> Callable[..., Tensor]:
     def product(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
         left, right = a.double(), b.double()
         if a_zero is not None:
-            left = left - (a_zero.double().unsqueeze(-1) if rows and a_zero.numel() > 1 else a_zero.double())
+            left = left - (a_zero.double().unsqueeze(-1) if rows and a_zero.numel() != 1 else a_zero.double())
         if b_zero is not None:
             right = right - b_zero.double()
         return torch.matmul(left, right).to(torch.int64).to(torch.int32)

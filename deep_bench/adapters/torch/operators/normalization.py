@@ -19,6 +19,7 @@ __all__ = [
     "InstanceNormalization",
     "LayerNormalization",
     "LpNormalization",
+    "MeanVarianceNormalization",
     "RMSNormalization",
 ]  # fmt: skip
 
@@ -31,26 +32,34 @@ def BatchNormalization(site: Site) -> Callable[..., Any]:
         return _trained_batch_normalization(epsilon, site.attribute("momentum", 0.9), len(site.outputs))
     if len(types) > 1:
         kept = torch_type(site)
-        wide = max((torch_dtype(t) for t in types if t is not None), key=lambda t: t.itemsize)
+        wide = max((torch_dtype(t) for t in types if t is not None), key=_width)
 
         def mixed(x: Tensor, *moments: Tensor) -> Tensor:
             w, b, mean, var = (m.to(wide) for m in moments)
             return torch.batch_norm(x.to(wide), w, b, mean, var, False, 0.0, epsilon, False).to(kept)
 
-        return mixed
-    return lambda x, w, b, mean, var: torch.batch_norm(x, w, b, mean, var, False, 0.0, epsilon, True)
+        return _unless_empty(site, mixed)
+    return _unless_empty(site, lambda x, w, b, mean, var: torch.batch_norm(x, w, b, mean, var, False, 0.0, epsilon, True))
+
+
+def _unless_empty(site: Site, normalize: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """torch cannot normalize no channels."""
+    slot = site.input(0)
+    if slot is not None and slot.shape is not None and len(slot.shape) > 1 and slot.shape[1]:
+        return normalize
+    return lambda x, *moments: normalize(x, *moments) if x.numel() else x.clone()
 
 
 def _trained_batch_normalization(epsilon: float, momentum: float, outputs: int) -> Callable[..., Any]:
     def normalize(x: Tensor, w: Tensor, b: Tensor, mean: Tensor, var: Tensor) -> Any:
         axes = [0, *range(2, x.dim())]
         along = (1, -1, *[1] * (x.dim() - 2))
-        batch_var, batch_mean = torch.var_mean(x.to(mean.dtype), axes, correction=0)
-        scale = w.to(mean.dtype) / torch.sqrt(batch_var + epsilon)
-        centred = x.to(mean.dtype) - batch_mean.reshape(along)
-        y = (centred * scale.reshape(along) + b.to(mean.dtype).reshape(along)).to(x.dtype)
-        moments = (mean * momentum + batch_mean * (1 - momentum), var * momentum + batch_var * (1 - momentum))
-        return (y, *moments)[:outputs] if outputs > 1 else y
+        wide = max((torch.float32, *(t.dtype for t in (x, w, b, mean, var))), key=_width)
+        batch_var, batch_mean = torch.var_mean(x.to(wide), axes, correction=0)
+        scale = w.to(wide) / torch.sqrt(batch_var + epsilon)
+        y = ((x.to(wide) - batch_mean.reshape(along)) * scale.reshape(along) + b.to(wide).reshape(along)).to(x.dtype)
+        running = (old * momentum + new * (1 - momentum) for old, new in ((mean, batch_mean), (var, batch_var)))
+        return (y, *(r.to(mean.dtype) for r in running))[:outputs] if outputs > 1 else y
 
     return normalize
 
@@ -73,12 +82,12 @@ def LayerNormalization(site: Site) -> Callable[..., Any]:
     outputs = len(site.outputs)
 
     def normalize(x: Tensor, w: Tensor, b: Tensor | None = None) -> Any:
-        kept, wide = x.dtype, x.to(stash)
+        wide = x.to(max(x.dtype, stash, key=_width))
         var, mean = torch.var_mean(wide, list(range(axis % x.dim(), x.dim())), correction=0, keepdim=True)
         inverse = torch.reciprocal(torch.sqrt(var + epsilon))
-        y = ((wide - mean) * inverse).to(kept) * w
-        y = y if b is None else y + b
-        return (y, mean, inverse)[:outputs] if outputs > 1 else y
+        y = (wide - mean) * inverse * w
+        y = (y if b is None else y + b).to(x.dtype)
+        return (y, mean.to(stash), inverse.to(stash))[:outputs] if outputs > 1 else y
 
     return normalize
 
@@ -88,14 +97,30 @@ def RMSNormalization(site: Site) -> Callable[..., Tensor]:
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
     x, w = static_shape(site), static_shape(site, 1)
     stash = torch_dtype(site.attribute("stash_type", 1))
-    if x is not None and w == x[axis:] and torch_type(site) == stash:
+    if x is not None and w == x[axis:] and torch_type(site) == torch_type(site, 1) == stash:
         normalized = list(w)
         return lambda x, w: torch.rms_norm(x, normalized, w, epsilon)
 
     def normalize(x: Tensor, w: Tensor) -> Tensor:
-        wide = x.to(stash)
+        wide = x.to(max(x.dtype, stash, key=_width))
         square = torch.mean(wide * wide, list(range(axis % x.dim(), x.dim())), keepdim=True)
-        return (wide * torch.reciprocal(torch.sqrt(square + epsilon))).to(x.dtype) * w
+        return (wide * torch.reciprocal(torch.sqrt(square + epsilon)) * w).to(w.dtype)
+
+    return normalize
+
+
+def _width(kind: torch.dtype) -> int:
+    return kind.itemsize
+
+
+def MeanVarianceNormalization(site: Site) -> Callable[..., Tensor]:
+    """``(x - mean) / (sqrt(var) + 1e-9)``; in half precision, the small number would be nothing."""
+    axes = list(site.attribute("axes", (0, 2, 3)))
+
+    def normalize(x: Tensor) -> Tensor:
+        wide = x.to(max(x.dtype, torch.float32, key=_width))
+        var, mean = torch.var_mean(wide, axes, correction=0, keepdim=True)
+        return ((wide - mean) / (torch.sqrt(var) + 1e-9)).to(x.dtype)
 
     return normalize
 
@@ -136,8 +161,9 @@ def Dropout(site: Site) -> Callable[..., Any]:
     masked = len(site.outputs) > 1
     if not site.has(2) or (site.constant(2) is not None and not number(site, 2)):
         return lambda x, *_: (x, torch.ones_like(x, dtype=torch.bool)) if masked else x
-    generator = torch.Generator()
-    generator.manual_seed(site.attribute("seed", torch.initial_seed()) & (2**63 - 1))
+    seed = site.attribute("seed")
+    # without a seed torch's own stream goes on, so that two executors differ and torch.manual_seed has its effect
+    generator = None if seed is None else torch.Generator().manual_seed(seed & (2**63 - 1))
 
     def drop(x: Tensor, ratio: Tensor | None, training: Tensor) -> Any:
         share = 0.5 if ratio is None else float(ratio.item())

@@ -97,6 +97,9 @@ def AveragePool(site: Site) -> Callable[..., Tensor]:
     shape, with_pads = _window(site), bool(site.attribute("count_include_pad", 0))
     pool, pads = _AVERAGE[len(shape.kernel)], _inside(shape)
     if pads is not None and all(d == 1 for d in shape.dilations):
+        if len(shape.kernel) == 3 and torch_type(site).itemsize == 2:  # which torch averages over 1 and 2 axes only
+            kept = torch_type(site)
+            return lambda x: pool(x.float(), shape.kernel, shape.strides, pads, shape.ceil, with_pads).to(kept)
         return lambda x: pool(x, shape.kernel, shape.strides, pads, shape.ceil, with_pads)
     total = _window_sums(shape, torch_type(site))
 

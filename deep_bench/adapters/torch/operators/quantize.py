@@ -11,7 +11,7 @@ from deep_bench.adapters.torch.arrays import SMALL
 from deep_bench.adapters.torch.operators._site import Tensor, kind, output_type, rank, torch_type
 from deep_bench.adapters.torch.operators._window import kernel_shape, window
 from deep_bench.adapters.torch.operators.convolution import convolve
-from deep_bench.adapters.torch.operators.elementwise import cast
+from deep_bench.adapters.torch.operators.elementwise import cast, from_power_of_two
 
 __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"]
 
@@ -70,14 +70,17 @@ def DequantizeLinear(site: Site) -> Callable[..., Tensor]:
     spread, to = _spread(site), output_type(site)
     if torch.float8_e8m0fnu in (torch_type(site), to):
         raise NotNative("torch does not compute with float8_e8m0fnu")
-    if torch_type(site).is_floating_point:
-        return lambda x, scale, *_: (x.to(scale.dtype) * spread(scale, x)).to(to)
+    exact = torch.float64 if torch_type(site).is_floating_point else torch.int64
+    given = torch_type(site, 1)
+    work = given if given.itemsize >= 4 else torch.float32
+    powers = from_power_of_two(work) if given == torch.float8_e8m0fnu else None
 
     def dequantize(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-        wide = _bytes(x).to(torch.int64)
+        wide = _bytes(x).to(exact)
         if zero is not None:
-            wide = wide - spread(_bytes(zero).to(torch.int64), x)
-        return (wide.to(scale.dtype) * spread(scale, x)).to(to)
+            wide = wide - spread(_bytes(zero).to(exact), x)
+        factor = scale.to(work) if powers is None else powers(scale)
+        return (wide.to(work) * spread(factor, x)).to(to)
 
     return dequantize
 
@@ -109,7 +112,7 @@ def _requantize(y: Tensor, factor: Tensor, zero: Tensor, to: torch.dtype) -> Ten
 
 def _rows(v: Tensor, x: Tensor) -> Tensor:
     """One value per row, where there are several in one dimension."""
-    return v.unsqueeze(-1) if v.dim() == 1 and v.numel() > 1 and x.dim() > 1 else v
+    return v.unsqueeze(-1) if v.dim() == 1 and v.numel() != 1 and x.dim() > 1 else v
 
 
 def _within(v: Tensor, y: Tensor) -> Tensor:
@@ -128,7 +131,12 @@ def QLinearMatMul(site: Site) -> Callable[..., Tensor]:
         y_scale: Tensor, y_zero: Tensor,
     ) -> Tensor:  # fmt: skip
         y = torch.matmul(a.double() - _rows(a_zero, a).double(), b.double() - b_zero.double())
-        factor = _rows(a_scale, a) * b_scale / _rows(y_scale, y)
+        a_factor, b_factor = _rows(a_scale, a).float(), b_scale.float()
+        if b.dim() == 1 and a_factor.dim() > 1:
+            a_factor = a_factor.squeeze(-1)  # a vector leaves the product without columns
+        if a.dim() == 1 and b_factor.dim() > 1:
+            b_factor = b_factor.squeeze(-2)  # … or without rows
+        factor = a_factor * b_factor / _rows(y_scale, y).float()
         return _requantize(y, _within(factor, y), _within(_rows(y_zero, y), y), to)
 
     return product

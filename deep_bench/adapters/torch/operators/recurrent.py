@@ -11,7 +11,15 @@ import torch
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.torch.arrays import to_tensor
 from deep_bench.adapters.torch.module import Holding
-from deep_bench.adapters.torch.operators._recurrent_loop import Cell, gru_cell, loop, lstm_cell, rnn_cell
+from deep_bench.adapters.torch.operators._recurrent_loop import (
+    Activation,
+    Cell,
+    activations,
+    gru_cell,
+    loop,
+    lstm_cell,
+    rnn_cell,
+)
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -37,6 +45,8 @@ class _Layer:
 _LSTM = _Layer(4, (0, 2, 3, 1), ("sigmoid", "tanh", "tanh"), (5, 6))
 _GRU = _Layer(3, (1, 0, 2), ("sigmoid", "tanh"), (5,))
 _RNN = _Layer(1, (0,), ("tanh",), (5,))
+_LENGTHS = 4
+"""The position of the input that is no floating-point tensor."""
 
 
 def LSTM(site: Site) -> Callable[..., Any]:
@@ -153,18 +163,20 @@ def _hidden(site: Site) -> int:
     return shape[-1]
 
 
-def _looped(site: Site, layer: _Layer, cell: Callable[[Site, Sequence[str], int], Cell]) -> Callable[..., Any]:
+def _looped(site: Site, layer: _Layer, cell: Callable[[Site, Sequence[Activation]], Cell]) -> Callable[..., Any]:
     direction = site.attribute("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
-    names = _activations(site, layer, directions)
-    each = len(names) // directions
-    cells = [cell(site, names[d * each : (d + 1) * each], d * each) for d in range(directions)]
+    functions = activations(site, _activations(site, layer, directions))
+    each = len(functions) // directions
+    cells = [cell(site, functions[d * each : (d + 1) * each]) for d in range(directions)]
     backward = [d == 1 or direction == "reverse" for d in range(directions)]
     batch_first, hidden, outputs = bool(site.attribute("layout", 0)), _hidden(site), len(site.outputs)
-    count = len(layer.states)
+    count, kept = len(layer.states), torch_type(site)
+    wide = kept if kept.itemsize >= 4 else torch.float32  # a state in half precision would be rounded in every step
 
     def run(*inputs: Any) -> Any:
         padded: list[Any] = [*inputs, *[None] * (8 - len(inputs))]
+        padded = [a if a is None or i == _LENGTHS else a.to(wide) for i, a in enumerate(padded)]
         x, w, r, b, lengths = padded[:5]
         rest = padded[5:]
         x = x.transpose(0, 1) if batch_first else x
@@ -186,6 +198,7 @@ def _looped(site: Site, layer: _Layer, cell: Callable[[Site, Sequence[str], int]
             found = (y.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last))
         else:
             found = (y, *last)
+        found = tuple(f.to(kept) for f in found)
         return found[:outputs] if outputs > 1 else found[0]
 
     return run

@@ -178,7 +178,7 @@ def TopK(site: Site) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 def _distinct(x: Tensor, count: int, axis: int, largest: bool) -> tuple[Tensor, Tensor] | None:
-    """The first values and one more, much faster than a sort, if no two are equal: ``torch.topk`` picks any of equal ones."""
+    """The first values and one more, much faster than a sort, if no two are equal: of those ``torch.topk`` picks any."""
     if torch.compiler.is_compiling() or x.device.type != "cpu" or not x.numel() or not x.is_floating_point():
         return None  # where looking at the values is not cheap
     values, indices = torch.topk(x, min(count + 1, x.shape[axis]), axis, largest)

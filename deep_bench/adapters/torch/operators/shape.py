@@ -154,8 +154,7 @@ def _slices(
 
 def _slice(x: Tensor, parts: dict[int, slice]) -> Tensor:
     for axis, part in parts.items():
-        size = x.shape[axis]
-        places = range(*_clamped(part, size).indices(size))
+        places = _places(part, x.shape[axis])
         if part.step > 0:
             index = (slice(None),) * (axis % x.dim())
             x = x[(*index, slice(places.start, max(places.stop, places.start), part.step))]
@@ -164,11 +163,12 @@ def _slice(x: Tensor, parts: dict[int, slice]) -> Tensor:
     return x
 
 
-def _clamped(part: slice, size: int) -> slice:
-    """The part as Python reads it: for ONNX, an end below ``-size`` with a negative step means up to the first element."""
-    if part.step < 0 and part.stop < -size:
-        return slice(part.start, None, part.step)
-    return part
+def _places(part: slice, size: int) -> range:
+    """The places in an axis: both ends count from its end if negative; then they are moved to where it begins or ends."""
+    start, stop = (end + size if end < 0 else end for end in (part.start, part.stop))
+    low, high = (0, size) if part.step > 0 else (-1, size - 1)
+    start = min(max(start, 0), high)
+    return range(start, min(max(stop, low), high), part.step)
 
 
 def Pad(site: Site) -> Callable[..., Tensor]:
@@ -284,8 +284,13 @@ def DepthToSpace(site: Site) -> Callable[..., Tensor]:
 def SpaceToDepth(site: Site) -> Callable[..., Tensor]:
     """Blocks of the image moved into channels."""
     size = site.attribute("blocksize")
+
+    def unshuffled(x: Tensor) -> Tensor:
+        n, c, h, w = x.shape
+        return x.new_empty((n, c * size**2, h // size, w // size))
+
     if site.attribute("mode", "DCR") == "CRD":
-        return lambda x: torch.pixel_unshuffle(x, size)
+        return lambda x: torch.pixel_unshuffle(x, size) if x.numel() else unshuffled(x)
 
     def move(x: Tensor) -> Tensor:
         n, c, h, w = x.shape

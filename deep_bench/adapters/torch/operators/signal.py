@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering import Site
 from deep_bench.adapters.torch.operators._site import Tensor, ints, torch_type
 
 __all__ = ["DFT", "STFT"]
@@ -19,37 +19,37 @@ def _complex(x: Tensor) -> Tensor:
 
 def DFT(site: Site) -> Callable[..., Tensor]:
     """The discrete Fourier transform along an axis, or its inverse."""
-    if torch_type(site).itemsize < 4:
-        raise NotNative("torch transforms float32 and float64")
+    kept = torch_type(site)
+    wide = kept if kept.itemsize >= 4 else torch.float32
     inverse, onesided = bool(site.attribute("inverse", 0)), bool(site.attribute("onesided", 0))
     length, axis = ints(site, 1), ints(site, 2)
 
     def transform(x: Tensor, points: Tensor | None = None, where: Tensor | None = None) -> Tensor:
         along = (axis[0] if axis is not None else -2 if where is None else int(where.item())) % x.dim()
         n = length[0] if length is not None else None if points is None else int(points.item())
-        values = _complex(x)
+        values = _complex(x.to(wide))
         if inverse and onesided:
-            return torch.fft.irfft(values, n, along).unsqueeze(-1)
+            return torch.fft.irfft(values, n, along).unsqueeze(-1).to(kept)
         if inverse:
-            return torch.view_as_real(torch.fft.ifft(values, n, along))
+            return torch.view_as_real(torch.fft.ifft(values, n, along).resolve_conj()).to(kept)
         if onesided and not values.is_complex():
-            return torch.view_as_real(torch.fft.rfft(values, n, along))
+            return torch.view_as_real(torch.fft.rfft(values, n, along)).to(kept)
         y = torch.fft.fft(values, n, along)
         if onesided:
             y = y.narrow(along, 0, y.shape[along] // 2 + 1)
-        return torch.view_as_real(y)
+        return torch.view_as_real(y.resolve_conj()).to(kept)
 
     return transform
 
 
 def STFT(site: Site) -> Callable[..., Tensor]:
     """The Fourier transforms of windows that slide along a signal."""
-    if torch_type(site).itemsize < 4:
-        raise NotNative("torch transforms float32 and float64")
+    kept = torch_type(site)
+    wide = kept if kept.itemsize >= 4 else torch.float32
     onesided, steps, lengths = bool(site.attribute("onesided", 1)), ints(site, 1), ints(site, 3)
 
     def transform(signal: Tensor, step: Tensor, window: Tensor | None = None, length: Tensor | None = None) -> Tensor:
-        values = _complex(signal) if signal.dim() == 3 else signal
+        values = _complex(signal.to(wide)) if signal.dim() == 3 else signal.to(wide)
         hop = steps[0] if steps is not None else int(step.item())
         if lengths is not None:
             width = lengths[0]
@@ -58,10 +58,10 @@ def STFT(site: Site) -> Callable[..., Tensor]:
         else:
             width = values.shape[1] if window is None else window.shape[0]
         frames = values.unfold(1, width, hop)
-        frames = frames if window is None else frames * window
+        frames = frames if window is None else frames * window.to(wide)
         if onesided and not frames.is_complex():
-            return torch.view_as_real(torch.fft.rfft(frames, None, -1))
+            return torch.view_as_real(torch.fft.rfft(frames, None, -1)).to(kept)
         y = torch.fft.fft(frames, None, -1)
-        return torch.view_as_real(y[..., : width // 2 + 1] if onesided else y)
+        return torch.view_as_real(y[..., : width // 2 + 1] if onesided else y).to(kept)
 
     return transform

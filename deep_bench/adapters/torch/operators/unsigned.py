@@ -47,7 +47,9 @@ def build(site: Site, builder: Builder) -> Callable[..., Any]:
     same_bits = site.operator in _AS_BITS and site.attribute("reduction") not in _REDUCTIONS_THAT_COMPARE
     types = {s.dtype for s in (*site.inputs, *site.outputs) if s is not None}
     if None in types:
-        raise NotKnownYet("a type is not known before it runs")
+        unknown = any(s is not None and s.dtype is None for s in site.inputs)
+        reason = "the type of its result is not known"
+        raise NotKnownYet(reason) if unknown else NotNative(reason)
     flips = not same_bits and np.dtype("uint64") in types
     if flips and site.operator in _ARITHMETIC:
         return _ARITHMETIC[site.operator](site)
