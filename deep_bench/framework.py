@@ -115,7 +115,7 @@ class Executor(ABC, Generic[A]):
         Its outputs are valid until the next call only, and on an asynchronous device only after ``synchronize``.
         """
 
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the network on NumPy arrays, by name, and return NumPy arrays.
 
         A sequence is a list of arrays, an empty optional is ``None``.

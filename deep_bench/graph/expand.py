@@ -111,17 +111,20 @@ def _schema(domain: str, op_type: str) -> Any:  # onnx's stubs lack half of OpSc
     return onnx.defs.get_schema(op_type, domain=domain) if onnx.defs.has(op_type, domain) else None
 
 
-def _is_mistaken(node: ir.Node) -> bool:
+def _is_mistaken(node: ir.Node, types: Sequence[onnx.TypeProto | None]) -> bool:
     """Whether the standard's own body contradicts its text.
 
-    That of Bernoulli gives 1 with probability ``1 - x``; that of CastLike ignores the way to round.
+    That of Bernoulli gives 1 with probability ``1 - x``; that of CastLike ignores the way to round; that of CenterCropPad
+    compares a shape in int32 with numbers in int64.
     """
+    if node.op_type == "CenterCropPad":
+        return types[1] is not None and types[1].tensor_type.elem_type == onnx.TensorProto.INT32
     return node.op_type == "Bernoulli" or (node.op_type == "CastLike" and "round_mode" in node.attributes)
 
 
 def _function(node: ir.Node, proto: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto | None:
     schema = _schema(node.domain, node.op_type)
-    if schema is None or _is_mistaken(node):
+    if schema is None or _is_mistaken(node, types):
         return None
     if schema.has_function:
         return _plain_function(node.domain, node.op_type)

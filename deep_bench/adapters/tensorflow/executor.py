@@ -128,7 +128,7 @@ class TensorFlowExecutor(Executor[Any]):
             traced.compiled = True
         if traced.plain:
             return lambda: dict(zip(names, call(*flat), strict=True))
-        return lambda: dict(zip(names, packed(traced.layout, call(*flat)), strict=True))
+        return lambda: dict(zip(names, packed(traced.layout, call(*flat) or ()), strict=True))
 
     def _learn(self, arguments: Sequence[Any]) -> None:
         """Run the steps once, which tells the element types of all results, and try again to trace them."""

@@ -1,4 +1,7 @@
-"""Normalization and dropout: any rank and axis, mixed element types, more outputs than one; finite numbers."""
+"""Normalization and dropout: any rank and axis, mixed element types, more outputs than one.
+
+Numbers are finite, and not all equal where their mean is taken off: what is then left is rounding, magnified.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ def BatchNormalization(draw: Draw) -> Problem:
     first, second, third = (draw.pick(dtypes("BatchNormalization", i)) for i in (0, 1, 3))
     if draw.boolean():
         second = third = first
-    x = draw.moderate(draw.full_shape(2) if training else draw.shape(2), first)
+    shape = (draw.integer(2, 4), *draw.full_shape(1, 3)) if training else draw.shape(2)
+    x = draw.array(shape, first, "normal")
     c = x.shape[1:2]
     inputs = [x, *(draw.moderate(c, second) for _ in range(2)), draw.moderate(c, third), _positive(draw, c, third)]
     attributes = {"epsilon": _epsilon(draw), "momentum": draw.maybe(0.75), "training_mode": training}
@@ -33,14 +37,16 @@ def BatchNormalization(draw: Draw) -> Problem:
 
 def InstanceNormalization(draw: Draw) -> Problem:
     """One to three spatial axes."""
-    x = draw.moderate(draw.full_shape(3, 5), draw.pick(dtypes("InstanceNormalization")))
+    shape = (*draw.full_shape(2, 4), draw.integer(2, 5))
+    x = draw.array(shape, draw.pick(dtypes("InstanceNormalization")), "normal")
     inputs = [x, draw.moderate(x.shape[1:2], x.dtype), draw.moderate(x.shape[1:2], x.dtype)]
     return Problem("InstanceNormalization", inputs, {"epsilon": _epsilon(draw)})
 
 
 def LayerNormalization(draw: Draw) -> Problem:
     """The scale and bias have the normalized axes, or any shape that broadcasts to the tensor's."""
-    x = draw.moderate(draw.full_shape(), draw.pick(dtypes("LayerNormalization")))
+    shape = (*draw.full_shape(0, 3), draw.integer(2, 5))
+    x = draw.array(shape, draw.pick(dtypes("LayerNormalization")), "normal")
     axis = draw.maybe(draw.axis(x.ndim))
     normalized = x.shape[-1 if axis is None else axis :]
     shapes = [draw.pick((normalized, normalized, draw.broadcast(x.shape))) for _ in range(2)]
@@ -62,15 +68,15 @@ def RMSNormalization(draw: Draw) -> Problem:
 def GroupNormalization(draw: Draw) -> Problem:
     """From one group to as many as channels."""
     groups, each = draw.integer(1, 3), draw.integer(1, 3)
-    shape = (draw.integer(1, 3), groups * each, *draw.full_shape(1, 3))
-    x = draw.moderate(shape, draw.pick(dtypes("GroupNormalization")))
+    shape = (draw.integer(1, 3), groups * each, *draw.full_shape(0, 2), draw.integer(2, 5))
+    x = draw.array(shape, draw.pick(dtypes("GroupNormalization")), "normal")
     inputs = [x, draw.moderate(x.shape[1:2], x.dtype), draw.moderate(x.shape[1:2], x.dtype)]
     attributes = {"num_groups": groups, "epsilon": _epsilon(draw), "stash_type": draw.maybe(1)}
     return Problem("GroupNormalization", inputs, attributes)
 
 
 def MeanVarianceNormalization(draw: Draw) -> Problem:
-    """Never over one element: 0 / 1e-9 depends on what 1e-9 is rounded to. The default axes are those of four."""
+    """The default axes are those of a tensor of four."""
     axes = draw.maybe(draw.axes(rank := draw.integer(1, 4))) or None
     shape = tuple(draw.integer(2, 4) for _ in range(rank if axes else 4))
     x = draw.array(shape, draw.pick(dtypes("MeanVarianceNormalization")), "normal")

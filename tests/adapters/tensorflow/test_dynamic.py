@@ -50,7 +50,7 @@ def test_pad(run, mode, fixed):
         agrees(run, "Pad", [x, i64(-1, 2, 0, -3), value], fixed=fixed)
 
 
-@pytest.mark.parametrize(("mode", "transformation"), zip(("nearest", *MODES, "cubic"), TRANSFORMATIONS, strict=True))
+@pytest.mark.parametrize(("mode", "transformation"), list(zip(("nearest", *MODES, "cubic"), TRANSFORMATIONS, strict=True)))
 def test_resize(run, mode, transformation):
     x, options = noise(1, 2, 5, 7), {"mode": mode, "coordinate_transformation_mode": transformation}
     agrees(run, "Resize", [x, None, f32(1, 1, 0.7, 2.3)], fixed=99, **options)

@@ -115,7 +115,8 @@ def computes(function: Callable[..., Any], dtype: tf.DType, arity: int) -> bool:
     """Whether TensorFlow has a kernel for a function on this element type, found out by calling it once."""
     try:
         with tf.init_scope(), tf.device("CPU:0"):
-            function(*(tf.zeros([1], dtype) if dtype == tf.bool else tf.cast(tf.ones([1]), dtype) for _ in range(arity)))
+            plain = dtype in (tf.bool, tf.string)
+            function(*(tf.zeros([1], dtype) if plain else tf.cast(tf.ones([1]), dtype) for _ in range(arity)))
     except (tf.errors.OpError, TypeError, ValueError):
         return False
     return True

@@ -163,6 +163,12 @@ def BitShift(site: Site) -> Callable[..., Any]:
     return elementwise(run)
 
 
+_REINTERPRETED = {
+    *(tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
+    *(tf.bfloat16, tf.float16, tf.float32, tf.float64, tf.complex64, tf.complex128),
+}
+
+
 def BitCast(site: Site) -> Callable[..., Any]:
     """The same bits as another element type of the same size."""
     import onnx
@@ -172,6 +178,8 @@ def BitCast(site: Site) -> Callable[..., Any]:
     if tf.bool in (source, target) and {source, target} <= {tf.bool, tf.uint8}:
         return elementwise(lambda x: tf.cast(x, target))  # a boolean is stored as 0 or 1
     if tf.bool in (source, target) or source.size != target.size:
+        raise NotNative(f"TensorFlow does not reinterpret {source.name} as {target.name}")
+    if not {source, target} <= _REINTERPRETED:
         raise NotNative(f"TensorFlow does not reinterpret {source.name} as {target.name}")
     return elementwise(lambda x: tf.bitcast(x, target))
 

@@ -29,11 +29,17 @@ __all__ = [
 _LOG10 = float(np.log(10))
 
 
+def _probe_broadcast(x: Any) -> Any:
+    return tf.broadcast_to(x, [2])
+
+
 def ConstantOfShape(site: Site) -> Callable[..., Any]:
     """One value in a given shape."""
     value = site.attribute("value")
     fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
     native, known = tf_dtype(fill.dtype), site.constant(0)
+    if not computes(_probe_broadcast, native, 1):
+        raise NotNative(f"TensorFlow does not repeat numbers of {fill.dtype}")
     if known is not None:
         dims = [int(d) for d in known]
         return lambda _: tf.broadcast_to(tf.constant(fill.reshape(()), native), dims)
@@ -43,10 +49,10 @@ def ConstantOfShape(site: Site) -> Callable[..., Any]:
 def Range(site: Site) -> Callable[..., Any]:
     """Numbers from ``start`` by ``delta`` up to ``limit``, which is left out: ``start + i * delta``."""
     dtype = in_dtype(site)
+    if dtype.kind in "iu":
+        return _whole_range
     if not computes(_probe_range, tf_dtype(dtype), 1):
         raise NotNative(f"TensorFlow has no range of {dtype}")
-    if dtype.kind in "iu":
-        return lambda start, limit, delta: tf.range(*(tf.reshape(t, []) for t in (start, limit, delta)))
 
     def run(start: Any, limit: Any, delta: Any) -> Any:
         start, limit, delta = (tf.reshape(t, []) for t in (start, limit, delta))
@@ -54,6 +60,13 @@ def Range(site: Site) -> Callable[..., Any]:
         return start + tf.cast(tf.range(count), start.dtype) * delta
 
     return run
+
+
+def _whole_range(*scalars: Any) -> Any:
+    """A range of integers; TensorFlow's own refuses a limit on the other side of the start."""
+    start, limit, delta = (tf.cast(tf.reshape(t, []), tf.int64) for t in scalars)
+    count = tf.maximum(-((start - limit) // delta), 0)
+    return tf.cast(start + tf.range(count) * delta, scalars[0].dtype)
 
 
 def _probe_range(x: Any) -> Any:

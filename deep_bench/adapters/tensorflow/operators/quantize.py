@@ -110,11 +110,17 @@ def QLinearMatMul(site: Site) -> Callable[..., Any]:
         raise NotNative(f"TensorFlow does not quantise a product to {out_dtype(site)}")
     product = MatMulInteger(site)
 
-    def rows(t: Any) -> Any:
-        return t[..., None] if t.shape.rank == 1 and t.shape[0] != 1 else t
+    def rows(t: Any, x: Any) -> Any:
+        return t[..., None] if t.shape.rank == 1 and t.shape[0] != 1 and x.shape.rank != 1 else t
 
     def run(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
-        return _requantised(product(a, b, za, zb), rows(sa) * sb / rows(sy), rows(zy), native)
+        y = product(a, b, za, zb)
+        by_row, by_column, divisor = (tf.cast(t, tf.float32) for t in (rows(sa, a), sb, rows(sy, y)))
+        if b.shape.rank == 1 and by_row.shape.rank > 1:
+            by_row = tf.squeeze(by_row, -1)  # a vector leaves the product without columns
+        if a.shape.rank == 1 and by_column.shape.rank > 1:
+            by_column = tf.squeeze(by_column, -2)  # … or without rows
+        return _requantised(y, by_row * by_column / divisor, rows(zy, y), native)
 
     return run
 

@@ -75,6 +75,8 @@ def ScatterND(site: Site) -> Callable[..., Any]:
         depth = indices.shape[-1]
         if depth is None:
             raise NotNative("the length of the index tuples is not known when the network is prepared")
+        if indices.shape.rank == 1:  # one tuple, of which TensorFlow wants a list
+            indices, updates = indices[tf.newaxis], updates[tf.newaxis]
         return write(x, tf.where(indices < 0, indices + tf.shape(x, indices.dtype)[:depth], indices), updates)
 
     return run

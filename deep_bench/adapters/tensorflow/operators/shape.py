@@ -19,7 +19,15 @@ from deep_bench.adapters.tensorflow.layout import (
     to_first,
     wrapped,
 )
-from deep_bench.adapters.tensorflow.operators._common import dims_of, maybe_rank, normal_axes, rank_of
+from deep_bench.adapters.tensorflow.operators._common import (
+    computes,
+    dims_of,
+    in_dtype,
+    maybe_rank,
+    normal_axes,
+    rank_of,
+    tf_dtype,
+)
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Expand", "Tile",
@@ -163,9 +171,15 @@ def _expanded(x: Any, places: Sequence[int]) -> Any:
     return x
 
 
+def _transposed(x: Any) -> Any:
+    return tf.transpose(tf.reshape(x, [1, 1]))
+
+
 def Transpose(site: Site) -> Callable[..., Any]:
     """Dimensions in another order; merged with the layout, so that it often costs nothing."""
     rank = rank_of(site)
+    if not computes(_transposed, tf_dtype(in_dtype(site)), 1):
+        raise NotNative(f"TensorFlow does not transpose tensors of {in_dtype(site)}")
     perm = tuple(site.attribute("perm") or reversed(range(rank)))
 
     @on_values
@@ -244,6 +258,7 @@ def _sliced(x: Any, places: list[int], begin: Any, end: Any, step: Any) -> Any:
     for i, place in enumerate(places):
         begins[place], ends[place] = (tf.cast(v[i], tf.int64) if tf.is_tensor(v) else int(v[i]) for v in (begin, end))
         steps[place] = 1 if step is None else tf.cast(step[i], tf.int64) if tf.is_tensor(step) else int(step[i])
+        begins[place] = _from_first(begins[place], steps[place], x, place)
     stacked = [
         tf.stack([tf.cast(v, tf.int64) for v in vs]) if any(map(tf.is_tensor, vs)) else np.array(vs, np.int64)
         for vs in (begins, ends, steps)
@@ -251,13 +266,25 @@ def _sliced(x: Any, places: list[int], begin: Any, end: Any, step: Any) -> Any:
     return tf.strided_slice(x, *stacked, begin_mask=mask, end_mask=mask)
 
 
+def _from_first(begin: Any, step: Any, x: Any, axis: int) -> Any:
+    """The begin of a slice, or the first element if it lies before that: backwards TensorFlow finds nothing there."""
+    if not tf.is_tensor(step) and step > 0:
+        return begin
+    size = x.shape[axis]
+    if size is None or tf.is_tensor(begin):
+        return tf.maximum(begin, -tf.shape(x, tf.int64)[axis])
+    return max(begin, -size)
+
+
 def _sliced_anywhere(rank: int) -> Callable[..., Any]:
     """A slice along axes that only the run knows."""
 
     def run(x: Any, starts: Any, ends: Any, axes: Any, steps: Any = None) -> Any:
         places = tf.math.floormod(tf.cast(axes, tf.int32), max(1, rank))[:, None]
-        whole = (tf.zeros([rank], tf.int64), tf.shape(x, tf.int64), tf.ones([rank], tf.int64))
-        given = (starts, ends, tf.ones_like(starts) if steps is None else steps)
+        sizes = tf.shape(x, tf.int64)
+        whole = (tf.zeros([rank], tf.int64), sizes, tf.ones([rank], tf.int64))
+        begins = tf.maximum(tf.cast(starts, tf.int64), -tf.gather_nd(sizes, places))  # see `_from_first`
+        given = (begins, ends, tf.ones_like(starts) if steps is None else steps)
         return tf.strided_slice(
             x, *(tf.tensor_scatter_nd_update(w, places, tf.cast(g, tf.int64)) for w, g in zip(whole, given, strict=True))
         )
@@ -275,8 +302,14 @@ def Expand(site: Site) -> Callable[..., Any]:
     return lambda x, shape: tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x, shape.dtype), shape))
 
 
+def _twice(x: Any) -> Any:
+    return tf.tile(x, [2])
+
+
 def Tile(site: Site) -> Callable[..., Any]:
     """A tensor repeated along its axes."""
+    if not computes(_twice, tf_dtype(in_dtype(site)), 1):
+        raise NotNative(f"TensorFlow does not repeat tensors of {in_dtype(site)}")
     repeats = site.constant(1)
     if repeats is not None:
         times = [int(r) for r in repeats]

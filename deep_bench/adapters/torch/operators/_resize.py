@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,51 +68,52 @@ class Axis:
     region: tuple[float, float] = (0.0, 1.0)
 
 
-def places(rule: Rule, axis: Axis) -> np.ndarray:
-    """Where in the input each element of the result lies, computed in float32."""
+def places(rule: Rule, axis: Axis, kind: Any = np.float32) -> np.ndarray:
+    """Where in the input each element of the result lies, computed in an element type."""
     size, result, scale, region = axis.size, axis.result, axis.scale, axis.region
-    i = np.arange(result, dtype=np.float32)
-    s = np.float32(scale)
-    one, half = np.float32(1), np.float32(0.5)
+    i = np.arange(result, dtype=kind)
+    s = kind(scale)
+    one, half = kind(1), kind(0.5)
     if rule.coordinates == "half_pixel":
         return (i + half) / s - half
     if rule.coordinates == "half_pixel_symmetric":
-        adjustment = np.float32(result) / (s * np.float32(size))
-        centre = np.float32(size) / 2
+        adjustment = kind(result) / (s * kind(size))
+        centre = kind(size) / 2
         return centre * (one - adjustment) + (i + half) / s - half
     if rule.coordinates == "pytorch_half_pixel":
         return (i + half) / s - half if result > 1 else np.zeros_like(i)
     if rule.coordinates == "align_corners":
-        return i * np.float32(size - 1) / np.float32(result - 1) if result > 1 else np.zeros_like(i)
+        return i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros_like(i)
     if rule.coordinates == "asymmetric":
         return i / s
     if rule.coordinates == "tf_crop_and_resize":
-        start, end = (np.float32(v) for v in region)
+        start, end = (kind(v) for v in region)
         if result > 1:
-            return start * np.float32(size - 1) + i * (end - start) * np.float32(size - 1) / np.float32(result - 1)
-        return np.full_like(i, half * (start + end) * np.float32(size - 1))
+            return start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
+        return np.full_like(i, half * (start + end) * kind(size - 1))
     raise NotNative(f"torch has no coordinates {rule.coordinates!r}")
 
 
-def taps(rule: Rule, axis: Axis) -> Taps:
-    """The taps of one axis."""
+def taps(rule: Rule, axis: Axis, kind: Any = np.float32) -> Taps:
+    """The taps of one axis, with weights in an element type; decisions are taken in float32, as everywhere."""
     size, result, scale = axis.size, axis.result, axis.scale
     x = places(rule, axis)
     outside = (x < 0) | (x > size - 1) if rule.coordinates == "tf_crop_and_resize" else np.zeros(result, bool)
     if rule.mode == "nearest":
         index = np.clip(_ROUND[rule.nearest](x), 0, size - 1).astype(np.int64)
         return Taps(index[:, None], np.ones((result, 1), np.float32), outside)
+    x = places(rule, axis, kind)
     first = np.floor(x).astype(np.int64)
     stretch = max(1.0, 1.0 / scale) if rule.antialias else 1.0
     reach = int(np.ceil((1 if rule.mode == "linear" else 2) * stretch))
     index = first[:, None] + np.arange(1 - reach, reach + 1)
-    distance = (x[:, None] - index.astype(np.float32)) / np.float32(stretch)
+    distance = (x[:, None] - index.astype(kind)) / kind(stretch)
     weight = _linear(distance) if rule.mode == "linear" else _cubic(distance, rule.a)
     if rule.exclude_outside:
         weight = np.where((index < 0) | (index >= size), 0, weight)
     if rule.exclude_outside or rule.antialias:
         weight = weight / weight.sum(1, keepdims=True)
-    return Taps(np.clip(index, 0, size - 1), weight.astype(np.float32), outside)
+    return Taps(np.clip(index, 0, size - 1), weight.astype(kind), outside)
 
 
 def _linear(distance: np.ndarray) -> np.ndarray:

@@ -94,7 +94,8 @@ class _Plan:
         if native is not None:
             self.needs_no_tensor.add(native)
             return native
-        found = {a: taps(self.rule, Axis(shape[a], target[a], scale[a], self._region(a, roi))) for a in changed}
+        wide = np.float64 if self.kind == torch.float64 else np.float32
+        found = {a: taps(self.rule, Axis(shape[a], target[a], scale[a], self._region(a, roi)), wide) for a in changed}
         return _tapped(found, target, self, device)
 
     def _region(self, axis: int, roi: tuple[float, ...] | None) -> tuple[float, float]:
@@ -179,7 +180,7 @@ def _tapped(found: dict[int, Taps], target: Sequence[int], plan: _Plan, device: 
             shape[axis] = target[axis]
             mask = torch.from_numpy(tap.outside.copy()).to(device).reshape(shape)
             outside = mask if outside is None else outside | mask
-    fill = plan.extrapolation
+    fill = plan.extrapolation if plan.exact else int(plan.extrapolation)  # a float would take large integers along
 
     def apply(x: Tensor) -> Tensor:
         y = x if nearest else x.to(work)
@@ -205,7 +206,10 @@ def GridSample(site: Site) -> Callable[..., Tensor]:
         raise NotNative("torch samples grids over 2 axes, and over 3 without cubic interpolation")
     if not is_float(dtype(site)):
         raise NotNative("torch samples floating-point grids")
-    return lambda x, grid: torch.grid_sampler(x, grid.to(x.dtype), mode, border, corners)
+    if torch_type(site) == torch_type(site, 1):
+        return lambda x, grid: torch.grid_sampler(x, grid, mode, border, corners)
+    wide = torch.promote_types(torch.promote_types(torch_type(site), torch_type(site, 1)), torch.float32)
+    return lambda x, grid: torch.grid_sampler(x.to(wide), grid.to(wide), mode, border, corners).to(x.dtype)
 
 
 def AffineGrid(site: Site) -> Callable[..., Tensor]:
