@@ -119,6 +119,18 @@ def has_an_empty_input(node: ir.Node) -> bool:
     return any(shape is None or any(n is None or n == 0 for n in shape) for shape in shapes)
 
 
+def multiplies_no_unsigned(node: ir.Node) -> bool:
+    """Whether unsigned integers may be multiplied, and an input may have no elements."""
+    types = (ir.DataType.UINT32, ir.DataType.UINT64)
+    return has_an_empty_input(node) and any(v is None or v.dtype in (None, *types) for v in node.inputs)
+
+
+def dilates_other_than_planes(node: ir.Node) -> bool:
+    """Whether blocks are dilated in images that do not have two axes."""
+    dilations = attributes(node).get("dilations", (1,))
+    return len(dilations) != 2 and max(dilations) > 1
+
+
 def steps_backward(node: ir.Node) -> bool:
     """Whether a slice may run backwards to an end beyond the axis."""
     ends, steps = constant(node, 2), constant(node, 4)

@@ -59,6 +59,14 @@ FAULTS = (
         applies=conditions.rounds_to_powers_of_two,
     ),
     KnownFault(
+        "col2im_dilated_volume",
+        ("Col2Im",),
+        "wrong values",
+        "Blocks may be dilated in images of any number of axes; where there are other than two ONNX Runtime puts elements "
+        "in wrong places.",
+        applies=conditions.dilates_other_than_planes,
+    ),
+    KnownFault(
         "conv_integer_zero_points",
         ("ConvInteger",),
         "fails",
@@ -169,6 +177,13 @@ FAULTS = (
         "clip bounds the input of every activation; ONNX Runtime bounds those of the gates and not the cell state that "
         "the activation of the output takes.",
         applies=conditions.clips,
+    ),
+    KnownFault(
+        "mat_mul_empty_unsigned",
+        ("MatMul",),
+        "fails",
+        "A sum over no products is 0; of unsigned integers ONNX Runtime fails at the call.",
+        applies=conditions.multiplies_no_unsigned,
     ),
     KnownFault(
         "mat_mul_integer_empty",

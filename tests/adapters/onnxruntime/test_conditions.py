@@ -148,6 +148,14 @@ NODES = {
     ],
     "(double[2] x) => (double[2] y) { y = LogSoftmax (x) }": ["log_softmax_double_nan"],
     "(float[2] x) => (float[2] y) { y = LogSoftmax (x) }": [],
+    "(uint32[3,k] x, uint32[k,2] w) => (uint32[a,b] y) { y = MatMul (x, w) }": ["mat_mul_empty_unsigned"],
+    "(uint32[3,4] x, uint32[4,2] w) => (uint32[a,b] y) { y = MatMul (x, w) }": [],
+    "(float[3,k] x, float[k,2] w) => (float[a,b] y) { y = MatMul (x, w) }": [],
+    "(float[1,8,n] x, int64[3] s, int64[3] b) => (float[m,c,h,w,d] y) { y = Col2Im <dilations = [1, 2, 1]> (x, s, b) }": [
+        "col2im_dilated_volume"
+    ],
+    "(float[1,8,n] x, int64[3] s, int64[3] b) => (float[m,c,h,w,d] y) { y = Col2Im <strides = [2, 2, 2]> (x, s, b) }": [],
+    "(float[1,4,n] x, int64[2] s, int64[2] b) => (float[m,c,h,w] y) { y = Col2Im <dilations = [2, 2]> (x, s, b) }": [],
     "(uint8[3,k] x, uint8[k,2] w) => (int32[a,b] y) { y = MatMulInteger (x, w) }": ["mat_mul_integer_empty"],
     "(uint8[3,4] x, uint8[4,2] w, uint8[3] p) => (int32[a,b] y) { y = MatMulInteger (x, w, p) }": [
         "mat_mul_integer_zero_points"

@@ -14,7 +14,8 @@ from .agreement import agrees, i64, noise, same
 def test_grid_sample(run, mode, corners, outside):
     options = {"mode": mode, "align_corners": corners, "padding_mode": outside}
     agrees(run, "GridSample", [noise(2, 3, 5, 4), 1.5 * noise(2, 6, 3, 2, seed=1)], **options)
-    agrees(run, "GridSample", [noise(1, 2, 3, 4, 2), noise(1, 2, 3, 2, 3, seed=1)], **options)
+    if mode != "cubic":
+        agrees(run, "GridSample", [noise(1, 2, 3, 4, 2), noise(1, 2, 3, 2, 3, seed=1)], **options)
 
 
 def test_grid_sample_of_integers_and_far_away(run):

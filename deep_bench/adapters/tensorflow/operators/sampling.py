@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -54,26 +55,33 @@ def GridSample(site: Site) -> Callable[..., Any]:
     inner = native if mode == "nearest" else tf.float64 if tf.float64 in (native, wide) else tf.float32
 
     def run(x: Any, grid: Any) -> Any:
-        x = tf.cast(x, inner)
         sizes = [tf.shape(x)[i + 1] for i in range(n)]
+        flat = tf.reshape(tf.cast(x, inner), tf.stack([tf.shape(x)[0], -1, tf.shape(x)[-1]]))
         axes = []
         for i, size in enumerate(sizes):
             length, at = tf.cast(size, wide), tf.cast(grid[..., n - 1 - i], wide) + 1
             place = at / 2 * (length - 1) if corners else (at * length - 1) / 2
-            axes.append(_taps(place, length, mode, outside, corners))
+            axes.append([(*_index(t, size), w) for t, w in _taps(place, length, mode, outside, corners)])
         total = None
         for parts in product(*axes):
-            found = _read(x, [tap for tap, _ in parts], sizes, outside)
+            found = tf.gather(flat, _combined(parts, sizes), batch_dims=1)
+            if outside == "zeros":
+                found = tf.where(reduce(tf.logical_and, [p[1] for p in parts])[..., None], found, tf.zeros([], inner))
             if mode == "nearest":
                 return found
-            weight: Any = tf.ones([], wide)
-            for _, w in parts:
-                weight = weight * w
-            term = tf.cast(weight, inner)[..., None] * found
+            term = tf.cast(reduce(tf.multiply, [p[2] for p in parts]), inner)[..., None] * found
             total = term if total is None else total + term
         return tf.cast(total, native)
 
     return channels_last(run)
+
+
+def _combined(parts: Sequence[tuple[Any, Any, Any]], sizes: Sequence[Any]) -> Any:
+    """Where an element lies among all of a picture."""
+    place = parts[0][0]
+    for (index, *_), size in zip(parts[1:], sizes[1:], strict=True):
+        place = place * size + index
+    return place
 
 
 def _taps(place: Any, length: Any, mode: str, outside: str, corners: int) -> list[tuple[Any, Any]]:
@@ -106,14 +114,8 @@ def _reflected(place: Any, length: Any, corners: int) -> Any:
     return tf.minimum(distance, 2 * span - distance) - edge
 
 
-def _read(x: Any, places: list[Any], sizes: list[Any], outside: str) -> Any:
-    """The elements at whole coordinates; zero outside, where that is asked for."""
-    limits = [tf.cast(s - 1, p.dtype) for p, s in zip(places, sizes, strict=True)]
-    inside = [tf.clip_by_value(p, tf.zeros([], p.dtype), m) for p, m in zip(places, limits, strict=True)]
+def _index(place: Any, size: Any) -> tuple[Any, Any]:
+    """A whole coordinate as an index inside an axis, and whether it was inside."""
+    near = tf.clip_by_value(place, tf.zeros([], place.dtype), tf.cast(size - 1, place.dtype))
     # What is no number becomes an arbitrary index, which is brought inside once more.
-    index = [tf.clip_by_value(tf.cast(p, tf.int32), 0, s - 1) for p, s in zip(inside, sizes, strict=True)]
-    found = tf.gather_nd(x, tf.stack(index, -1), batch_dims=1)
-    if outside != "zeros":
-        return found
-    valid = tf.reduce_all(tf.stack([tf.equal(p, i) for p, i in zip(places, inside, strict=True)]), 0)
-    return tf.where(valid[..., None], found, tf.zeros([], x.dtype))
+    return tf.clip_by_value(tf.cast(near, tf.int32), 0, size - 1), tf.equal(place, near)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Plan, Site, Slot, output_types
+from deep_bench.adapters.lowering.known import NotKnownYet
 from deep_bench.adapters.torch.arrays import TYPES, is_foreign, numpy_dtype
 from deep_bench.adapters.torch.operators import (
     activation,
@@ -35,7 +36,7 @@ from deep_bench.adapters.torch.operators import (
     training,
     unsigned,
 )
-from deep_bench.adapters.torch.operators._site import Builder, NotKnownYet
+from deep_bench.adapters.torch.operators._site import Builder
 from deep_bench.errors import UnsupportedOperator
 from deep_bench.tensor import STRING, is_float
 

@@ -9,40 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.lowering.known import dtype, output_dtype
 from deep_bench.adapters.torch.arrays import SMALL, torch_dtype
-from deep_bench.tensor import is_float, is_integer
 
 Builder = Callable[[Site], Callable[..., Any]]
-
-
-class NotKnownYet(NotNative):
-    """The builder needs a type or rank that is only known when the network runs."""
-
-
 Tensor = torch.Tensor
-
-
-def dtype(site: Site, index: int = 0) -> np.dtype:
-    """The element type of an input.
-
-    Raises:
-        NotKnownYet: It is not known.
-    """
-    slot = site.input(index)
-    if slot is None or slot.dtype is None:
-        raise NotKnownYet(f"the type of input {index} is not known before it runs")
-    return slot.dtype
-
-
-def kind(site: Site, index: int = 0) -> str:
-    """``"float"``, ``"integer"``, ``"bool"`` or ``"complex"``."""
-    found = dtype(site, index)
-    if is_float(found):
-        return "float"
-    if is_integer(found):
-        return "integer"
-    return "bool" if found == np.bool_ else "complex"
 
 
 def torch_type(site: Site, index: int = 0) -> torch.dtype:
@@ -56,44 +28,8 @@ def output_type(site: Site, index: int = 0) -> torch.dtype:
     Raises:
         NotKnownYet: It is not known.
     """
-    slot = site.outputs[index]
     stated = site.attribute("to") or site.attribute("dtype") or site.attribute("output_dtype")
-    if stated:
-        return torch_dtype(int(stated))
-    if slot is None or slot.dtype is None:
-        raise NotKnownYet(f"the type of output {index} is not known before it runs")
-    return torch_dtype(slot.dtype)
-
-
-def rank(site: Site, index: int = 0) -> int:
-    """The rank of an input.
-
-    Raises:
-        NotKnownYet: It is not known.
-    """
-    slot = site.input(index)
-    if slot is None or slot.rank is None:
-        raise NotKnownYet(f"the rank of input {index} is not known before it runs")
-    return slot.rank
-
-
-def static_shape(site: Site, index: int = 0) -> tuple[int, ...] | None:
-    """The shape of an input, if all of it is known."""
-    slot = site.input(index)
-    if slot is None or slot.shape is None or any(d is None for d in slot.shape):
-        return None
-    return tuple(d for d in slot.shape if d is not None)
-
-
-def ints(site: Site, index: int) -> tuple[int, ...] | None:
-    """A constant input as Python integers; ``None`` if unknown or omitted."""
-    array = site.constant(index)
-    return None if array is None else tuple(int(v) for v in np.asarray(array).reshape(-1))
-
-
-def dynamic(site: Site, index: int) -> bool:
-    """Whether an input is given but not known before it runs."""
-    return site.has(index) and site.constant(index) is None
+    return torch_dtype(int(stated) if stated else output_dtype(site, index))
 
 
 def number(site: Site, index: int) -> float | int | bool | None:

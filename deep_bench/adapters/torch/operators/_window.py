@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, static_shape
+from deep_bench.adapters.lowering.known import static_shape
+from deep_bench.adapters.torch.operators._site import Tensor
+from deep_bench.graph.windows import same_padding, span, window_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Window:
     @property
     def extents(self) -> tuple[int, ...]:
         """The size of a dilated window per axis."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(map(span, self.kernel, self.dilations))
 
     @property
     def symmetric(self) -> tuple[int, ...] | None:
@@ -47,25 +49,13 @@ class Window:
         """The padding before and after each axis of an input of these sizes."""
         if self.pads is not None:
             return self.pads
-        found = []
-        for size, extent, stride in zip(sizes, self.extents, self.strides, strict=True):
-            total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-            small, large = total // 2, total - total // 2
-            found.append((small, large) if self.upper else (large, small))
-        return tuple(found)
+        axes = zip(sizes, self.extents, self.strides, strict=True)
+        return tuple(same_padding(size, extent, stride, upper=self.upper) for size, extent, stride in axes)
 
     def counts(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The number of windows per axis: none starts in the padding after the input."""
-        found = []
-        for size, (before, after), extent, stride in zip(
-            sizes, self.padding(sizes), self.extents, self.strides, strict=True
-        ):
-            room = size + before + after - extent
-            count = (-(-room // stride) if self.ceil else room // stride) + 1
-            if self.ceil and (count - 1) * stride >= size + before:
-                count -= 1
-            found.append(count)
-        return tuple(found)
+        """The number of windows per axis."""
+        axes = zip(sizes, self.padding(sizes), self.extents, self.strides, strict=True)
+        return tuple(window_count(size, *pads, extent, stride, ceil=self.ceil) for size, pads, extent, stride in axes)
 
     def exact_padding(self, sizes: Sequence[int]) -> list[int]:
         """The padding, in the order of `torch.nn.functional.pad`, after which the windows fill the input exactly.

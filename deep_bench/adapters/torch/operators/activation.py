@@ -9,7 +9,8 @@ import torch
 from torch.nn import functional
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.torch.operators._site import Builder, Tensor, in_range, kind, static_shape, torch_type
+from deep_bench.adapters.lowering.known import kind, static_shape
+from deep_bench.adapters.torch.operators._site import Builder, Tensor, in_range, torch_type
 
 __all__ = [
     "Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "LeakyRelu", "LogSoftmax", "Mish", "PRelu", "Relu", "Selu",

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, ints, listed, static_shape, torch_type
+from deep_bench.adapters.lowering.known import ints, static_shape
+from deep_bench.adapters.torch.operators._site import Tensor, listed, torch_type
 from deep_bench.adapters.torch.operators._window import Window, kernel_shape, window
+from deep_bench.graph.windows import span, window_count
 
 __all__ = ["Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv"]
 
@@ -111,7 +113,7 @@ def _transposed_pads(
         found = []
         for i in range(n):
             target = sizes[i] * strides[i] if asked is None else asked[i]
-            total = strides[i] * (sizes[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1 - target
+            total = strides[i] * (sizes[i] - 1) + extra[i] + span(kernel[i], dilations[i]) - target
             half = total // 2
             found.append((half, total - half) if auto == "SAME_UPPER" else (total - half, half))
         return tuple(found)
@@ -148,7 +150,7 @@ def folded(
     """The sum of all columns in an image of any number of axes: one strided addition per element of the block."""
     n, count = len(image), math.prod(block)
     padded = [size + pads[i] + pads[n + i] for i, size in enumerate(image)]
-    steps = [(p - d * (k - 1) - 1) // s + 1 for p, d, k, s in zip(padded, dilations, block, strides, strict=True)]
+    steps = [window_count(p, 0, 0, span(k, d), s) for p, d, k, s in zip(padded, dilations, block, strides, strict=True)]
     columns = x.reshape(x.shape[0], x.shape[1] // count, count, *steps)
     y = x.new_zeros((x.shape[0], x.shape[1] // count, *padded))
     for index, place in enumerate(itertools.product(*map(range, block))):

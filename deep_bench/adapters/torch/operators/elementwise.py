@@ -10,16 +10,9 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype, kind
 from deep_bench.adapters.torch.arrays import SMALL
-from deep_bench.adapters.torch.operators._site import (
-    Builder,
-    Tensor,
-    dtype,
-    kind,
-    number,
-    output_type,
-    torch_type,
-)
+from deep_bench.adapters.torch.operators._site import Builder, Tensor, number, output_type, torch_type
 
 __all__ = [
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "BitShift", "BitwiseAnd",

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype, rank, static_shape
 from deep_bench.adapters.torch.operators._detection import NonMaxSuppression, RoiAlign
 from deep_bench.adapters.torch.operators._resize import Axis, Rule, Taps, taps
-from deep_bench.adapters.torch.operators._site import Tensor, dtype, rank, static_shape, torch_type
+from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 from deep_bench.tensor import is_float
 
 __all__ = ["AffineGrid", "GridSample", "NonMaxSuppression", "Resize", "RoiAlign"]

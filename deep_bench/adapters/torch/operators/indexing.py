@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, dtype, ints, static_shape
+from deep_bench.adapters.lowering.known import dtype, ints, static_shape
+from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.tensor import is_float
 
 __all__ = [

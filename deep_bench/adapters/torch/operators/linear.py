@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.torch.operators._site import Tensor, kind, torch_type
+from deep_bench.adapters.lowering.known import kind
+from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.lowering.known import static_shape
 from deep_bench.adapters.torch.arrays import torch_dtype
-from deep_bench.adapters.torch.operators._site import Tensor, number, static_shape, torch_type
+from deep_bench.adapters.torch.operators._site import Tensor, number, torch_type
 
 __all__ = [
     "LRN",

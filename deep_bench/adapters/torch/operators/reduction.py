@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.torch.operators._site import Builder, Tensor, dynamic, ints, kind, listed, torch_type
+from deep_bench.adapters.lowering.known import dynamic, ints, kind
+from deep_bench.adapters.torch.operators._site import Builder, Tensor, listed, torch_type
 
 __all__ = [
     "ArgMax", "ArgMin", "CumProd", "CumSum", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",

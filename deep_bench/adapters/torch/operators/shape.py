@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, dtype, dynamic, ints, listed, rank, static_shape
+from deep_bench.adapters.lowering.known import dtype, dynamic, ints, rank, static_shape
+from deep_bench.adapters.torch.operators._site import Tensor, listed
 from deep_bench.tensor import is_float
 
 __all__ = [

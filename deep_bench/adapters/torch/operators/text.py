@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, kind
+from deep_bench.adapters.lowering.known import kind
+from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.adapters.torch.operators.control import target
 
 __all__ = ["TfIdfVectorizer"]

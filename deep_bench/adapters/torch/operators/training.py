@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.torch.operators._site import Tensor, dtype
+from deep_bench.adapters.lowering.known import dtype
+from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.adapters.torch.operators.control import Body, plan, target
 from deep_bench.tensor import is_float
 

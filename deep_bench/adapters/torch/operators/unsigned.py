@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site, Slot
+from deep_bench.adapters.lowering.known import NotKnownYet
 from deep_bench.adapters.torch.arrays import TYPES as _TORCH
-from deep_bench.adapters.torch.operators._site import Builder, NotKnownYet
+from deep_bench.adapters.torch.operators._site import Builder
 from deep_bench.tensor import is_float
 
 TYPES = frozenset(np.dtype(f"uint{bits}") for bits in (16, 32, 64))
