@@ -13,7 +13,7 @@ from deep_bench.graph import Network, operator_name
 
 Severity = Literal["wrong values", "less accurate", "fails", "crashes"]
 """``less accurate``: more than rounding in the working precision explains; ``fails``: an error at the call, though the
-network was accepted; ``crashes``: the process ends."""
+network was accepted, or a refusal of what is optional; ``crashes``: the process ends."""
 
 
 def anywhere(_: ir.Node) -> bool:
@@ -64,6 +64,7 @@ class KnownFault:
 
 
 _NAMED = 5
+_PAGE = "docs/framework-findings.md"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,23 @@ class Exposure:
         more = f" and {len(self.nodes) - _NAMED} more" if len(self.nodes) > _NAMED else ""
         named = ", ".join(self.nodes[:_NAMED])
         return f"{named}{more} may meet the known fault {self.name} ({self.severity}): {self.reason}"
+
+
+def remarks(met: Sequence[Exposure]) -> list[str]:
+    """What to say of the known faults that a network may meet: a sentence for each, and one for all that cost accuracy only.
+
+    Example:
+        >>> lost = [Exposure("coarse_exp", "less accurate", "It has three digits.", ("a", "b"))]
+        >>> remarks(lost)
+        ['less accurate by known faults: coarse_exp at 2 nodes (docs/framework-findings.md)']
+    """
+    worse = [str(exposure) for exposure in met if exposure.severity != "less accurate"]
+    lost = [f"{e.name} at {_count(e.nodes)}" for e in met if e.severity == "less accurate"]
+    return [*worse, f"less accurate by known faults: {', '.join(lost)} ({_PAGE})"] if lost else worse
+
+
+def _count(nodes: Sequence[str]) -> str:
+    return f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
 
 
 def exposures(network: Network, faults: Sequence[KnownFault]) -> list[Exposure]:

@@ -64,7 +64,11 @@ class Adapter(Device[A]):
     """The framework's name in the registry."""
 
     upgrades: ClassVar[bool] = True
-    """Whether it runs the network in opset `OPSET` (True), or as the file has it (False)."""
+    """Whether it runs the network in opset `OPSET` (True), or as the file has it (False).
+
+    What runs files as they are may still upgrade those that its framework is too new for; nodes and outputs keep their
+    names.
+    """
 
     known_faults: ClassVar[tuple[KnownFault, ...]] = ()
     """The framework's own faults, each shown by a script that does without deep_bench."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from deep_bench.fault import KnownFault, exposures, nowhere
+from deep_bench.fault import KnownFault, exposures, nowhere, remarks
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, attributes
 
@@ -51,6 +51,14 @@ def test_many_nodes_are_counted() -> None:
     (found,) = exposures(Network.from_proto(model), [fault()])
     assert "n0, n1, n2, n3, n4 and 3 more may meet" in str(found)
     assert len(found.nodes) == 8
+
+
+def test_faults_that_cost_accuracy_only_share_a_short_line() -> None:
+    coarse = fault(name="coarse", severity="less accurate")
+    rough = fault(name="rough", severity="less accurate", operators=("Neg",))
+    said = remarks(exposures(network(), [coarse, fault(), rough]))
+    assert said[0].endswith("may meet the known fault late (wrong values): It is late.")
+    assert said[1:] == ["less accurate by known faults: coarse at 2 nodes, rough at 1 node (docs/framework-findings.md)"]
 
 
 def test_known_failures_follow_from_the_faults() -> None:

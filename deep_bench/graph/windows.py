@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+Length = TypeVar("Length", int, Any)
+"""A whole number, or a framework's own integer where a length is known only when the network runs."""
+
 
 def span(kernel: int, dilation: int) -> int:
     """How many elements lie between the first and the last one of a window, both included: ``(kernel - 1) * dilation + 1``.
@@ -13,7 +18,7 @@ def span(kernel: int, dilation: int) -> int:
     return (kernel - 1) * dilation + 1
 
 
-def split_padding(total: int, *, upper: bool) -> tuple[int, int]:
+def split_padding(total: Length, *, upper: bool) -> tuple[Length, Length]:
     """Padding before and after; an odd element goes to the end if ``upper``, else to the beginning.
 
     Example:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deep_bench.fault import remarks
 from deep_bench.measure.rules import check
 from deep_bench.network.units import duration, duration_range, share, significant
 
@@ -102,7 +103,7 @@ def lines_below(result: Result) -> list[str]:
             reason = system.reason.removeprefix(f"{system.label}: ")
             lines.append(f"{system.label}: {system.verdict}: {reason}")
         lines += [f"{system.label}: {finding}" for finding in system.findings]
-        lines += [f"{system.label}: {exposure}" for exposure in system.exposures]
+        lines += [f"{system.label}: {remark}" for remark in remarks(system.exposures)]
         lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
     lines += _twins(result)
     launches = {sample.launch for system in result.record.systems for sample in system.samples}

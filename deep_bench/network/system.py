@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import Unsupported
-from deep_bench.fault import Exposure, exposures
+from deep_bench.fault import Exposure, exposures, remarks
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
 from deep_bench.tensor import is_float
@@ -67,8 +67,8 @@ class NetworkSystem:
         try:
             first_call = self._call_first(adapter, executor)
         except Exception as error:
-            for exposure in self._exposures(adapter):
-                error.add_note(str(exposure))
+            for remark in remarks(self._exposures(adapter)):
+                error.add_note(remark)
             raise
         return {
             "upgrades": adapter.upgrades,

@@ -13,6 +13,8 @@ from typing import Any, get_args
 import onnx
 
 from deep_bench.errors import InvalidArgument, WorkerDied
+from deep_bench.fault import exposures
+from deep_bench.graph import Network
 from deep_bench.measure.workers import Worker
 from deep_bench.testing.case import KINDS, Case, freeze, standard_cases
 from deep_bench.testing.generated import generated_cases
@@ -33,7 +35,8 @@ class CaseResult:
         kind: Its kind.
         operators: The distinct operators in its outermost graph.
         outcome: How the adapter did.
-        known: The reason, if the adapter lists this case among its known failures.
+        known: The reason, if the adapter lists this case among its known failures; for a generated case, the known faults
+            that its network may meet.
     """
 
     name: str
@@ -49,8 +52,9 @@ class CaseResult:
 
     @property
     def is_surprise(self) -> bool:
-        """Whether it is wrong or failed without being a known failure, or is one and passed."""
-        return (self.word in ("wrong", "failed")) != bool(self.known)
+        """Whether it is wrong or failed without being a known failure, or is one of the standard's cases and passed."""
+        bad = self.word in ("wrong", "failed")
+        return bad != bool(self.known) and (bad or self.kind != GENERATED)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -141,6 +145,11 @@ class Subject:
         """What the adapter says of itself, and its known failures."""
         return {"facts": dict(self._adapter.describe()), "known": dict(self._adapter.known_failures)}
 
+    def exposed(self, case: Case) -> str:
+        """The adapter's known faults that a case's network may meet."""
+        found = exposures(Network.from_proto(case.proto, name=case.name), self._adapter.known_faults)
+        return "; ".join(exposure.reason for exposure in found)
+
     def run(self, case: Case) -> Outcome:
         """Run one case."""
         signal.alarm(self._limit_s)
@@ -228,6 +237,8 @@ def run_conformance(
                     progress(number, len(chosen), case.name)
                 outcome = process.run(freeze(case) if frozen else case)
                 known = said["known"].get(case.name, "")
+                if case.kind == GENERATED and outcome.word in ("wrong", "failed"):
+                    known = process.worker.call("exposed", case)
                 results.append(CaseResult(case.name, case.kind, case.operators, outcome, known))
         finally:
             process.close()

@@ -18,7 +18,7 @@ _INTRODUCTION = """\
 # Findings in frameworks
 
 Faults of the frameworks themselves, found by comparing them with the standard's text, its cases and each other. This page is
-written by `python -m deep_bench.testing.findings` from the `faults.py` of each adapter.
+written by `python -m deep_bench.testing.findings` from the faults that each adapter states.
 
 Each finding has a script that shows it without deep_bench: it prints what the standard demands and what came, and exits with
 1 (or dies, where the process crashes) as long as the fault is there. A test runs them all, and fails when one has gone, so

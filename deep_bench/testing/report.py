@@ -81,7 +81,7 @@ def _lines(found: Conformance) -> Iterator[str]:
             word = "silently wrong" if result.word == "wrong" else "failed"
             known = f"; known: {result.known}" if result.known else ""
             yield f"{word}: {result.name}: {_one_line(result.outcome.detail)}{known}"
-        elif result.known:
+        elif result.is_surprise:
             yield f"passed, though listed as a known failure: {result.name}: {result.known}"
     yield from _reasons("refused", found, _refusal)
     yield from _reasons("skipped", found, lambda detail: detail)

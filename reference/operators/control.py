@@ -71,7 +71,7 @@ def Scan(
     sequences = [x[::-1] if reverse else x for x, reverse in zip(sequences, backward, strict=True)]
     collected = []
     for elements in zip(*sequences, strict=True):
-        results = body(*state, *map(np.asanyarray, elements))
+        results = body(*state, *(np.asanyarray(e, x.dtype) for e, x in zip(elements, sequences, strict=True)))
         state = tuple(results[:n_states])
         collected.append(results[n_states:])
     if collected:

@@ -27,7 +27,9 @@ _REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.m
 
 def Gather(x, indices, *, axis=0):
     """``y[…, i, …] = x[…, indices[i], …]`` on ``axis``. Source: ONNX Gather, opset 13."""
-    return np.take(x, indices, axis)
+    axis %= x.ndim
+    y = np.take(x, np.ravel(indices), axis)  # a scalar index would give a string, no array of one
+    return np.reshape(y, (*x.shape[:axis], *np.shape(indices), *x.shape[axis + 1 :]))
 
 
 def GatherElements(x, indices, *, axis=0):
@@ -38,7 +40,7 @@ def GatherElements(x, indices, *, axis=0):
 def GatherND(x, indices, *, batch_dims=0):
     """``y[b, i] = x[b, *indices[b, i]]``, with ``batch_dims`` axes ``b``. Source: ONNX GatherND, opset 13."""
     batch = np.indices(indices.shape[:-1], sparse=True)[:batch_dims]
-    return np.asanyarray(x[(*batch, *np.moveaxis(indices, -1, 0))])
+    return np.asanyarray(x[(*batch, *np.moveaxis(indices, -1, 0))], dtype=x.dtype)
 
 
 def ScatterElements(x, indices, updates, *, axis=0, reduction="none"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
@@ -92,6 +93,18 @@ def test_comparisons_give_plain_booleans_and_conversions_plain_integers() -> Non
     assert type(x > 0) is np.ndarray
     assert type(x.astype(np.int64)) is np.ndarray
     assert type(np.argmax(x, axis=1)) is np.ndarray
+
+
+def test_conversions_to_narrow_integers_are_plain() -> None:
+    x = disturb(np.array([1.0, -2.0]), Rounding(np.dtype(np.float32), np.random.default_rng(0)))
+    found = x.astype(ml_dtypes.int4)
+    assert (type(found), found.dtype, found.astype(int).tolist()) == (np.ndarray, np.dtype(ml_dtypes.int4), [1, -2])
+
+
+def test_complex_results_deviate_by_a_length() -> None:
+    deviations = Deviations(np.array([1 + 1j]))
+    deviations.add(np.array([1 + 1j + 3e-7 + 4e-7j]))
+    assert deviations.expectation(np.dtype(np.complex64)).spread == pytest.approx([5e-7], rel=0.1)
 
 
 def test_whole_numbers_are_added_and_multiplied_exactly() -> None:

@@ -38,6 +38,19 @@ def test_the_note_stands_beside_the_verdict(moved: Result) -> None:
     assert "onnxruntime:threads=1: pool may meet the known fault pool_same_crops (wrong values): " in moved.table(10_000)
 
 
+def test_what_costs_accuracy_only_is_said_in_short() -> None:
+    pytest.importorskip("onnxruntime")
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 22]> squashed (float[4] x) => (float[4] y) { h = Sigmoid (x) y = Sigmoid (h) }'
+    )
+    result = db.run(Network.from_proto(model), **QUICK)
+    (line,) = [line for line in result.table(10_000).splitlines() if "known fault" in line]
+    assert line.strip() == (
+        "onnxruntime:threads=1: less accurate by known faults: sigmoid_tail at 2 nodes (docs/framework-findings.md)"
+    )
+    assert [len(exposure.nodes) for exposure in result["onnxruntime:threads=1"].exposures] == [2]
+
+
 def test_it_is_in_the_json_and_in_the_record(moved: Result) -> None:
     (fault,) = json.loads(json.dumps(moved.as_json()))["systems"]["onnxruntime:threads=1"]["known_faults"]
     assert fault["nodes"] == ["pool"]

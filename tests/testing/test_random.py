@@ -10,13 +10,11 @@ import pytest
 
 import deep_bench as db
 from deep_bench.reference.operators import find
-from deep_bench.testing import freeze, standard_cases
+from deep_bench.testing import freeze, onnx_faults, standard_cases
 from deep_bench.testing.random import DRAWN, RANDOM_CHECKS, is_random
 
-_FAULTS = {
-    ("onnxruntime", check): "ONNX's function body of Bernoulli, which ONNX Runtime runs, gives 1 with probability 1 - x"
-    for check in ("Bernoulli draws_right", "Bernoulli repeats_with_seed")
-}
+_INVERTED = next(fault.reason for fault in onnx_faults.FAULTS if fault.name == "bernoulli_inverted")
+_FAULTS = {("onnxruntime", f"Bernoulli {check}"): _INVERTED for check in ("draws_right", "repeats_with_seed")}
 
 
 def _checks() -> Iterator[Any]:

@@ -12,7 +12,7 @@ class NotKnownYet(NotNative):
     """The builder needs a type or rank that is only known when the network runs."""
 
 
-def dtype(site: Site, index: int = 0) -> np.dtype:
+def dtype_of(site: Site, index: int = 0) -> np.dtype:
     """The element type of an input.
 
     Raises:
@@ -36,9 +36,9 @@ def output_dtype(site: Site, index: int = 0) -> np.dtype:
     return slot.dtype
 
 
-def kind(site: Site, index: int = 0) -> str:
+def kind_of(site: Site, index: int = 0) -> str:
     """``"float"``, ``"integer"``, ``"bool"`` or ``"complex"``."""
-    found = dtype(site, index)
+    found = dtype_of(site, index)
     if is_float(found):
         return "float"
     if is_integer(found):
@@ -46,7 +46,7 @@ def kind(site: Site, index: int = 0) -> str:
     return "bool" if found == np.bool_ else "complex"
 
 
-def dims(site: Site, index: int = 0) -> tuple[int | None, ...]:
+def dims_of(site: Site, index: int = 0) -> tuple[int | None, ...]:
     """The dimensions of an input, ``None`` for each that is open.
 
     Raises:
@@ -58,13 +58,13 @@ def dims(site: Site, index: int = 0) -> tuple[int | None, ...]:
     return slot.shape
 
 
-def rank(site: Site, index: int = 0) -> int:
+def rank_of(site: Site, index: int = 0) -> int:
     """The rank of an input.
 
     Raises:
         NotKnownYet: It is not known.
     """
-    return len(dims(site, index))
+    return len(dims_of(site, index))
 
 
 def static_shape(site: Site, index: int = 0) -> tuple[int, ...] | None:

@@ -31,11 +31,17 @@ _PROVIDERS: dict[str, _Providers] = {
     "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
     "tensorrt": ["TensorrtExecutionProvider", ("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
 }
+_OLDEST_KERNELS = 7
+"""The opset from which on ONNX Runtime has kernels for all operators; of most older versions it has none."""
+
 _PROTOBUF_LIMIT = 2**31 - 2**20
 
 
 class OnnxRuntimeAdapter(Adapter[Value]):
     """ONNX Runtime.
+
+    It runs a network in the opset of its file. One of an opset below 7, for most of whose operators it has no kernels, is
+    upgraded first, so that it runs the same operators in their newest version.
 
     Args:
         device: ``cpu``, ``cuda`` or ``tensorrt``.
@@ -82,7 +88,7 @@ class OnnxRuntimeAdapter(Adapter[Value]):
         """Create a session for the network."""
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
-        chosen = network if outputs is None else network.with_outputs(outputs)
+        chosen = _with_kernels(network if outputs is None else network.with_outputs(outputs))
         proto = chosen.to_proto()
         parameters = tuple(chosen.parameters) if mode == "train" else ()
         _make_inputs(proto, parameters)
@@ -127,6 +133,7 @@ class OnnxRuntimeAdapter(Adapter[Value]):
             "threads": "default" if self.threads is None else str(self.threads),
             "precision": "as the network" if self.device == "cpu" else "as the network, TF32 off",
             "optimize": str(self.optimize),
+            "opset": f"as the file; upgraded if below {_OLDEST_KERNELS}",
         }
 
     def from_numpy(self, array: np.ndarray) -> Value:
@@ -139,6 +146,11 @@ class OnnxRuntimeAdapter(Adapter[Value]):
 
     def synchronize(self) -> None:
         """Nothing to wait for: a session's run returns when its outputs are there, on GPUs too."""
+
+
+def _with_kernels(network: Network) -> Network:
+    """The network as it is, or upgraded if it is older than ONNX Runtime's kernels."""
+    return network.upgraded() if network.opset < _OLDEST_KERNELS else network
 
 
 def _provider_names(providers: _Providers) -> list[str]:

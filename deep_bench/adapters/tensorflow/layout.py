@@ -13,11 +13,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 
 Perm = tuple[int, ...]
 
 _UNWRITABLE = (ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn)
-"""Element types that TensorFlow has tensors of, but cannot write into a graph: such constants are captured instead."""
+"""Element types that TensorFlow has tensors of, but does not write into a graph itself: see `_written`."""
 
 
 def to_last(rank: int) -> Perm:
@@ -219,12 +220,21 @@ class Stored(Value):
 
     def _constant(self, key: tuple) -> Any:
         array = _arranged(self.array, key)
-        if not tf.executing_eagerly() and array.dtype.type not in _UNWRITABLE:
-            return tf.constant(array)
+        if not tf.executing_eagerly():
+            return tf.constant(_written(array) if array.dtype.type in _UNWRITABLE else array)
         if key not in self._constants:
             with tf.init_scope():
                 self._constants[key] = tf.constant(array)
         return self._constants[key]
+
+
+def _written(array: np.ndarray) -> tensor_pb2.TensorProto:
+    """An array as a graph keeps it: its bytes."""
+    return tensor_pb2.TensorProto(
+        dtype=tf.as_dtype(array.dtype).as_datatype_enum,
+        tensor_shape=tf.TensorShape(array.shape).as_proto(),
+        tensor_content=array.tobytes(),
+    )
 
 
 def _arranged(array: np.ndarray, key: tuple) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from deep_bench.check import InProcessSubject, establish, judge
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.graph import Network
 from deep_bench.testing.adapter import X, Y, small_network
@@ -104,6 +105,35 @@ def test_what_cannot_be_handed_over_is_refused() -> None:
     network = network_of("Cast", {"x": words}, onnx.TensorProto.BFLOAT16, to=onnx.TensorProto.BFLOAT16)
     with pytest.raises(Unsupported, match="beside a string"):
         OnnxRuntimeAdapter().prepare(network)
+
+
+OLD = """<ir_version: 3, opset_import: ["": 6]> old (float[2,3] x, float[3] b) => (float[2,3] y, bool[2,3] z) {
+    [sum] s = Add <broadcast = 1, axis = 1> (x, b)
+    [squeeze] t = Unsqueeze <axes = [0]> (s)
+    [back] y = Squeeze <axes = [0]> (t)
+    [less] z = Less (s, x)
+}"""
+
+
+def test_a_network_from_before_the_kernels_is_upgraded() -> None:
+    network = Network.from_proto(onnx.parser.parse_model(OLD))
+    inputs = {"x": np.ones((2, 3), np.float32), "b": np.array([-1, 0, 1], np.float32)}
+    adapter = OnnxRuntimeAdapter(threads=1)
+    executor = adapter.prepare(network)
+    assert executor.output_names == ("y", "z")
+    assert executor.forms.native == ("sum", "squeeze", "back", "less")
+    found = executor(inputs)
+    assert found["y"].tolist() == [[0, 1, 2]] * 2
+    assert found["z"].tolist() == [[True, False, False]] * 2
+    assert adapter.prepare(network, outputs=["s"])(inputs)["s"].tolist() == [[0, 1, 2]] * 2
+
+
+def test_nodes_of_an_old_network_are_replayed() -> None:
+    network = Network.from_proto(onnx.parser.parse_model(OLD))
+    inputs = {"x": np.ones((2, 3), np.float32), "b": np.array([-1, 0, 1], np.float32)}
+    verdict = judge(establish(network, inputs), InProcessSubject(OnnxRuntimeAdapter(threads=1), network, inputs))
+    assert verdict.word == "right"
+    assert "all 4 nodes replayed" in verdict.reason
 
 
 @pytest.mark.gpu

@@ -25,6 +25,13 @@ from deep_bench.reference.operators.indexing import (
 X = np.arange(12, dtype=np.float64).reshape(3, 4)
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+def test_gather_of_one_string_is_an_array_of_it(axis: int) -> None:
+    words = np.array(["a", "long"], object)
+    for found in (Gather(words, np.array(-1), axis=axis), GatherND(words, np.array([1]))):
+        assert (found.dtype, found.shape, found.item()) == (np.dtype(object), (), "long")
+
+
 def test_gather_with_an_index_outside():
     assert Gather(X, np.array([[-3], [2]]), axis=0)[:, 0, 0].tolist() == [0, 8]
     with pytest.raises(IndexError):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of
 from deep_bench.adapters.tensorflow.layout import elementwise
 
 HALF = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))
@@ -44,70 +45,10 @@ def tf_dtype(dtype: np.dtype | None) -> tf.DType:
         raise NotNative(f"TensorFlow has no element type {dtype}") from error
 
 
-def in_dtype(site: Site, index: int = 0) -> np.dtype:
-    """The element type of an input.
-
-    Raises:
-        NotNative: It is not known.
-    """
-    slot = site.input(index)
-    if slot is None or slot.dtype is None:
-        raise NotNative(f"the element type of input {index} is not known when the network is prepared")
-    return slot.dtype
-
-
-def out_dtype(site: Site, index: int = 0) -> np.dtype:
-    """The element type of an output.
-
-    Raises:
-        NotNative: It is not known.
-    """
-    slot = site.outputs[index]
-    if slot is None or slot.dtype is None:
-        raise NotNative(f"the element type of output {index} is not known when the network is prepared")
-    return slot.dtype
-
-
-def rank_of(site: Site, index: int = 0) -> int:
-    """The rank of an input.
-
-    Raises:
-        NotNative: It is not known.
-    """
-    slot = site.input(index)
-    if slot is None or slot.shape is None:
-        raise NotNative(f"the rank of input {index} is not known when the network is prepared")
-    return len(slot.shape)
-
-
 def maybe_rank(site: Site, index: int = 0) -> int | None:
     """The rank of an input, if it is known."""
     slot = site.input(index)
     return None if slot is None else slot.rank
-
-
-def dims_of(site: Site, index: int = 0) -> tuple[int | None, ...]:
-    """The dimensions of an input, ``None`` for open ones.
-
-    Raises:
-        NotNative: Not even the rank is known.
-    """
-    rank_of(site, index)
-    return site.inputs[index].shape  # type: ignore[union-attr, return-value]
-
-
-def constant(site: Site, index: int, what: str) -> np.ndarray | None:
-    """A given input's contents; ``None`` if it is omitted.
-
-    Raises:
-        NotNative: It is given but not known when the network is prepared.
-    """
-    if not site.has(index):
-        return None
-    value = site.constant(index)
-    if value is None:
-        raise NotNative(f"{what} is not known when the network is prepared")
-    return value
 
 
 @cache
@@ -152,7 +93,7 @@ def pointwise(function: Callable[..., Any], arity: int, *, back: bool = True) ->
     """A builder for an operator that is one TensorFlow function, element by element."""
 
     def build(site: Site) -> Callable[..., Any]:
-        return elementwise(widened(function, in_dtype(site), arity, back=back))
+        return elementwise(widened(function, dtype_of(site), arity, back=back))
 
     return build
 
@@ -161,7 +102,7 @@ def variadic(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any
     """A builder for an operator that folds one function of two tensors over its inputs."""
 
     def build(site: Site) -> Callable[..., Any]:
-        pair = widened(function, in_dtype(site), 2)
+        pair = widened(function, dtype_of(site), 2)
 
         def run(*tensors: Any) -> Any:
             result = tensors[0]

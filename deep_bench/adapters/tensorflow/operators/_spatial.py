@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.graph.windows import same_padding, span, split_padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Window:
     @property
     def reach(self) -> tuple[int, ...]:
         """The extent of the dilated kernel."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(map(span, self.kernel, self.dilations))
 
     @property
     def padded(self) -> bool:
@@ -53,13 +54,9 @@ def window(site: Site, kernel: tuple[int, ...], sizes: tuple[int | None, ...]) -
     plain = Window(kernel, strides, dilations, None, None, lower)
     if any(s is None for s in sizes):
         return plain
-    totals = [_same(int(s or 0), r, t) for s, r, t in zip(sizes, plain.reach, strides, strict=True)]
-    less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-    return Window(kernel, strides, dilations, more if lower else less, less if lower else more, lower)
-
-
-def _same(size: int, reach: int, stride: int) -> int:
-    return max(0, (-(-size // stride) - 1) * stride + reach - size)
+    axes = zip(sizes, plain.reach, strides, strict=True)
+    pairs = [same_padding(int(size or 0), reach, stride, upper=not lower) for size, reach, stride in axes]
+    return Window(kernel, strides, dilations, tuple(a for a, _ in pairs), tuple(b for _, b in pairs), lower)
 
 
 def pad_pairs(w: Window, x: Any) -> list[Any]:
@@ -70,7 +67,7 @@ def pad_pairs(w: Window, x: Any) -> list[Any]:
     for axis, (reach, stride) in enumerate(zip(w.reach, w.strides, strict=True)):
         size = tf.shape(x)[axis + 1]
         total = tf.maximum(0, ((size + stride - 1) // stride - 1) * stride + reach - size)
-        pairs.append((total - total // 2, total // 2) if w.lower else (total // 2, total - total // 2))
+        pairs.append(split_padding(total, upper=not w.lower))
     return pairs
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Site
+from deep_bench.adapters.lowering.known import dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import either, elementwise
-from deep_bench.adapters.tensorflow.operators._common import in_dtype, in_float, pointwise, rank_of, scalar, widened
+from deep_bench.adapters.tensorflow.operators._common import in_float, pointwise, scalar, widened
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid",
@@ -35,7 +36,7 @@ def _leaky(x: Any, alpha: float) -> Any:
 
 def PRelu(site: Site) -> Callable[..., Any]:
     """``x`` where positive, else ``slope * x``, the slope broadcast to ``x``."""
-    in_dtype(site)
+    dtype_of(site)
     return elementwise(lambda x, slope: tf.where(x < 0, x * slope, x))
 
 
@@ -74,18 +75,18 @@ def Gelu(site: Site) -> Callable[..., Any]:
             return scalar(0.5, x) * x * (scalar(1, x) + tf.tanh(inner))
         return scalar(0.5, x) * x * (scalar(1, x) + tf.math.erf(x / scalar(math.sqrt(2), x)))
 
-    return elementwise(in_float(run, in_dtype(site)))
+    return elementwise(in_float(run, dtype_of(site)))
 
 
 def Mish(site: Site) -> Callable[..., Any]:
     """``x * tanh(log(1 + exp(x)))``."""
-    return elementwise(in_float(lambda x: x * tf.tanh(tf.math.softplus(x)), in_dtype(site)))
+    return elementwise(in_float(lambda x: x * tf.tanh(tf.math.softplus(x)), dtype_of(site)))
 
 
 def Swish(site: Site) -> Callable[..., Any]:
     """``x * sigmoid(alpha * x)``."""
     alpha = site.attribute("alpha", 1.0)
-    return elementwise(in_float(lambda x: x * tf.sigmoid(scalar(alpha, x) * x), in_dtype(site)))
+    return elementwise(in_float(lambda x: x * tf.sigmoid(scalar(alpha, x) * x), dtype_of(site)))
 
 
 def HardSigmoid(site: Site) -> Callable[..., Any]:
@@ -100,25 +101,25 @@ def _unit(x: Any) -> Any:
 
 def HardSwish(site: Site) -> Callable[..., Any]:
     """``x * max(0, min(1, x / 6 + 1 / 2))``."""
-    in_dtype(site)
+    dtype_of(site)
     return elementwise(lambda x: x * _unit(x * scalar(1 / 6, x) + scalar(0.5, x)))
 
 
 def Shrink(site: Site) -> Callable[..., Any]:
     """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0."""
     bias, limit = site.attribute("bias", 0.0), site.attribute("lambd", 0.5)
-    signed = in_dtype(site).kind != "u"
+    signed = dtype_of(site).kind != "u"
 
     def run(x: Any) -> Any:
         low = x < tf.cast(-limit, x.dtype) if signed else tf.zeros_like(x, tf.bool)
         high = x > tf.cast(limit, x.dtype)
         return tf.where(low, x + tf.cast(bias, x.dtype), tf.where(high, x - tf.cast(bias, x.dtype), tf.zeros_like(x)))
 
-    return elementwise(widened(run, in_dtype(site), 1))
+    return elementwise(widened(run, dtype_of(site), 1))
 
 
 def _along(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
-    axis, dtype = site.attribute("axis", -1), in_dtype(site)
+    axis, dtype = site.attribute("axis", -1), dtype_of(site)
     rank_of(site)
     return either(lambda at: in_float(lambda x: function(x, at(axis)), dtype))
 

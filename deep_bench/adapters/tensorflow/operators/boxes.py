@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of
 from deep_bench.adapters.tensorflow.layout import channels_last
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import HALF, tf_dtype
 
 __all__ = ["NonMaxSuppression", "RoiAlign"]
 
@@ -49,11 +50,11 @@ def NonMaxSuppression(site: Site) -> Callable[..., Any]:
 
 def RoiAlign(site: Site) -> Callable[..., Any]:
     """Each region divided into bins; a bin is the mean (or maximum) of bilinear samples on a regular grid in it."""
-    mode, native = site.attribute("mode", "avg"), tf_dtype(in_dtype(site))
+    mode, native = site.attribute("mode", "avg"), tf_dtype(dtype_of(site))
     pixel = site.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     bins = (site.attribute("output_height", 1), site.attribute("output_width", 1))
     ratio, scale = site.attribute("sampling_ratio", 0), site.attribute("spatial_scale", 1.0)
-    inner = tf.float32 if in_dtype(site) in HALF else native
+    inner = tf.float32 if dtype_of(site) in HALF else native
     if mode not in ("avg", "max"):
         raise NotNative(f"TensorFlow has no code for the mode {mode!r}")
 

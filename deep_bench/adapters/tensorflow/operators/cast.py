@@ -11,8 +11,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of, output_dtype
 from deep_bench.adapters.tensorflow.layout import elementwise, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import in_dtype, out_dtype, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 from deep_bench.tensor import STRING, is_float
 
 __all__ = ["Cast", "CastLike"]
@@ -44,12 +45,12 @@ def Cast(site: Site) -> Callable[..., Any]:
     code = site.attributes["to"]
     string = code == onnx.TensorProto.STRING
     target = STRING if string else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
-    return _cast(in_dtype(site), target, saturate=bool(site.attribute("saturate", 1)))
+    return _cast(dtype_of(site), target, saturate=bool(site.attribute("saturate", 1)))
 
 
 def CastLike(site: Site) -> Callable[..., Any]:
     """Elements as another tensor's type."""
-    run = _cast(in_dtype(site), out_dtype(site), saturate=bool(site.attribute("saturate", 1)))
+    run = _cast(dtype_of(site), output_dtype(site), saturate=bool(site.attribute("saturate", 1)))
     return on_values(lambda x, _: run(x))
 
 

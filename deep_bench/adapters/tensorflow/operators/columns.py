@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import HALF, dims_of, in_dtype, in_float, rank_of, tf_dtype
+from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.operators._common import HALF, in_float, tf_dtype
 
 __all__ = ["Col2Im", "DeformConv"]
 
@@ -33,7 +34,7 @@ def Col2Im(site: Site) -> Callable[..., Any]:
     if n is None:
         raise NotNative("the number of axes is not known when the network is prepared")
     strides, dilations, pads = _steps(site, n)
-    tf_dtype(in_dtype(site))
+    tf_dtype(dtype_of(site))
 
     def run(x: Any, image_shape: Any, block_shape: Any) -> Any:
         image, block = _numbers(site, 1, image_shape, n), _numbers(site, 2, block_shape, n)
@@ -51,7 +52,7 @@ def Col2Im(site: Site) -> Callable[..., Any]:
         y = tf.reshape(tf.transpose(total), tf.stack([batch, channels, *padded]))
         return y[(slice(None), slice(None), *(slice(pads[i], pads[i] + image[i]) for i in range(n)))]
 
-    return in_float(run, in_dtype(site))
+    return in_float(run, dtype_of(site))
 
 
 def DeformConv(site: Site) -> Callable[..., Any]:
@@ -64,8 +65,8 @@ def DeformConv(site: Site) -> Callable[..., Any]:
     group, parts, positions = site.attribute("group", 1), site.attribute("offset_group", 1), int(np.prod(kernel))
     inside = np.stack([k.reshape(-1) for k in np.meshgrid(*map(np.arange, kernel), indexing="ij")], 1) * np.array(dilations)
 
-    native = tf_dtype(in_dtype(site))
-    inner = tf.float32 if in_dtype(site) in HALF else native
+    native = tf_dtype(dtype_of(site))
+    inner = tf.float32 if dtype_of(site) in HALF else native
 
     def run(*tensors: Any) -> Any:
         return tf.cast(convolve(*(None if t is None else tf.cast(t, inner) for t in tensors)), native)

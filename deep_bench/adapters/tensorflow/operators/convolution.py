@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import channels_last, on_values
-from deep_bench.adapters.tensorflow.operators._common import HALF, dims_of, in_dtype, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import HALF, tf_dtype
 from deep_bench.adapters.tensorflow.operators._spatial import Window, pad, pad_pairs, spatial_rank, window
 from deep_bench.tensor import is_float
 
@@ -20,8 +21,8 @@ __all__ = ["Conv", "ConvInteger", "ConvTranspose"]
 def Conv(site: Site) -> Callable[..., Any]:
     """Convolution over one to three spatial axes, with groups, strides, dilations and pads."""
     n = spatial_rank(rank_of(site, 1), "convolution")
-    tf_dtype(in_dtype(site))
-    if not is_float(in_dtype(site)):
+    tf_dtype(dtype_of(site))
+    if not is_float(dtype_of(site)):
         raise NotNative("TensorFlow convolves floats only")
     shape = _filter_shape(site)
     dims = site.inputs[0].shape if site.inputs[0] is not None and site.inputs[0].shape is not None else (None,) * (n + 2)
@@ -30,7 +31,7 @@ def Conv(site: Site) -> Callable[..., Any]:
     channels = dims[1] or shape[1] * group
     depthwise = n <= 2 and group > 1 and shape[1] == 1 and channels == group and len(set(w.strides)) == 1
     if depthwise:
-        return _depthwise(w, shape, n, channels, tf.float32 if in_dtype(site) in HALF else tf_dtype(in_dtype(site)))
+        return _depthwise(w, shape, n, channels, tf.float32 if dtype_of(site) in HALF else tf_dtype(dtype_of(site)))
     convolve = _convolution(w, n, group)
     return channels_last(lambda x, f, b=None: _biased(_of_no_batch(convolve(x, f), x), b), {1: (*range(2, n + 2), 1, 0)})
 
@@ -131,9 +132,9 @@ def _depthwise(w: Window, shape: tuple[int, ...], n: int, channels: int, inner: 
 def ConvTranspose(site: Site) -> Callable[..., Any]:
     """Transposed convolution, with groups, output padding and output shape."""
     n = spatial_rank(rank_of(site), "transposed convolution")
-    if not is_float(in_dtype(site)):
+    if not is_float(dtype_of(site)):
         raise NotNative("TensorFlow convolves floats only")
-    tf_dtype(in_dtype(site))
+    tf_dtype(dtype_of(site))
     shape = _filter_shape(site)
     w = Window(
         shape[2:], tuple(site.attribute("strides") or (1,) * n), tuple(site.attribute("dilations") or (1,) * n), None, None

@@ -9,15 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of
 from deep_bench.adapters.tensorflow.layout import elementwise
-from deep_bench.adapters.tensorflow.operators._common import (
-    computes,
-    in_dtype,
-    pointwise,
-    tf_dtype,
-    variadic,
-    widened,
-)
+from deep_bench.adapters.tensorflow.operators._common import computes, pointwise, tf_dtype, variadic, widened
 from deep_bench.adapters.tensorflow.operators.linear import as_bias
 from deep_bench.tensor import STRING, is_float, is_integer
 
@@ -34,7 +28,7 @@ def _rounded(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any
     """Rounding to integers: nothing to do where they are integers already."""
 
     def build(site: Site) -> Callable[..., Any]:
-        dtype = in_dtype(site)
+        dtype = dtype_of(site)
         return elementwise(tf.identity if is_integer(dtype) else widened(function, dtype, 1))
 
     return build
@@ -85,12 +79,12 @@ IsNaN = pointwise(tf.math.is_nan, 1, back=False)
 
 def Equal(site: Site) -> Callable[..., Any]:
     """Whether elements are equal, strings included."""
-    return elementwise(tf.equal if in_dtype(site) == STRING else widened(tf.equal, in_dtype(site), 2, back=False))
+    return elementwise(tf.equal if dtype_of(site) == STRING else widened(tf.equal, dtype_of(site), 2, back=False))
 
 
 def Add(site: Site) -> Callable[..., Any]:
     """The sum of two tensors."""
-    add = widened(tf.add, in_dtype(site), 2)
+    add = widened(tf.add, dtype_of(site), 2)
 
     def run(a: Any, b: Any) -> Any:
         if a.shape.rank == b.shape.rank == 2:
@@ -103,19 +97,19 @@ def Add(site: Site) -> Callable[..., Any]:
 
 def Div(site: Site) -> Callable[..., Any]:
     """Division; that of integers rounds towards zero."""
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     return elementwise(widened(tf.truncatediv if is_integer(dtype) else tf.divide, dtype, 2))
 
 
 def Mod(site: Site) -> Callable[..., Any]:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod``."""
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     return elementwise(widened(tf.truncatemod if site.attribute("fmod", 0) else tf.math.floormod, dtype, 2))
 
 
 def Mean(site: Site) -> Callable[..., Any]:
     """The mean of the inputs."""
-    total = widened(tf.add, in_dtype(site), 2)
+    total = widened(tf.add, dtype_of(site), 2)
 
     def run(*tensors: Any) -> Any:
         result = tensors[0]
@@ -128,7 +122,7 @@ def Mean(site: Site) -> Callable[..., Any]:
 
 def Pow(site: Site) -> Callable[..., Any]:
     """Power, in the base's element type."""
-    base, exponent = in_dtype(site, 0), in_dtype(site, 1)
+    base, exponent = dtype_of(site, 0), dtype_of(site, 1)
     narrow = tf_dtype(base)
     known = site.constant(1)
     if is_float(base) and known is not None and known.size == 1 and float(known.reshape(())) == 2.0 and known.ndim == 0:
@@ -144,13 +138,13 @@ def Pow(site: Site) -> Callable[..., Any]:
 
 def Where(site: Site) -> Callable[..., Any]:
     """Choice between two tensors by a third."""
-    tf_dtype(in_dtype(site, 1))
+    tf_dtype(dtype_of(site, 1))
     return elementwise(tf.where)
 
 
 def BitShift(site: Site) -> Callable[..., Any]:
     """Bits shifted to the left or right."""
-    left, dtype = site.attributes["direction"] == "LEFT", in_dtype(site)
+    left, dtype = site.attributes["direction"] == "LEFT", dtype_of(site)
     shift = widened(tf.bitwise.left_shift if left else tf.bitwise.right_shift, dtype, 2)
     bits = 8 * dtype.itemsize
 
@@ -174,7 +168,7 @@ def BitCast(site: Site) -> Callable[..., Any]:
     import onnx
 
     target = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attributes["to"])))
-    source = tf_dtype(in_dtype(site))
+    source = tf_dtype(dtype_of(site))
     if tf.bool in (source, target) and {source, target} <= {tf.bool, tf.uint8}:
         return elementwise(lambda x: tf.cast(x, target))  # a boolean is stored as 0 or 1
     if tf.bool in (source, target) or source.size != target.size:
@@ -194,12 +188,12 @@ def IsInf(site: Site) -> Callable[..., Any]:
             infinite = tf.logical_and(infinite, x > 0)
         return infinite if positive else tf.logical_and(infinite, x < 0)
 
-    return elementwise(widened(run, in_dtype(site), 1, back=False))
+    return elementwise(widened(run, dtype_of(site), 1, back=False))
 
 
 def Clip(site: Site) -> Callable[..., Any]:
     """Elements kept within limits; NaN stays, and the upper limit wins."""
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     less = widened(tf.less, dtype, 2, back=False)
     bounds = [site.constant(i) for i in (1, 2) if site.has(i)]
     plain = is_float(dtype) and all(b is not None and not np.isnan(b.astype(np.float64)).any() for b in bounds)

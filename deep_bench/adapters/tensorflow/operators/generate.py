@@ -10,7 +10,8 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, out_dtype, tf_dtype
+from deep_bench.adapters.lowering.known import dtype_of, output_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, tf_dtype
 
 __all__ = [
     "Bernoulli",
@@ -48,7 +49,7 @@ def ConstantOfShape(site: Site) -> Callable[..., Any]:
 
 def Range(site: Site) -> Callable[..., Any]:
     """Numbers from ``start`` by ``delta`` up to ``limit``, which is left out: ``start + i * delta``."""
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     if dtype.kind in "iu":
         return _whole_range
     if not computes(_probe_range, tf_dtype(dtype), 1):
@@ -75,7 +76,7 @@ def _probe_range(x: Any) -> Any:
 
 def EyeLike(site: Site) -> Callable[..., Any]:
     """Ones on a diagonal, in the shape of the input."""
-    k, native = site.attribute("k", 0), tf_dtype(out_dtype(site))
+    k, native = site.attribute("k", 0), tf_dtype(output_dtype(site))
 
     def run(x: Any) -> Any:
         rows, columns = tf.range(tf.shape(x)[0]), tf.range(tf.shape(x)[1])
@@ -91,7 +92,7 @@ def _seed(site: Site) -> int | None:
 
 def _random_dtype(site: Site) -> tf.DType:
     given = site.attribute("dtype")
-    dtype = out_dtype(site) if given is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(given))
+    dtype = output_dtype(site) if given is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(given))
     return tf_dtype(dtype)
 
 
@@ -123,7 +124,7 @@ def Bernoulli(site: Site) -> Callable[..., Any]:
 def Multinomial(site: Site) -> Callable[..., Any]:
     """Classes drawn with the given log-probabilities."""
     count, seed = site.attribute("sample_size", 1), _seed(site)
-    native = tf_dtype(out_dtype(site))
+    native = tf_dtype(output_dtype(site))
     return lambda x: tf.random.categorical(x, count, native, seed)
 
 

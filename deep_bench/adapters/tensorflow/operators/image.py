@@ -10,8 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import channels_last, either
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, normal_axes, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import HALF, normal_axes, tf_dtype
 from deep_bench.tensor import is_float, is_integer
 
 __all__ = ["Resize"]
@@ -50,7 +51,7 @@ Goals = Callable[[Sequence[Any], Any, Any, Any], list[Goal]]
 
 def Resize(site: Site) -> Callable[..., Any]:
     """Another resolution: each element from its neighbours' weighted sum, one axis after the other."""
-    rank, mode, dtype = rank_of(site), site.attribute("mode", "nearest"), in_dtype(site)
+    rank, mode, dtype = rank_of(site), site.attribute("mode", "nearest"), dtype_of(site)
     tf_dtype(dtype)
     if mode != "nearest" and not is_float(dtype) and not (dtype.kind in "iu" and dtype.itemsize < 4):
         raise NotNative(f"TensorFlow does not interpolate {dtype}")
@@ -73,7 +74,7 @@ def _bilinear_size(site: Site) -> tuple[int, int] | None:
         "keep_aspect_ratio_policy": "stretch",
     }
     stated = {name: site.attribute(name, default) for name, default in plain.items()}
-    if site.attribute("mode") != "linear" or stated != plain or site.attribute("axes") or in_dtype(site) != np.float32:
+    if site.attribute("mode") != "linear" or stated != plain or site.attribute("axes") or dtype_of(site) != np.float32:
         return None
     if data is None or data.shape is None or len(data.shape) != 4 or not all(data.shape[2:]):
         return None
@@ -147,7 +148,7 @@ def _resized(site: Site, axes: list[int], goals: Goals, rank: int) -> Callable[.
     transformation = site.attribute("coordinate_transformation_mode", "half_pixel")
     cropped = transformation == "tf_crop_and_resize"
     outside_value = site.attribute("extrapolation_value", 0.0)
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     wide = (dtype in HALF or not is_float(dtype)) and site.attribute("mode", "nearest") != "nearest"
 
     def make(at: Callable[[int], int]) -> Callable[..., Any]:

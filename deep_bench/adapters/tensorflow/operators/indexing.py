@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, out_dtype, rank_of, tf_dtype
+from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
+from deep_bench.adapters.tensorflow.operators._common import computes, tf_dtype
 from deep_bench.tensor import is_float
 
 __all__ = [
@@ -36,8 +37,8 @@ def _dim(x: Any, axis: int) -> Any:
 
 
 def _gathers(site: Site) -> None:
-    if not computes(_probe, tf_dtype(in_dtype(site)), 1):
-        raise NotNative(f"TensorFlow does not gather {in_dtype(site)}")
+    if not computes(_probe, tf_dtype(dtype_of(site)), 1):
+        raise NotNative(f"TensorFlow does not gather {dtype_of(site)}")
 
 
 def _probe(x: Any) -> Any:
@@ -96,13 +97,13 @@ def GatherND(site: Site) -> Callable[..., Any]:
 
 def NonZero(site: Site) -> Callable[..., Any]:
     """The indices of all elements that are not zero, one column each."""
-    in_dtype(site)
+    dtype_of(site)
     return lambda x: tf.transpose(tf.where(x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))))
 
 
 def OneHot(site: Site) -> Callable[..., Any]:
     """One value where the index says, another one elsewhere."""
-    axis, native = site.attribute("axis", -1), tf_dtype(out_dtype(site))
+    axis, native = site.attribute("axis", -1), tf_dtype(output_dtype(site))
     axis = axis if axis >= -1 else axis + rank_of(site) + 1
     known = site.constant(1)
 
@@ -151,7 +152,7 @@ def Unique(site: Site) -> Callable[..., Any]:
     """The different elements (or slices along an axis), where each is first, which one each is, and how many there are."""
     ordered, axis, rank = site.attribute("sorted", 1), site.attribute("axis"), rank_of(site)
     along = 0 if axis is None or rank == 1 else axis % rank
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     if not computes(_gathered_probe, tf_dtype(dtype), 1) or not computes(tf.unique, _key_type(dtype), 1):
         raise NotNative(f"TensorFlow has no unique of {dtype}")
 

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, in_float, scalar, tf_dtype
+from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.tensorflow.operators._common import computes, in_float, scalar, tf_dtype
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 
@@ -32,7 +33,7 @@ def _square(x: Any) -> Any:
 
 def MatMul(site: Site) -> Callable[..., Any]:
     """The product of matrices, batched and broadcast as in NumPy."""
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     native, inner = tf_dtype(dtype), _product_dtype(dtype)
     if native == inner:
         return matmul
@@ -68,7 +69,7 @@ def Gemm(site: Site) -> Callable[..., Any]:
     """``alpha * A' @ B' + beta * C``, each matrix transposed if asked for."""
     alpha, beta = site.attribute("alpha", 1.0), site.attribute("beta", 1.0)
     across_a, across_b = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     native, inner = tf_dtype(dtype), _product_dtype(dtype)
 
     def run(a: Any, b: Any, c: Any = None) -> Any:
@@ -90,7 +91,7 @@ def _scaled(x: Any, factor: float) -> Any:
 def Einsum(site: Site) -> Callable[..., Any]:
     """Einstein's sum."""
     equation = _explicit(site.attributes["equation"].replace(" ", ""))
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     native, inner = tf_dtype(dtype), _product_dtype(dtype)
     return lambda *tensors: tf.cast(tf.einsum(equation, *(tf.cast(t, inner) for t in tensors)), native)
 
@@ -105,7 +106,7 @@ def _explicit(equation: str) -> str:
 
 def MatMulInteger(site: Site) -> Callable[..., Any]:
     """The product of 8-bit matrices less their zero points, in int32."""
-    tf_dtype(in_dtype(site))
+    tf_dtype(dtype_of(site))
 
     def run(a: Any, b: Any, zero_a: Any = None, zero_b: Any = None) -> Any:
         a, b = tf.cast(a, tf.int32), tf.cast(b, tf.int32)
@@ -119,5 +120,5 @@ def MatMulInteger(site: Site) -> Callable[..., Any]:
 
 def Det(site: Site) -> Callable[..., Any]:
     """The determinant of the innermost matrices."""
-    tf_dtype(in_dtype(site))
-    return in_float(tf.linalg.det, in_dtype(site))
+    tf_dtype(dtype_of(site))
+    return in_float(tf.linalg.det, dtype_of(site))

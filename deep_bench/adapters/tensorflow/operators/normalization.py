@@ -10,8 +10,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
 from deep_bench.adapters.tensorflow.layout import either, elementwise, is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, in_float, out_dtype, rank_of, scalar, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import HALF, in_float, scalar, tf_dtype
 
 __all__ = [
     "LRN",
@@ -36,7 +37,7 @@ def BatchNormalization(site: Site) -> Callable[..., Any]:
     @on_values
     def run(x: Any, *statistics: Any) -> Any:
         scale, shift, mean, variance = (v.first for v in statistics)
-        inner = tf.float32 if in_dtype(site) in HALF else x.tensor.dtype
+        inner = tf.float32 if dtype_of(site) in HALF else x.tensor.dtype
         scale, shift, mean, variance = (tf.cast(t, inner) for t in (scale, shift, mean, variance))
         factor = tf.math.rsqrt(variance + scalar(epsilon, variance)) * scale
         offset = shift - mean * factor
@@ -69,7 +70,7 @@ def InstanceNormalization(site: Site) -> Callable[..., Any]:
     """Each channel of each sample with its own mean and variance."""
     rank = rank_of(site)
     epsilon = site.attribute("epsilon", 1e-5)
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
 
     def make(at: Callable[[int], int]) -> Callable[..., Any]:
         axes = [at(a) for a in range(2, rank)]
@@ -94,9 +95,9 @@ def LayerNormalization(site: Site) -> Callable[..., Any]:
     """All elements from an axis on with their own mean and variance."""
     rank = rank_of(site)
     axes = list(range(site.attribute("axis", -1) % rank, rank))
-    epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(out_dtype(site))
+    epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(output_dtype(site))
     stash = tf.as_dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attribute("stash_type", 1)))
-    inner = tf.float32 if in_dtype(site) in HALF and site.attribute("stash_type", 1) == 1 else native
+    inner = tf.float32 if dtype_of(site) in HALF and site.attribute("stash_type", 1) == 1 else native
 
     def run(x: Any, scale: Any, shift: Any = None) -> Any:
         x = tf.cast(x, inner)
@@ -116,8 +117,8 @@ def RMSNormalization(site: Site) -> Callable[..., Any]:
     """All elements from an axis on divided by their root mean square."""
     rank = rank_of(site)
     axes = list(range(site.attribute("axis", -1) % rank, rank))
-    epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(out_dtype(site))
-    inner = tf.float32 if in_dtype(site) in HALF and site.attribute("stash_type", 1) == 1 else tf_dtype(in_dtype(site))
+    epsilon, native = site.attribute("epsilon", 1e-5), tf_dtype(output_dtype(site))
+    inner = tf.float32 if dtype_of(site) in HALF and site.attribute("stash_type", 1) == 1 else tf_dtype(dtype_of(site))
 
     def run(x: Any, scale: Any) -> Any:
         x = tf.cast(x, inner)
@@ -137,7 +138,7 @@ def MeanVarianceNormalization(site: Site) -> Callable[..., Any]:
         deviation = tf.sqrt(tf.reduce_mean(tf.square(x), axes, keepdims=True) - tf.square(mean))
         return (x - mean) / (deviation + scalar(1e-9, x))
 
-    return in_float(run, in_dtype(site))
+    return in_float(run, dtype_of(site))
 
 
 def LpNormalization(site: Site) -> Callable[..., Any]:
@@ -148,7 +149,7 @@ def LpNormalization(site: Site) -> Callable[..., Any]:
         total = tf.reduce_sum(tf.abs(x) if p == 1 else tf.square(x), axis, keepdims=True)
         return tf.math.divide_no_nan(x, total if p == 1 else tf.sqrt(total))
 
-    return in_float(run, in_dtype(site))
+    return in_float(run, dtype_of(site))
 
 
 def LRN(site: Site) -> Callable[..., Any]:
@@ -166,7 +167,7 @@ def LRN(site: Site) -> Callable[..., Any]:
             total = tf.add_n([tf.gather(padded, tf.range(i, i + count), axis=axis) for i in range(size)])
             return x / tf.pow(scalar(bias, x) + scalar(alpha / size, x) * total, scalar(beta, x))
 
-        return in_float(run, in_dtype(site))
+        return in_float(run, dtype_of(site))
 
     return either(make)
 

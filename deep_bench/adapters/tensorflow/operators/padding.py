@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import either
-from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, normal_axes, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, normal_axes, tf_dtype
 
 __all__ = ["Pad"]
 
@@ -20,7 +21,7 @@ def Pad(site: Site) -> Callable[..., Any]:
     rank, mode = rank_of(site), site.attribute("mode", "constant")
     axes, pads = site.constant(3), site.constant(1)
     places = list(range(rank)) if axes is None else normal_axes(axes.tolist(), rank)
-    native = tf_dtype(in_dtype(site))
+    native = tf_dtype(dtype_of(site))
     if not computes(_probe, native, 1):
         raise NotNative(f"TensorFlow does not pad {native.name}")
     if pads is None or (site.has(3) and axes is None):

@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import channels_last, either
-from deep_bench.adapters.tensorflow.operators._common import computes, dims_of, in_dtype, in_float, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, in_float, tf_dtype
 from deep_bench.adapters.tensorflow.operators._spatial import Window, pad, pad_pairs, spatial_rank, window
 from deep_bench.tensor import is_float
 
@@ -22,7 +23,7 @@ __all__ = ["AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", 
 def _global(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any]]:
     def build(site: Site) -> Callable[..., Any]:
         rank = rank_of(site)
-        run = in_float(function, in_dtype(site))
+        run = in_float(function, dtype_of(site))
         return either(lambda at: lambda x: run(x, sorted(at(a) for a in range(2, rank))))
 
     return build
@@ -48,7 +49,7 @@ def _root(x: Any, p: int) -> Any:
 
 def _setup(site: Site) -> tuple[Window, int]:
     n = spatial_rank(rank_of(site), "pool")
-    tf_dtype(in_dtype(site))
+    tf_dtype(dtype_of(site))
     return window(site, tuple(site.attributes["kernel_shape"]), dims_of(site)[2:]), n
 
 
@@ -89,7 +90,7 @@ def _dim(x: Any, axis: int) -> Any:
 def MaxPool(site: Site) -> Callable[..., Any]:
     """The maximum in each window; pads never win."""
     w, n = _setup(site)
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     lowest = -np.inf if is_float(dtype) else np.iinfo(dtype).min
     native = max(w.dilations) == 1 and computes(_max_probe(n), tf_dtype(dtype), 1)
 
@@ -172,7 +173,7 @@ def _with_indices(site: Site, w: Window, n: int, padded: Callable[[Any], Any]) -
 def AveragePool(site: Site) -> Callable[..., Any]:
     """The mean of each window; pads count only if asked for, and what ``ceil_mode`` adds never does."""
     w, n = _setup(site)
-    dtype = in_dtype(site)
+    dtype = dtype_of(site)
     include = bool(site.attribute("count_include_pad", 0))
     area = int(np.prod(w.kernel))
     native = max(w.dilations) == 1 and computes(_mean_probe(n), tf_dtype(dtype), 1)
@@ -223,7 +224,7 @@ def LpPool(site: Site) -> Callable[..., Any]:
         y = pad(_power(x, p), [(a, b + m) for (a, b), m in zip(pairs, more, strict=True)])
         return _root(reduce(tf.add, windows(y, w)), p)
 
-    return channels_last(in_float(run, in_dtype(site)))
+    return channels_last(in_float(run, dtype_of(site)))
 
 
 def MaxUnpool(site: Site) -> Callable[..., Any]:

@@ -12,8 +12,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
 from deep_bench.adapters.tensorflow.layout import on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import in_dtype, out_dtype, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 from deep_bench.adapters.tensorflow.operators.cast import to_float8
 from deep_bench.adapters.tensorflow.operators.convolution import ConvInteger
 from deep_bench.adapters.tensorflow.operators.linear import MatMulInteger
@@ -47,10 +48,10 @@ def _along(site: Site) -> Callable[[Any, Any], Any]:
 
 def QuantizeLinear(site: Site) -> Callable[..., Any]:
     """``saturate(round(x / scale) + zero)``, the quotient in the scale's precision or another one that is asked for."""
-    target, code = out_dtype(site), site.attribute("precision", 0)
+    target, code = output_dtype(site), site.attribute("precision", 0)
     if target not in (*_INTEGERS, *_INT4, *_FLOAT8):
         raise NotNative(f"TensorFlow does not quantise to {target}")
-    work = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) if code else in_dtype(site, 1))
+    work = tf_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) if code else dtype_of(site, 1))
     align, saturate = _along(site), bool(site.attribute("saturate", 1))
     inner = tf.float64 if work == tf.float64 else tf.float32
 
@@ -79,12 +80,12 @@ def _clipped(steps: Any, target: np.dtype) -> Any:
 
 def DequantizeLinear(site: Site) -> Callable[..., Any]:
     """``(x - zero) * scale``."""
-    source = in_dtype(site)
+    source = dtype_of(site)
     if source not in (*_INTEGERS, *_INT4, *_FLOAT8, np.dtype("int32")):
         raise NotNative(f"TensorFlow does not dequantise {source}")
-    align, native = _along(site), tf_dtype(out_dtype(site))
+    align, native = _along(site), tf_dtype(output_dtype(site))
     exact = tf.float32 if source in _FLOAT8 else tf.int32
-    inner = tf.float64 if in_dtype(site, 1) == np.float64 else tf.float32
+    inner = tf.float64 if dtype_of(site, 1) == np.float64 else tf.float32
 
     def run(x: Any, scale: Any, zero: Any = None) -> Any:
         whole = tf.cast(x, exact)
@@ -105,9 +106,9 @@ def _requantised(total: Any, scale: Any, zero: Any, native: tf.DType) -> Any:
 
 def QLinearMatMul(site: Site) -> Callable[..., Any]:
     """The product of quantised matrices, quantised: the sums in int32, then one multiplication by the scales."""
-    native = tf_dtype(out_dtype(site))
-    if out_dtype(site) not in _INTEGERS:
-        raise NotNative(f"TensorFlow does not quantise a product to {out_dtype(site)}")
+    native = tf_dtype(output_dtype(site))
+    if output_dtype(site) not in _INTEGERS:
+        raise NotNative(f"TensorFlow does not quantise a product to {output_dtype(site)}")
     product = MatMulInteger(site)
 
     def rows(t: Any, x: Any) -> Any:
@@ -127,7 +128,7 @@ def QLinearMatMul(site: Site) -> Callable[..., Any]:
 
 def QLinearConv(site: Site) -> Callable[..., Any]:
     """Convolution of quantised tensors, quantised: exact sums, then one multiplication by the scales."""
-    native = tf_dtype(out_dtype(site))
+    native = tf_dtype(output_dtype(site))
     order = (0, 3, 2, 5, 8)
     inputs = tuple(site.input(i) for i in order)
     convolve = ConvInteger(replace(site, inputs=inputs[:4]))

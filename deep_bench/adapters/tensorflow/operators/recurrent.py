@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_dtype, scalar, tf_dtype
+from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.tensorflow.operators._common import HALF, scalar, tf_dtype
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -91,8 +92,8 @@ def _build(site: Site, cell: Cell) -> Callable[..., Any]:
     directions = 2 if direction == "bidirectional" else 1
     functions = _activations(site, cell.activations, directions)
     limit, batch_first = site.attribute("clip"), site.attribute("layout", 0)
-    native = tf_dtype(in_dtype(site))
-    inner = tf.float32 if in_dtype(site) in HALF else native
+    native = tf_dtype(dtype_of(site))
+    inner = tf.float32 if dtype_of(site) in HALF else native
 
     def clipped(x: Any) -> Any:
         return x if limit is None else tf.clip_by_value(x, scalar(-limit, x), scalar(limit, x))

@@ -9,17 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import (
-    HALF,
-    computes,
-    in_dtype,
-    in_float,
-    maybe_rank,
-    normal_axes,
-    rank_of,
-    tf_dtype,
-)
+from deep_bench.adapters.tensorflow.operators._common import HALF, computes, in_float, maybe_rank, normal_axes, tf_dtype
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2",
@@ -31,7 +23,7 @@ Reduce = Callable[..., Any]
 
 def _reducer(function: Reduce, prepare: Callable[[Any], Any] | None = None) -> Callable[[Site], Callable[..., Any]]:
     def build(site: Site) -> Callable[..., Any]:
-        dtype = in_dtype(site)
+        dtype = dtype_of(site)
         full = function if prepare is None else (lambda x, axes, keep: function(prepare(x), axes, keep))
         return _reduction(site, in_float(_with_kernel(full, dtype), dtype))
 
@@ -119,7 +111,7 @@ def ArgMin(site: Site) -> Callable[..., Any]:
 def _argument(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     axis, keep = site.attribute("axis", 0), site.attribute("keepdims", 1)
     backwards = site.attribute("select_last_index", 0)
-    narrow = tf_dtype(in_dtype(site))
+    narrow = tf_dtype(dtype_of(site))
     wide = narrow if computes(function, narrow, 1) else tf.int32
     rank = rank_of(site)
 
@@ -137,7 +129,7 @@ def _argument(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
 def _cumulative(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any]]:
     def build(site: Site) -> Callable[..., Any]:
         exclusive, reverse = bool(site.attribute("exclusive", 0)), bool(site.attribute("reverse", 0))
-        in_dtype(site)
+        dtype_of(site)
         known = site.constant(1)
 
         def run(x: Any, axis: Any) -> Any:
@@ -155,7 +147,7 @@ CumProd = _cumulative(tf.math.cumprod)
 
 def TopK(site: Site) -> Callable[..., Any]:
     """The ``k`` largest or smallest along an axis with their indices; the lower index first among equals."""
-    axis, largest, dtype = site.attribute("axis", -1), site.attribute("largest", 1), in_dtype(site)
+    axis, largest, dtype = site.attribute("axis", -1), site.attribute("largest", 1), dtype_of(site)
     rank = rank_of(site)
     axis = axis % rank
     known = site.constant(1)

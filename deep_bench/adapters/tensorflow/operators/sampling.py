@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import channels_last
-from deep_bench.adapters.tensorflow.operators._common import dims_of, in_dtype, in_float, rank_of, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import in_float, tf_dtype
 from deep_bench.tensor import is_float
 
 __all__ = ["AffineGrid", "GridSample"]
@@ -34,7 +35,7 @@ def AffineGrid(site: Site) -> Callable[..., Any]:
         grid = tf.matmul(tf.stack([*places, tf.ones_like(places[0])], -1), theta, transpose_b=True)
         return tf.reshape(grid, tf.stack([tf.shape(theta)[0], *sizes, n]))
 
-    return in_float(run, in_dtype(site))
+    return in_float(run, dtype_of(site))
 
 
 def _ticks(size: Any, corners: int) -> Any:
@@ -48,10 +49,10 @@ def _ticks(size: Any, corners: int) -> Any:
 def GridSample(site: Site) -> Callable[..., Any]:
     """Each element from the neighbours of the place that a grid gives, in coordinates from -1 to 1."""
     mode, outside = site.attribute("mode", "linear"), site.attribute("padding_mode", "zeros")
-    corners, n, dtype = site.attribute("align_corners", 0), rank_of(site) - 2, in_dtype(site)
+    corners, n, dtype = site.attribute("align_corners", 0), rank_of(site) - 2, dtype_of(site)
     if mode != "nearest" and not is_float(dtype):
         raise NotNative(f"TensorFlow does not interpolate {dtype}")
-    native, wide = tf_dtype(dtype), tf_dtype(np.result_type(in_dtype(site, 1), np.float32))
+    native, wide = tf_dtype(dtype), tf_dtype(np.result_type(dtype_of(site, 1), np.float32))
     inner = native if mode == "nearest" else tf.float64 if tf.float64 in (native, wide) else tf.float32
 
     def run(x: Any, grid: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import computes, in_dtype, rank_of, tf_dtype
+from deep_bench.adapters.lowering.known import dtype_of, rank_of
+from deep_bench.adapters.tensorflow.operators._common import computes, tf_dtype
 from deep_bench.adapters.tensorflow.operators.indexing import flat_positions, wrapped_indices
 
 __all__ = ["ScatterElements", "ScatterND", "TensorScatter"]
@@ -22,7 +23,7 @@ _WRITES = {
 
 
 def _writer(site: Site) -> Callable[..., Any]:
-    reduction, dtype = site.attribute("reduction", "none"), in_dtype(site)
+    reduction, dtype = site.attribute("reduction", "none"), dtype_of(site)
     if reduction == "mul":
         return _multiplied
     write = _WRITES[reduction]
@@ -88,8 +89,8 @@ def TensorScatter(site: Site) -> Callable[..., Any]:
     axis = site.attribute("axis", -2) % rank
     order = [0, axis, *(a for a in range(1, rank) if a != axis)]
     back = [order.index(a) for a in range(rank)]
-    if not computes(_PROBES["none"], tf_dtype(in_dtype(site)), 1):
-        raise NotNative(f"TensorFlow does not scatter {in_dtype(site)}")
+    if not computes(_PROBES["none"], tf_dtype(dtype_of(site)), 1):
+        raise NotNative(f"TensorFlow does not scatter {dtype_of(site)}")
 
     def run(past: Any, update: Any, starts: Any = None) -> Any:
         cache, new = tf.transpose(past, order), tf.transpose(update, order)

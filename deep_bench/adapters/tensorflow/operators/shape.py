@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
+from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
 from deep_bench.adapters.tensorflow.layout import (
     Value,
     either,
@@ -19,15 +20,7 @@ from deep_bench.adapters.tensorflow.layout import (
     to_first,
     wrapped,
 )
-from deep_bench.adapters.tensorflow.operators._common import (
-    computes,
-    dims_of,
-    in_dtype,
-    maybe_rank,
-    normal_axes,
-    rank_of,
-    tf_dtype,
-)
+from deep_bench.adapters.tensorflow.operators._common import computes, maybe_rank, normal_axes, tf_dtype
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Expand", "Tile",
@@ -178,8 +171,8 @@ def _transposed(x: Any) -> Any:
 def Transpose(site: Site) -> Callable[..., Any]:
     """Dimensions in another order; merged with the layout, so that it often costs nothing."""
     rank = rank_of(site)
-    if not computes(_transposed, tf_dtype(in_dtype(site)), 1):
-        raise NotNative(f"TensorFlow does not transpose tensors of {in_dtype(site)}")
+    if not computes(_transposed, tf_dtype(dtype_of(site)), 1):
+        raise NotNative(f"TensorFlow does not transpose tensors of {dtype_of(site)}")
     perm = tuple(site.attribute("perm") or reversed(range(rank)))
 
     @on_values
@@ -308,8 +301,8 @@ def _twice(x: Any) -> Any:
 
 def Tile(site: Site) -> Callable[..., Any]:
     """A tensor repeated along its axes."""
-    if not computes(_twice, tf_dtype(in_dtype(site)), 1):
-        raise NotNative(f"TensorFlow does not repeat tensors of {in_dtype(site)}")
+    if not computes(_twice, tf_dtype(dtype_of(site)), 1):
+        raise NotNative(f"TensorFlow does not repeat tensors of {dtype_of(site)}")
     repeats = site.constant(1)
     if repeats is not None:
         times = [int(r) for r in repeats]

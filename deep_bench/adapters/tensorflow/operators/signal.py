@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import dims_of, in_dtype, rank_of, tf_dtype
+from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 
 __all__ = ["DFT", "STFT"]
 
@@ -49,7 +50,7 @@ def _swapped(x: Any, axis: Any) -> Any:
 
 def DFT(site: Site) -> Callable[..., Any]:
     """The discrete Fourier transform along an axis, its inverse, or the half of it that a real signal needs."""
-    native, rank = tf_dtype(in_dtype(site)), rank_of(site)
+    native, rank = tf_dtype(dtype_of(site)), rank_of(site)
     inverse, half = site.attribute("inverse", 0), site.attribute("onesided", 0)
     if dims_of(site)[-1] not in (1, 2):
         raise NotNative("whether the signal is complex is not known when the network is prepared")
@@ -75,7 +76,7 @@ def DFT(site: Site) -> Callable[..., Any]:
 
 def STFT(site: Site) -> Callable[..., Any]:
     """Fourier transforms of overlapping, windowed frames."""
-    native, half = tf_dtype(in_dtype(site)), site.attribute("onesided", 1)
+    native, half = tf_dtype(dtype_of(site)), site.attribute("onesided", 1)
     if dims_of(site)[-1] not in (1, 2):
         raise NotNative("whether the signal is complex is not known when the network is prepared")
 

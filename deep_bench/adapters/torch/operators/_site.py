@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import dtype, output_dtype
+from deep_bench.adapters.lowering.known import dtype_of, output_dtype
 from deep_bench.adapters.torch.arrays import SMALL, torch_dtype
 
 Builder = Callable[[Site], Callable[..., Any]]
@@ -19,7 +19,7 @@ Tensor = torch.Tensor
 
 def torch_type(site: Site, index: int = 0) -> torch.dtype:
     """The torch type of an input."""
-    return torch_dtype(dtype(site, index))
+    return torch_dtype(dtype_of(site, index))
 
 
 def output_type(site: Site, index: int = 0) -> torch.dtype:

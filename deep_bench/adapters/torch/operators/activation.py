@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import kind, static_shape
+from deep_bench.adapters.lowering.known import kind_of, static_shape
 from deep_bench.adapters.torch.operators._site import Builder, Tensor, in_range, torch_type
 
 __all__ = [
@@ -41,7 +41,7 @@ def LeakyRelu(site: Site) -> Callable[..., Tensor]:
 
 def PRelu(site: Site) -> Callable[..., Tensor]:
     """``slope x`` below zero, with a slope that broadcasts to the input."""
-    if kind(site) != "float":
+    if kind_of(site) != "float":
         return lambda x, slope: torch.where(x < 0, slope * x, x)
     x, slope = static_shape(site), static_shape(site, 1)
     rank = None if site.inputs[0] is None else site.inputs[0].rank

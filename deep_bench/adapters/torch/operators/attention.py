@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import rank, static_shape
+from deep_bench.adapters.lowering.known import rank_of, static_shape
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["Attention"]
@@ -22,7 +22,7 @@ def Attention(site: Site) -> Callable[..., Tensor]:
         raise NotNative("torch has no attention with these settings")
     scale = site.attribute("scale")
     scaled = torch.nn.functional.scaled_dot_product_attention
-    if rank(site) == 4:
+    if rank_of(site) == 4:
         q, k = static_shape(site), static_shape(site, 1)
         if q is None or k is None or q[1] != k[1]:
             raise NotNative("the numbers of heads are not known to be equal")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype, kind
+from deep_bench.adapters.lowering.known import dtype_of, kind_of
 from deep_bench.adapters.torch.arrays import SMALL
 from deep_bench.adapters.torch.operators._site import Builder, Tensor, number, output_type, torch_type
 
@@ -56,14 +56,14 @@ def Identity(_: Site) -> Callable[..., Any]:
 
 def Sign(site: Site) -> Callable[..., Tensor]:
     """-1, 0 or 1; NaN of NaN, where `torch.sign` gives 0."""
-    if kind(site) != "float":
+    if kind_of(site) != "float":
         return torch.sign
     return lambda x: torch.where(x.isnan(), x, torch.sign(x))
 
 
 def Div(site: Site) -> Callable[..., Tensor]:
     """The quotient; of integers without its fraction."""
-    if kind(site) == "integer":
+    if kind_of(site) == "integer":
         return lambda a, b: torch.div(a, b, rounding_mode="trunc")
     return torch.div
 
@@ -81,17 +81,17 @@ def Pow(site: Site) -> Callable[..., Tensor]:
     if power is not None and base.is_floating_point and float(power) in (1.0, 2.0, 3.0):
         value = float(power)
         return lambda x, _: torch.pow(x, value)
-    if kind(site) == "float" and (kind(site, 1) == "integer" or base == exponent):
+    if kind_of(site) == "float" and (kind_of(site, 1) == "integer" or base == exponent):
         return torch.pow
-    if kind(site) == "integer" and kind(site, 1) == "float":
+    if kind_of(site) == "integer" and kind_of(site, 1) == "float":
         return lambda x, p: torch.pow(x.double(), p.double()).to(base)
     return lambda x, p: torch.pow(x, p).to(base)
 
 
 def BitShift(site: Site) -> Callable[..., Tensor]:
     """Bits moved left or right; those moved out are lost, and the sign of a signed integer fills in from the left."""
-    last = 8 * dtype(site).itemsize - 1
-    signed = dtype(site).kind == "i"
+    last = 8 * dtype_of(site).itemsize - 1
+    signed = dtype_of(site).kind == "i"
     if site.attribute("direction") == "LEFT":
         return lambda x, n: torch.where(n <= last, torch.bitwise_left_shift(x, n.clamp(max=last)), 0)
     if signed:
@@ -140,7 +140,7 @@ def _clamp(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> 
 
 def IsNaN(site: Site) -> Callable[..., Tensor]:
     """Where the input is not a number."""
-    if dtype(site).itemsize == 1:
+    if dtype_of(site).itemsize == 1:
         return lambda x: torch.isnan(x.float())
     return torch.isnan
 
@@ -152,7 +152,7 @@ def IsInf(site: Site) -> Callable[..., Tensor]:
     found = functions.get(tuple(int(bool(s)) for s in signs))  # type: ignore[arg-type]
     if found is None:
         return lambda x: torch.zeros_like(x, dtype=torch.bool)
-    if dtype(site).itemsize == 1:
+    if dtype_of(site).itemsize == 1:
         return lambda x: found(x.float())
     return found
 
@@ -179,11 +179,11 @@ def cast(site: Site, to: torch.dtype) -> Callable[[Tensor], Tensor]:
         return from_power_of_two(to)
     if came.is_complex and not to.is_complex:
         raise NotNative("complex numbers have no place in another type")
+    if came in SMALL:
+        storage, further = SMALL[came][1], _to_small(to) if to in SMALL else None
+        return lambda x: further(x.view(storage)) if further else x.view(storage).to(to)
     if to in SMALL:
         return _to_small(to)
-    if came in SMALL:
-        storage = SMALL[came][1]
-        return lambda x: x.view(storage).to(to)
     if to.is_floating_point and to.itemsize == 1:
         return _to_float8(to, bool(site.attribute("saturate", 1)))
     if came.is_floating_point and not to.is_floating_point and to != torch.bool and to.itemsize < 8:

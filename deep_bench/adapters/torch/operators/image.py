@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype, rank, static_shape
+from deep_bench.adapters.lowering.known import dtype_of, rank_of, static_shape
 from deep_bench.adapters.torch.operators._detection import NonMaxSuppression, RoiAlign
 from deep_bench.adapters.torch.operators._resize import Axis, Rule, Taps, taps
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
@@ -65,13 +65,13 @@ class _Plan:
         )
         self.policy = get("keep_aspect_ratio_policy", "stretch")
         self.extrapolation = get("extrapolation_value", 0.0)
-        total = rank(site)
+        total = rank_of(site)
         self.axes = tuple(a % total for a in get("axes", range(total)))
         self.roi, self.scales = _floats(site.constant(1)), _floats(site.constant(2))
         sizes = site.constant(3)
         self.sizes = None if sizes is None or not sizes.size else tuple(int(v) for v in sizes.reshape(-1))
         self.kind = torch_type(site)
-        self.exact = is_float(dtype(site))
+        self.exact = is_float(dtype_of(site))
         if not self.exact and self.rule.mode != "nearest":
             raise NotNative("torch interpolates floating-point images")
         self.needs_no_tensor: set[Apply] = set()
@@ -202,10 +202,10 @@ def GridSample(site: Site) -> Callable[..., Tensor]:
     mode = modes[site.attribute("mode", "linear")]
     border = borders[site.attribute("padding_mode", "zeros")]
     corners = bool(site.attribute("align_corners", 0))
-    axes = rank(site) - 2
+    axes = rank_of(site) - 2
     if axes not in (2, 3) or (axes == 3 and mode == 2):
         raise NotNative("torch samples grids over 2 axes, and over 3 without cubic interpolation")
-    if not is_float(dtype(site)):
+    if not is_float(dtype_of(site)):
         raise NotNative("torch samples floating-point grids")
     if torch_type(site) == torch_type(site, 1):
         return lambda x, grid: torch.grid_sampler(x, grid, mode, border, corners)

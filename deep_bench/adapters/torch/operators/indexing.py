@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype, ints, static_shape
+from deep_bench.adapters.lowering.known import dtype_of, ints, static_shape
 from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.tensor import is_float
 
@@ -196,7 +196,7 @@ def Unique(site: Site) -> Callable[..., Any]:
 def TensorScatter(site: Site) -> Callable[..., Tensor]:
     """A cache with an update written along an axis, from each sample's own index on; a circular one starts again."""
     axis, circular = site.attribute("axis", -2), site.attribute("mode", "linear") == "circular"
-    if is_float(dtype(site)) and dtype(site).itemsize == 1:
+    if is_float(dtype_of(site)) and dtype_of(site).itemsize == 1:
         raise NotNative("torch does not write into 8-bit floating-point tensors by index")
 
     def scatter(past: Tensor, update: Tensor, starts: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import kind
+from deep_bench.adapters.lowering.known import kind_of
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
@@ -21,7 +21,7 @@ def MatMul(_: Site) -> Callable[..., Tensor]:
 def Gemm(site: Site) -> Callable[..., Tensor]:
     r"""``alpha A' B' + beta C``, each primed matrix transposed if asked for."""
     alpha, beta = site.attribute("alpha", 1.0), site.attribute("beta", 1.0)
-    if kind(site) == "integer":
+    if kind_of(site) == "integer":
         return _integer_gemm(site, alpha, beta)
     left, right = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))
     addend = site.input(2)
@@ -54,7 +54,7 @@ def _integer_gemm(site: Site, alpha: float, beta: float) -> Callable[..., Tensor
 def Einsum(site: Site) -> Callable[..., Tensor]:
     """Sums of products in Einstein's notation."""
     equation = site.attribute("equation").replace(" ", "")
-    if kind(site) == "integer":
+    if kind_of(site) == "integer":
         kept = torch_type(site)
         return lambda *xs: torch.einsum(equation, *xs).to(kept)  # torch adds integers up in int64
     return lambda *xs: torch.einsum(equation, *xs)

@@ -33,7 +33,7 @@ def BatchNormalization(site: Site) -> Callable[..., Any]:
         return _trained_batch_normalization(epsilon, site.attribute("momentum", 0.9), len(site.outputs))
     if len(types) > 1:
         kept = torch_type(site)
-        wide = max((torch_dtype(t) for t in types if t is not None), key=_width)
+        wide = max((torch.float32, *(torch_dtype(t) for t in types if t is not None)), key=_width)
 
         def mixed(x: Tensor, *moments: Tensor) -> Tensor:
             w, b, mean, var = (m.to(wide) for m in moments)

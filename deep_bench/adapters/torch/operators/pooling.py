@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import rank
+from deep_bench.adapters.lowering.known import rank_of
 from deep_bench.adapters.torch.operators._site import Tensor, listed, torch_type
 from deep_bench.adapters.torch.operators._window import Window, kernel_shape, window
 
@@ -146,7 +146,7 @@ def LpPool(site: Site) -> Callable[..., Tensor]:
 
 
 def _spatial(site: Site) -> tuple[int, ...]:
-    return tuple(range(2, rank(site)))
+    return tuple(range(2, rank_of(site)))
 
 
 def GlobalAveragePool(site: Site) -> Callable[..., Tensor]:

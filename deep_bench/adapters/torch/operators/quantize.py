@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import kind, rank
+from deep_bench.adapters.lowering.known import kind_of, rank_of
 from deep_bench.adapters.torch.arrays import SMALL
 from deep_bench.adapters.torch.operators._site import Tensor, output_type, torch_type
 from deep_bench.adapters.torch.operators._window import kernel_shape, window
@@ -19,12 +19,12 @@ __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearM
 
 def _spread(site: Site) -> Callable[[Tensor, Tensor], Tensor]:
     """A function that gives scales or zero points the shape of the input: one, one per slice, or one per block."""
-    axis, block, scale = site.attribute("axis", 1), site.attribute("block_size", 0), rank(site, 1)
+    axis, block, scale = site.attribute("axis", 1), site.attribute("block_size", 0), rank_of(site, 1)
     if block:
         return lambda s, x: s.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
     if scale == 0:
         return lambda s, _: s
-    total = rank(site)
+    total = rank_of(site)
     shape = [1] * total
     shape[axis] = -1
     return (lambda s, _: s.reshape(shape)) if total else (lambda s, _: s.reshape(()))
@@ -50,7 +50,7 @@ def _to_small(x: Tensor, to: torch.dtype) -> Tensor:
 def QuantizeLinear(site: Site) -> Callable[..., Tensor]:
     """``saturate(round(x / scale) + zero)``."""
     to, spread = output_type(site), _spread(site)
-    if site.attribute("precision", 0) or kind(site) != "float":
+    if site.attribute("precision", 0) or kind_of(site) != "float":
         raise NotNative("torch divides in the type of the input")
     if to.is_floating_point:
         narrow = cast(site, to)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import dynamic, ints, kind
+from deep_bench.adapters.lowering.known import dynamic, ints, kind_of
 from deep_bench.adapters.torch.operators._site import Builder, Tensor, listed, torch_type
 
 __all__ = [
@@ -51,7 +51,7 @@ def _sum(site: Site) -> Reduce:
 
 
 def _mean(site: Site) -> Reduce:
-    if kind(site) == "float":
+    if kind_of(site) == "float":
         return lambda x, axes, keep: torch.mean(x, axes, keep) if axes else x
     kept = torch_type(site)
     return lambda x, axes, keep: torch.mean(x.double(), axes, keep).to(kept) if axes else x

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype, dynamic, ints, rank, static_shape
+from deep_bench.adapters.lowering.known import dtype_of, dynamic, ints, rank_of, static_shape
 from deep_bench.adapters.torch.operators._site import Tensor, listed
 from deep_bench.tensor import is_float
 
@@ -212,7 +212,7 @@ def _pairs(pads: Sequence[int], axes: Sequence[int] | None, rank: int) -> list[t
 def _native_border(site: Site, mode: str, pads: Sequence[int], axes: Sequence[int] | None) -> Callable[..., Any] | None:
     """torch's own borders: for floats, on the last axes, narrower than the input."""
     shape = static_shape(site)
-    if shape is None or len(shape) not in (3, 4, 5) or not is_float(dtype(site)):
+    if shape is None or len(shape) not in (3, 4, 5) or not is_float(dtype_of(site)):
         return None
     pairs = _pairs(pads, axes, len(shape))
     narrow = all(0 <= v < size for pair, size in zip(pairs, shape, strict=True) for v in pair)
@@ -303,7 +303,7 @@ def SpaceToDepth(site: Site) -> Callable[..., Tensor]:
 
 def CenterCropPad(site: Site) -> Callable[..., Tensor]:
     """The middle of the input, or the input in the middle of zeros, in a given size."""
-    target, total = ints(site, 1), rank(site)
+    target, total = ints(site, 1), rank_of(site)
     axes = [a % total for a in site.attribute("axes", tuple(range(total)))]
 
     def centre(x: Tensor, wanted: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import kind
+from deep_bench.adapters.lowering.known import kind_of
 from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.adapters.torch.operators.control import target
 
@@ -18,7 +18,7 @@ __all__ = ["TfIdfVectorizer"]
 def TfIdfVectorizer(site: Site) -> Callable[..., Tensor]:
     """How often each n-gram of the pool is in each row; its elements lie ``1 … max_skip_count + 1`` apart."""
     pool, mode = site.attribute("pool_int64s"), site.attribute("mode")
-    if pool is None or kind(site) != "integer" or mode not in ("TF", "IDF", "TFIDF"):
+    if pool is None or kind_of(site) != "integer" or mode not in ("TF", "IDF", "TFIDF"):
         raise NotNative("torch counts n-grams of integers")
     weights = site.attribute("weights")
     columns = torch.tensor(site.attribute("ngram_indexes"), dtype=torch.int64)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype
+from deep_bench.adapters.lowering.known import dtype_of
 from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.adapters.torch.operators.control import Body, plan, target
 from deep_bench.tensor import is_float
@@ -50,7 +50,7 @@ class Gradient(nn.Module):
 def _each(site: Site, kinds: int, update: Callable[..., tuple[Tensor, ...]]) -> Callable[..., Any]:
     """``update`` of each tensor with what belongs to it; inputs and outputs are ordered by kind first."""
     count = (len(site.inputs) - 2) // kinds
-    if len(site.inputs) - 2 != count * kinds or not is_float(dtype(site, 2)):
+    if len(site.inputs) - 2 != count * kinds or not is_float(dtype_of(site, 2)):
         raise NotNative(f"{kinds} floating-point tensors belong to each one that is optimized")
 
     def step(rate: Tensor, steps: Tensor, *tensors: Tensor) -> Any:

@@ -1,0 +1,20 @@
+"""The top class of one class is that class."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+TEXT = """<ir_version: 9, opset_import: ["": 20, "ai.onnx.ml": 1]> network
+    (float[2,1] x) => (string[n] y, float[n,e] z) {
+    y, z = ai.onnx.ml.TreeEnsembleClassifier <
+        nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [0, 0, 0], nodes_values = [0.5, 0.0, 0.0],
+        nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0],
+        class_treeids = [0, 0], class_nodeids = [1, 2], class_ids = [0, 0],
+        class_weights = [0.5, -0.5],
+        classlabels_strings = ["a"]
+    > (x)
+}"""
+feeds = {"x": np.array([[0], [1]], np.float32)}
+print("demanded:", ["a", "a"], "came:", flush=True)
+session = ort.InferenceSession(onnx.parser.parse_model(TEXT).SerializeToString())
+print(session.run(None, feeds)[0].tolist())
