@@ -132,15 +132,15 @@ class Agreement:
     max_ulp: float
 
 
+@np.errstate(all="ignore")  # errors in float64 may be beyond its own range: an infinite norm says so
 def compare(actual: np.ndarray, expected: Expectation) -> Agreement:
     """Compare a floating-point result of the right shape with what is expected."""
     value = expected.value
     actual = np.asarray(actual).astype(np.complex128 if np.iscomplexobj(value) else np.float64)
-    with np.errstate(all="ignore"):
-        used = np.isfinite(actual) & np.isfinite(value) & expected.settled
-        misplaced = 0 if used.all() else int(np.sum(~same_kind(actual, value) & expected.settled))
-        error = np.where(used, actual - value, 0.0)
-        z2 = np.square(np.abs(error) / expected.spread)
+    used = np.isfinite(actual) & np.isfinite(value) & expected.settled
+    misplaced = 0 if used.all() else int(np.sum(~same_kind(actual, value) & expected.settled))
+    error = np.where(used, actual - value, 0.0)
+    z2 = np.square(np.abs(error) / expected.spread)
     u = unit_roundoff(expected.form)
     worst = int(np.argmax(z2)) if z2.size else 0
     magnitude = np.abs(np.where(np.isfinite(value), value, 0.0))
