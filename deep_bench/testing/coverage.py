@@ -63,11 +63,15 @@ def _summary(runs: Sequence[Run]) -> Iterator[str]:
     names = ("cases", "passed", *_FORMS, "silently wrong", *_OTHERS[1:])
     yield f"| framework | {' | '.join(names)} |"
     yield f"|---|{'---:|' * len(names)}"
-    for run in runs:
-        words, passed = run["words"], run["passed"]
-        form = ", frozen" if run["frozen"] else ""
-        counts = [len(run["cases"]), words["passed"], *(passed[f] for f in _FORMS), *(words[w] for w in _OTHERS)]
-        yield f"| {run['system']} {run['facts']['version']}{form} | {' | '.join(f'{n:,}' for n in counts)} |"
+    yield from map(row, runs)
+
+
+def row(run: Run) -> str:
+    """The line of the first table that is about one framework in one form."""
+    words, passed = run["words"], run["passed"]
+    form = ", frozen" if run["frozen"] else ""
+    counts = [len(run["cases"]), words["passed"], *(passed[f] for f in _FORMS), *(words[w] for w in _OTHERS)]
+    return f"| {run['system']} {run['facts']['version']}{form} | {' | '.join(f'{n:,}' for n in counts)} |"
 
 
 def _faults(runs: Sequence[Run]) -> str:

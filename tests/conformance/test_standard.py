@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,10 @@ import deep_bench as db
 from deep_bench.testing import Case, standard_cases
 from deep_bench.testing.case import KINDS
 from deep_bench.testing.conformance import Conformance, run_conformance
+from deep_bench.testing.coverage import row
 from deep_bench.testing.report import as_text
 
+COVERAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 SEED = 3
 FORMS = pytest.mark.parametrize("frozen", [False, True], ids=["as is", "frozen"])
 
@@ -106,6 +109,7 @@ def test_all(framework: str, frozen: bool) -> None:
     goal, forms = GOALS[framework], found.passed_by_form
     assert found.words["passed"] >= goal.passed, as_text(found)
     assert found.words["passed"] - forms["fallback"] >= goal.native, as_text(found)
+    assert row(found.as_json()) in COVERAGE.read_text(encoding="utf-8"), "docs/coverage.md is out of date: make coverage"
 
 
 def test_every_case_that_once_failed_is_still_there() -> None:
