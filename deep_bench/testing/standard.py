@@ -14,7 +14,7 @@ from deep_bench.graph import Network, operator_name
 from deep_bench.tensor import is_float, is_integer
 from deep_bench.testing.amendments import AMENDMENTS, amended
 from deep_bench.testing.case import Case
-from deep_bench.testing.random import is_random
+from deep_bench.testing.random import draws_always, is_random
 from deep_bench.testing.rounding import rounding_verdict
 
 DIFFER = "elements differ"
@@ -53,7 +53,7 @@ class Outcome:
 def run_case(adapter: Adapter[Any], case: Case) -> Outcome:
     """Prepare and run a case, and compare its outputs with the standard's by the case's own tolerances.
 
-    A case that draws random numbers is passed with the standard's own draws, and skipped with others of the right shape.
+    A case that draws random numbers is skipped unless a seed makes a system give the standard's own draws.
     """
     try:
         network = Network.from_proto(case.proto, name=case.name)
@@ -84,19 +84,20 @@ def _adjudicated(adapter: Adapter[Any], network: Network, feeds: Mapping[str, An
 
 
 def judge_outputs(case: Case, found: Sequence[Any]) -> tuple[Word, str]:
-    """What a system's outputs are worth: ``passed``, ``wrong``, or ``skipped`` if only the draws of a random case differ.
+    """What a system's outputs are worth: ``passed``, ``wrong``, or ``skipped`` if the case is random and only draws differ.
+
+    A case whose every output is drawn is skipped even where the draws happen to be the case's.
 
     Where the case itself is at fault, what it should have asked for passes too (`AMENDMENTS`).
     """
     with np.errstate(all="ignore"):  # some cases compare what overflows or is no number
-        detail = "; ".join(_differences(case, found))
-        if detail and case.name in AMENDMENTS and not any(_differences(amended(case), found)):
+        details = list(_differences(case, found))
+        if details and case.name in AMENDMENTS and not any(_differences(amended(case), found)):
             return "passed", f"the case is at fault: {AMENDMENTS[case.name].reason}"
-    if not detail:
-        return "passed", ""
-    if is_random(case) and all(d.endswith(DIFFER) for d in detail.split("; ")):
-        return "skipped", "random: other draws than the case's; their distribution is tested apart"
-    return "wrong", detail
+    only_values = all(detail.endswith(DIFFER) for detail in details)
+    if only_values and (draws_always(case) or (details and is_random(case))):
+        return "skipped", "random: its draws need not be the case's; their distribution is tested apart"
+    return ("wrong", "; ".join(details)) if details else ("passed", "")
 
 
 def _forms(network: Network, forms: Forms) -> Mapping[str, CaseForm]:
