@@ -23,7 +23,7 @@ ORDER = (
     ("network",),
     ("training",),
     ("distributed",),
-    ("cli",),
+    ("cli", "__main__"),
 )
 """Each part imports from its own group and those before it."""
 

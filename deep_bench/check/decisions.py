@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.check.replay import form_of
+from deep_bench.check.subject import named
 from deep_bench.check.thresholds import MARGIN_RATIO
 from deep_bench.check.truth import Truth
 from deep_bench.graph.node import is_standard
@@ -93,7 +94,7 @@ def impose(truth: Truth, subject: Any, decisions: Mapping[str, Seen]) -> Imposed
     form = form_of(truth.network, subject.upgrades)
     inner = {v.name for node in form.nodes for v in node.outputs}
     names = [n for n in decisions if n in inner]
-    actual = dict(subject.run(form.with_outputs(names), truth.inputs)) if names else {}
+    actual = named(subject.run(form.with_outputs(names), truth.inputs), names) if names else {}
     flipped = tuple(n for n in names if not np.array_equal(actual[n], decisions[n].oracle))
     if not flipped:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from deep_bench.check.decisions import Seen
 from deep_bench.check.estimate import Agreement, Expectation, compare, pooled
+from deep_bench.check.subject import named
 from deep_bench.check.thresholds import (
     END_TO_END_RATIO,
     EXACT_BITS,
@@ -69,13 +70,10 @@ def assess_whole(
 
     Args:
         truth: Of the network.
-        actual: The outputs of the system under test.
+        actual: The outputs of the system under test, by the network's names.
         oracle, samples: The oracle's outputs and those with rounding errors, perhaps with decisions imposed.
         decisions: What discrete outputs may be.
     """
-    missing = [name for name in oracle if name not in actual]
-    if missing:
-        return Whole((), "wrong", f"output {missing[0]!r} is missing", impossible=True)
     verdicts: list[OutputVerdict] = []
     word: Word = "right"
     reason, drowned = "", False
@@ -188,7 +186,8 @@ def settle_whole(truth: Truth, subject: Any, whole: Whole) -> Whole:
         subject: The system under test.
         whole: What was said of its outputs: *cannot tell* or *wrong*.
     """
-    fresh = assess_whole(truth, subject.run(truth.network, truth.inputs), truth.outputs, truth.samples)
+    again = named(subject.run(truth.network, truth.inputs), truth.outputs)
+    fresh = assess_whole(truth, again, truth.outputs, truth.samples)
     if fresh.clear:
         return whole.because(f"{whole.reason}, but not when the network is prepared and run afresh")
     if whole.word == "wrong":

@@ -12,7 +12,7 @@ from deep_bench.check.decisions import impose, open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
 from deep_bench.check.examine import Settled, first_opinions, node_verdict, relative_loss, settle
 from deep_bench.check.replay import Replayed, replay
-from deep_bench.check.subject import Subject
+from deep_bench.check.subject import Subject, named
 from deep_bench.check.truth import Truth
 from deep_bench.check.verdict import NodeVerdict, Repeatability, Verdict, Word
 from deep_bench.tensor import is_inexact
@@ -37,6 +37,9 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
         The verdict. Exceptions that the system raises on its own network pass through; those that it raises on replayed
         nodes make the node count as refused.
 
+    Raises:
+        DeepBenchError: The system returns outputs under other names than the network's.
+
     Example:
         >>> import deep_bench as db
         >>> from deep_bench.check import InProcessSubject, establish
@@ -46,7 +49,7 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
         'right'
     """
     start = time.perf_counter()
-    actual, again = dict(subject.outputs()), dict(subject.outputs())
+    actual, again = (named(subject.outputs(), truth.outputs) for _ in range(2))
     nodes, refused, findings = _judge_nodes(truth, subject, frozenset(norm_wise))
     whole = assess_whole(truth, actual, truth.outputs, truth.samples)
     if norm_wise:

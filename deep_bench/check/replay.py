@@ -14,6 +14,7 @@ from deep_bench.check.isolate import Isolated, isolate, replayable
 from deep_bench.check.oracle import WideArithmetic
 from deep_bench.check.rounding import Recall
 from deep_bench.check.settings import settings_of
+from deep_bench.check.subject import named
 from deep_bench.check.truth import SAMPLES, Truth, formats_of
 from deep_bench.graph import Network
 from deep_bench.graph.node import operator_name
@@ -113,6 +114,7 @@ def _run(truth: Truth, subject: Any, chunk: Chunk) -> Iterator[Replayed]:
         for part in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
             yield from _run(truth, subject, Chunk(isolate(form, part, truth.values), chunk.expected))
         return
+    actual = named(actual, (spec.name for spec in chunk.isolated.network.outputs))
     for node in nodes:
         names = [str(v.name) for v in node.outputs if v.name in chunk.expected]
         yield Replayed(node, {n: chunk.expected[n] for n in names}, {n: actual[n] for n in names})

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
 from deep_bench.check.ladder import in_float64
+from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 
 Arrays = dict[str, np.ndarray]
+
+
+def named(found: Mapping[str, np.ndarray], names: Iterable[str]) -> Arrays:
+    """What a system returned, which must be the network's outputs by their names.
+
+    Raises:
+        DeepBenchError: Other names.
+    """
+    expected = sorted(names)
+    if sorted(found) != expected:
+        raise DeepBenchError(
+            f"the system returned outputs named {', '.join(map(repr, sorted(found))) or '(none)'}",
+            f"the network's own names: {', '.join(map(repr, expected))}",
+            "its adapter must return each output under the name that the network gives it",
+        )
+    return dict(found)
 
 
 class Subject(Protocol):

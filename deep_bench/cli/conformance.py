@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 from tqdm import tqdm
+
+from deep_bench.cli import INTERRUPTED
 
 _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -30,7 +33,9 @@ _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 @click.option("--operator", "operators", multiple=True, help="Only cases that contain this operator.")
 @click.option("--case", "cases", multiple=True, help="Only this case.")
 @click.option("--every-operator", is_flag=True, help="List also the operators whose cases all passed natively.")
-@click.option("--limit", type=click.IntRange(min=1), default=60, show_default=True, help="The most seconds a case may take.")
+@click.option(
+    "--limit", type=click.IntRange(1, 86_400), default=60, show_default=True, help="The most seconds a case may take."
+)
 @click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Write everything to this file.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, debug: bool, **options: Any) -> None:  # noqa: ARG001
@@ -43,27 +48,38 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
     refused (when the network was prepared, with the reason), failed (an error later, or a crash, which costs that case only)
     or skipped (random draws, whose distribution is tested apart).
 
-    Exit status: 0 nothing wrong or failed but known failures; 1 something was, or a known failure passed; 2 bad usage.
+    Exit status: 0 nothing wrong or failed but known failures; 1 something was, or a known failure passed; 2 bad usage; 130
+    interrupted (what was found is kept).
     """
-    from deep_bench.testing.conformance import Conformance
     from deep_bench.testing.report import as_text
+    from deep_bench.variant import Variant
 
-    if file is not None:
-        file.touch()  # before minutes are spent
-    found: list[Conformance] = []
+    for system in systems:
+        Variant.parse(system)  # all of them before minutes are spent on the first
+    if file is not None and not os.access(file.parent, os.W_OK):
+        raise click.BadParameter(f"{file.parent} is no folder that can be written to", param_hint="--json")
+    found: list[Any] = []
     for system in systems:
         found.append(_run(system, **options))
         if file is not None:
-            plain = [f.as_json() for f in found]
-            file.write_text(json.dumps(plain if len(systems) > 1 else plain[0], indent=1), encoding="utf-8")
+            _write(file, [f.as_json() for f in found], several=len(systems) > 1)
         click.echo(as_text(found[-1], every_operator=every_operator))
+        if found[-1].interrupted:
+            click.echo("deep-bench: interrupted", err=True)
+            sys.exit(INTERRUPTED)
     sys.exit(0 if all(f.ok for f in found) else 1)
+
+
+def _write(file: Path, found: list[dict[str, Any]], *, several: bool) -> None:
+    """Write it whole or not at all: one object, or a list of them if several systems were asked for."""
+    partial = file.with_name(f".{file.name}.partial")
+    partial.write_text(json.dumps(found if several else found[0], indent=1), encoding="utf-8")
+    partial.replace(file)
 
 
 def _run(
     system: str, *, kinds: tuple[str, ...], frozen: bool, operators: tuple[str, ...], cases: tuple[str, ...], limit: int
 ) -> Any:
-    from deep_bench.errors import InvalidArgument
     from deep_bench.testing.case import Case
     from deep_bench.testing.conformance import run_conformance
 
@@ -77,10 +93,5 @@ def _run(
             bar.set_postfix_str(name, refresh=False)
             bar.update(0)
 
-        found = run_conformance(system, kinds=kinds or _STANDARD, frozen=frozen, only=wanted, limit_s=limit, progress=show)
-    if not found.results:
-        asked = ", ".join((*operators, *cases))
-        raise InvalidArgument(
-            f"no case of the standard has {asked}", "an operator or a case of the standard, as it spells them"
-        )
-    return found
+        kinds = kinds or _STANDARD
+        return run_conformance(system, kinds=kinds, frozen=frozen, only=wanted, limit_s=limit, progress=show)

@@ -30,7 +30,8 @@ def load(path: str | Path) -> Network:
 
     Raises:
         InvalidNetwork: Not a file, not ONNX, truncated, an invalid graph, an operator or opset that the ONNX standard does
-            not know, or external data that is missing or lies outside the network's folder.
+            not know, no output, one output twice, an output of another element type than declared, or external data that
+            is missing or lies outside the network's folder.
 
     Example:
         >>> load("digits-cnn").outputs[0].name
@@ -47,7 +48,7 @@ def load(path: str | Path) -> Network:
         with known_to_onnx():
             onnx.checker.check_model(str(file), full_check=False)
             if proto.ByteSize() < _INFERRED_BELOW:
-                onnx.shape_inference.infer_shapes(proto, check_type=True)
+                _check_output_types(proto, file)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise InvalidNetwork(
             f"{file} is not a valid ONNX graph: {_first_lines(error)}",
@@ -168,6 +169,36 @@ def _check_values(proto: onnx.ModelProto, file: Path) -> None:
                     "an initializer of that name",
                     "export the network again with all its initializers",
                 )
+
+
+def _check_output_types(proto: onnx.ModelProto, file: Path) -> None:
+    """Infer all types; those of the outputs without regard to what is declared, which inference would believe."""
+    declared = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in proto.graph.output]
+    for value in proto.graph.output:
+        value.ClearField("type")
+    inferred = onnx.shape_inference.infer_shapes(proto, check_type=True).graph.output
+    for value, stated, known in zip(proto.graph.output, declared, inferred, strict=True):
+        value.CopyFrom(stated)
+        says, gives = _type_name(stated.type), _type_name(known.type)
+        if says and gives and says != gives:
+            raise InvalidNetwork(
+                f"output {value.name!r} of {file} is declared as {says}, and the graph gives {gives}",
+                f"an output declared as {gives}",
+                "export the network again, or correct the declaration",
+            )
+
+
+def _type_name(kind: onnx.TypeProto) -> str:
+    """Container and element type in words, ``""`` if it is unknown."""
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        code, known = getattr(kind, which).elem_type, onnx.TensorProto.DataType
+        element = (known.Name(code).lower() if code in known.values() else f"type {code}") if code else ""
+        return f"sparse {element}" if element and which == "sparse_tensor_type" else element
+    if which in ("sequence_type", "optional_type"):
+        element = _type_name(getattr(kind, which).elem_type)
+        return f"{which.removesuffix('_type')} of {element}" if element else ""
+    return ""
 
 
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -48,7 +48,8 @@ class Network:
         """A network from a ``ModelProto`` in memory.
 
         Raises:
-            InvalidNetwork: It has values that are neither tensors, sequences nor optionals (maps).
+            InvalidNetwork: It has values that are neither tensors, sequences nor optionals (maps), no output, or one
+                output twice.
         """
         return cls(read_model(proto, name or proto.graph.name), name=name)
 
@@ -213,8 +214,9 @@ def read_model(proto: onnx.ModelProto, name: str) -> ir.Model:
     """A ``ModelProto`` as ``onnx_ir`` holds it.
 
     Raises:
-        InvalidNetwork: It has values that ``onnx_ir`` does not know (maps).
+        InvalidNetwork: It has values that ``onnx_ir`` does not know (maps), no output, or one output twice.
     """
+    _check_outputs(proto, name)
     try:
         return ir.from_proto(proto)
     except ir.serde.SerdeError as error:
@@ -226,6 +228,19 @@ def read_model(proto: onnx.ModelProto, name: str) -> ir.Model:
             "values that are tensors, sequences or optionals",
             "a classifier that returns maps (ZipMap) can usually be exported without them",
         ) from error
+
+
+def _check_outputs(proto: onnx.ModelProto, name: str) -> None:
+    """Results are returned by name, so there must be some, under different names."""
+    names = [value.name for value in proto.graph.output]
+    if not names:
+        raise InvalidNetwork(f"{name} has no output", "at least one", "export it again with the values that it is to return")
+    for twice in (n for i, n in enumerate(names) if n in names[:i]):
+        raise InvalidNetwork(
+            f"{name} lists the output {twice!r} more than once",
+            "outputs of different names: results are returned by name",
+            "export it again with an Identity for each further output",
+        )
 
 
 def _stored(model: ir.Model) -> Iterator[ir.Value]:

@@ -37,6 +37,7 @@ class Worker:
         python: The interpreter, of this or another environment that has deep_bench.
         path: Folders to put in front of its ``sys.path``; this interpreter's own path is handed down anyway.
         memory_limit: The most data it may allocate (``RLIMIT_DATA``), in bytes.
+        limit_s: The most seconds a request may take, making the system included; then the process is killed. None waits.
 
     Raises:
         InvalidArgument: The log cannot be written, the interpreter not started, or the factory not found.
@@ -62,10 +63,12 @@ class Worker:
         python: str = sys.executable,
         path: Sequence[str | Path] = (),
         memory_limit: int | None = None,
+        limit_s: float | None = None,
     ) -> None:
         self.label = label or factory
         self.log = Path(log)
         self.memory_limit = memory_limit
+        self.limit_s = limit_s
         self.facts: dict[str, Any] = {}
         self._request: str | None = None
         self._closed = False
@@ -189,7 +192,9 @@ class Worker:
         self._request = method  # stays set when this is interrupted: the answer would be taken for another's
         try:
             self._connection.send_bytes(message)
-            ready = wait([self._connection, *([self._pidfd] if self._pidfd is not None else [])])
+            ready = wait([self._connection, *([self._pidfd] if self._pidfd is not None else [])], self.limit_s)
+            if not ready:
+                raise self._overrun()
             if self._connection not in ready:
                 raise EOFError
             answer = self._connection.recv_bytes()
@@ -221,6 +226,11 @@ class Worker:
             os.killpg(self.pid, number)
         except ProcessLookupError as error:
             raise self._death() from error
+
+    def _overrun(self) -> WorkerDied:
+        os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        return WorkerDied(f"{self.label}: took more than {self.limit_s:g} s", advice=f"its log is {self.log}")
 
     def _death(self) -> WorkerDied:
         try:

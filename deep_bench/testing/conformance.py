@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import onnx
 
-from deep_bench.errors import InvalidArgument, WorkerDied
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied
 from deep_bench.fault import exposures
 from deep_bench.graph import Network
 from deep_bench.measure.workers import Worker
@@ -23,6 +23,11 @@ from deep_bench.variant import Variant
 
 WORDS: tuple[Word, ...] = get_args(Word)
 GENERATED = "generated"
+BAD: frozenset[Word] = frozenset({"wrong", "failed", "undecided"})
+"""The words that are no surprise only where the adapter lists the case."""
+
+_START_S = 120.0
+_LONGEST_S = 86_400
 _SYSTEM = f"{__name__}:Subject"
 
 
@@ -53,7 +58,7 @@ class CaseResult:
     @property
     def is_surprise(self) -> bool:
         """Whether it is wrong or failed without being a known failure, or is one of the standard's cases and passed."""
-        bad = self.word in ("wrong", "failed")
+        bad = self.word in BAD
         return bad != bool(self.known) and (bad or self.kind != GENERATED)
 
     def as_json(self) -> dict[str, Any]:
@@ -80,12 +85,14 @@ class Conformance:
         facts: What the adapter says of itself.
         frozen: Whether every input but the first was an initializer.
         results: One per case.
+        interrupted: Whether it was ended before all cases were run.
     """
 
     system: str
     facts: Mapping[str, str]
     frozen: bool
     results: Sequence[CaseResult]
+    interrupted: bool = False
 
     @property
     def words(self) -> Counter[str]:
@@ -122,6 +129,7 @@ class Conformance:
             "facts": dict(self.facts),
             "onnx": onnx.__version__,
             "frozen": self.frozen,
+            "interrupted": self.interrupted,
             "words": {word: self.words[word] for word in WORDS},
             "passed": {form: self.passed_by_form[form] for form in FORMS},
             "cases": [r.as_json() for r in self.results],
@@ -133,17 +141,15 @@ class Subject:
 
     Args:
         system: The adapter with its options, as written on the command line.
-        limit_s: The most seconds a case may take; then the process ends.
     """
 
-    def __init__(self, system: str, limit_s: int) -> None:
+    def __init__(self, system: str) -> None:
         self._adapter = Variant.parse(system).create()
-        self._limit_s = limit_s
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process even inside a framework's native code
 
     def describe(self) -> dict[str, Any]:
         """What the adapter says of itself, and its known failures."""
-        return {"facts": dict(self._adapter.describe()), "known": dict(self._adapter.known_failures)}
+        facts = {str(name): str(fact) for name, fact in self._adapter.describe().items()}
+        return {"facts": facts, "known": dict(self._adapter.known_failures)}
 
     def exposed(self, case: Case) -> str:
         """The adapter's known faults that a case's network may meet."""
@@ -152,39 +158,34 @@ class Subject:
 
     def run(self, case: Case) -> Outcome:
         """Run one case."""
-        signal.alarm(self._limit_s)
-        try:
-            return run_case(self._adapter, case)
-        finally:
-            signal.alarm(0)
+        return run_case(self._adapter, case)
 
 
 class _Process:
     """A worker with the adapter, started anew after a crash."""
 
-    def __init__(self, system: str, limit_s: int, log: Path) -> None:
+    def __init__(self, system: str, limit_s: float, log: Path) -> None:
         self._system, self._limit_s, self._log = system, limit_s, log
         self._worker: Worker | None = None
 
     @property
     def worker(self) -> Worker:
         if self._worker is None:
-            settings = {"system": self._system, "limit_s": self._limit_s}
-            self._worker = Worker(_SYSTEM, settings, label=self._system, log=self._log)
+            start_s = max(self._limit_s, _START_S)
+            self._worker = Worker(_SYSTEM, {"system": self._system}, label=self._system, log=self._log, limit_s=start_s)
+            self._worker.limit_s = self._limit_s
         return self._worker
 
     def run(self, case: Case) -> Outcome:
         worker = self.worker
         try:
             outcome: Outcome = worker.call("run", case)
-        except WorkerDied as death:
-            self.close()
-            return Outcome(case.name, "failed", self._reason(death))
+        except DeepBenchError as failure:  # whatever an adapter does, it costs this case only
+            if isinstance(failure, WorkerDied):
+                self.close()
+            details = getattr(failure, "details", "")
+            return Outcome(case.name, "failed", f"{failure.came}\n{details}".strip())
         return outcome
-
-    def _reason(self, death: WorkerDied) -> str:
-        late = signal.Signals.SIGALRM.name in death.came
-        return f"took more than {self._limit_s} s" if late else death.came
 
     def close(self) -> None:
         if self._worker is not None:
@@ -198,7 +199,7 @@ def run_conformance(
     kinds: Iterable[str] = KINDS,
     frozen: bool = False,
     only: Callable[[Case], bool] | None = None,
-    limit_s: int = 60,
+    limit_s: float = 60,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Conformance:
     """Run the standard's cases on an adapter, in a process of its own that is started anew after a crash.
@@ -213,7 +214,7 @@ def run_conformance(
         progress: Told how many cases are done, of how many, and the next one's name.
 
     Raises:
-        InvalidArgument: An unknown kind.
+        InvalidArgument: An unknown kind, no case at all, or a limit out of range.
         UnknownName: No such framework.
         FrameworkMissing: It is not installed.
 
@@ -222,27 +223,49 @@ def run_conformance(
         >>> dict(found.words), dict(found.passed_by_form), found.ok
         ({'passed': 1}, {'native': 1}, True)
     """
+    chosen = _chosen(system, tuple(kinds), only, limit_s)
+    folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))  # kept if the adapter cannot be made: its log is there
+    process = _Process(system, limit_s, folder / "log")
+    results: list[CaseResult] = []
+    interrupted = False
+    try:
+        said = process.worker.call("describe")
+        for number, case in enumerate(chosen):
+            if progress is not None:
+                progress(number, len(chosen), case.name)
+            results.append(_result(process, freeze(case) if frozen else case, said["known"]))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        interrupted = True
+    finally:
+        process.close()
+    shutil.rmtree(folder)
+    return Conformance(system, said["facts"], frozen, results, interrupted)
+
+
+def _result(process: _Process, case: Case, listed: Mapping[str, str]) -> CaseResult:
+    outcome = process.run(case)
+    known = listed.get(case.name, "")
+    if case.kind == GENERATED and outcome.word in BAD:
+        known = process.worker.call("exposed", case)
+    return CaseResult(case.name, case.kind, case.operators, outcome, known)
+
+
+def _chosen(system: str, kinds: Sequence[str], only: Callable[[Case], bool] | None, limit_s: float) -> list[Case]:
+    """The cases to run, after all that was asked for was checked."""
+    if not isinstance(system, str):
+        raise InvalidArgument(f"a system of type {type(system).__name__}", "its name, such as 'torch:threads=1'")
+    Variant.parse(system)
+    if not 0 < limit_s <= _LONGEST_S:
+        raise InvalidArgument(f"a limit of {limit_s} s", f"more than 0 and at most {_LONGEST_S:,} s")
     unknown = sorted(set(kinds) - {*KINDS, GENERATED})
     if unknown:
         raise InvalidArgument(f"kind {unknown[0]!r}", f"some of {', '.join((*KINDS, GENERATED))}")
-    Variant.parse(system)
     chosen = [case for kind in dict.fromkeys(kinds) for case in _cases(kind) if only is None or only(case)]
-    with tempfile.TemporaryDirectory() as folder:
-        process = _Process(system, limit_s, Path(folder) / "log")
-        try:
-            said = process.worker.call("describe")
-            results = []
-            for number, case in enumerate(chosen):
-                if progress is not None:
-                    progress(number, len(chosen), case.name)
-                outcome = process.run(freeze(case) if frozen else case)
-                known = said["known"].get(case.name, "")
-                if case.kind == GENERATED and outcome.word in ("wrong", "failed"):
-                    known = process.worker.call("exposed", case)
-                results.append(CaseResult(case.name, case.kind, case.operators, outcome, known))
-        finally:
-            process.close()
-    return Conformance(system, said["facts"], frozen, results)
+    if not chosen:
+        raise InvalidArgument("no case is left to run", "at least one kind, and cases in it that were asked for")
+    return chosen
 
 
 def _cases(kind: str) -> Sequence[Case]:

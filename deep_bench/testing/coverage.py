@@ -23,17 +23,17 @@ Run = Mapping[str, Any]
 DOMAINS = {"": OPSET, "ai.onnx.ml": None, "ai.onnx.preview": None, "ai.onnx.preview.training": None}
 _SHORT = {"native": "n", "decomposed": "d", "fallback": "f", "folded": "k"}
 _FORMS = tuple(_SHORT)
-_OTHERS = ("wrong", "refused", "failed", "skipped")
+_OTHERS = ("wrong", "refused", "failed", "undecided", "skipped")
 
 _HEAD = """# Coverage of the ONNX standard
 
 Written by `make coverage` from the standard's own test cases, those that the package `onnx` {onnx} ships; opset {opset}.
 A case counts as **passed** by its own tolerances; as **silently wrong** if there was an answer, and not the right one; as
 **refused** if it was refused when the network was prepared, naming node, operator and reason; as **failed** if it failed
-later; as **skipped** if it draws random numbers, whose distribution is tested apart. A passed case is **native** if the
-framework's own code ran every node, **decomposed** if a composite operator was written out in such code, **fallback** if the
-reference computed a node, and **folded** if all of it was known beforehand. *Frozen*: every input but the first is an
-initializer, as in real networks.
+later; as **undecided** if the checker cannot tell, which only generated cases can be; as **skipped** if it draws random
+numbers, whose distribution is tested apart. A passed case is **native** if the framework's own code ran every node,
+**decomposed** if a composite operator was written out in such code, **fallback** if the reference computed a node, and
+**folded** if all of it was known beforehand. *Frozen*: every input but the first is an initializer, as in real networks.
 """
 
 _OPERATORS = """

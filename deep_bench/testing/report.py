@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import onnx
 from rich.console import Console
@@ -15,10 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.testing.amendments import AMENDMENTS
-from deep_bench.testing.conformance import WORDS, CaseResult, Conformance
+from deep_bench.testing.conformance import BAD, GENERATED, WORDS, CaseResult, Conformance
 from deep_bench.testing.standard import FORMS
 
 _WIDTH = 160
+_NARROW = 130
 _COLUMNS = ("cases", "passed", *FORMS, *(word for word in WORDS if word != "passed"))
 _LONGEST = 300
 
@@ -35,20 +37,41 @@ def as_text(found: Conformance, *, every_operator: bool = False, width: int | No
     terminal = sys.stdout.isatty()
     columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
     console = Console(file=out, width=columns, force_terminal=terminal, highlight=False)
-    form = "every input but the first an initializer" if found.frozen else "as they are"
-    version = found.facts.get("version", "")
-    console.print(Text(f"{found.system} {version}: the standard's cases of onnx {onnx.__version__}, {form}"))
+    console.print(Text(_title(found)))
     kinds = {kind: [r for r in found.results if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found.results)}
-    console.print(_table("kind", [*kinds.items(), ("all", found.results)]))
+    print_table = partial(_print_table, console)
+    print_table("kind", [*kinds.items(), ("all", found.results)])
     operators = found.by_operator()
     shown = {name: rows for name, rows in operators.items() if every_operator or not _is_plain(rows)}
     if shown:
-        console.print(_table("operator, in cases that contain it", list(shown.items())))
+        print_table("operator, in cases that contain it", list(shown.items()))
     if len(shown) < len(operators):
         console.print(Text(f"{len(operators) - len(shown)} more operators: every case passed natively"))
     for line in _lines(found):
         console.print(Text(line))
     return out.getvalue().rstrip("\n")
+
+
+def _title(found: Conformance) -> str:
+    kinds = {result.kind == GENERATED for result in found.results}
+    sources = [
+        text
+        for own, text in ((False, f"the standard's cases of onnx {onnx.__version__}"), (True, "generated cases"))
+        if own in kinds
+    ]
+    form = "every input but the first an initializer" if found.frozen else "as they are"
+    ended = "; interrupted" if found.interrupted else ""
+    return f"{found.system} {found.facts.get('version', '')}: {' and '.join(sources)}, {form}{ended}"
+
+
+def _print_table(console: Console, label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> None:
+    if console.width >= _NARROW:
+        console.print(_table(label, groups))
+        return
+    for name, results in groups:
+        counts = counts_of(results)
+        listed = ", ".join(f"{counts[column]:,} {column}" for column in _COLUMNS if counts[column])
+        console.print(Text(f"{name}: {listed}"))
 
 
 def _table(label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> Table:
@@ -76,20 +99,22 @@ def _is_plain(results: Iterable[CaseResult]) -> bool:
 
 
 def _lines(found: Conformance) -> Iterator[str]:
-    for result in found.results:
-        if result.word in ("wrong", "failed"):
-            word = "silently wrong" if result.word == "wrong" else "failed"
-            known = f"; known: {result.known}" if result.known else ""
-            yield f"{word}: {result.name}: {_one_line(result.outcome.detail)}{known}"
-        elif result.is_surprise:
-            yield f"passed, though listed as a known failure: {result.name}: {result.known}"
+    """What was not passed, the worst last, where it is seen."""
     yield from _reasons("refused", found, _refusal)
     yield from _reasons("skipped", found, lambda detail: detail)
     for result in found.results:
         if result.word == "passed" and result.outcome.detail:
             yield f"passed by the standard's text: {result.name}: {AMENDMENTS[result.name].reason}"
+    for result in sorted(found.results, key=lambda r: r.is_surprise):
+        if result.word in BAD:
+            word = "silently wrong" if result.word == "wrong" else result.word
+            known = f"; known: {result.known}" if result.known else ""
+            yield f"{word}: {result.name}: {_one_line(result.outcome.detail)}{known}"
+        elif result.is_surprise:
+            yield f"passed, though listed as a known failure: {result.name}: {result.known}"
     if found.ok:
-        yield "no case is silently wrong" if not found.words["wrong"] else "every wrong case is a known failure"
+        bad = any(result.word in BAD for result in found.results)
+        yield "every case that is wrong or failed is a known failure" if bad else "no case is silently wrong"
 
 
 def _reasons(word: str, found: Conformance, reason_of: Callable[[str], str]) -> Iterator[str]:
@@ -103,7 +128,8 @@ def _reasons(word: str, found: Conformance, reason_of: Callable[[str], str]) -> 
 
 def _refusal(detail: str) -> str:
     """A refusal without the node's name, so that those of one reason are one."""
-    return re.sub(r"^node '[^']*' \((.*?), opset \S+\) cannot run here: ", r"\1: ", detail)
+    plain = re.sub(r"^node '[^']*' \((.*?), opset \S+\) cannot run here: ", r"\1: ", detail)
+    return re.sub(r"network '[^']*'", "network", plain)
 
 
 def _one_line(detail: str) -> str:

@@ -19,9 +19,10 @@ from deep_bench.testing.rounding import rounding_verdict
 
 DIFFER = "elements differ"
 
-Word = Literal["passed", "wrong", "refused", "failed", "skipped"]
+Word = Literal["passed", "wrong", "refused", "failed", "undecided", "skipped"]
 """``wrong``: an answer, and not the right one; ``refused``: said in ``prepare`` that it cannot; ``failed``: any other error;
-``skipped``: other draws than the case's, where the case is random."""
+``undecided``: a generated case differs, and the checker cannot tell whether by rounding; ``skipped``: other draws than the
+case's, where the case is random."""
 
 CaseForm = Literal["native", "decomposed", "fallback", "folded"]
 FORMS: tuple[CaseForm, ...] = ("native", "decomposed", "fallback", "folded")
@@ -68,18 +69,33 @@ def run_case(adapter: Adapter[Any], case: Case) -> Outcome:
         found = executor(feeds)
     except (DeepBenchError, Exception) as error:
         return Outcome(case.name, "failed", f"call: {type(error).__name__}: {error}", forms)
+    strange = _strange(case, found)
+    if strange:
+        return Outcome(case.name, "failed", f"call: returned {strange}", forms)
     word, detail = judge_outputs(case, list(found.values()))
     if word == "wrong" and case.kind == "generated":
-        word, detail = _adjudicated(adapter, network, feeds, detail)
+        word, detail = _adjudicated(adapter, network, feeds, found, detail)
     return Outcome(case.name, word, detail, forms)
 
 
-def _adjudicated(adapter: Adapter[Any], network: Network, feeds: Mapping[str, Any], detail: str) -> tuple[Word, str]:
+def _strange(case: Case, found: Mapping[str, Any]) -> str:
+    """What is not as every executor must return it: arrays, or lists of them, by the names of the network's outputs."""
+    names = [value.name for value in case.proto.graph.output]
+    if list(found) != names:
+        return f"outputs named {', '.join(map(repr, found))} instead of {', '.join(map(repr, names))}"
+    arrays = [a for value in found.values() for a in (value if isinstance(value, list | tuple) else [value])]
+    kinds = {type(a).__name__ for a in arrays if not (a is None or isinstance(a, list | np.ndarray | np.generic))}
+    return f"a {kinds.pop()} instead of a NumPy array" if kinds else ""
+
+
+def _adjudicated(
+    adapter: Adapter[Any], network: Network, feeds: Mapping[str, Any], found: Mapping[str, Any], detail: str
+) -> tuple[Word, str]:
     """What differs from the reference by more than a few roundings is judged by the rounding-error estimate."""
-    verdict, reason = rounding_verdict(adapter, network, feeds)
+    verdict, reason = rounding_verdict(adapter, network, feeds, found)
     if verdict == "right":
         return "passed", ""
-    word: Word = "wrong" if verdict in ("wrong", "reduced precision") else "skipped"
+    word: Word = "wrong" if verdict in ("wrong", "reduced precision") else "undecided"
     return word, f"{detail}; {verdict}: {reason}"
 
 

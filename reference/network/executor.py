@@ -15,7 +15,7 @@ from deep_bench.framework import Device, Executor, Forms
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
-from deep_bench.reference.operators import find
+from deep_bench.reference.operators import find, misuse
 from deep_bench.tensor import TensorSpec, is_float
 
 Values = tuple[Any, ...]
@@ -96,7 +96,7 @@ class ReferenceExecutor(Executor[np.ndarray]):
         outputs: Names of values of the outermost graph to return instead of the network's outputs.
 
     Raises:
-        UnsupportedOperator: A node without a reference.
+        UnsupportedOperator: A node without a reference, or with inputs or attributes that its reference does not take.
     """
 
     def __init__(self, network: Network, device: Device[np.ndarray], outputs: Sequence[str] | None = None) -> None:
@@ -277,6 +277,8 @@ def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:
     function = find(node.domain, node.op_type)
     if function is None:
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), "it has no reference")
+    if reason := misuse(function, len(node.inputs), attributes(node)):
+        raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), reason)
     bodies = {name: _compile(g, opsets) for name, g in subgraphs(node).items()}
     stated = {name: value for name, value in attributes(node).items() if name not in bodies}
     if "n_outputs" in inspect.signature(function).parameters:

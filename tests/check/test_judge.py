@@ -13,7 +13,7 @@ from onnx import parser
 import deep_bench as db
 from deep_bench.check import InProcessSubject, Verdict, establish, judge
 from deep_bench.check.ladder import in_float64
-from deep_bench.errors import Unsupported
+from deep_bench.errors import DeepBenchError, Unsupported
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
 
@@ -169,6 +169,27 @@ def test_nodes_that_do_not_run_alone_are_counted() -> None:
     verdict = judge(establish(network, inputs), Refusing(network, inputs, {}))
     assert (verdict.replayed, verdict.refused) == (0, 2)
     assert verdict.word == "cannot tell"
+
+
+class Renaming(Changed):
+    """A system that appends to the names of what it returns: of every network, or of all but its own."""
+
+    def __init__(self, network: Network, inputs: Arrays, own: bool) -> None:
+        super().__init__(network, inputs, {})
+        self.own = own
+
+    def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+        found = super().run(network, inputs)
+        return found if network is self.network and not self.own else {f"{name}_0": y for name, y in found.items()}
+
+
+@pytest.mark.parametrize(("own", "came", "expected"), [(True, "'y_0'", "'y'"), (False, "'t_0', 'y_0'", "'t', 'y'")])
+def test_outputs_under_other_names_are_refused(own: bool, came: str, expected: str) -> None:
+    network, inputs = _network(TWO), _inputs()
+    with pytest.raises(DeepBenchError) as caught:
+        judge(establish(network, inputs), Renaming(network, inputs, own))
+    assert caught.value.came == f"the system returned outputs named {came}"
+    assert caught.value.expected == f"the network's own names: {expected}"
 
 
 def test_nodes_in_subgraphs_are_replayed() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,14 @@ def test_given_inputs(network: Path, results: Path, tmp_path: Path, capsys: pyte
     np.savez(tmp_path / "in.npz", x=X)
     assert deep_bench("run", network, *QUICK, "--output", results, "--input", tmp_path / "in.npz") == 0
     assert "batch=2" in capsys.readouterr().out
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "deep_bench", "list", "--json"], capture_output=True, text=True, check=True)
+    assert "reference" in done.stdout
+    wrong = subprocess.run([sys.executable, "-m", "deep_bench", "lst"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "deep-bench" in wrong.stderr
 
 
 def test_list_names_every_framework(capsys: pytest.CaptureFixture) -> None:

@@ -9,6 +9,7 @@ import pytest
 import deep_bench as db
 from deep_bench.reference.network import ReferenceAdapter, ReferenceExecutor
 from deep_bench.testing import ADAPTER_CHECKS
+from deep_bench.testing.adapter import AFFINE, X, Y
 
 
 def adapter_of(name: str):
@@ -83,3 +84,31 @@ def test_wrong_adapters_are_caught(broken: _Broken) -> None:
 
     with pytest.raises((AssertionError, KeyError, ValueError)):
         ADAPTER_CHECKS[broken.caught_by](Wrong())
+
+
+def test_an_adapter_that_writes_into_its_inputs_does_not_spoil_later_checks() -> None:
+    class Greedy(ReferenceExecutor):
+        def __call__(self, inputs):
+            found = super().__call__(inputs)
+            for array in inputs.values():
+                array += 1
+            return found
+
+    class Writing(ReferenceAdapter):
+        def prepare(self, network, *, mode="inference", outputs=None):
+            return Greedy(network, self, outputs)
+
+    with pytest.raises(ValueError, match="read-only"):
+        ADAPTER_CHECKS["computes"](Writing())
+    ADAPTER_CHECKS["computes"](ReferenceAdapter())
+    assert not any(array.flags.writeable for array in (X, AFFINE, Y))
+
+
+@pytest.mark.parametrize("name", ["", None, 3])
+def test_an_adapter_must_have_a_name(name: object) -> None:
+    class Nameless(ReferenceAdapter):
+        pass
+
+    Nameless.name = name
+    with pytest.raises(AssertionError, match="its name is"):
+        ADAPTER_CHECKS["describes_itself"](Nameless())

@@ -260,3 +260,55 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "mixed.onnx")
     with pytest.raises(InvalidNetwork, match="int64"):
         load(tmp_path / "mixed.onnx")
+
+
+def declared(kind: onnx.TypeProto, operator: str = "Relu", opset: int = 21) -> onnx.ModelProto:
+    """``y = operator(x)`` of a float tensor, with ``y`` declared as given."""
+    proto = model(helper.make_node(operator, ["x"], ["y"], "only"), opset=opset)
+    proto.graph.output[0].type.CopyFrom(kind)
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator", "says", "gives"),
+    [
+        (helper.make_tensor_type_proto(TensorProto.INT64, ["n", 3]), "Relu", "int64", "float"),
+        (helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 3]), "Shape", "float", "int64"),
+        (helper.make_tensor_type_proto(999, ["n", 3]), "Relu", "type 999", "float"),
+        (helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 3]), "SequenceConstruct", "float", "sequence of float"),
+        (
+            helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT32, None)),
+            "SequenceConstruct",
+            "sequence of int32",
+            "sequence of float",
+        ),
+    ],
+)
+def test_an_output_of_another_type_than_declared(
+    file: Path, kind: onnx.TypeProto, operator: str, says: str, gives: str
+) -> None:
+    message = refusal(file, declared(kind, operator))
+    assert f"output 'y' of {file} is declared as {says}, and the graph gives {gives}" in message
+
+
+def test_declared_outputs_are_kept(file: Path) -> None:
+    file.write_bytes(declared(helper.make_tensor_type_proto(TensorProto.FLOAT, ["batch", 3])).SerializeToString())
+    assert [str(spec) for spec in load(file).outputs] == ["y: float32[batch, 3]"]
+
+
+def test_a_type_that_cannot_be_inferred_is_believed(file: Path) -> None:
+    proto = model(helper.make_node("FastGelu", ["x"], ["y"], "own", domain="com.microsoft"), domains=["com.microsoft"])
+    file.write_bytes(proto.SerializeToString())
+    assert [str(spec) for spec in load(file).outputs] == ["y: float32[n, 4]"]
+
+
+def test_no_output(file: Path) -> None:
+    proto = model()
+    del proto.graph.output[:]
+    assert f"{file} has no output" in refusal(file, proto)
+
+
+def test_one_output_twice(file: Path) -> None:
+    proto = model()
+    proto.graph.output.append(proto.graph.output[0])
+    assert f"{file} lists the output 'y' more than once" in refusal(file, proto)

@@ -70,6 +70,16 @@ def test_an_input_without_a_type_is_refused() -> None:
         _ = network.inputs
 
 
+@pytest.mark.parametrize(("count", "message"), [(0, "small has no output"), (2, "lists the output 'y' more than once")])
+def test_results_must_have_names_of_their_own(count: int, message: str) -> None:
+    proto = proto_of([helper.make_node("Relu", ["x"], ["y"])], [value("x", ["n", 4])])
+    outputs = [proto.graph.output[0]] * count
+    del proto.graph.output[:]
+    proto.graph.output.extend(outputs)
+    with pytest.raises(InvalidNetwork, match=message):
+        Network.from_proto(proto)
+
+
 def test_maps_are_refused(tmp_path: Path) -> None:
     map_type = onnx.TypeProto()
     map_type.map_type.key_type = TensorProto.STRING

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import ClassVar
 
 import numpy as np
 
-from deep_bench.errors import UnsupportedOperator
+from deep_bench.errors import Unsupported, UnsupportedOperator
 from deep_bench.reference.network import ReferenceAdapter, ReferenceExecutor
 
 
@@ -60,8 +61,75 @@ class _LosesType(ReferenceExecutor):
         return {name: array.astype(np.float64) for name, array in super().__call__(inputs).items()}
 
 
-_EXECUTORS = {"wrong": _Wrong, "dies": _Dies, "hangs": _Hangs, "raises": _Raises, "type": _LosesType}
+class _Exits(ReferenceExecutor):
+    def __call__(self, inputs):
+        raise SystemExit(3)
+
+
+class _Misnames(ReferenceExecutor):
+    def __call__(self, inputs):
+        return {f"{name}_": array for name, array in super().__call__(inputs).items()}
+
+
+class _KeepsLists(ReferenceExecutor):
+    def __call__(self, inputs):
+        return {name: memoryview(array) for name, array in super().__call__(inputs).items()}
+
+
+class OnceWrong(ReferenceAdapter):
+    """Wrong in the first call of each kind of network only, as with a race or memory that was not initialised."""
+
+    name = "once wrong"
+    seen: ClassVar[set[str]] = set()
+
+    def prepare(self, network, *, mode="inference", outputs=None):
+        executor = super().prepare(network, mode=mode, outputs=outputs)
+        if network.name not in self.seen:
+            self.seen.add(network.name)
+            executor.__class__ = _Wrong
+        return executor
+
+
+class InFloat32Only(ReferenceAdapter):
+    """A little wrong, and not to be had in float64."""
+
+    name = "in float32 only"
+
+    def prepare(self, network, *, mode="inference", outputs=None):
+        if any(spec.dtype == np.float64 for spec in network.inputs):
+            raise Unsupported("float64")
+        executor = super().prepare(network, mode=mode, outputs=outputs)
+        executor.__class__ = _Coarse
+        return executor
+
+
+class _Coarse(ReferenceExecutor):
+    def __call__(self, inputs):
+        return {name: array * np.asarray(1.001, array.dtype) for name, array in super().__call__(inputs).items()}
+
+
+class Unmakeable(ReferenceAdapter):
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        print("looking for the licence")
+        raise RuntimeError("no licence")
+
+
+_EXECUTORS = {
+    "wrong": _Wrong,
+    "dies": _Dies,
+    "hangs": _Hangs,
+    "raises": _Raises,
+    "type": _LosesType,
+    "exits": _Exits,
+    "misnames": _Misnames,
+    "no array": _KeepsLists,
+}
 FAULTS = {
+    "test_ceil": "exits",
+    "test_floor": "misnames",
+    "test_neg": "no array",
     "test_abs": "wrong",
     "test_cos": "dies",
     "test_sin": "hangs",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.errors import InvalidArgument, UnknownName, WorkerError
 from deep_bench.testing.conformance import run_conformance
 from deep_bench.testing.report import as_text
 from tests.testing.broken_adapters import FAULTS
@@ -31,8 +33,11 @@ def test_each_case_ends_in_its_own_way(broken) -> None:
         "test_abs": "wrong",
         "test_acos": "passed",
         "test_asin": "passed",
+        "test_ceil": "failed",
         "test_cos": "failed",
         "test_exp": "failed",
+        "test_floor": "failed",
+        "test_neg": "failed",
         "test_sin": "failed",
         "test_sqrt": "wrong",
         "test_tan": "refused",
@@ -43,7 +48,10 @@ def test_each_case_ends_in_its_own_way(broken) -> None:
 def test_the_reasons_are_told(broken) -> None:
     details = {r.name: r.outcome.detail for r in broken.results}
     assert "SIGSEGV" in details["test_cos"]
-    assert details["test_sin"] == "took more than 3 s"
+    assert "took more than 3 s" in details["test_sin"]
+    assert "SystemExit" in details["test_ceil"]
+    assert "outputs named 'y_' instead of 'y'" in details["test_floor"]
+    assert "memoryview instead of a NumPy array" in details["test_neg"]
     assert "no such kernel" in details["test_exp"]
     assert "element type float64" in details["test_sqrt"]
     assert "no code for it" in details["test_tan"]
@@ -61,7 +69,54 @@ def test_the_report_counts_every_case_once(broken) -> None:
     lines = as_text(broken, width=200).splitlines()
     (row,) = [line for line in lines if line.startswith("│all")]
     cells = [cell.strip() for cell in row.strip("│").split("│")]
-    assert cells == ["all", "8", "2", "2", "–", "–", "–", "2", "1", "3", "–"]
+    assert cells == ["all", "11", "2", "2", "–", "–", "–", "2", "1", "6", "–", "–"]
+
+
+def test_a_narrow_terminal_gets_lines(broken) -> None:
+    text = " ".join(as_text(broken, width=60).split())
+    assert "all: 11 cases, 2 passed, 2 native, 2 wrong, 1 refused, 6 failed" in text
+
+
+def test_a_wrong_output_stays_wrong_if_a_second_one_is_right() -> None:
+    found = run_conformance(f"{MODULE}:OnceWrong", kinds=["generated"], only=lambda case: case.name == "Conv/2")
+    assert [r.word for r in found.results] == ["wrong"]
+
+
+def test_what_the_checker_cannot_tell_is_not_passed_over() -> None:
+    wanted = {"Conv/11", "LayerNormalization/1", "LayerNormalization/2"}
+    found = run_conformance(f"{MODULE}:InFloat32Only", kinds=["generated"], only=lambda case: case.name in wanted)
+    assert found.words["wrong"] + found.words["undecided"] > 0
+    assert not found.ok
+
+
+def test_an_adapter_that_cannot_be_made_says_why_and_keeps_its_log() -> None:
+    with pytest.raises(WorkerError, match="no licence") as failure:
+        run_conformance(f"{MODULE}:Unmakeable", kinds=["simple"])
+    log = Path(re.search(r"its log is (\S+)", str(failure.value))[1])
+    assert "looking for the licence" in log.read_text()
+
+
+def test_an_interruption_keeps_what_was_found() -> None:
+    def interrupt(done: int, total: int, name: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    found = run_conformance("reference", kinds=["simple"], progress=interrupt)
+    assert (len(found.results), found.interrupted) == (2, True)
+    assert "interrupted" in as_text(found)
+
+
+@pytest.mark.parametrize(
+    "options", [{"kinds": []}, {"limit_s": 0}, {"limit_s": -1}, {"limit_s": 1e9}, {"only": lambda case: False}]
+)
+def test_nonsense_is_refused(options) -> None:
+    with pytest.raises(InvalidArgument):
+        run_conformance("reference", **{"kinds": ["simple"], **options})
+
+
+def test_kinds_may_be_a_generator() -> None:
+    found = run_conformance("reference", kinds=(k for k in ["simple"]), only=lambda case: "Sign" in case.operators)
+    assert len(found.results) == 1
 
 
 def test_frozen_cases_keep_one_input() -> None:
@@ -96,7 +151,7 @@ def test_the_command_writes_json_and_exits_with_1_if_anything_is_wrong(tmp_path,
     assert end.value.code == 1
     assert "silently wrong: test_abs" in capsys.readouterr().out
     found = json.loads(file.read_text())
-    assert found["words"] == {"passed": 1, "wrong": 1, "refused": 0, "failed": 0, "skipped": 0}
+    assert found["words"] == {"passed": 1, "wrong": 1, "refused": 0, "failed": 0, "undecided": 0, "skipped": 0}
     assert [case["case"] for case in found["cases"]] == ["test_abs", "test_asin"]
 
 
@@ -104,4 +159,15 @@ def test_the_command_refuses_cases_that_do_not_exist(capsys) -> None:
     with pytest.raises(SystemExit) as end:
         main(["conformance", "--on", "reference", "--case", "test_nothing"])
     assert end.value.code == 2
-    assert "test_nothing" in capsys.readouterr().err
+    assert "no case is left to run" in capsys.readouterr().err
+
+
+def test_the_command_refuses_before_it_runs(tmp_path, capsys) -> None:
+    for words in (
+        ["--on", "reference", "--on", "nope"],
+        ["--on", "reference", "--json", str(tmp_path / "no" / "found.json")],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(["conformance", "--kind", "simple", *words])
+        assert end.value.code == 2
+        assert not capsys.readouterr().out

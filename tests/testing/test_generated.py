@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import deep_bench as db
-from deep_bench.errors import FrameworkMissing
+from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, UnknownName
 from deep_bench.fault import exposures
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
@@ -119,3 +119,19 @@ def test_attributes_are_drawn_and_left_out(operator: str, attribute: str) -> Non
         attribute in [a.name for a in case.proto.graph.node[0].attribute] for case in generated_cases([operator], count=20)
     }
     assert found == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("operators", "options", "kind", "message"),
+    [
+        ("Add", {}, InvalidArgument, r"several names, such as \['Add'\]"),
+        (["Matmul"], {}, UnknownName, "unknown operator 'Matmul'(.|\n)*did you mean 'MatMul'"),
+        (["Add"], {"count": 0}, InvalidArgument, "count=0\nExpected: at least 1"),
+        (["Add"], {"seed": -1}, InvalidArgument, "seed=-1\nExpected: at least 0"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    operators, options: dict[str, int], kind: type[DeepBenchError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        generated_cases(operators, **options)

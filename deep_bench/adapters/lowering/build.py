@@ -11,7 +11,7 @@ from deep_bench.adapters.lowering.analyse import Analysis
 from deep_bench.adapters.lowering.draft import Draft, DraftStep
 from deep_bench.adapters.lowering.facts import Fact
 from deep_bench.adapters.lowering.plan import NotNative, Plan, Site, Step
-from deep_bench.adapters.lowering.reference import bound, reference
+from deep_bench.adapters.lowering.reference import bound, misuse, reference
 from deep_bench.errors import UnsupportedOperator
 from deep_bench.framework import Forms
 from deep_bench.graph.expand import expand
@@ -116,6 +116,8 @@ class Builder:
         if self.fallback is None or function is None or step.bodies:
             missing = "" if function is not None else "; the reference has no such operator either"
             raise self._unsupported(step, reason + missing)
+        if wrong := misuse(function, len(site.inputs), step.attributes):
+            raise self._unsupported(step, wrong)
         try:
             code = self.fallback(site, bound(function, step.attributes, len(site.outputs)))
         except NotNative as refusal:

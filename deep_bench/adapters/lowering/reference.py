@@ -11,6 +11,9 @@ import numpy as np
 import onnx_ir as ir
 
 import deep_bench.reference.operators as operators
+from deep_bench.reference.operators import misuse
+
+__all__ = ["bound", "misuse", "reference"]
 
 
 def reference(node: ir.Node) -> Callable[..., Any] | None:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.testing.case import Case
 from deep_bench.testing.generated import (
     activation,
@@ -76,14 +77,26 @@ def generated_cases(operators: Iterable[str] | None = None, *, count: int = COUN
 
     Args:
         operators: Which; all that have a generator by default.
-        count: How many of each.
-        seed: Other seeds give other cases.
+        count: How many of each, at least 1.
+        seed: Other seeds give other cases; at least 0.
+
+    Raises:
+        InvalidArgument: One string instead of several, or a count or seed that is too small.
+        UnknownName: An operator without a generator.
 
     Example:
         >>> [case.name for case in generated_cases(["Add"], count=2)]
         ['Add/0', 'Add/1']
     """
-    chosen = sorted(GENERATORS) if operators is None else operators
+    if isinstance(operators, str):
+        raise InvalidArgument(f"operators={operators!r}", f"several names, such as [{operators!r}]")
+    for name, value, least in (("count", count, 1), ("seed", seed, 0)):
+        if value < least:
+            raise InvalidArgument(f"{name}={value}", f"at least {least}")
+    chosen = sorted(GENERATORS) if operators is None else list(operators)
+    for operator in chosen:
+        if operator not in GENERATORS:
+            raise UnknownName("operator", operator, GENERATORS)
     return tuple(_case(operator, number, seed) for operator in chosen for number in range(count))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from deep_bench.tensor import is_float, is_integer
-from deep_bench.testing.generated.draw import Draw, dtypes
+from deep_bench.testing.generated.draw import Draw, dtypes, styles
 from deep_bench.testing.generated.problem import Problem
 
 Generator = Callable[[Draw], Problem]
@@ -89,9 +89,15 @@ def Where(draw: Draw) -> Problem:
 
 
 def Clip(draw: Draw) -> Problem:
-    """Either limit may be missing; crossed limits give the upper one."""
+    """Crossed limits give the upper one.
+
+    No limit is NaN; and no number infinite without a limit, which the text takes to be the largest number.
+    """
     dtype = draw.pick(dtypes("Clip"))
-    return Problem("Clip", [draw.array(draw.shape(), dtype), *(draw.maybe(draw.array((), dtype)) for _ in range(2))])
+    finite = ("normal", "ties", "wide") if is_float(dtype) else styles(dtype)
+    limits = [draw.maybe(draw.array((), dtype, draw.pick(finite))) for _ in range(2)]
+    x = draw.array(draw.shape(), dtype, draw.pick(finite) if any(limit is None for limit in limits) else None)
+    return Problem("Clip", [x, *limits])
 
 
 _UNARY = (
