@@ -52,7 +52,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYTEST) -q tests/test_import_rule.py
-	$(PYTEST) -q -n $(WORKERS) --doctest-modules --doctest-glob='*.md' deep_bench README.md $(wildcard docs)
+	$(PYTEST) -q -n $(WORKERS) --doctest-modules --doctest-glob='*.md' deep_bench README.md $(wildcard docs/*.md)
 
 bench: $(INSTALLED)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
