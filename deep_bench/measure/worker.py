@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> None:
     die_with(parent)
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ends stopped orphans; under nohup it would be ignored
     if memory_limit:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
     with Connection(fd) as connection:

@@ -232,7 +232,8 @@ def test_a_missing_interpreter_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_no_orphan_is_left_when_the_parent_is_killed(paused: bool, number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("launcher", [[], ["nohup"]], ids=["", "nohup"])
+def test_no_orphan_is_left_when_the_parent_is_killed(launcher: list[str], paused: bool, number: int, tmp_path: Path) -> None:
     program = f"""
         import time
         from pathlib import Path
@@ -244,7 +245,8 @@ def test_no_orphan_is_left_when_the_parent_is_killed(paused: bool, number: int, 
         print(worker.pid, child, flush=True)
         time.sleep(60)
     """
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True) as parent:
+    command = [*launcher, sys.executable, "-c", textwrap.dedent(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(n) for n in parent.stdout.readline().split()]
         before = reached("T" if paused else "SR", *pids)
