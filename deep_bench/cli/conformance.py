@@ -72,9 +72,10 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
 
 def _write(file: Path, found: list[dict[str, Any]], *, several: bool) -> None:
     """Write it whole or not at all: one object, or a list of them if several systems were asked for."""
-    partial = file.with_name(f".{file.name}.partial")
-    partial.write_text(json.dumps(found if several else found[0], indent=1), encoding="utf-8")
-    partial.replace(file)
+    from deep_bench.measure.storage import replace
+
+    content = json.dumps(found if several else found[0], indent=1)
+    replace(file, lambda temporary: temporary.write_text(content, encoding="utf-8"))
 
 
 def _run(

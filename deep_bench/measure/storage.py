@@ -58,7 +58,7 @@ class RecordWriter:
             self._arrays = _write_arrays(self.path, sets) if sets else None
             if self._arrays:
                 content["arrays"] = {"name": self._arrays.name, "sha256": _digest(self._arrays)}
-            _replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
+            replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
             if old and old != self._arrays:
                 old.unlink()
         except OSError as error:
@@ -146,11 +146,11 @@ def _write_arrays(path: Path, sets: dict[str, SampleSet]) -> Path:
                     packed = {"compression": "gzip", "shuffle": True} if len(data) else {}
                     file.create_dataset(f"{name}/{column}", data=data, **packed)
 
-    _replace(target, fill)
+    replace(target, fill)
     return target
 
 
-def _replace(target: Path, fill: Callable[[Path], Any]) -> None:
+def replace(target: Path, fill: Callable[[Path], Any]) -> None:
     """Write a file beside ``target``, see it safely on the disk, and rename it."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -15,7 +14,7 @@ from deep_bench.framework import Device, Executor, Forms
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
-from deep_bench.reference.operators import find, misuse
+from deep_bench.reference.operators import find, misuse, takes_count
 from deep_bench.tensor import TensorSpec, is_float
 
 Values = tuple[Any, ...]
@@ -281,7 +280,7 @@ def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), reason)
     bodies = {name: _compile(g, opsets) for name, g in subgraphs(node).items()}
     stated = {name: value for name, value in attributes(node).items() if name not in bodies}
-    if "n_outputs" in inspect.signature(function).parameters:
+    if takes_count(function):
         stated["n_outputs"] = len(node.outputs)
     return Step(node, function, stated, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), bodies)
 

@@ -100,6 +100,17 @@ def find(domain: str, op_type: str) -> Callable[..., Any] | None:
     return OPERATORS.get(("" if domain == "ai.onnx" else domain, op_type))
 
 
+@functools.cache
+def takes_count(function: Callable[..., Any]) -> bool:
+    """Whether a reference must be told how many outputs are asked for, as ``n_outputs``.
+
+    Example:
+        >>> takes_count(find("", "Split")), takes_count(find("", "Relu"))
+        (True, False)
+    """
+    return "n_outputs" in inspect.signature(function).parameters
+
+
 def misuse(function: Callable[..., Any], n_inputs: int, attributes: Mapping[str, Any]) -> str:
     """Why a reference cannot be called as a node states it, or ``""`` if it can.
 

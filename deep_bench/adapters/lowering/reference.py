@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 import deep_bench.reference.operators as operators
-from deep_bench.reference.operators import misuse
+from deep_bench.reference.operators import misuse, takes_count
 
 __all__ = ["bound", "misuse", "reference"]
 
@@ -19,11 +17,6 @@ __all__ = ["bound", "misuse", "reference"]
 def reference(node: ir.Node) -> Callable[..., Any] | None:
     """The reference's function of the node's operator, if it has one."""
     return operators.find(node.domain, node.op_type)
-
-
-@functools.cache
-def _takes_count(function: Callable[..., Any]) -> bool:
-    return "n_outputs" in inspect.signature(function).parameters
 
 
 def bound(function: Callable[..., Any], attributes: Mapping[str, Any], n_outputs: int) -> Callable[..., Any]:
@@ -34,7 +27,7 @@ def bound(function: Callable[..., Any], attributes: Mapping[str, Any], n_outputs
         them where that is more than one.
     """
     settings = dict(attributes)
-    if _takes_count(function):
+    if takes_count(function):
         settings["n_outputs"] = n_outputs
 
     def evaluate(*inputs: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from onnx import helper
 
 from deep_bench.graph import OPSET, Network
 from deep_bench.reference.network import ReferenceAdapter
-from deep_bench.reference.operators import find
+from deep_bench.reference.operators import find, takes_count
 from deep_bench.tensor import STRING
 from deep_bench.testing.case import Case
 
@@ -56,7 +55,7 @@ class Problem:
         if function is None:
             raise LookupError(f"{self.operator} has no reference")
         settings = {n: _as_stored(v) for n, v in self.attributes.items() if v is not None}
-        if "n_outputs" in inspect.signature(function).parameters:
+        if takes_count(function):
             settings["n_outputs"] = self.outputs
         with np.errstate(all="ignore"):
             found = function(*self.inputs, **settings)
