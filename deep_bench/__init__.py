@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deep_bench.registry import Registry
 
 if TYPE_CHECKING:
+    from deep_bench import network as network
     from deep_bench.graph import Network as Network
     from deep_bench.graph import load as load
     from deep_bench.network.result import Result as Result
@@ -43,11 +44,16 @@ _LAZY = {
 __all__ = ["Network", "Result", "TensorSpec", "__version__", "frameworks", "load", "run"]
 
 
+_LAYERS = ("network",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LAYERS:
+        return import_module(f"deep_bench.{name}")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_LAYERS})

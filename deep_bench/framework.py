@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from deep_bench.errors import InvalidInput
+from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.events import Moment
 from deep_bench.fault import KnownFault
 from deep_bench.graph import Network
@@ -118,6 +118,32 @@ class Executor(ABC, Generic[A]):
 
         Its outputs are valid until the next call only, and on an asynchronous device only after ``synchronize``.
         """
+
+    def gradients(
+        self,
+        inputs: Mapping[str, A],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, A], None] | None = None,
+    ) -> tuple[dict[str, A], dict[str, A]]:
+        """Run the network on native arrays, and differentiate one of its outputs.
+
+        Args:
+            inputs: Name to native array.
+            loss: Name of an output of one element.
+            wrt: Names of parameters and inputs to differentiate with respect to; by default all parameters.
+            on_ready: Called with a name and its gradient as soon as that is final, so that it can be sent away meanwhile.
+
+        Returns:
+            The outputs, and the gradient of each of ``wrt``: of its shape, zeros where the loss does not depend on it.
+
+        Raises:
+            Unsupported: The executor was not prepared with ``mode="train"``, or a node has no gradient here.
+            InvalidArgument: ``loss`` is no output of one element, or a name in ``wrt`` is no parameter or real input.
+        """
+        del inputs, loss, wrt, on_ready
+        raise Unsupported(f"{type(self).__name__} computes no gradients", "an executor with a method gradients")
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the network on NumPy arrays, by name, and return NumPy arrays.

@@ -166,15 +166,15 @@ class Network:
         changed.graph.outputs[:] = [values[name] for name in names]
         return Network(changed.model, name=self.name, source=None)
 
-    def upgraded(self) -> Network:
-        """The network in version `OPSET` of the default operator set; values keep their names.
+    def upgraded(self, to: int = OPSET) -> Network:
+        """The network in version ``to`` of the default operator set; values keep their names.
 
         Raises:
             Unsupported: An operator has no equivalent form in that version.
         """
         from deep_bench.graph.upgrade import upgrade
 
-        return upgrade(self)
+        return upgrade(self, to)
 
     # Writing it
 

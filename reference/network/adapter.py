@@ -31,7 +31,7 @@ class ReferenceAdapter(Adapter[np.ndarray]):
         """Look up the function of every node."""
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
-        return ReferenceExecutor(network, self, outputs)
+        return ReferenceExecutor(network, self, outputs, mode)
 
     def describe(self) -> Mapping[str, str]:
         """NumPy's version, and the threads of its BLAS."""

@@ -10,10 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork, UnsupportedOperator
-from deep_bench.framework import Device, Executor, Forms
+from deep_bench.framework import Adapter, Executor, Forms, Mode
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
+from deep_bench.network.gradient.derived import DerivedGradients
 from deep_bench.reference.operators import find, misuse, takes_count
 from deep_bench.tensor import TensorSpec, is_float
 
@@ -91,23 +92,31 @@ class ReferenceExecutor(Executor[np.ndarray]):
 
     Args:
         network: The network; it is upgraded to `OPSET` first.
-        device: The host.
+        adapter: The host.
         outputs: Names of values of the outermost graph to return instead of the network's outputs.
+        mode: ``"inference"``, or ``"train"`` for gradients.
 
     Raises:
         UnsupportedOperator: A node without a reference, or with inputs or attributes that its reference does not take.
     """
 
-    def __init__(self, network: Network, device: Device[np.ndarray], outputs: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        adapter: Adapter[np.ndarray],
+        outputs: Sequence[str] | None = None,
+        mode: Mode = "inference",
+    ) -> None:
         chosen = network if outputs is None else network.with_outputs(outputs)
         upgraded = chosen.upgraded()
-        self.device = device
+        self.device = adapter
         self.inputs = chosen.inputs
         self.output_names = tuple(s.name for s in chosen.outputs) if outputs is None else tuple(outputs)
         self.body = _compile(upgraded.graph, upgraded.opsets)
         self._weights = dict(self.body.constants)
         self.parameters = _Parameters(self._weights, tuple(upgraded.parameters))
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
+        self._gradients = DerivedGradients(upgraded, adapter, mode)
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the network."""
@@ -116,6 +125,17 @@ class ReferenceExecutor(Executor[np.ndarray]):
     def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
         """A call without arguments that runs the network on these inputs."""
         return lambda: self.evaluate(inputs)
+
+    def gradients(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, np.ndarray], None] | None = None,
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Run the network and the gradients that `differentiate` derives from it."""
+        return self._gradients(self.parameters, inputs, loss, wrt, on_ready)
 
     def evaluate(
         self, inputs: Mapping[str, Any], *, arithmetic: Arithmetic = plain, observe: Observer | None = None
@@ -206,7 +226,7 @@ class _Part:
     def __call__(self, *inputs: Any) -> Values:
         values = {"": None, **{name: _wide(self.around[name]) for name in self.body.reads or ()}}
         values.update(zip(self.body.inputs, inputs, strict=True))
-        _Walk(values, _in_float64, None).run(self.body)
+        _Walk(values, in_float64, None).run(self.body)
         return tuple(values[name] for name in self.body.outputs)
 
 
@@ -214,7 +234,7 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float64) if isinstance(x, np.ndarray | np.generic) and is_float(x.dtype) else x
 
 
-def _in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+def in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """Every node in float64; casts between floating-point types keep what they are given."""
     result = function(*inputs)
     if step.node.op_type in ("Cast", "CastLike") and is_float(inputs[0].dtype) and is_float(result.dtype):

@@ -100,7 +100,7 @@ class OnnxRuntimeAdapter(Adapter[Value]):
         except Exception as error:  # ONNX Runtime raises a dozen types that share no base of their own
             raise _refusal(error, chosen) from error
         _check_readable(session, chosen)
-        return OnnxRuntimeExecutor(session, chosen, self, parameters)
+        return OnnxRuntimeExecutor(session, chosen, self, mode)
 
     def _session(self, proto: onnx.ModelProto) -> ort.InferenceSession:
         options = ort.SessionOptions()

@@ -10,8 +10,9 @@ import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_feed
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.framework import Executor, Forms, map_arrays
+from deep_bench.framework import Executor, Forms, Mode, map_arrays
 from deep_bench.graph import Network
+from deep_bench.network.gradient.derived import DerivedGradients
 
 if TYPE_CHECKING:
     from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter
@@ -28,20 +29,20 @@ class OnnxRuntimeExecutor(Executor[Value]):
         session: The session.
         network: The network it runs.
         adapter: The device of the arrays.
-        parameters: Names of the initializers that the session takes as inputs.
+        mode: ``"inference"``, or ``"train"``: the session takes the parameters as inputs.
     """
 
-    def __init__(
-        self, session: ort.InferenceSession, network: Network, adapter: OnnxRuntimeAdapter, parameters: Sequence[str]
-    ) -> None:
+    def __init__(self, session: ort.InferenceSession, network: Network, adapter: OnnxRuntimeAdapter, mode: Mode) -> None:
         self.session = session
         self.device = adapter
         self.inputs = network.inputs
         self.output_names = tuple(o.name for o in session.get_outputs())
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
         self._memory = {o.name: _memory(o.type, adapter.memory) for o in session.get_outputs()}
-        self._assigned: dict[str, Value] = {n: adapter.from_numpy(network.initializers[n]) for n in parameters}
+        assignable = network.parameters if mode == "train" else ()
+        self._assigned: dict[str, Value] = {n: adapter.from_numpy(network.initializers[n]) for n in assignable}
         self.parameters = _Parameters(network, adapter, self._assigned)
+        self._gradients = DerivedGradients(network, adapter, mode)
         # Only tensors that are no strings can be bound; the rest goes through Session.run.
         self._bindable = all(o.type.startswith("tensor") and "string" not in o.type for o in session.get_outputs())
 
@@ -67,6 +68,17 @@ class OnnxRuntimeExecutor(Executor[Value]):
             return lambda: self._run(feeds)
         routes = [self._prebound(feeds), self._allocating(feeds)]
         return min(routes, key=_fastest_of_some)
+
+    def gradients(
+        self,
+        inputs: Mapping[str, Value],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, Value], None] | None = None,
+    ) -> tuple[dict[str, Value], dict[str, Value]]:
+        """Run a session of the network that `differentiate` derives from this one."""
+        return self._gradients(self._assigned, inputs, loss, wrt, on_ready)
 
     def _through_run(self, feeds: Mapping[str, Value]) -> bool:
         return not self._bindable or any(not isinstance(value, ort.OrtValue) for value in feeds.values())

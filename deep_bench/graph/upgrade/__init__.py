@@ -19,8 +19,8 @@ from deep_bench.graph.upgrade.rules import RULES
 __all__ = ["inline_functions", "newest_schema", "upgrade", "upgrade_nodes"]
 
 
-def upgrade(network: Network) -> Network:
-    """The network in version `OPSET` of the default operator set, with the same results.
+def upgrade(network: Network, to: int = OPSET) -> Network:
+    """The network in version ``to`` of the default operator set, with the same results.
 
     Nodes and values keep their names, so that results can be compared by name. Nodes and initializers that an older form
     needs in addition get new names. Functions that the file defines are inlined. Inputs with an initializer, as all
@@ -29,6 +29,7 @@ def upgrade(network: Network) -> Network:
     Args:
         network: A network in any opset up to `OPSET`; it is not changed. If it uses no operator of the default operator
             set, it counts as written in `OPSET`.
+        to: The version to bring it to.
 
     Returns:
         A new network, or the same one if it is in that version already and defines no functions.
@@ -44,18 +45,18 @@ def upgrade(network: Network) -> Network:
     Source:
         The ONNX operators' changelog (``onnx.defs.get_all_schemas_with_history``).
     """
-    if network.opset == OPSET and not network.model.functions:
+    if network.opset == to and not network.model.functions:
         return network
-    if not OLDEST_OPSET <= network.opset <= OPSET:
-        raise Unsupported(f"{network.name} is written in opset {network.opset}", f"opset {OLDEST_OPSET} to {OPSET}")
+    if not OLDEST_OPSET <= network.opset <= to:
+        raise Unsupported(f"{network.name} is written in opset {network.opset}", f"opset {OLDEST_OPSET} to {to}")
     changed = inline_functions(network)
     RemoveInitializersFromInputsPass()(changed.model)
     names, types = Names(changed), Types(changed)
     for node in list(changed.all_nodes()):
         if is_standard(node):
-            _upgrade_node(node, node.version or network.opset, names, types)
+            _upgrade_node(node, node.version or network.opset, names, types, to)
             node.version = None
-    _declare(changed.model)
+    _declare(changed.model, to)
     return Network(changed.model, name=network.name, source=None)
 
 
@@ -100,35 +101,35 @@ def inline_functions(network: Network) -> Network:
     return Network(model, name=network.name, source=None)
 
 
-def _upgrade_node(node: ir.Node, opset: int, names: Names, types: Types) -> None:
+def _upgrade_node(node: ir.Node, opset: int, names: Names, types: Types, to: int = OPSET) -> None:
     if node.op_type == runtime.NAME:
         return  # it has one version
     edit = Edit(node, opset, names, types)
     if not onnx.defs.has(node.op_type, opset):
         raise edit.unsupported(f"the standard has no such operator in opset {opset}")
     for version, rule in RULES.get(node.op_type, ()):
-        if opset < version <= OPSET:
+        if opset < version <= to:
             rule(edit)
-    schema = newest_schema(node.op_type)
+    schema = newest_schema(node.op_type, to)
     if schema is None or schema.deprecated:
-        raise edit.unsupported(f"opset {OPSET} has no such operator")
+        raise edit.unsupported(f"opset {to} has no such operator")
     unknown = sorted(set(node.attributes) - set(schema.attributes))
     if unknown:
-        raise edit.unsupported(f"opset {OPSET} has no attribute {unknown[0]!r} for {operator_name(node)}")
+        raise edit.unsupported(f"opset {to} has no attribute {unknown[0]!r} for {operator_name(node)}")
 
 
 @functools.cache
-def newest_schema(op_type: str) -> onnx.defs.OpSchema | None:
-    """The standard's schema of an operator of the default domain in version `OPSET`."""
+def newest_schema(op_type: str, opset: int = OPSET) -> onnx.defs.OpSchema | None:
+    """The standard's schema of an operator of the default domain, the newest up to a version."""
     try:
-        return onnx.defs.get_schema(op_type, OPSET)
+        return onnx.defs.get_schema(op_type, opset)
     except onnx.defs.SchemaError:
         return None
 
 
-def _declare(model: ir.Model) -> None:
+def _declare(model: ir.Model, opset: int) -> None:
     imports = model.graph.opset_imports
     imports.pop("ai.onnx", None)
-    imports[""] = OPSET
-    needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", OPSET)])
+    imports[""] = opset
+    needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
     model.ir_version = max(model.ir_version, needed)

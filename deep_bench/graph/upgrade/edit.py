@@ -72,6 +72,11 @@ class Types:
         return self._known.get(str(value.name))
 
 
+def inferred(network: Network) -> dict[str, onnx.TypeProto.Tensor]:
+    """Name to element type and dimensions of every value, as far as the standard's inference tells."""
+    return _infer(_opaque_where_foreign(network))
+
+
 def _opaque_where_foreign(network: Network) -> ir.Model:
     """A copy of the model in which the nodes of another version than the network's are unknown to inference."""
     model, opset = network.model.clone(), network.opset

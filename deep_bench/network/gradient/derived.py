@@ -1,0 +1,82 @@
+"""Gradients for an executor that can only run networks: those of the differentiated network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.framework import Adapter, Executor, Mode
+from deep_bench.graph import Network
+from deep_bench.network.gradient.differentiate import differentiate, gradient_name
+from deep_bench.tensor import is_float
+
+A = TypeVar("A")
+
+
+class DerivedGradients(Generic[A]):
+    """Differentiates a network as often as another loss or other names are asked for, and keeps what it prepared.
+
+    Args:
+        network: The network.
+        adapter: Prepares what is derived from it.
+        mode: The mode that the network itself was prepared in.
+    """
+
+    def __init__(self, network: Network, adapter: Adapter[A], mode: Mode) -> None:
+        self._network, self._adapter, self._mode = network, adapter, mode
+        self._executors: dict[tuple[str, tuple[str, ...]], Executor[A]] = {}
+
+    def __call__(
+        self,
+        parameters: Mapping[str, A],
+        inputs: Mapping[str, A],
+        loss: str,
+        wrt: Sequence[str] | None,
+        on_ready: Callable[[str, A], None] | None,
+    ) -> tuple[dict[str, A], dict[str, A]]:
+        """See `Executor.gradients`; ``parameters`` are those of the executor, as they are now."""
+        if self._mode != "train":
+            raise not_training(self._network.name)
+        names = checked_names(self._network, loss, wrt)
+        if (loss, names) not in self._executors:
+            derived = differentiate(self._network, loss, names)
+            self._executors[loss, names] = self._adapter.prepare(derived, mode="train")
+        executor = self._executors[loss, names]
+        for name, value in parameters.items():
+            executor.parameters[name] = value
+        found = executor.forward(inputs)
+        gradients = {name: found.pop(gradient_name(loss, name)) for name in names}
+        if on_ready is not None:
+            for name, gradient in gradients.items():
+                on_ready(name, gradient)
+        return found, gradients
+
+
+def not_training(network: str) -> Unsupported:
+    """The error of an executor that was made for inference only."""
+    return Unsupported(
+        f"{network} was prepared for inference", advice='prepare(network, mode="train") keeps what gradients need'
+    )
+
+
+def checked_names(network: Network, loss: str, wrt: Sequence[str] | None) -> tuple[str, ...]:
+    """The names to differentiate with respect to.
+
+    Raises:
+        InvalidArgument: ``loss`` is no output, or one of ``wrt`` no parameter and no floating-point input; or named twice.
+    """
+    outputs = [spec.name for spec in network.outputs]
+    if loss not in outputs:
+        raise InvalidArgument(f"{network.name} has no output {loss!r}", f"one of {', '.join(outputs)}")
+    known = [*network.parameters, *(spec.name for spec in network.inputs if spec.is_tensor and is_float(spec.dtype))]
+    names = tuple(network.parameters if wrt is None else wrt)
+    for name in names:
+        if name not in known:
+            raise InvalidArgument(
+                f"{network.name} has no parameter or floating-point input {name!r}",
+                f"some of {', '.join(known) or '(none)'}",
+            )
+    if len(set(names)) < len(names):
+        raise InvalidArgument(f"{', '.join(names)} to differentiate with respect to", "each name once")
+    return names

@@ -1,0 +1,205 @@
+"""``Tape``: writes ONNX nodes at the end of a graph and learns the type of each value as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import Unsupported
+from deep_bench.graph.node import as_array
+from deep_bench.graph.upgrade.edit import Names
+from deep_bench.network.gradient.symbol import Operand, Symbol
+from deep_bench.network.gradient.types import Knowledge
+
+_CONDITION = np.dtype(bool)
+
+
+class Tape:
+    """A graph that is being written.
+
+    Every ONNX operator is a method: ``tape.Where(condition, x, y)`` writes a node and returns its output as a `Symbol`, or a
+    tuple of them with ``outputs=n``. Attributes are keyword arguments; ``None`` is an omitted input. A number among the
+    inputs becomes a constant of the element type of the first symbol that is no condition; a list becomes one of int64.
+
+    Args:
+        graph: Nodes are appended to it.
+        names: Where new names come from.
+        knowledge: What is known of the values.
+        base: What new names start with.
+    """
+
+    def __init__(self, graph: ir.Graph, names: Names, knowledge: Knowledge, base: str) -> None:
+        self.graph, self.names, self.knowledge, self.base = graph, names, knowledge, base
+        self.written: list[ir.Node] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Symbol] = {}
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if not op_type[:1].isupper():
+            raise AttributeError(op_type)
+        return lambda *inputs, **attributes: self.node(op_type, inputs, **attributes)
+
+    # Writing
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Operand | None],
+        *,
+        outputs: int | None = None,
+        domain: str = "",
+        **attributes: Any,
+    ) -> Any:
+        """Write a node.
+
+        Args:
+            op_type: The operator.
+            inputs: Symbols; numbers and arrays become constants; ``None`` where one is omitted.
+            outputs: How many outputs it has; ``None`` for a single one, which is returned itself.
+            domain: The operator's domain.
+            **attributes: Its attributes; ``None`` for one to leave out.
+        """
+        fed = self._values(inputs)
+        while fed and fed[-1] is None:
+            fed.pop()
+        stated = ir.convenience.convert_attributes({k: v for k, v in attributes.items() if v is not None})
+        made = [ir.Value(name=self.names.fresh(f"{self.base}.{op_type}")) for _ in range(outputs or 1)]
+        node = ir.Node(domain, op_type, fed, stated, outputs=made, name=self.names.fresh(f"{self.base}.{op_type}"))
+        self.append(node)
+        results = tuple(Symbol(self, value) for value in made)
+        return results if outputs is not None else results[0]
+
+    def append(self, node: ir.Node) -> None:
+        """Write a node that was made elsewhere."""
+        self.graph.append(node)
+        self.written.append(node)
+        self.knowledge.infer(node)
+
+    def _values(self, inputs: Iterable[Operand | None]) -> list[ir.Value | None]:
+        inputs = list(inputs)
+        symbols = [i for i in inputs if isinstance(i, Symbol)]
+        first = next((s for s in symbols if self.knowledge.dtype(s.value) != _CONDITION), symbols[0] if symbols else None)
+        return [None if i is None else self._value(i, first) for i in inputs]
+
+    def _value(self, operand: Operand, beside: Symbol | None) -> ir.Value:
+        if isinstance(operand, Symbol):
+            return operand.value
+        if isinstance(operand, np.ndarray | np.generic):
+            return self.constant(operand, operand.dtype).value
+        if isinstance(operand, list | tuple):
+            return self.constant(operand, np.int64).value
+        if beside is None:
+            raise TypeError(f"the element type of {operand!r} is unknown: write tape.constant(value, dtype)")
+        return self.constant(operand, beside.dtype).value
+
+    def constant(self, array: Any, dtype: np.dtype | type) -> Symbol:
+        """A constant; the same contents share one."""
+        array = np.asarray(array, dtype=dtype)
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self._constants:
+            tensor = ir.tensor(array)
+            value = ir.Value(
+                name=self.names.fresh(f"{self.base}.constant"),
+                type=ir.TensorType(tensor.dtype),
+                shape=ir.Shape(array.shape),
+                const_value=tensor,
+            )
+            self.graph.register_initializer(value)
+            self.knowledge.state(value, ir.to_proto(value).type)
+            self._constants[key] = Symbol(self, value)
+        return self._constants[key]
+
+    # Forms that need more than one operator, or a choice
+
+    def cast(self, x: Symbol, dtype: np.dtype | type | Symbol) -> Symbol:
+        """``x`` in an element type, or in that of another symbol, known or not."""
+        if isinstance(dtype, Symbol):
+            known, here = self.knowledge.dtype(dtype.value), self.knowledge.dtype(x.value)
+            if known is None or here is None:
+                return self.CastLike(x, dtype)
+            dtype = known
+        if x.dtype == np.dtype(dtype):
+            return x
+        return self.Cast(x, to=int(ir.DataType.from_numpy(np.dtype(dtype))))
+
+    def reduce(self, op_type: str, x: Symbol, axes: Sequence[int] | Symbol | None, *, keepdims: bool = False) -> Symbol:
+        """A reduction over some axes; over all for ``None``; over none, ``x`` itself, for an empty list."""
+        if axes is None:
+            return self.node(op_type, [x], keepdims=int(keepdims))
+        if isinstance(axes, Symbol):
+            return self.node(op_type, [x, axes], keepdims=int(keepdims), noop_with_empty_axes=1)
+        return self.node(op_type, [x, list(axes)], keepdims=int(keepdims)) if len(axes) else x
+
+    def reshape(self, x: Symbol, shape: Sequence[int] | Symbol) -> Symbol:
+        """``x`` in another shape, in which 0 means 0; itself where it has that shape already."""
+        target = shape.known if isinstance(shape, Symbol) else np.asarray(shape)
+        if target is not None and x.static_shape == tuple(target.tolist()):
+            return x
+        empty = target is None or (0 in target and -1 not in target)
+        return self.Reshape(x, shape, allowzero=1 if empty else None)
+
+    def concat(self, parts: Sequence[Symbol], axis: int = 0) -> Symbol:
+        """Tensors one after the other; a single one is itself."""
+        return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=axis)
+
+    def zeros_like(self, x: Symbol) -> Symbol:
+        """Zeros of the shape and the element type of ``x``."""
+        return self.constant(0, x.dtype).expand(x.shape) if x.static_shape != () else self.constant(0, x.dtype)
+
+    def sum_to(self, x: Symbol, like: Symbol) -> Symbol:
+        """The transpose of broadcasting ``like`` to the shape of ``x``: sums over what was repeated."""
+        here, there = self.known_dims(x.value), self.known_dims(like.value)
+        if here is not None and there is not None:
+            aligned = (1,) * (len(here) - len(there)) + there
+            certain = all(a == b if isinstance(b, str) else b is not None for a, b in zip(here, aligned, strict=True))
+            if certain or here == aligned:
+                axes = [i for i, (a, b) in enumerate(zip(here, aligned, strict=True)) if b == 1 and a != 1]
+                extra = list(range(len(here) - len(there)))
+                summed = x.sum(axes, keepdims=True) if axes else x
+                return summed.squeeze(*extra) if extra else summed
+        return self._sum_to_at_run(x, like)
+
+    def _sum_to_at_run(self, x: Symbol, like: Symbol) -> Symbol:
+        """The axes are found in the run: those along which ``like``, with ones before its shape, has one element."""
+        missing = self.Size(x.shape) - self.Size(like.shape)
+        shape = self.Concat(self.constant([1], np.int64).expand(missing.reshape([1])), like.shape, axis=0)
+        axes = self.NonZero(shape.equals(1)).reshape([-1])
+        return x.sum(axes, keepdims=True).reshape(like.shape)
+
+    # What is known
+
+    def dtype_of(self, value: ir.Value) -> np.dtype:
+        """The element type of a value.
+
+        Raises:
+            Unsupported: It is unknown.
+        """
+        found = self.knowledge.dtype(value)
+        if found is None:
+            raise self.refusal(f"the element type of {value.name!r} is unknown before a run")
+        return found
+
+    def known_dims(self, value: ir.Value) -> tuple[int | str | None, ...] | None:
+        """The dimensions of a value, as far as they are known; ``None`` if not even their number is."""
+        return self.knowledge.dims(value)
+
+    def dims_of(self, value: ir.Value) -> tuple[int | str | None, ...]:
+        """The dimensions of a value.
+
+        Raises:
+            Unsupported: Not even their number is known.
+        """
+        found = self.known_dims(value)
+        if found is None:
+            raise self.refusal(f"the number of dimensions of {value.name!r} is unknown before a run")
+        return found
+
+    def contents(self, value: ir.Value) -> np.ndarray | None:
+        """The contents of a constant."""
+        return None if value.is_graph_input() else as_array(value)
+
+    def refusal(self, reason: str) -> Unsupported:
+        """The error that says why this cannot be written."""
+        return Unsupported(reason)

@@ -1,0 +1,227 @@
+"""Whether the gradients of a network are right: compared with differences of the reference in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+
+from deep_bench.check.settings import SETTING_INPUTS
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork, Unsupported
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network
+from deep_bench.reference.network import ReferenceAdapter
+from deep_bench.reference.network.executor import in_float64
+from deep_bench.tensor import is_float, unit_roundoff
+from deep_bench.testing.case import Case
+from deep_bench.testing.slopes import Slope, slope
+
+GradientWord = Literal["right", "kink", "refused", "wrong", "failed"]
+
+LOSS = "weighted sum"
+"""The name of the loss that `gradient_problem` adds."""
+
+_COORDINATES = 64
+"""Up to how many elements of an input are tried one by one; of a larger one as many, drawn, and some directions."""
+_DIRECTIONS = 3
+
+
+@dataclass(frozen=True)
+class GradientOutcome:
+    """How the gradients of a case came out.
+
+    Args:
+        case: The case's name.
+        word: ``right``; ``kink``: right, but at one element at least the function has no single slope, or none, and the
+            gradient was one that is allowed there; ``refused``: said that there is none; ``wrong``; ``failed``: any error.
+        detail: What differs, or the error.
+    """
+
+    case: str
+    word: GradientWord
+    detail: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class GradientProblem:
+    """A case with a loss.
+
+    Args:
+        network: The case's network with one more output, `LOSS`: the sum of all outputs' elements with random weights.
+        inputs: Name to array.
+        wrt: The floating-point inputs that are no settings, such as the scales of ``Resize``.
+    """
+
+    network: Network
+    inputs: Mapping[str, Any]
+    wrt: tuple[str, ...]
+
+
+def gradient_problem(case: Case, *, seed: int = 0) -> GradientProblem | None:
+    """The case with a loss, or ``None`` if it has no floating-point input or no floating-point output."""
+    proto = onnx.ModelProto()
+    proto.CopyFrom(case.proto)
+    fed = [v for v in proto.graph.input if v.name not in {t.name for t in proto.graph.initializer}]
+    inputs = {v.name: a for v, a in zip(fed, case.inputs, strict=True)}
+    settings = {n for node in proto.graph.node for i in SETTING_INPUTS.get(node.op_type, ()) for n in node.input[i : i + 1]}
+    wrt = tuple(n for n, a in inputs.items() if _is_real(a) and n not in settings)
+    outputs = [(v.name, y) for v, y in zip(proto.graph.output, case.outputs, strict=True) if _is_real(y)]
+    if not wrt or not outputs:
+        return None
+    _add_loss(proto, outputs, np.random.default_rng(seed))
+    return GradientProblem(Network.from_proto(proto, name=case.name), inputs, wrt)
+
+
+def _is_real(array: Any) -> bool:
+    return isinstance(array, np.ndarray | np.generic) and is_float(array.dtype)
+
+
+def _add_loss(proto: onnx.ModelProto, outputs: Sequence[tuple[str, np.ndarray]], rng: np.random.Generator) -> None:
+    """The sum of the outputs with random weights; elements that are infinite or no number count for nothing."""
+    terms = []
+    for name, y in outputs:
+        wide = np.float64 if y.dtype == np.float64 else np.float32
+        kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(wide))
+        finite = np.isfinite(np.asarray(y, np.float64))
+        weights = rng.choice([-1, 1], y.shape) * rng.uniform(0.5, 1.5, y.shape)
+        constants = {"weights": weights.astype(wide), "finite": finite, "zero": np.zeros((), wide)}
+        proto.graph.initializer.extend(
+            onnx.numpy_helper.from_array(np.asarray(a), f"{name}/{label}") for label, a in constants.items()
+        )
+        last, nodes = name, []
+        if y.dtype != wide:
+            nodes.append(onnx.helper.make_node("Cast", [last], [f"{name}/wide"], to=kind))
+            last = f"{name}/wide"
+        if not finite.all():
+            nodes.append(onnx.helper.make_node("Where", [f"{name}/finite", last, f"{name}/zero"], [f"{name}/kept"]))
+            last = f"{name}/kept"
+        nodes.append(onnx.helper.make_node("Mul", [last, f"{name}/weights"], [f"{name}/weighted"]))
+        nodes.append(onnx.helper.make_node("ReduceSum", [f"{name}/weighted"], [f"{name}/sum"], keepdims=0))
+        proto.graph.node.extend(nodes)
+        terms.append((f"{name}/sum", kind))
+    _add_terms(proto, terms)
+
+
+def _add_terms(proto: onnx.ModelProto, terms: Sequence[tuple[str, int]]) -> None:
+    widest = max(kind for _, kind in terms)  # DOUBLE follows FLOAT
+    names = []
+    for name, kind in terms:
+        if kind != widest:
+            proto.graph.node.append(onnx.helper.make_node("Cast", [name], [f"{name}/wide"], to=widest))
+        names.append(name if kind == widest else f"{name}/wide")
+    proto.graph.node.append(onnx.helper.make_node("Sum", names, [LOSS]))
+    proto.graph.output.append(onnx.helper.make_tensor_value_info(LOSS, widest, []))
+
+
+def judge_gradients(
+    problem: GradientProblem, found: Mapping[str, np.ndarray], *, seed: int = 1, precise: bool = False
+) -> tuple[GradientWord, str]:
+    """Compare gradients with differences of the reference.
+
+    Args:
+        problem: The case with its loss.
+        found: Name of each of ``problem.wrt`` to a gradient.
+        seed: Of the elements and directions that are tried where an input is large.
+        precise: Whether ``found`` was computed in float64.
+
+    Returns:
+        ``right``, ``kink`` or ``wrong``, and what differs.
+    """
+    loss = _Loss(problem)
+    rng = np.random.default_rng(seed)
+    slopes = {name: list(_slopes(loss, name, rng)) for name in problem.wrt}
+    size = max((abs(s.high) for probes in slopes.values() for _, s in probes if s.word == "smooth"), default=0.0)
+    smooth = True
+    for name in problem.wrt:
+        x, gradient = problem.inputs[name], np.asarray(found[name])
+        if gradient.shape != np.shape(x):
+            return "wrong", f"the gradient of {name} has shape {list(gradient.shape)} instead of {list(np.shape(x))}"
+        unit = 0.0 if precise else unit_roundoff(gradient.dtype)
+        tolerance = max(2.0**-16 if precise else 2.0**-13, 8 * unit) * max(size, 2.0**-10)
+        for direction, expected in slopes[name]:
+            value = float(np.sum(direction(gradient.astype(np.float64))))
+            if not expected.admits(value, tolerance * direction.size):
+                return "wrong", f"the gradient of {name} {direction.where} is {value:.6g} instead of {expected}"
+            smooth = smooth and expected.word == "smooth"
+    return ("right" if smooth else "kink"), ""
+
+
+class _Loss:
+    """The loss as a function of the inputs, in float64."""
+
+    def __init__(self, problem: GradientProblem) -> None:
+        self._executor = ReferenceAdapter().prepare(problem.network, outputs=[LOSS])
+        self.inputs = {n: a.astype(np.float64) if _is_real(a) else a for n, a in problem.inputs.items()}
+
+    def __call__(self, name: str, x: np.ndarray) -> float:
+        found = self._executor.evaluate({**self.inputs, name: x}, arithmetic=in_float64)[LOSS]
+        return float(np.asarray(found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Direction:
+    """What of a gradient one probe sees: its product with a direction."""
+
+    weights: np.ndarray
+    where: str
+
+    def __call__(self, gradient: np.ndarray) -> np.ndarray:
+        chosen = self.weights != 0
+        return gradient[chosen] * self.weights[chosen]
+
+    @property
+    def size(self) -> float:
+        return float(np.abs(self.weights).sum())
+
+
+def _slopes(loss: _Loss, name: str, rng: np.random.Generator) -> Iterator[tuple[_Direction, Slope]]:
+    x = loss.inputs[name]
+    for direction in _directions(x, rng):
+        moved = float(np.max(np.abs(x), where=direction.weights != 0, initial=0.0))
+        yield direction, slope(_along(loss, name, x, direction.weights), _scale(moved))
+
+
+def _scale(size: float) -> float:
+    """The unit of steps beside a coordinate of some size: they must neither vanish in it nor leave the neighbourhood."""
+    return min(max(size, 2.0**-6), max(size / 16, 1.0)) if np.isfinite(size) else 1.0
+
+
+def _along(loss: _Loss, name: str, x: np.ndarray, weights: np.ndarray) -> Callable[[float], float]:
+    return lambda step: loss(name, np.where(weights != 0, x + step * weights, x))
+
+
+def _directions(x: np.ndarray, rng: np.random.Generator) -> Iterator[_Direction]:
+    places = np.arange(x.size) if x.size <= _COORDINATES else rng.choice(x.size, _COORDINATES, replace=False)
+    for place in places:
+        weights = np.zeros(x.shape)
+        weights.reshape(-1)[place] = 1.0
+        yield _Direction(weights, f"at {[int(i) for i in np.unravel_index(place, x.shape)]}")
+    if x.size > _COORDINATES:
+        for _ in range(_DIRECTIONS):
+            yield _Direction(rng.choice([-1.0, 1.0], x.shape), "along a random direction")
+
+
+def gradient_outcome(adapter: Adapter[Any], case: Case) -> GradientOutcome | None:
+    """Ask an executor for the gradients of a case, and compare them with differences of the reference.
+
+    Returns:
+        ``None`` if the case has no floating-point input or output.
+    """
+    try:
+        problem = gradient_problem(case)
+        if problem is None:
+            return None
+        executor = adapter.prepare(problem.network, mode="train")
+        native = {name: adapter.from_numpy(np.asarray(array)) for name, array in problem.inputs.items()}
+        _, gradients = executor.gradients(native, LOSS, wrt=problem.wrt)
+        adapter.synchronize()
+        found = {name: adapter.to_numpy(gradient) for name, gradient in gradients.items()}
+    except (Unsupported, InvalidNetwork, InvalidArgument) as error:
+        return GradientOutcome(case.name, "refused", str(error))
+    except (DeepBenchError, Exception) as error:  # whatever a framework raises, it costs this case only
+        return GradientOutcome(case.name, "failed", f"{type(error).__name__}: {error}")
+    word, detail = judge_gradients(problem, found)
+    return GradientOutcome(case.name, word, detail)
