@@ -22,9 +22,49 @@ from typing import Any
 import onnx_ir as ir
 
 from deep_bench.graph.node import is_standard
-from deep_bench.network.gradient.rules import cast, elementwise, reduction
+from deep_bench.network.gradient.rules import (
+    activation,
+    attention,
+    cast,
+    control,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    sequence,
+    shape,
+    signal,
+)
 
-_FAMILIES: tuple[ModuleType, ...] = (cast, elementwise, reduction)
+_FAMILIES: tuple[ModuleType, ...] = (
+    activation,
+    attention,
+    cast,
+    control,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    sequence,
+    shape,
+    signal,
+)
 
 RULES: Mapping[tuple[str, str], Callable[..., Any]] = MappingProxyType(
     {("", name): getattr(family, name) for family in _FAMILIES for name in family.__all__}

@@ -1,0 +1,5 @@
+"""Attention and its relatives."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Sequences and optionals."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
