@@ -14,7 +14,7 @@ EXTRAS = {
     "onnxruntime": ["onnxruntime>=1.20"],
     "report": ["matplotlib>=3.9"],
 }
-TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11"]
+TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11", "openvino>=2025.2"]
 CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-tqdm", "scipy-stubs"]
 
 setup(

@@ -8,6 +8,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
@@ -15,7 +16,7 @@ from tqdm import tqdm
 from deep_bench.measure.comparison import ratio
 from deep_bench.measure.fleet import Contender
 from deep_bench.measure.session import Plan, measure
-from deep_bench.measure.statistics import summarize
+from deep_bench.measure.statistics import launch_interval, summarize
 from deep_bench.measure.timing import Block
 
 HERE = Path(__file__).parent
@@ -102,13 +103,18 @@ def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_c
     return all(outcome.fine for outcome in outcomes(comparison, budget=budget, ci_width=ci_width, min_calls=min_calls))
 
 
-def outcomes(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_calls: int = 10) -> list[Outcome]:
-    """Measure, print the table, and say of each bar whether it holds."""
+def outcomes(
+    comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_calls: int = 10, launches: int = 1
+) -> list[Outcome]:
+    """Measure, print the table, and say of each bar whether it holds.
+
+    With several launches, each in fresh processes, intervals are over launches: they hold what differs between these.
+    """
     contenders = [
         Contender(label, factory, dict(comparison.arguments), environment={"OMP_NUM_THREADS": "1"}, path=(HERE,))
         for label, factory in comparison.systems.items()
     ]
-    plan = Plan(ci_width=ci_width, budget_s=budget, min_calls=min_calls)
+    plan = Plan(ci_width=ci_width, budget_s=budget, min_calls=min_calls, launches=launches)
     with tqdm(total=budget, unit="s", desc=comparison.title, disable=None, leave=False) as bar:
         found = measure(contenders, plan, watch=lambda p: bar.update(p.elapsed_s - bar.n))
     for label, error in found.failures.items():
@@ -125,10 +131,8 @@ def _rows(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> list[Out
     if not blocks:
         table.add_row(label, "failed")
         return [Outcome(bar, "nothing to compare") for bar in bars]
-    summary = summarize(blocks[0])
-    interval = summary.interval
-    shown = f"{interval.low / 1e3:.3f} to {interval.high / 1e3:.3f}" if interval else "too few samples"
-    start = [label, f"{summary.median / 1e3:.3f} us", shown]
+    middle, shown = _middle(blocks)
+    start = [label, f"{middle / 1e3:.3f} us", shown]
     if not bars:
         table.add_row(*start)
     held = []
@@ -143,6 +147,17 @@ def _rows(table: Table, found: Any, label: str, bars: Sequence[Bar]) -> list[Out
         held.append(outcome)
         start = ["", "", ""]
     return held
+
+
+def _middle(launches: Sequence[Sequence[Block]]) -> tuple[float, str]:
+    """The median, of the launches' medians where there are several, and its interval in words."""
+    summaries = [summarize(blocks) for blocks in launches]
+    if len(summaries) == 1:
+        middle, interval = summaries[0].median, summaries[0].interval
+    else:
+        medians = [s.median for s in summaries]
+        middle, interval = float(np.median(medians)), launch_interval(medians)
+    return middle, f"{interval.low / 1e3:.3f} to {interval.high / 1e3:.3f}" if interval else "too few samples"
 
 
 def _outcome(bar: Bar, blocks: Any, base: Any) -> tuple[Outcome, str, float]:

@@ -19,6 +19,7 @@ from deep_bench.graph import operator_name
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
 
 _CASTS = frozenset({"Cast", "CastLike"})
+_STASHING = frozenset({"GroupNormalization", "LayerNormalization", "RMSNormalization"})
 
 
 class Step(Protocol):
@@ -92,9 +93,11 @@ class WideArithmetic:
         return tuple(self._finished(y, n, step.node, inputs, rounding) for n, y in zip(step.outputs, outputs, strict=False))
 
     def _format(self, step: Step) -> np.dtype:
-        """The working format of a step: its first floating-point output's, else input's."""
+        """The working format of a step: its first floating-point output's, else input's; or a coarser one that it states."""
         known = (self.formats.get(name) for name in (*step.outputs, *step.inputs) if name)
-        return next((d for d in known if d is not None and is_inexact(d)), np.dtype(np.float64))
+        found = next((d for d in known if d is not None and is_inexact(d)), np.dtype(np.float64))
+        inner = _stash(step.node)
+        return found if inner is None or unit_roundoff(inner) <= unit_roundoff(found) else inner
 
     def _narrowed(self, name: str, x: Any) -> Any:
         form = self.formats.get(name)
@@ -122,6 +125,14 @@ class WideArithmetic:
             if np.any(extra):
                 y = rounding.disturbed(y, rounding.u * extra)
         return in_range(y, self.formats.get(name, rounding.format))
+
+
+def _stash(node: ir.Node) -> np.dtype | None:
+    """What a normalization computes its mean and variance in, whatever the type of its input: by default float32."""
+    if operator_name(node) not in _STASHING:
+        return None
+    stated = node.attributes.get("stash_type")
+    return np.dtype(ir.DataType(stated.as_int() if stated is not None else ir.DataType.FLOAT).numpy())
 
 
 def in_range(y: np.ndarray, form: np.dtype) -> np.ndarray:

@@ -30,6 +30,7 @@ _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 @click.option(
     "--frozen", is_flag=True, help="Turn every input but the first into an initializer, as real networks have them."
 )
+@click.option("--gradients", is_flag=True, help="Check gradients instead of outputs. Default kind: node.")
 @click.option("--operator", "operators", multiple=True, help="Only cases that contain this operator.")
 @click.option("--case", "cases", multiple=True, help="Only this case.")
 @click.option("--every-operator", is_flag=True, help="List also the operators whose cases all passed natively.")
@@ -48,14 +49,19 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
     refused (when the network was prepared, with the reason), failed (an error later, or a crash, which costs that case only)
     or skipped (random draws, whose distribution is tested apart).
 
+    --gradients asks for the gradient of a random weighting of each case's outputs, and compares it with differences of the
+    reference in float64: right, kink (right, and at some element any of several slopes, or none, is), refused, wrong or
+    failed.
+
     Exit status: 0 nothing wrong or failed but known failures; 1 something was, or a known failure passed; 2 bad usage; 130
     interrupted (what was found is kept).
     """
-    from deep_bench.testing.report import as_text
     from deep_bench.variant import Variant
 
     for system in systems:
         Variant.parse(system)  # all of them before minutes are spent on the first
+    if options["gradients"] and options["frozen"]:
+        raise click.UsageError("--gradients is about inputs, and --frozen leaves one: give one of the two")
     if file is not None and not os.access(file.parent, os.W_OK):
         raise click.BadParameter(f"{file.parent} is no folder that can be written to", param_hint="--json")
     found: list[Any] = []
@@ -63,7 +69,7 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
         found.append(_run(system, **options))
         if file is not None:
             _write(file, [f.as_json() for f in found], several=len(systems) > 1)
-        click.echo(as_text(found[-1], every_operator=every_operator))
+        click.echo(_text(found[-1], gradients=options["gradients"], every_operator=every_operator))
         if found[-1].interrupted:
             click.echo("deep-bench: interrupted", err=True)
             sys.exit(INTERRUPTED)
@@ -78,11 +84,26 @@ def _write(file: Path, found: list[dict[str, Any]], *, several: bool) -> None:
     replace(file, lambda temporary: temporary.write_text(content, encoding="utf-8"))
 
 
+def _text(found: Any, *, gradients: bool, every_operator: bool) -> str:
+    from deep_bench.testing.gradient_report import gradients_as_text
+    from deep_bench.testing.report import as_text
+
+    return (gradients_as_text if gradients else as_text)(found, every_operator=every_operator)
+
+
 def _run(
-    system: str, *, kinds: tuple[str, ...], frozen: bool, operators: tuple[str, ...], cases: tuple[str, ...], limit: int
+    system: str,
+    *,
+    kinds: tuple[str, ...],
+    frozen: bool,
+    gradients: bool,
+    operators: tuple[str, ...],
+    cases: tuple[str, ...],
+    limit: int,
 ) -> Any:
     from deep_bench.testing.case import Case
     from deep_bench.testing.conformance import run_conformance
+    from deep_bench.testing.gradient_conformance import run_gradients
 
     def wanted(case: Case) -> bool:
         return (not operators or bool({*operators} & {*case.operators})) and (not cases or case.name in cases)
@@ -94,5 +115,7 @@ def _run(
             bar.set_postfix_str(name, refresh=False)
             bar.update(0)
 
+        if gradients:
+            return run_gradients(system, kinds=kinds or ("node",), only=wanted, limit_s=limit, progress=show)
         kinds = kinds or _STANDARD
         return run_conformance(system, kinds=kinds, frozen=frozen, only=wanted, limit_s=limit, progress=show)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -165,6 +166,41 @@ class Network:
             raise InvalidArgument(f"{self.name} has no value {missing[0]!r}", "the name of a node's output")
         changed.graph.outputs[:] = [values[name] for name in names]
         return Network(changed.model, name=self.name, source=None)
+
+    def with_loss(
+        self, kind: str, *, output: str, target: str | None = None, name: str = "loss", **attributes: Any
+    ) -> Network:
+        r"""The network with a loss of one of its values as a further output.
+
+        ========================= ================================================================ ===================
+        ``kind``                  loss                                                             target
+        ========================= ================================================================ ===================
+        SoftmaxCrossEntropyLoss   ONNX's, of scores [N, C, …]                                      int64 labels [N, …]
+        NegativeLogLikelihoodLoss ONNX's, of logarithms of probabilities [N, C, …]                 int64 labels [N, …]
+        MeanSquaredError          :math:`\frac{1}{n} \sum (y - t)^2`                               of the output's shape
+        MeanAbsoluteError         :math:`\frac{1}{n} \sum |y - t|`                                 of the output's shape
+        Sum                       :math:`\sum y`                                                   none
+        ========================= ================================================================ ===================
+
+        Args:
+            kind: One of these.
+            output: Name of the value that it is the loss of.
+            target: Name of a new input, what the output should be.
+            name: Name of the loss, a scalar in the output's element type.
+            **attributes: Of the ONNX operator: ``reduction``, ``ignore_index``.
+
+        Raises:
+            InvalidArgument: A loss, value or attribute that does not exist, or a name that is taken.
+
+        Example:
+            >>> import deep_bench as db
+            >>> network = db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
+            >>> [str(spec) for spec in network.inputs], network.outputs[-1].name
+            (['image: float32[batch, 1, 8, 8]', 'label: int64[batch]'], 'loss')
+        """
+        from deep_bench.graph.loss import with_loss
+
+        return with_loss(self, kind, output=output, target=target, name=name, **attributes)
 
     def upgraded(self, to: int = OPSET) -> Network:
         """The network in version ``to`` of the default operator set; values keep their names.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_args
 
 import onnx
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.fault import exposures
 from deep_bench.graph import Network
-from deep_bench.measure.workers import Worker
 from deep_bench.testing.case import KINDS, Case, freeze, standard_cases
 from deep_bench.testing.generated import generated_cases
+from deep_bench.testing.process import CaseProcess, run_cases, said_by
 from deep_bench.testing.standard import FORMS, Outcome, Word, run_case
 from deep_bench.variant import Variant
 
@@ -26,7 +23,6 @@ GENERATED = "generated"
 BAD: frozenset[Word] = frozenset({"wrong", "failed", "undecided"})
 """The words that are no surprise only where the adapter lists the case."""
 
-_START_S = 120.0
 _LONGEST_S = 86_400
 _SYSTEM = f"{__name__}:Subject"
 
@@ -161,36 +157,12 @@ class Subject:
         return run_case(self._adapter, case)
 
 
-class _Process:
-    """A worker with the adapter, started anew after a crash."""
-
-    def __init__(self, system: str, limit_s: float, log: Path) -> None:
-        self._system, self._limit_s, self._log = system, limit_s, log
-        self._worker: Worker | None = None
-
-    @property
-    def worker(self) -> Worker:
-        if self._worker is None:
-            start_s = max(self._limit_s, _START_S)
-            self._worker = Worker(_SYSTEM, {"system": self._system}, label=self._system, log=self._log, limit_s=start_s)
-            self._worker.limit_s = self._limit_s
-        return self._worker
-
-    def run(self, case: Case) -> Outcome:
-        worker = self.worker
-        try:
-            outcome: Outcome = worker.call("run", case)
-        except DeepBenchError as failure:  # whatever an adapter does, it costs this case only
-            if isinstance(failure, WorkerDied):
-                self.close()
-            details = getattr(failure, "details", "")
-            return Outcome(case.name, "failed", f"{failure.came}\n{details}".strip())
-        return outcome
-
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+def _outcome(process: CaseProcess, case: Case) -> Outcome:
+    try:
+        outcome: Outcome = process.call("run", case)
+    except DeepBenchError as failure:  # whatever an adapter does, it costs this case only
+        return Outcome(case.name, "failed", said_by(failure))
+    return outcome
 
 
 def run_conformance(
@@ -223,36 +195,24 @@ def run_conformance(
         >>> dict(found.words), dict(found.passed_by_form), found.ok
         ({'passed': 1}, {'native': 1}, True)
     """
-    chosen = _chosen(system, tuple(kinds), only, limit_s)
-    folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))  # kept if the adapter cannot be made: its log is there
-    process = _Process(system, limit_s, folder / "log")
-    results: list[CaseResult] = []
-    interrupted = False
-    try:
-        said = process.worker.call("describe")
-        for number, case in enumerate(chosen):
-            if progress is not None:
-                progress(number, len(chosen), case.name)
-            results.append(_result(process, freeze(case) if frozen else case, said["known"]))
-    except KeyboardInterrupt:
-        if not results:
-            raise
-        interrupted = True
-    finally:
-        process.close()
-    shutil.rmtree(folder)
-    return Conformance(system, said["facts"], frozen, results, interrupted)
+    chosen = chosen_cases(system, tuple(kinds), only, limit_s)
+
+    def run(process: CaseProcess, case: Case, known: Mapping[str, str]) -> CaseResult:
+        return _result(process, freeze(case) if frozen else case, known)
+
+    facts, results, interrupted = run_cases(_SYSTEM, system, chosen, run, limit_s=limit_s, progress=progress)
+    return Conformance(system, facts, frozen, results, interrupted)
 
 
-def _result(process: _Process, case: Case, listed: Mapping[str, str]) -> CaseResult:
-    outcome = process.run(case)
+def _result(process: CaseProcess, case: Case, listed: Mapping[str, str]) -> CaseResult:
+    outcome = _outcome(process, case)
     known = listed.get(case.name, "")
     if case.kind == GENERATED and outcome.word in BAD:
-        known = process.worker.call("exposed", case)
+        known = process.call("exposed", case)
     return CaseResult(case.name, case.kind, case.operators, outcome, known)
 
 
-def _chosen(system: str, kinds: Sequence[str], only: Callable[[Case], bool] | None, limit_s: float) -> list[Case]:
+def chosen_cases(system: str, kinds: Sequence[str], only: Callable[[Case], bool] | None, limit_s: float) -> list[Case]:
     """The cases to run, after all that was asked for was checked."""
     if not isinstance(system, str):
         raise InvalidArgument(f"a system of type {type(system).__name__}", "its name, such as 'torch:threads=1'")

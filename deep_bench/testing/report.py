@@ -17,6 +17,7 @@ from rich.text import Text
 
 from deep_bench.testing.amendments import AMENDMENTS
 from deep_bench.testing.conformance import BAD, GENERATED, WORDS, CaseResult, Conformance
+from deep_bench.testing.gradient_conformance import GradientResult
 from deep_bench.testing.standard import FORMS
 
 _WIDTH = 160
@@ -34,9 +35,7 @@ def as_text(found: Conformance, *, every_operator: bool = False, width: int | No
         width: In characters; by default the terminal's.
     """
     out = io.StringIO()
-    terminal = sys.stdout.isatty()
-    columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
-    console = Console(file=out, width=columns, force_terminal=terminal, highlight=False)
+    console = console_for(out, width)
     console.print(Text(_title(found)))
     kinds = {kind: [r for r in found.results if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found.results)}
     print_table = partial(_print_table, console)
@@ -50,6 +49,13 @@ def as_text(found: Conformance, *, every_operator: bool = False, width: int | No
     for line in _lines(found):
         console.print(Text(line))
     return out.getvalue().rstrip("\n")
+
+
+def console_for(out: io.StringIO, width: int | None) -> Console:
+    """Writes as for the terminal, or 160 characters wide if there is none."""
+    terminal = sys.stdout.isatty()
+    columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
+    return Console(file=out, width=columns, force_terminal=terminal, highlight=False)
 
 
 def _title(found: Conformance) -> str:
@@ -100,8 +106,8 @@ def _is_plain(results: Iterable[CaseResult]) -> bool:
 
 def _lines(found: Conformance) -> Iterator[str]:
     """What was not passed, the worst last, where it is seen."""
-    yield from _reasons("refused", found, _refusal)
-    yield from _reasons("skipped", found, lambda detail: detail)
+    yield from reasons("refused", found.results, plain_refusal)
+    yield from reasons("skipped", found.results, lambda detail: detail)
     for result in found.results:
         if result.word == "passed" and result.outcome.detail:
             yield f"passed by the standard's text: {result.name}: {AMENDMENTS[result.name].reason}"
@@ -109,7 +115,7 @@ def _lines(found: Conformance) -> Iterator[str]:
         if result.word in BAD:
             word = "silently wrong" if result.word == "wrong" else result.word
             known = f"; known: {result.known}" if result.known else ""
-            yield f"{word}: {result.name}: {_one_line(result.outcome.detail)}{known}"
+            yield f"{word}: {result.name}: {one_line(result.outcome.detail)}{known}"
         elif result.is_surprise:
             yield f"passed, though listed as a known failure: {result.name}: {result.known}"
     if found.ok:
@@ -117,21 +123,23 @@ def _lines(found: Conformance) -> Iterator[str]:
         yield "every case that is wrong or failed is a known failure" if bad else "no case is silently wrong"
 
 
-def _reasons(word: str, found: Conformance, reason_of: Callable[[str], str]) -> Iterator[str]:
-    reasons: dict[str, list[str]] = {}
-    for result in found.results:
+def reasons(word: str, results: Iterable[CaseResult | GradientResult], reason_of: Callable[[str], str]) -> Iterator[str]:
+    """One line for each reason why cases ended in some way, the most frequent first."""
+    found: dict[str, list[str]] = {}
+    for result in results:
         if result.word == word:
-            reasons.setdefault(reason_of(_one_line(result.outcome.detail)), []).append(result.name)
-    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+            found.setdefault(reason_of(one_line(result.outcome.detail)), []).append(result.name)
+    for reason, names in sorted(found.items(), key=lambda item: -len(item[1])):
         yield f"{word}, {len(names)}: {reason} ({names[0]}{', …' if len(names) > 1 else ''})"
 
 
-def _refusal(detail: str) -> str:
+def plain_refusal(detail: str) -> str:
     """A refusal without the node's name, so that those of one reason are one."""
     plain = re.sub(r"^node '[^']*' \((.*?), opset \S+\) cannot run here: ", r"\1: ", detail)
     return re.sub(r"network '[^']*'", "network", plain)
 
 
-def _one_line(detail: str) -> str:
+def one_line(detail: str) -> str:
+    """A detail in one line that is not too long."""
     line = " ".join(detail.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"

@@ -234,8 +234,21 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float64) if isinstance(x, np.ndarray | np.generic) and is_float(x.dtype) else x
 
 
+_STATED_PRECISIONS = {
+    "DequantizeLinear": "output_dtype",
+    "LayerNormalization": "stash_type",
+    "Attention": "softmax_precision",
+    "ai.onnx.preview:FlexAttention": "softmax_precision",
+}
+"""The attribute by which a node states the element type of a part of what it computes."""
+
+
 def in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """Every node in float64; casts between floating-point types keep what they are given."""
+    stated = _STATED_PRECISIONS.get(operator_name(step.node))
+    if stated is not None:
+        bound = function if isinstance(function, _Bound) else _Bound(function, {})
+        function = _Bound(bound.function, {**bound.attributes, stated: int(ir.DataType.DOUBLE)})
     result = function(*inputs)
     if step.node.op_type in ("Cast", "CastLike") and is_float(inputs[0].dtype) and is_float(result.dtype):
         return inputs[0]

@@ -241,7 +241,7 @@ def Mean(*inputs):
 
 def Clip(x, low=None, high=None):
     """``min(max(x, low), high)``; an absent bound does nothing. Source: ONNX Clip, opset 13."""
-    return x if low is None and high is None else np.clip(x, low, high)
+    return x if low is None and high is None else np.clip(x, low, high).astype(x.dtype, copy=False)
 
 
 def Where(condition, x, y):

@@ -267,7 +267,8 @@ def samples_other_ranks(node: ir.Node) -> bool:
 def interpolates_other_axes(node: ir.Node) -> bool:
     """Whether a resize interpolates along other axes than those of an image or volume.
 
-    A tensor of rank 4, or 5 if interpolation is linear, is taken for one if its scales are not known.
+    A tensor of rank 4, or 5 if interpolation is linear, is taken for one if its scales are not known, unless the first two
+    axes are named.
     """
     mode, shape = attributes(node).get("mode", "nearest"), shape_of(node, 0)
     if mode == "nearest" or (shape is not None and (len(shape) == 2 or (len(shape) == 3 and mode != "cubic"))):
@@ -276,7 +277,7 @@ def interpolates_other_axes(node: ir.Node) -> bool:
         return True
     scales = _full_scales(node, len(shape))
     if scales is None:
-        return False
+        return any(axis % len(shape) < 2 for axis in attributes(node).get("axes", ()))
     return scales[0] != 1 or (scales[1] != 1 and (scales[-1] != 1 or len(shape) == 5))
 
 
@@ -348,7 +349,9 @@ def _full_scales(node: ir.Node, rank: int) -> np.ndarray | None:
     if _scales_value(node) is None:
         return _ratios(node)
     axes, scales = attributes(node).get("axes"), _scales(node)
-    if scales is None or axes is None:
+    if scales is None:
+        return _ratios(node)
+    if axes is None:
         return scales
     full = np.ones(rank)
     full[list(axes)] = scales

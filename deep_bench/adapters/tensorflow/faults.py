@@ -38,6 +38,14 @@ FAULTS = (
         avoided=True,
     ),
     KnownFault(
+        "erf_at_infinity",
+        ("Erf",),
+        "wrong values",
+        "erf is 1 at infinity and -1 at minus infinity; in float64 TensorFlow's kernel for vectors gives no number there. "
+        "The adapter clips at 8.",
+        avoided=True,
+    ),
+    KnownFault(
         "subnormals",
         ("Add", "Div", "Mul", "Relu", "Sub"),
         "less accurate",

@@ -11,7 +11,14 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of
 from deep_bench.adapters.tensorflow.layout import elementwise
-from deep_bench.adapters.tensorflow.operators._common import computes, pointwise, tf_dtype, variadic, widened
+from deep_bench.adapters.tensorflow.operators._common import (
+    broadcast_gradient,
+    computes,
+    pointwise,
+    tf_dtype,
+    variadic,
+    widened,
+)
 from deep_bench.adapters.tensorflow.operators.linear import as_bias
 from deep_bench.tensor import STRING, is_float, is_integer
 
@@ -61,7 +68,14 @@ Round = _rounded(tf.round)
 Sqrt = pointwise(tf.sqrt, 1)
 Exp = pointwise(tf.exp, 1)
 Log = pointwise(tf.math.log, 1)
-Erf = pointwise(tf.math.erf, 1)
+
+
+def _erf(x: tf.Tensor) -> tf.Tensor:
+    """TensorFlow's has no value at infinity in float64; from 6 on it is 1 to the last digit."""
+    return tf.math.erf(tf.clip_by_value(x, -8.0, 8.0) if x.dtype == tf.float64 else x)
+
+
+Erf = pointwise(_erf, 1)
 Sin = pointwise(tf.sin, 1)
 Cos = pointwise(tf.cos, 1)
 Tan = pointwise(tf.tan, 1)
@@ -104,7 +118,17 @@ def Div(site: Site) -> Callable[..., Any]:
 def Mod(site: Site) -> Callable[..., Any]:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod``."""
     dtype = dtype_of(site)
-    return elementwise(widened(tf.truncatemod if site.attribute("fmod", 0) else tf.math.floormod, dtype, 2))
+    truncates = site.attribute("fmod", 0)
+    remainder = widened(tf.truncatemod if truncates else tf.math.floormod, dtype, 2)
+    if not is_float(dtype):
+        return elementwise(remainder)
+
+    def gradient(dy: Any, _: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        quotient = a / b
+        whole = tf.where(quotient < 0, tf.math.ceil(quotient), tf.floor(quotient)) if truncates else tf.floor(quotient)
+        return dy, -tf.math.multiply_no_nan(whole, dy)
+
+    return elementwise(broadcast_gradient(remainder, gradient))
 
 
 def Mean(site: Site) -> Callable[..., Any]:
@@ -133,7 +157,20 @@ def Pow(site: Site) -> Callable[..., Any]:
         wide = tf.float64 if is_float(exponent) else tf.int64
     if not computes(tf.pow, wide, 2):
         raise NotNative(f"TensorFlow has no power of {base}")
-    return elementwise(lambda x, y: tf.cast(tf.pow(tf.cast(x, wide), tf.cast(y, wide)), narrow))
+    power = broadcast_gradient(tf.pow, _pow_gradient) if wide.is_floating and _may_be_zero(known) else tf.pow
+    return elementwise(lambda x, y: tf.cast(power(tf.cast(x, wide), tf.cast(y, wide)), narrow))
+
+
+def _may_be_zero(exponent: np.ndarray | None) -> bool:
+    return exponent is None or not exponent.all()
+
+
+def _pow_gradient(dy: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """TensorFlow's own is no number where base and exponent are 0."""
+    none, one = tf.zeros([], a.dtype), tf.ones([], a.dtype)
+    constant = tf.equal(b, 0)
+    slope = tf.where(constant, none, b * tf.pow(a, tf.where(constant, one, b - 1)))
+    return dy * slope, dy * tf.where(a > 0, y * tf.math.log(tf.where(a > 0, a, one)), none)
 
 
 def Where(site: Site) -> Callable[..., Any]:

@@ -1,0 +1,138 @@
+"""A network with a loss appended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from deep_bench.errors import InvalidArgument, InvalidNetwork
+from deep_bench.graph.network import Network
+from deep_bench.graph.upgrade.edit import Names, inferred
+
+_OLDEST_OPSET = 13
+"""The first in which the losses take bfloat16, and reductions their axes as an input."""
+
+
+def with_loss(network: Network, kind: str, *, output: str, target: str | None, name: str, **attributes: Any) -> Network:
+    """See `Network.with_loss`."""
+    if kind not in LOSSES:
+        raise InvalidArgument(f"loss {kind!r}", f"one of {', '.join(LOSSES)}")
+    changed = network.upgraded(max(_OLDEST_OPSET, network.opset)).copy()
+    site = _Site(changed, output, name)
+    if target is not None and target in site.values:
+        raise InvalidArgument(f"{network.name} has a value {target!r} already", "a new name for the target")
+    if name in site.values:
+        raise InvalidArgument(f"{network.name} has a value {name!r} already", "a new name for the loss: name=…")
+    takes_target = kind != "Sum"
+    if takes_target != (target is not None):
+        raise InvalidArgument(
+            f"{kind} with target {target!r}",
+            "the name of a new input, such as target='label'" if takes_target else "no target",
+        )
+    LOSSES[kind](site, str(target), attributes)
+    return Network(changed.model, name=network.name, source=None)
+
+
+class _Site:
+    """The end of a network, where nodes are appended."""
+
+    def __init__(self, network: Network, output: str, name: str) -> None:
+        self.graph, self._names, self._loss = network.graph, Names(network), name
+        own = (*self.graph.inputs, *self.graph.initializers.values(), *(v for n in self.graph for v in n.outputs))
+        self.values = {str(v.name): v for v in own}
+        if output not in self.values:
+            outputs = ", ".join(spec.name for spec in network.outputs)
+            raise InvalidArgument(
+                f"{network.name} has no value {output!r}", f"a value of its graph; its outputs are {outputs}"
+            )
+        self.y = self.values[output]
+        known = inferred(network).get(output)
+        if known is None or not known.elem_type:
+            raise InvalidNetwork(f"the type of {output!r} in {network.name} is unknown", "a value with a declared type")
+        self.dtype = ir.DataType(known.elem_type)
+        self.dims: list[Any] | None = None
+        if known.HasField("shape"):
+            self.dims = [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in known.shape.dim]
+
+    def target(self, name: str, dtype: ir.DataType, dims: list[Any]) -> ir.Value:
+        """A new input."""
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(dims))
+        self.graph.inputs.append(value)
+        return value
+
+    def shape(self, least: int) -> list[Any]:
+        """The dimensions of the output."""
+        if self.dims is None or len(self.dims) < least:
+            raise InvalidArgument(
+                f"{self.y.name!r} has {'an unknown shape' if self.dims is None else f'shape {self.dims}'}",
+                f"at least {least} dimensions, known before a run",
+            )
+        return self.dims
+
+    def node(self, op_type: str, *inputs: ir.Value, name: str | None = None, **attributes: Any) -> ir.Value:
+        """A new node, and its output."""
+        made = ir.Value(name=name or self._names.fresh(f"{self._loss}.{op_type}"))
+        stated = ir.convenience.convert_attributes(attributes)
+        self.graph.append(
+            ir.Node("", op_type, inputs, stated, outputs=[made], name=self._names.fresh(f"{self._loss}.{op_type}"))
+        )
+        return made
+
+    def end(self, op_type: str, *inputs: ir.Value, **attributes: Any) -> None:
+        """The node that gives the loss: a scalar, unless ``reduction`` is ``"none"``."""
+        loss = self.node(op_type, *inputs, name=self._loss, **attributes)
+        loss.type = ir.TensorType(self.dtype)
+        loss.shape = None if attributes.get("reduction") == "none" else ir.Shape([])
+        self.graph.outputs.append(loss)
+
+
+def _by_class(op_type: str) -> Callable[[_Site, str, Mapping[str, Any]], None]:
+    """A loss of scores or log-probabilities [N, C, …] and labels [N, …]."""
+
+    def append(site: _Site, target: str, attributes: Mapping[str, Any]) -> None:
+        known = onnx.defs.get_schema(op_type).attributes
+        unknown = sorted(set(attributes) - set(known))
+        if unknown:
+            raise InvalidArgument(f"{op_type} has no attribute {unknown[0]!r}", f"some of {', '.join(known)}")
+        batch, _, *rest = site.shape(2)
+        labels = site.target(target, ir.DataType.INT64, [batch, *rest])
+        site.end(op_type, site.y, labels, **attributes)
+
+    return append
+
+
+def _mean_of(*op_types: str) -> Callable[..., None]:
+    """The mean of a function of the difference between the output and a target of its shape."""
+
+    def append(site: _Site, target: str, attributes: Mapping[str, Any]) -> None:
+        _no_attributes(attributes)
+        difference = site.node("Sub", site.y, site.target(target, site.dtype, site.shape(0)))
+        for op_type in op_types:
+            inputs = (difference, difference) if op_type == "Mul" else (difference,)
+            difference = site.node(op_type, *inputs)
+        site.end("ReduceMean", difference, keepdims=0)
+
+    return append
+
+
+def _sum(site: _Site, _: str, attributes: Mapping[str, Any]) -> None:
+    _no_attributes(attributes)
+    site.end("ReduceSum", site.y, keepdims=0)
+
+
+def _no_attributes(attributes: Mapping[str, Any]) -> None:
+    if attributes:
+        raise InvalidArgument(f"attributes {', '.join(attributes)}", "none: this loss has no attributes")
+
+
+LOSSES: Mapping[str, Callable[[_Site, str, Mapping[str, Any]], None]] = {
+    "MeanAbsoluteError": _mean_of("Abs"),
+    "MeanSquaredError": _mean_of("Mul"),
+    "NegativeLogLikelihoodLoss": _by_class("NegativeLogLikelihoodLoss"),
+    "SoftmaxCrossEntropyLoss": _by_class("SoftmaxCrossEntropyLoss"),
+    "Sum": _sum,
+}
+"""Name to what appends the loss."""

@@ -1,0 +1,129 @@
+"""A whole training step as one ONNX graph, on three runtimes, against PyTorch's own loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import deep_bench as db
+from deep_bench.errors import InvalidArgument
+from deep_bench.network import training_step
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+STEPS = 4
+RATE = 0.05
+SETTINGS = {"sgd": {}, "momentum": {"momentum": 0.8}, "adam": {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6}}
+
+
+def mlp() -> db.Network:
+    rng = np.random.default_rng(0)
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> mlp (float[8,5] x) => (float[8,3] logits) '
+        "{ a = Gemm(x, w, b)  h = Tanh(a)  logits = MatMul(h, v) }"
+    )
+    weights = {"w": (5, 6), "b": (6,), "v": (6, 3)}
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name) for name, shape in weights.items()
+    )
+    network = db.Network.from_proto(proto)
+    return network.with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
+
+
+def batches() -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    return [{"x": rng.standard_normal((8, 5), np.float32), "label": rng.integers(0, 3, 8)} for _ in range(STEPS)]
+
+
+def by_torch(network: db.Network, optimizer: str) -> tuple[list[float], dict[str, np.ndarray]]:
+    held = {name: torch.tensor(array, requires_grad=True) for name, array in network.parameters.items()}
+    made = {
+        "sgd": lambda: torch.optim.SGD(held.values(), RATE),
+        "momentum": lambda: torch.optim.SGD(held.values(), RATE, momentum=0.8),
+        "adam": lambda: torch.optim.Adam(held.values(), RATE, (0.8, 0.99), 1e-6),
+    }[optimizer]()
+    losses = []
+    for batch in batches():
+        hidden = torch.tanh(torch.from_numpy(batch["x"]) @ held["w"] + held["b"])
+        loss = torch.nn.functional.cross_entropy(hidden @ held["v"], torch.from_numpy(batch["label"]))
+        made.zero_grad()
+        loss.backward()
+        made.step()
+        losses.append(loss.item())
+    return losses, {name: tensor.detach().numpy() for name, tensor in held.items()}
+
+
+def by_framework(name: str, step: db.network.TrainingStep) -> tuple[list[float], dict[str, np.ndarray]]:
+    run = db.frameworks[name]().prepare(step.network)
+    state, losses = dict(step.initial), []
+    for batch in batches():
+        outputs = run({**batch, **state, "learning_rate": np.float32(RATE)})
+        state = step.next(outputs)
+        losses.append(float(outputs["loss"]))
+    return losses, state
+
+
+def by_openvino(step: db.network.TrainingStep) -> tuple[list[float], dict[str, np.ndarray]]:
+    openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    core = openvino.Core()
+    hints = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(step.network.to_proto().SerializeToString()), "CPU", hints)
+    state, losses = dict(step.initial), []
+    for batch in batches():
+        found = compiled({**batch, **state, "learning_rate": np.array(RATE, np.float32)})
+        outputs = {name: found[name] for name in (*step.following.values(), "loss")}
+        state = {name: np.array(array) for name, array in step.next(outputs).items()}
+        losses.append(float(outputs["loss"]))
+    return losses, state
+
+
+@pytest.mark.parametrize("optimizer", sorted(SETTINGS))
+@pytest.mark.parametrize("framework", ["reference", "onnxruntime", "torch", "openvino"])
+def test_a_step_does_what_the_loop_of_torch_does(framework: str, optimizer: str) -> None:
+    network = mlp()
+    step = training_step(network, optimizer=optimizer, **SETTINGS[optimizer])
+    losses, state = by_openvino(step) if framework == "openvino" else by_framework(framework, step)
+    expected, parameters = by_torch(network, optimizer)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for name, array in parameters.items():
+        np.testing.assert_allclose(state[name], array, rtol=2e-4, atol=2e-6)
+
+
+def test_it_is_plain_onnx() -> None:
+    step = training_step(mlp(), optimizer="adam")
+    onnx.checker.check_model(step.network.to_proto(), full_check=True)
+    assert {node.domain for node in step.network.all_nodes()} == {""}
+    assert not step.network.parameters
+    assert [spec.name for spec in step.network.outputs][:2] == ["logits", "loss"]
+
+
+def test_running_statistics_are_part_of_the_state() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[4,2] x) => (float[4,2] y, float[2] mean, float[2] var) '
+        "<float[2] s = {1, 2}, float[2] b = {0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> "
+        "{ y, mean, var = BatchNormalization<training_mode = 1, momentum = 0.5>(x, s, b, m, v) }"
+    )
+    network = db.Network.from_proto(proto).with_loss("MeanSquaredError", output="y", target="t")
+    step = training_step(network, wrt=["s", "b"])
+    assert set(step.following) == {"s", "b", "m", "v"}
+    run = db.frameworks["reference"]().prepare(step.network)
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    outputs = run({"x": x, "t": x, **step.initial, "learning_rate": np.float32(0.1)})
+    state = step.next(outputs)
+    np.testing.assert_allclose(state["m"], x.mean(0) / 2)
+    assert not np.array_equal(state["s"], step.initial["s"])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"optimizer": "lion"}, "optimizer 'lion'"),
+        ({"optimizer": "sgd", "momentum": 0.9}, "'momentum'"),
+        ({"wrt": ["x"]}, "no initializer 'x'"),
+        ({"loss": "logits"}, "a loss of one element"),
+    ],
+)
+def test_what_makes_no_step_is_refused(options: dict, named: str) -> None:
+    with pytest.raises(InvalidArgument, match=named):
+        training_step(mlp(), **options)
