@@ -11,7 +11,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
-.PHONY: help demo test test-full test-gpu check bench coverage clean
+.PHONY: help demo test test-full test-gpu check bench coverage gradients clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
@@ -21,6 +21,7 @@ help:
 	@echo "make check      lint, format, types, the import rule, the examples in the documentation"
 	@echo "make bench      what deep_bench itself costs"
 	@echo "make coverage   the standard's cases on every framework; writes docs/coverage.md"
+	@echo "make gradients  the gradients of the standard's cases on every framework; writes docs/gradients.md"
 	@echo "make clean      remove what was built here, .venv too; results/ stays"
 
 $(INSTALLED): setup.py constraints.txt
@@ -63,6 +64,14 @@ coverage: $(INSTALLED)
 	-$(BIN)/deep-bench conformance $(FRAMEWORKS) --json build/as-is.json
 	-$(BIN)/deep-bench conformance $(FRAMEWORKS) --frozen --json build/frozen.json
 	$(BIN)/python -m deep_bench.testing.coverage build/as-is.json build/frozen.json > docs/coverage.md
+
+gradients: $(INSTALLED)
+	@mkdir -p build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt onnx-ad
+	-$(BIN)/deep-bench conformance --kind node $(FRAMEWORKS) --json build/outputs.json
+	-$(BIN)/deep-bench conformance --gradients $(FRAMEWORKS) --json build/gradients.json
+	-cd benchmarks && ../$(BIN)/deep-bench conformance --gradients --on onnx_ad_peer:OnnxAd --json ../build/peer.json
+	$(BIN)/python -m deep_bench.testing.gradient_coverage build/gradients.json build/peer.json build/outputs.json > docs/gradients.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

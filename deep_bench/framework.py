@@ -204,12 +204,14 @@ def _check_value(spec: TensorSpec, value: Any, sizes: dict[str, int]) -> Any:
 def _check_element(spec: TensorSpec, name: str, value: Any) -> np.ndarray:
     """A tensor in a sequence or an optional: of the right element type, and of any shape."""
     array = np.asarray(value)
-    return _check_input(TensorSpec(name, array.shape, spec.dtype), array, {})
+    return _check_input(TensorSpec(name, tuple(map(str, range(array.ndim))), spec.dtype), array, {})
 
 
 def _check_input(spec: TensorSpec, array: np.ndarray, sizes: dict[str, int]) -> np.ndarray:
     came = f"input {spec.name!r} has {array.dtype}{list(array.shape)}"
     strings = spec.dtype == object and array.dtype.kind in "OUST"
+    if spec.dtype == object and not (strings and all(isinstance(text, str | bytes) for text in array.ravel().tolist())):
+        raise InvalidInput(came, f"{spec}: Python strings", "convert it: array.astype(str)")
     if array.dtype != spec.dtype and not strings:
         raise InvalidInput(came, str(spec), f"convert it: array.astype({str(spec.dtype)!r})")
     fits = len(array.shape) == spec.rank and all(

@@ -67,9 +67,10 @@ class TensorSpec:
         return tuple(d for d in self.shape if isinstance(d, str))
 
     def __str__(self) -> str:
-        tensor = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        kind = "string" if self.dtype == STRING else str(self.dtype)
+        tensor = f"{kind}[{', '.join(map(str, self.shape))}]"
         if self.containers:
-            tensor = f"sequence of {self.dtype} tensors" if "sequence" in self.containers else f"{self.dtype} tensor"
+            tensor = f"sequence of {kind} tensors" if "sequence" in self.containers else f"{kind} tensor"
         return f"{self.name}: {'optional ' if 'optional' in self.containers else ''}{tensor}"
 
 

@@ -67,6 +67,9 @@ class Variant:
             InvalidArgument: An option that the framework's adapter does not have, or a value that it does not take.
         """
         adapter: type[Adapter[Any]] = frameworks[self.framework]
+        if not (isinstance(adapter, type) and issubclass(adapter, Adapter)):
+            what = f"the class {adapter.__name__}" if isinstance(adapter, type) else f"a {type(adapter).__name__}"
+            raise InvalidArgument(f"{self.framework} is {what}", "a subclass of deep_bench.framework.Adapter")
         known = option_types(adapter)
         return adapter(**{name: _read(self.framework, known, name, value) for name, value in self.options.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,13 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
     if file is not None and not os.access(file.parent, os.W_OK):
         raise click.BadParameter(f"{file.parent} is no folder that can be written to", param_hint="--json")
     found: list[Any] = []
+
+    def keep(part: Any) -> None:
+        if file is not None:
+            _write(file, [f.as_json() for f in (*found, part)], several=len(systems) > 1)
+
     for system in systems:
-        found.append(_run(system, **options))
+        found.append(_run(system, keep=keep, **options))
         if file is not None:
             _write(file, [f.as_json() for f in found], several=len(systems) > 1)
         click.echo(_text(found[-1], gradients=options["gradients"], every_operator=every_operator))
@@ -100,10 +106,15 @@ def _run(
     operators: tuple[str, ...],
     cases: tuple[str, ...],
     limit: int,
+    keep: Callable[[Any], None],
 ) -> Any:
     from deep_bench.testing.case import Case
-    from deep_bench.testing.conformance import run_conformance
+    from deep_bench.testing.conformance import chosen_cases, run_conformance
     from deep_bench.testing.gradient_conformance import run_gradients
+    from deep_bench.testing.process import check_cases
+
+    kinds = kinds or (("node",) if gradients else _STANDARD)
+    check_cases(chosen_cases(system, kinds, None, limit), operators, cases)
 
     def wanted(case: Case) -> bool:
         return (not operators or bool({*operators} & {*case.operators})) and (not cases or case.name in cases)
@@ -116,6 +127,5 @@ def _run(
             bar.update(0)
 
         if gradients:
-            return run_gradients(system, kinds=kinds or ("node",), only=wanted, limit_s=limit, progress=show)
-        kinds = kinds or _STANDARD
-        return run_conformance(system, kinds=kinds, frozen=frozen, only=wanted, limit_s=limit, progress=show)
+            return run_gradients(system, kinds=kinds, only=wanted, limit_s=limit, progress=show, keep=keep)
+        return run_conformance(system, kinds=kinds, frozen=frozen, only=wanted, limit_s=limit, progress=show, keep=keep)

@@ -44,9 +44,10 @@ def load(path: str | Path) -> Network:
     with known_to_onnx():
         _check_operators(proto, file)
     _check_values(proto, file)
+    completed = _complete_shapes(proto, file)
     try:
         with known_to_onnx():
-            onnx.checker.check_model(str(file), full_check=False)
+            onnx.checker.check_model(proto if completed else str(file), full_check=False)
             if proto.ByteSize() < _INFERRED_BELOW:
                 _check_output_types(proto, file)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
@@ -169,6 +170,35 @@ def _check_values(proto: onnx.ModelProto, file: Path) -> None:
                     "an initializer of that name",
                     "export the network again with all its initializers",
                 )
+
+
+def _complete_shapes(proto: onnx.ModelProto, file: Path) -> bool:
+    """Give outputs without a shape, which runtimes take and onnx's checker does not, the one that inference finds.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        InvalidNetwork: Inference finds none, or an input has none.
+    """
+    without = [v for v in (*proto.graph.input, *proto.graph.output) if _lacks_shape(v.type)]
+    if not without:
+        return False
+    inferred = {v.name: v.type for v in onnx.shape_inference.infer_shapes(proto).graph.output}
+    for value in without:
+        known = inferred.get(value.name)
+        if known is None or _lacks_shape(known):
+            raise InvalidNetwork(
+                f"{value.name!r} of {file} is declared without a shape, and inference finds none",
+                "inputs and outputs with a shape; open dimensions may have names",
+                "declare it: onnx.helper.make_tensor_value_info(name, type, shape)",
+            )
+        value.type.tensor_type.shape.CopyFrom(known.tensor_type.shape)
+    return True
+
+
+def _lacks_shape(kind: onnx.TypeProto) -> bool:
+    return kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape")
 
 
 def _check_output_types(proto: onnx.ModelProto, file: Path) -> None:

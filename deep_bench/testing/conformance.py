@@ -157,6 +157,14 @@ class Subject:
         return run_case(self._adapter, case)
 
 
+def _exposed(process: CaseProcess, case: Case) -> str:
+    """The known faults that a case may meet; none where the adapter cannot be made again after a crash."""
+    try:
+        return str(process.call("exposed", case))
+    except DeepBenchError:
+        return ""
+
+
 def _outcome(process: CaseProcess, case: Case) -> Outcome:
     try:
         outcome: Outcome = process.call("run", case)
@@ -173,6 +181,7 @@ def run_conformance(
     only: Callable[[Case], bool] | None = None,
     limit_s: float = 60,
     progress: Callable[[int, int, str], None] | None = None,
+    keep: Callable[[Conformance], None] | None = None,
 ) -> Conformance:
     """Run the standard's cases on an adapter, in a process of its own that is started anew after a crash.
 
@@ -184,6 +193,7 @@ def run_conformance(
         only: Which cases to run.
         limit_s: The most seconds a case may take.
         progress: Told how many cases are done, of how many, and the next one's name.
+        keep: Given every few seconds what was found until then, marked as interrupted.
 
     Raises:
         InvalidArgument: An unknown kind, no case at all, or a limit out of range.
@@ -200,15 +210,18 @@ def run_conformance(
     def run(process: CaseProcess, case: Case, known: Mapping[str, str]) -> CaseResult:
         return _result(process, freeze(case) if frozen else case, known)
 
-    facts, results, interrupted = run_cases(_SYSTEM, system, chosen, run, limit_s=limit_s, progress=progress)
-    return Conformance(system, facts, frozen, results, interrupted)
+    def found(facts: Mapping[str, str], results: Sequence[CaseResult], interrupted: bool = True) -> Conformance:
+        return Conformance(system, facts, frozen, list(results), interrupted)
+
+    kept = None if keep is None else lambda facts, results: keep(found(facts, results))
+    return found(*run_cases(_SYSTEM, system, chosen, run, limit_s=limit_s, progress=progress, keep=kept))
 
 
 def _result(process: CaseProcess, case: Case, listed: Mapping[str, str]) -> CaseResult:
     outcome = _outcome(process, case)
     known = listed.get(case.name, "")
     if case.kind == GENERATED and outcome.word in BAD:
-        known = process.call("exposed", case)
+        known = _exposed(process, case)
     return CaseResult(case.name, case.kind, case.operators, outcome, known)
 
 

@@ -137,6 +137,7 @@ def run_gradients(
     only: Callable[[Case], bool] | None = None,
     limit_s: float = 60,
     progress: Callable[[int, int, str], None] | None = None,
+    keep: Callable[[GradientConformance], None] | None = None,
 ) -> GradientConformance:
     """Ask an adapter for the gradients of the standard's cases, in a process of its own that is started anew after a crash.
 
@@ -146,6 +147,7 @@ def run_gradients(
         only: Which cases to run, of those that count (`has_gradient`).
         limit_s: The most seconds a case may take.
         progress: Told how many cases are done, of how many, and the next one's name.
+        keep: Given every few seconds what was found until then, marked as interrupted.
 
     Raises:
         InvalidArgument: An unknown kind, no case at all, or a limit out of range.
@@ -162,8 +164,14 @@ def run_gradients(
         return (case.kind == GENERATED or has_gradient(case)) and (only is None or only(case))
 
     chosen = chosen_cases(system, tuple(kinds), wanted, limit_s)
-    facts, results, interrupted = run_cases(_SYSTEM, system, chosen, _result, limit_s=limit_s, progress=progress)
-    return GradientConformance(system, facts, [r for r in results if r is not None], interrupted)
+
+    def found(
+        facts: Mapping[str, str], results: Sequence[GradientResult | None], interrupted: bool = True
+    ) -> GradientConformance:
+        return GradientConformance(system, facts, [r for r in results if r is not None], interrupted)
+
+    kept = None if keep is None else lambda facts, results: keep(found(facts, results))
+    return found(*run_cases(_SYSTEM, system, chosen, _result, limit_s=limit_s, progress=progress, keep=kept))
 
 
 def _result(process: CaseProcess, case: Case, known: Mapping[str, str]) -> GradientResult | None:

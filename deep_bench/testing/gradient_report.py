@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.testing.gradient_conformance import GRADIENT_BAD, GRADIENT_WORDS, GradientConformance, GradientResult
-from deep_bench.testing.report import console_for, one_line, plain_refusal, reasons
+from deep_bench.testing.report import console_for, more_operators, one_line, plain_refusal, reasons
 
 
 def gradients_as_text(found: GradientConformance, *, every_operator: bool = False, width: int | None = None) -> str:
@@ -31,7 +31,7 @@ def gradients_as_text(found: GradientConformance, *, every_operator: bool = Fals
     if shown:
         console.print(_table("operator, in cases that contain it", list(shown.items())))
     if len(shown) < len(operators):
-        console.print(Text(f"{len(operators) - len(shown)} more operators: every case right"))
+        console.print(Text(f"{more_operators(len(operators) - len(shown))}: every case right"))
     for line in _lines(found):
         console.print(Text(line))
     return out.getvalue().rstrip("\n")

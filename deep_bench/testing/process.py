@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
-from deep_bench.errors import DeepBenchError, WorkerDied
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied
 from deep_bench.measure.workers import Worker
 from deep_bench.testing.case import Case
 
 R = TypeVar("R")
 Progress = Callable[[int, int, str], None]
 _START_S = 120.0
+_KEEP_EVERY_S = 5.0
 
 
 class CaseProcess:
@@ -62,6 +65,21 @@ def said_by(failure: DeepBenchError) -> str:
     return f"{failure.came}\n{getattr(failure, 'details', '')}".strip()
 
 
+def check_cases(cases: Sequence[Case], operators: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse operators that no case contains, and names that no case has.
+
+    Raises:
+        InvalidArgument: One of them, with the nearest that there is.
+    """
+    known = {"operator": {o for case in cases for o in case.operators}, "case": {case.name for case in cases}}
+    for kind, asked in (("operator", operators), ("case", names)):
+        for name in asked:
+            if name not in known[kind]:
+                near = difflib.get_close_matches(name, known[kind], n=1)
+                advice = f"did you mean {near[0]!r}?" if near else "docs/coverage.md lists the operators"
+                raise InvalidArgument(f"no case of these kinds has the {kind} {name!r}", f"one of their {kind}s", advice)
+
+
 def run_cases(
     subject: str,
     system: str,
@@ -70,6 +88,7 @@ def run_cases(
     *,
     limit_s: float,
     progress: Progress | None = None,
+    keep: Callable[[dict[str, str], list[R]], None] | None = None,
 ) -> tuple[dict[str, str], list[R], bool]:
     """Run cases one after the other, and keep what is done when interrupted.
 
@@ -80,24 +99,29 @@ def run_cases(
         run: Runs one, given the adapter's known failures.
         limit_s: The most seconds a call may take.
         progress: Told how many cases are done, of how many, and the next one's name.
+        keep: Given every few seconds what the adapter says of itself and the results until then, to be written down.
 
     Returns:
         What the adapter says of itself, the results, and whether it was interrupted.
     """
-    folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))  # kept if the adapter cannot be made: its log is there
+    folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))
     process = CaseProcess(subject, system, limit_s, folder / "log")
     results: list[R] = []
-    interrupted = False
+    interrupted, kept = False, monotonic()
     try:
-        said = process.call("describe")
+        said = process.call("describe")  # if the adapter cannot be made, the folder stays: its log is there
         for number, case in enumerate(cases):
             if progress is not None:
                 progress(number, len(cases), case.name)
             results.append(run(process, case, said["known"]))
+            if keep is not None and monotonic() - kept > _KEEP_EVERY_S:
+                keep(said["facts"], results)
+                kept = monotonic()
     except KeyboardInterrupt:
-        if not results:
-            raise
         interrupted = True
+        if not results:
+            shutil.rmtree(folder)
+            raise
     finally:
         process.close()
     shutil.rmtree(folder)

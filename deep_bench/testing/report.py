@@ -45,7 +45,7 @@ def as_text(found: Conformance, *, every_operator: bool = False, width: int | No
     if shown:
         print_table("operator, in cases that contain it", list(shown.items()))
     if len(shown) < len(operators):
-        console.print(Text(f"{len(operators) - len(shown)} more operators: every case passed natively"))
+        console.print(Text(f"{more_operators(len(operators) - len(shown))}: every case passed natively"))
     for line in _lines(found):
         console.print(Text(line))
     return out.getvalue().rstrip("\n")
@@ -53,7 +53,7 @@ def as_text(found: Conformance, *, every_operator: bool = False, width: int | No
 
 def console_for(out: io.StringIO, width: int | None) -> Console:
     """Writes as for the terminal, or 160 characters wide if there is none."""
-    terminal = sys.stdout.isatty()
+    terminal = sys.stdout is not None and sys.stdout.isatty()
     columns = width or (os.get_terminal_size().columns if terminal else _WIDTH)
     return Console(file=out, width=columns, force_terminal=terminal, highlight=False)
 
@@ -100,6 +100,11 @@ def counts_of(results: Iterable[CaseResult]) -> Counter[str]:
     return words + Counter(r.outcome.form for r in results if r.word == "passed") + Counter({"cases": len(results)})
 
 
+def more_operators(count: int) -> str:
+    """How many operators are not listed."""
+    return f"{count} more operator{'' if count == 1 else 's'}"
+
+
 def _is_plain(results: Iterable[CaseResult]) -> bool:
     return all(r.word == "passed" and r.outcome.form in ("native", "folded") for r in results)
 
@@ -141,5 +146,10 @@ def plain_refusal(detail: str) -> str:
 
 def one_line(detail: str) -> str:
     """A detail in one line that is not too long."""
-    line = " ".join(detail.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+    line = " ".join(detail.encode("utf-8", "backslashreplace").decode().split())
+    if len(line) <= _LONGEST:
+        return line
+    last = next((text.strip() for text in reversed(detail.splitlines()) if text.strip()), "")  # a traceback ends with why
+    if "\n" in detail.strip() and last and len(last) <= _LONGEST // 2:
+        return f"{line[: _LONGEST - len(last)]} … {one_line(last)}"
+    return f"{line[:_LONGEST]} …"

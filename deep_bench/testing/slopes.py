@@ -58,7 +58,9 @@ def slope(function: Callable[[float], float], scale: float = 1.0) -> Slope:
         return Slope(0.0, 0.0, "undefined")
     values = {step: (function(step * scale), function(-step * scale)) for step in _STEPS[:2]}
     wide, near = (_central(values[step], step * scale) for step in _STEPS[:2])
-    if abs(wide - near) <= _AGREE * max(abs(wide), abs(near), 2.0**-10) and _joins(values[_STEPS[1]], here, near, scale):
+    if abs(wide - near) <= _AGREE * max(abs(wide), abs(near), _small(2.0**-10, scale)) and _joins(
+        values[_STEPS[1]], here, near, scale
+    ):
         ratio = (_STEPS[0] / _STEPS[1]) ** 2
         refined = near + (near - wide) / (ratio - 1)
         return Slope(refined, refined)
@@ -72,7 +74,12 @@ def _central(values: tuple[float, float], step: float) -> float:
 def _joins(values: tuple[float, float], here: float, central: float, scale: float) -> bool:
     """Whether the point lies between its neighbours, as it does not on top of a kink that is the same to both sides."""
     bend = abs(values[0] + values[1] - 2 * here) / (_STEPS[1] * scale)
-    return bend <= 64 * _STEPS[1] * max(abs(central), 1.0)
+    return bend <= 64 * _STEPS[1] * max(abs(central), _small(2.0**-6, scale))
+
+
+def _small(slope: float, scale: float) -> float:
+    """A slope that counts as none: over a longer step it changes as much."""
+    return slope / max(scale, 1.0)
 
 
 def _one_sided(function: Callable[[float], float], here: float, scale: float) -> Slope:
@@ -83,10 +90,10 @@ def _one_sided(function: Callable[[float], float], here: float, scale: float) ->
         return Slope(0.0, 0.0, "undefined")
     low, high = sorted((above[-1], below[-1]))
     apart, before = high - low, abs(above[0] - below[0])
-    if max(abs(above[-1]), abs(below[-1])) > 4 * max(abs(above[0]), abs(below[0]), 2.0**-10):
+    if max(abs(above[-1]), abs(below[-1])) > 4 * max(abs(above[0]), abs(below[0]), _small(2.0**-10, scale)):
         return Slope(low, high, "jump")
     curved = apart < before / 4  # what is only curved is straight over a smaller step
-    if curved or apart <= _KINK * max(abs(low), abs(high), 2.0**-6):
+    if curved or apart <= _KINK * max(abs(low), abs(high), _small(2.0**-6, scale)):
         middle = (low + high) / 2
         return Slope(middle, middle)
     return Slope(low, high, "kink")

@@ -65,7 +65,7 @@ def run_case(adapter: Adapter[Any], case: Case) -> Outcome:
         return Outcome(case.name, "failed", f"prepare: {type(error).__name__}: {error}")
     forms = _forms(network, executor.forms)
     try:
-        feeds = {spec.name: _fed(a) for spec, a in zip(executor.inputs, case.inputs, strict=True)}
+        feeds = {spec.name: _fed(a) for spec, a in zip(network.inputs, case.inputs, strict=True)}
         found = executor(feeds)
     except (DeepBenchError, Exception) as error:
         return Outcome(case.name, "failed", f"call: {type(error).__name__}: {error}", forms)
@@ -80,9 +80,11 @@ def run_case(adapter: Adapter[Any], case: Case) -> Outcome:
 
 def _strange(case: Case, found: Mapping[str, Any]) -> str:
     """What is not as every executor must return it: arrays, or lists of them, by the names of the network's outputs."""
+    if not isinstance(found, Mapping):
+        return f"a {type(found).__name__} instead of a dictionary"
     names = [value.name for value in case.proto.graph.output]
     if list(found) != names:
-        return f"outputs named {', '.join(map(repr, found))} instead of {', '.join(map(repr, names))}"
+        return f"outputs named {', '.join(map(repr, found)) or '(none)'} instead of {', '.join(map(repr, names))}"
     arrays = [a for value in found.values() for a in (value if isinstance(value, list | tuple) else [value])]
     kinds = {type(a).__name__ for a in arrays if not (a is None or isinstance(a, list | np.ndarray | np.generic))}
     return f"a {kinds.pop()} instead of a NumPy array" if kinds else ""

@@ -52,8 +52,8 @@ class ReferenceAdapter(Adapter[np.ndarray]):
         return array
 
     def to_numpy(self, array: np.ndarray) -> np.ndarray:
-        """The array itself: every call makes fresh ones."""
-        return array
+        """The array itself, every call makes fresh ones; a scalar as one of rank 0."""
+        return np.asarray(array)
 
     def synchronize(self) -> None:
         """Nothing to wait for: NumPy returns when it is done."""

@@ -97,6 +97,8 @@ def _sizes(size, split):
 
 def ConcatFromSequence(sequence, *, axis, new_axis=0):
     """The tensors one after the other along ``axis``, or along a new one. Source: ONNX ConcatFromSequence, opset 11."""
+    if not sequence:
+        raise InvalidInput("ConcatFromSequence of an empty sequence", "at least one tensor")
     return np.stack(sequence, axis) if new_axis else np.concatenate(sequence, axis)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.testing import run_case, standard_cases
+from deep_bench.testing.case import KINDS
 from deep_bench.testing.findings import findings, page
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,12 @@ for path in sys.argv[1:]:
     found[path] = status, out.getvalue()
 print(json.dumps(found))
 """
+
+
+def test_cases_of_faults_exist() -> None:
+    known = {case.name for kind in KINDS for case in standard_cases(kind)}
+    listed = {name for faults in findings().values() for fault in faults for name in fault.cases}
+    assert listed <= known
 
 
 def needs(*names: str) -> None:

@@ -302,6 +302,22 @@ def test_a_type_that_cannot_be_inferred_is_believed(file: Path) -> None:
     assert [str(spec) for spec in load(file).outputs] == ["y: float32[n, 4]"]
 
 
+def test_outputs_without_a_shape_get_the_one_that_follows(file: Path) -> None:
+    proto = onnx.load(file)
+    for value in proto.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    onnx.save(proto, file)
+    assert [spec.rank for spec in load(file).outputs] == [len(v.type.tensor_type.shape.dim) for v in _inferred_outputs(file)]
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(proto, file)
+    with pytest.raises(InvalidNetwork, match=f"{proto.graph.input[0].name!r} of .* without a shape"):
+        load(file)
+
+
+def _inferred_outputs(file: Path) -> list[onnx.ValueInfoProto]:
+    return list(onnx.shape_inference.infer_shapes(onnx.load(file)).graph.output)
+
+
 def test_no_output(file: Path) -> None:
     proto = model()
     del proto.graph.output[:]

@@ -9,8 +9,10 @@ import onnx
 import pytest
 
 from deep_bench.errors import InvalidInput
+from deep_bench.framework import check_inputs
 from deep_bench.graph import Network
 from deep_bench.network.inputs import draw_inputs, prepare_inputs, read_inputs
+from deep_bench.tensor import STRING, TensorSpec
 
 INT64, FLOAT = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
 
@@ -98,3 +100,9 @@ def test_a_single_array_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         read_inputs(tmp_path / "in.npz")
+
+
+@pytest.mark.parametrize("strange", [np.array([1, 2]), np.array(["a", None], object), np.array([1.5, "a"], object)])
+def test_only_strings_are_strings(strange: np.ndarray) -> None:
+    with pytest.raises(InvalidInput, match=r"s: string\[n\]: Python strings"):
+        check_inputs([TensorSpec("s", ("n",), STRING)], {"s": strange})

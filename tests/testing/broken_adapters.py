@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -137,3 +138,44 @@ FAULTS = {
     "test_exp": "raises",
     "test_sqrt": "type",
 }
+
+
+class StartsOnce(ReferenceAdapter):
+    """Dies in the second case, and cannot be made again while its mark is there."""
+
+    name = "starts-once"
+
+    def __init__(self) -> None:
+        self._mark = Path(os.environ["DEEP_BENCH_TEST_MARK"])
+        if self._mark.exists():
+            raise RuntimeError("the device is gone")
+
+    def prepare(self, network, *, mode="inference", outputs=None):
+        if network.name == "test_acos":
+            self._mark.touch()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().prepare(network, mode=mode, outputs=outputs)
+
+
+class Reordered(ReferenceAdapter):
+    """Names its inputs in another order than the graph."""
+
+    name = "reordered"
+
+    def prepare(self, network, *, mode="inference", outputs=None):
+        executor = super().prepare(network, mode=mode, outputs=outputs)
+        executor.inputs = tuple(reversed(executor.inputs))
+        return executor
+
+
+class Surrogate(ReferenceAdapter):
+    """Raises an error whose text is no valid Unicode."""
+
+    name = "surrogate"
+
+    def prepare(self, network, *, mode="inference", outputs=None):
+        raise ValueError("bad \ud800 text")
+
+
+def no_adapter() -> None:
+    """Not a class."""

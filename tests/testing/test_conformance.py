@@ -11,7 +11,7 @@ import pytest
 from deep_bench.cli import main
 from deep_bench.errors import InvalidArgument, UnknownName, WorkerError
 from deep_bench.testing.conformance import run_conformance
-from deep_bench.testing.report import as_text
+from deep_bench.testing.report import as_text, one_line
 from tests.testing.broken_adapters import FAULTS
 
 MODULE = "tests.testing.broken_adapters"
@@ -155,11 +155,58 @@ def test_the_command_writes_json_and_exits_with_1_if_anything_is_wrong(tmp_path,
     assert [case["case"] for case in found["cases"]] == ["test_abs", "test_asin"]
 
 
-def test_the_command_refuses_cases_that_do_not_exist(capsys) -> None:
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--case", "test_abz"], "did you mean 'test_abs'?"),
+        (["--case", "test_abs", "--case", "test_nothing"], "no case of these kinds has the case 'test_nothing'"),
+        (["--operator", "Abs", "--operator", "Absolute"], "no case of these kinds has the operator 'Absolute'"),
+        (["--operator", "Abs", "--case", "test_acos"], "no case is left to run"),
+    ],
+)
+def test_the_command_refuses_what_does_not_exist(words: list[str], told: str, capsys) -> None:
     with pytest.raises(SystemExit) as end:
-        main(["conformance", "--on", "reference", "--case", "test_nothing"])
+        main(["conformance", "--on", "reference", "--kind", "node", *words])
     assert end.value.code == 2
-    assert "no case is left to run" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
+
+
+def test_an_adapter_that_cannot_be_made_again_loses_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("DEEP_BENCH_TEST_MARK", str(tmp_path / "mark"))
+    names = ("test_abs", "test_acos", "test_asin")
+    found = run_conformance(f"{MODULE}:StartsOnce", kinds=["node"], only=lambda case: case.name in names)
+    assert [r.word for r in found.results] == ["passed", "failed", "failed"]
+    assert "the device is gone" in found.results[2].outcome.detail
+
+
+def test_what_was_found_is_kept_meanwhile(monkeypatch) -> None:
+    monkeypatch.setattr("deep_bench.testing.process._KEEP_EVERY_S", 0.0)
+    kept = []
+    names = ("test_abs", "test_acos")
+    run_conformance("reference", kinds=["node"], only=lambda case: case.name in names, keep=kept.append)
+    assert [(part.interrupted, len(part.results)) for part in kept] == [(True, 1), (True, 2)]
+
+
+def test_inputs_are_fed_by_name() -> None:
+    found = run_conformance(f"{MODULE}:Reordered", kinds=["node"], only=lambda case: case.name in ("test_sub", "test_pow"))
+    assert {r.word for r in found.results} == {"passed"}
+
+
+def test_errors_in_any_letters_are_shown() -> None:
+    found = run_conformance(f"{MODULE}:Surrogate", kinds=["node"], only=lambda case: case.name == "test_abs")
+    as_text(found).encode()
+    assert "bad \\ud800 text" in as_text(found)
+
+
+def test_something_else_than_an_adapter_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="a subclass of deep_bench"):
+        run_conformance(f"{MODULE}:no_adapter", kinds=["simple"])
+
+
+def test_the_end_of_a_long_error_is_shown() -> None:
+    line = one_line("a crash\n" + "noise " * 200 + "\nValueError: the reason")
+    assert line.startswith("a crash noise")
+    assert line.endswith("… ValueError: the reason")
 
 
 def test_the_command_refuses_before_it_runs(tmp_path, capsys) -> None:

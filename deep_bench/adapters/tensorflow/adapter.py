@@ -106,8 +106,9 @@ class TensorFlowAdapter(Adapter[Any]):
         return TensorFlowExecutor(
             self,
             lowered,
-            network.inputs,
+            network,
             tuple(outputs) if outputs is not None else tuple(o.name for o in network.outputs),
+            mode=mode,
             jit=self._jit,
             eager=self._eager,
             place=self._place,

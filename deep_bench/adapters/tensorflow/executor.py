@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Lowered
+from deep_bench.adapters.tensorflow.gradients import Gradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, NeedsType, NeedsValue, as_arrays, as_value
 from deep_bench.adapters.tensorflow.layout import Stored
+from deep_bench.adapters.tensorflow.tracing import Traced, signature, structure, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
-from deep_bench.framework import Device, Executor, map_arrays
-from deep_bench.graph import OPSET
-from deep_bench.tensor import TensorSpec
+from deep_bench.framework import Device, Executor, Mode, map_arrays
+from deep_bench.graph import OPSET, Network
 
 
 class Parameters(MutableMapping[str, Any]):
@@ -67,8 +67,9 @@ class TensorFlowExecutor(Executor[Any]):
     Args:
         device: Where arrays live.
         lowered: The network's plan, with TensorFlow code in each step.
-        inputs: What must be fed.
+        network: The network, before it was lowered.
         output_names: The names of the results.
+        mode: What it was prepared for.
         jit: Whether XLA compiles it.
         eager: Whether the steps run one by one, without a graph.
         place: TensorFlow's name of the device.
@@ -82,22 +83,24 @@ class TensorFlowExecutor(Executor[Any]):
         self,
         device: Device[Any],
         lowered: Lowered,
-        inputs: Sequence[TensorSpec],
+        network: Network,
         output_names: Sequence[str],
         *,
+        mode: Mode = "inference",
         jit: bool = False,
         eager: bool = False,
         place: str = "CPU:0",
         dtype: np.dtype | None = None,
     ) -> None:
         self.device = device
-        self.inputs = tuple(inputs)
+        self.inputs = network.inputs
         self.output_names = tuple(output_names)
         self.forms = lowered.forms
         self._runner = GraphRunner(lowered.plan, assignable=True)
         self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
         self._place, self._dtype, self._jit = place, dtype, jit
         self.untraced = "it was asked for" if eager else None
+        self._gradients = Gradients(network, self._runner, self.output_names, mode=mode, widened=self._widened, jit=jit)
         self._eager, self._learns = eager, False
         self._signatures = [None if spec.containers else signature(spec) for spec in self.inputs]
         self._traces: dict[Any, Traced] = {}
@@ -118,17 +121,37 @@ class TensorFlowExecutor(Executor[Any]):
         if self._learns:
             self._learn(arguments)
         names, traced = self.output_names, None if self.untraced else self._traced(arguments)
-        if traced is None:
-            return lambda: dict(zip(names, self._walk(arguments), strict=True))
-        # The flat call skips the matching of a Python signature, which costs more than a small network.
-        call = traced.concrete.inference_fn.call_flat
-        flat = (*flattened(arguments), *traced.concrete.captured_inputs)
-        if self._jit and not traced.compiled:
-            _compile(call, flat)
-            traced.compiled = True
-        if traced.plain:
-            return lambda: dict(zip(names, call(*flat), strict=True))
-        return lambda: dict(zip(names, packed(traced.layout, call(*flat) or ()), strict=True))
+        call = (lambda: self._walk(arguments)) if traced is None else traced.bind(arguments)
+        return lambda: dict(zip(names, call(), strict=True))
+
+    def gradients(
+        self,
+        inputs: Mapping[str, Any],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, Any], None] | None = None,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Run the network and differentiate one of its outputs by TensorFlow's own autograd.
+
+        The first call for a loss and a choice of names traces one graph, forward and backward; the next ones run it. A
+        graph's results all come at its end, and so ``on_ready`` is called for all gradients then, one after the other.
+        Where a network runs in another precision than its own, the gradients have that precision.
+
+        Raises:
+            Unsupported: See `Executor.gradients`; `UnsupportedOperator` where a node between the loss and one of ``wrt`` has
+                no gradient in TensorFlow, which would pass for zero.
+        """
+        arguments = [inputs[spec.name] for spec in self.inputs]
+        if self._learns:
+            self._learn(arguments)
+        with tf.device(self._place):
+            signatures = None if self.untraced else self._signatures_of(arguments)
+            outputs, gradients = self._gradients(arguments, signatures, loss, wrt)
+        if on_ready is not None:
+            for name, gradient in gradients.items():
+                on_ready(name, gradient)
+        return outputs, gradients
 
     def _learn(self, arguments: Sequence[Any]) -> None:
         """Run the steps once, which tells the element types of all results, and try again to trace them."""
@@ -141,7 +164,7 @@ class TensorFlowExecutor(Executor[Any]):
     def _traced(self, arguments: Sequence[Any]) -> Traced | None:
         if None not in self._signatures:
             return self._traces[()]
-        signatures = [structure(a) if s is None else s for s, a in zip(self._signatures, arguments, strict=True)]
+        signatures = self._signatures_of(arguments)
         key = tuple(map(str, signatures))
         if key not in self._traces:
             try:
@@ -149,6 +172,9 @@ class TensorFlowExecutor(Executor[Any]):
             except LateRefusal as refusal:
                 raise UnsupportedOperator(refusal.site, refusal.operator, OPSET, refusal.reason) from refusal
         return self._traces.get(key)
+
+    def _signatures_of(self, arguments: Sequence[Any]) -> list[Any]:
+        return [structure(a) if s is None else s for s, a in zip(self._signatures, arguments, strict=True)]
 
     @property
     def graph(self) -> tf.Graph:
@@ -174,88 +200,10 @@ class TensorFlowExecutor(Executor[Any]):
         return tf.cast(tensor, self._dtype) if self._dtype is not None and tensor.dtype.is_floating else tensor
 
     def _trace(self, signatures: Sequence[Any], key: Any = ()) -> None:
-        layout: list[Any] = []
-
-        def flat(*tensors: Any) -> list[Any]:
-            results = self._walk(packed(signatures, tensors))
-            layout[:] = results
-            return list(flattened(results))
-
-        function = tf.function(
-            flat, input_signature=list(flattened(signatures)), jit_compile=self._jit or None, autograph=False
-        )
         try:
-            concrete = function.get_concrete_function()
+            self._traces[key] = trace(self._walk, signatures, jit=self._jit)
         except NeedsValue as error:
             if self._jit:
                 raise Unsupported(f"XLA cannot compile this network: {error}", advice="leave out jit='xla'") from error
             self.untraced = self.untraced or str(error)
             self._learns = isinstance(error, NeedsType) and not self._eager
-            return
-        plain = not any(r is None or isinstance(r, list) for r in layout)
-        self._traces[key] = Traced(concrete, [map_arrays(lambda _: ..., r) for r in layout], plain)
-
-
-@dataclass
-class Traced:
-    """A network traced for inputs of one structure.
-
-    Args:
-        concrete: The concrete function.
-        layout: How its flat results are arranged.
-        plain: Whether each of them is an output of its own.
-        compiled: Whether XLA has compiled it.
-    """
-
-    concrete: Any
-    layout: Sequence[Any]
-    plain: bool
-    compiled: bool = False
-
-
-def flattened(values: Any) -> Iterator[Any]:
-    """The tensors in nested lists, in order.
-
-    Example:
-        >>> list(flattened([1, [2, 3], None, []]))
-        [1, 2, 3]
-    """
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from flattened(value)
-        elif value is not None:
-            yield value
-
-
-def packed(layout: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """Tensors arranged as ``layout`` is; the inverse of `flattened`.
-
-    Example:
-        >>> packed([0, [0, 0], None, []], [1, 2, 3])
-        [1, [2, 3], None, []]
-    """
-    rest = iter(tensors)
-    return [map_arrays(lambda _: next(rest), place) for place in layout]
-
-
-def structure(value: Any) -> Any:
-    """The signature of each tensor in a sequence or an optional value: its element type and its rank."""
-    return map_arrays(lambda tensor: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype), value)
-
-
-def _compile(call: Callable[..., Any], flat: Sequence[Any]) -> None:
-    """XLA compiles at the first call, and may refuse only then."""
-    try:
-        call(*flat)
-    except tf.errors.OpError as error:
-        reason = str(error).splitlines()[0]
-        raise Unsupported(f"XLA cannot compile this network: {reason}", advice="leave out jit='xla'") from error
-
-
-def signature(spec: TensorSpec) -> tf.TensorSpec:
-    """What TensorFlow is told of an input."""
-    try:
-        dtype = tf.string if spec.dtype == object else tf.as_dtype(spec.dtype)
-    except TypeError as error:
-        raise Unsupported(f"input {spec.name!r} is {spec.dtype}", "an element type that TensorFlow has") from error
-    return tf.TensorSpec([d if isinstance(d, int) else None for d in spec.shape], dtype)

@@ -9,10 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.tensorflow.graph import NeedsType, NeedsValue
-from deep_bench.adapters.tensorflow.layout import Value, on_values, wrapped
+from deep_bench.adapters.tensorflow.differentiation import undifferentiable
+from deep_bench.adapters.tensorflow.graph import NeedsType, NeedsValue, as_arrays
+from deep_bench.adapters.tensorflow.layout import Value, on_values
 from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+from deep_bench.adapters.tensorflow.tracing import flattened
 from deep_bench.framework import map_arrays
+
+REASON = "it is computed by the reference, through which TensorFlow takes no gradients"
 
 
 def fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +39,7 @@ def fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*values: Value | None) -> tuple[Value, ...]:
         if tf.executing_eagerly():
             results = function(*(None if v is None else _host(v) for v in values))
-            made = tuple(_native(r) for r in _as_tuple(results)[: len(dtypes)])
+            made = tuple(_marked(site, _native(r), values) for r in _as_tuple(results)[: len(dtypes)])
             dtypes[:] = [
                 known or (None if v.dtype is None else v.tensor.dtype) for known, v in zip(dtypes, made, strict=True)
             ]
@@ -49,9 +53,18 @@ def fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
         results = tf.numpy_function(host, [values[i].first for i in fed], dtypes)  # type: ignore[union-attr]
         for tensor, shape in zip(results, shapes, strict=True):
             tensor.set_shape(shape)
-        return wrapped(tuple(results), last=False)
+        return tuple(_marked(site, Value(tensor), values) for tensor in results)
 
     return call
+
+
+def _marked(site: Site, value: Value, inputs: Sequence[Value | None]) -> Value:
+    """A result that refuses to be differentiated, as TensorFlow does not see how it was computed."""
+    if isinstance(value.tensor, tuple):
+        return Value(tuple(_marked(site, item, inputs) for item in value.tensor))
+    if value.is_empty:
+        return value
+    return Value(undifferentiable(site, REASON, value.tensor, list(flattened(map(as_arrays, filter(None, inputs))))))
 
 
 def _dtype(slot: Any) -> tf.DType:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Plan, Slot, Step
+from deep_bench.adapters.tensorflow.differentiation import scope_of
 from deep_bench.adapters.tensorflow.layout import Stored, Value, apply
 
 
@@ -77,7 +78,8 @@ class GraphRunner:
         site = step.site
         values = [None if slot is None else known[slot.name] for slot in site.inputs]
         try:
-            results = apply(step.function, [*values, *(known[name] for name in step.captures)])
+            with scope_of(site):
+                results = apply(step.function, [*values, *(known[name] for name in step.captures)])
         except NotNative as refusal:
             raise LateRefusal(site.name, site.operator, str(refusal)) from refusal
         for slot, value in zip(site.outputs, results, strict=len(site.outputs) == len(results)):

@@ -194,17 +194,19 @@ class Stored(Value):
             with tf.init_scope():
                 now = self.assigned().numpy() if self.variables else self.array
                 # A variable that a trace "lifts" makes tf.function trace everything a second time.
-                self.variables[key] = tf.Variable(
-                    _arranged(now, key), trainable=False, experimental_enable_variable_lifting=False
-                )
+                self.variables[key] = tf.Variable(_arranged(now, key), experimental_enable_variable_lifting=False)
         return self.variables[key].read_value()
 
     def assigned(self) -> Any:
         """The parameter's present contents, in ONNX's layout."""
         if not self.variables:
             return tf.constant(self.array)
-        (perm, _), variable = next(iter(self.variables.items()))
-        plain = permute(variable.read_value(), [int(p) for p in np.argsort(perm)])
+        form, variable = next(iter(self.variables.items()))
+        return self.in_onnx(variable.read_value(), form)
+
+    def in_onnx(self, tensor: Any, form: tuple) -> Any:
+        """A tensor in one of the parameter's forms (its contents, or their gradient) in ONNX's layout."""
+        plain = permute(tensor, [int(p) for p in np.argsort(form[0])])
         return plain if plain.shape == self.array.shape else tf.reshape(plain, self.array.shape)
 
     def assign(self, tensor: Any) -> None:

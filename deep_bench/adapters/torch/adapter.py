@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from deep_bench.adapters.lowering import lower
+from deep_bench.adapters.lowering import Site, lower
 from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_array, to_tensor
+from deep_bench.adapters.torch.derivatives import watched, with_masks
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.fallback import fallback
 from deep_bench.adapters.torch.module import PlanModule
@@ -75,15 +76,20 @@ class TorchAdapter(Adapter[torch.Tensor]):
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode={mode!r}", "'inference' or 'train'")
         read: set[str] = set()
+
+        def native(site: Site) -> Callable[..., Any]:
+            own = self._precision.site(site, read, self._elsewhere)
+            return watched(own, build(own)) if mode == "train" else build(own)
+
         lowered = lower(
             network,
-            native=lambda site: build(self._precision.site(site, read, self._elsewhere)),
+            native=native,
             fallback=lambda site, function: fallback(site, function, self.target, self._precision.array),
             mode=mode,
             outputs=outputs,
         )
         module = PlanModule(
-            lowered.plan,
+            with_masks(lowered.plan) if mode == "train" else lowered.plan,
             trains=mode == "train",
             convert=self._precision.array,
             named=True,
@@ -105,6 +111,8 @@ class TorchAdapter(Adapter[torch.Tensor]):
             dtypes=dtypes,
             baked=frozenset(read),
             guarded=self._backend is not None or module.steps >= GUARD_PAYS_FROM,
+            network=network,
+            convert=self._precision.array,
         )
 
     @property

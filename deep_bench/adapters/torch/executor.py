@@ -9,11 +9,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from deep_bench.adapters.torch.arrays import copied, map_native
+from deep_bench.adapters.torch.arrays import copied, map_native, to_tensor
 from deep_bench.adapters.torch.cuda import cuda_event_timer
+from deep_bench.adapters.torch.gradients import Autograd, OnReady
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.framework import Device, Executor, Forms, Mode
+from deep_bench.graph import Network
+from deep_bench.network.gradient.derived import not_training
 from deep_bench.tensor import TensorSpec
 
 GUARD_PAYS_FROM = 8
@@ -36,6 +39,8 @@ class TorchExecutor(Executor[torch.Tensor]):
         dtypes: The working type of each input; ``None`` for one that stays a NumPy array.
         baked: Parameters whose values are part of the code, and that cannot be assigned.
         guarded: Whether bound calls enter inference mode; without it, nothing in them asks for gradients either.
+        network: What the module computes.
+        convert: Applied to each of its constants (a change of precision).
 
     Attributes:
         timer: A clock of the device's own (CUDA events), if it has one.
@@ -54,6 +59,8 @@ class TorchExecutor(Executor[torch.Tensor]):
         dtypes: Mapping[str, torch.dtype | None],
         baked: frozenset[str],
         guarded: bool,
+        network: Network,
+        convert: Callable[[np.ndarray], np.ndarray],
     ) -> None:
         self.module = module
         self.device = device
@@ -61,9 +68,13 @@ class TorchExecutor(Executor[torch.Tensor]):
         self.output_names = module.plan.outputs
         self.forms = forms
         self.mode: Mode = mode
-        self.parameters = Parameters(module, baked)
+        self._keys = {n: module.keys[n] for n in module.plan.parameters if module.keys[n] in module._parameters}
+        self.parameters = Parameters(module, self._keys, baked)
         self._run, self._target, self._dtypes = run, target, dtypes
         self._guarded = mode == "inference" and guarded
+        self._modules = tuple(module.modules())
+        self._network, self._convert = network, convert
+        self._autograd: Autograd | None = None
         self.timer = cuda_event_timer(target) if target.type == "cuda" else None
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -86,6 +97,35 @@ class TorchExecutor(Executor[torch.Tensor]):
             return lambda: run(only)
         return lambda: run(*arguments)
 
+    def gradients(
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: OnReady | None = None,
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """Run the network and torch's backward pass.
+
+        With ``on_ready``, a parameter's gradient is final before the whole pass is done: the last layers' come first.
+
+        Raises:
+            UnsupportedOperator: The loss depends on ``wrt`` through a node that torch cannot differentiate.
+        """
+        if self.mode != "train":
+            raise not_training(self._network.name)
+        if self._autograd is None:
+            own = tuple(spec.name for spec in self._network.outputs)
+            network = self._network if self.output_names == own else self._network.with_outputs(self.output_names)
+            self._autograd = Autograd(network, self.module._parameters, self._keys, self._zeros)
+        arguments = self._arguments(inputs)
+        outputs, gradients = self._autograd(self._run, arguments, loss, wrt, on_ready)
+        return self._fresh(outputs, arguments), gradients
+
+    def _zeros(self, name: str) -> torch.Tensor:
+        """The gradient of a parameter that no node reads."""
+        return torch.zeros_like(to_tensor(self._convert(self._network.parameters[name]), self._target))
+
     def _call(self, arguments: Sequence[Any]) -> dict[str, torch.Tensor]:
         if self.mode == "train":
             return self._run(*arguments)
@@ -104,11 +144,13 @@ class TorchExecutor(Executor[torch.Tensor]):
         return map_native(lambda item: self._argument(item, dtype), value) if isinstance(value, list | tuple) else value
 
     def _fresh(self, outputs: dict[str, Any], arguments: Sequence[Any]) -> dict[str, Any]:
-        held = {_memory(t) for t in [*_tensors(arguments), *self.module.parameters(), *self.module.buffers()]}
+        held = {_memory(t) for t in _tensors(arguments)}
+        for module in self._modules:
+            held.update(_memory(t) for t in (*module._parameters.values(), *module._buffers.values()) if t is not None)
 
         def own(value: torch.Tensor | np.ndarray) -> torch.Tensor | np.ndarray:
             if isinstance(value, np.ndarray):
-                return value.copy()
+                return np.array(value)
             if value.numel() and _memory(value) in held:
                 value = copied(value)
             held.add(_memory(value))
@@ -135,12 +177,12 @@ class Parameters(MutableMapping[str, torch.Tensor]):
 
     Args:
         module: Holds them.
+        keys: Name of each to its key in the module.
         baked: Names of those that are part of the code.
     """
 
-    def __init__(self, module: PlanModule, baked: frozenset[str]) -> None:
-        self._module, self._baked = module, baked
-        self._keys = {n: module.keys[n] for n in module.plan.parameters if module.keys[n] in module._parameters}
+    def __init__(self, module: PlanModule, keys: Mapping[str, str], baked: frozenset[str]) -> None:
+        self._module, self._keys, self._baked = module, keys, baked
 
     def __getitem__(self, name: str) -> torch.Tensor:
         parameter = self._module._parameters[self._keys[name]]
@@ -166,8 +208,13 @@ class Parameters(MutableMapping[str, torch.Tensor]):
                 f"{value.dtype}{list(value.shape)} on {value.device} for parameter {name!r}",
                 f"{old.dtype}{list(old.shape)} on {old.device}",
             )
-        held = value if isinstance(value, nn.Parameter) else nn.Parameter(value.detach(), requires_grad=old.requires_grad)
-        self._module._parameters[self._keys[name]] = held
+        held = self._module._parameters
+        asks_alike = isinstance(value, nn.Parameter) and value.requires_grad == old.requires_grad
+        if asks_alike and not any(value is p for p in held.values() if p is not old):
+            new: Any = value
+        else:  # one tensor as two parameters would have the sum of both gradients
+            new = nn.Parameter(value.detach(), requires_grad=old.requires_grad)
+        held[self._keys[name]] = new
 
     def __delitem__(self, name: str) -> None:
         raise Unsupported(f"parameter {name!r} cannot be deleted", advice="assign another value to it")

@@ -56,7 +56,11 @@ CREATES = frozenset({"ConstantOfShape", "MelWeightMatrix", "RandomNormal", *_WIN
 
 def is_setting(step: Step, index: int) -> bool:
     """Whether an input may be on any device."""
-    operator = step.site.operator
+    return reads_number(step.site.operator, index)
+
+
+def reads_number(operator: str, index: int) -> bool:
+    """Whether an operator's code reads an input as Python numbers."""
     return index in _SETTINGS.get(operator, ()) or (operator.startswith("Reduce") and index == 1)
 
 

@@ -81,6 +81,8 @@ def _opaque_where_foreign(network: Network) -> ir.Model:
     """A copy of the model in which the nodes of another version than the network's are unknown to inference."""
     model, opset = network.model.clone(), network.opset
     for node in model.graph.all_nodes():
+        if node.op_type == "STFT" and "onesided" not in node.attributes:
+            node.attributes.add(ir.AttrInt64("onesided", 1))  # inference takes 0 for the default
         if node.version not in (None, opset):
             node.domain, node.version = _OPAQUE, None
             model.graph.opset_imports[_OPAQUE] = 1

@@ -15,12 +15,16 @@ from deep_bench.graph.expand import expand
 from deep_bench.graph.node import outer_values, subgraphs
 from deep_bench.network.gradient.copying import inlined
 from deep_bench.network.gradient.rules import find, is_step
+from deep_bench.network.gradient.rules._sequences import sum_of
 from deep_bench.network.gradient.site import Site
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
-from deep_bench.tensor import is_float
+from deep_bench.tensor import is_float, is_integer
 
 Gradients = dict[ir.Value, Symbol]
+
+_PRODUCTS = ("MatMulInteger", "ConvInteger")
+"""The operators whose results of 4 bytes stand for real numbers; of others, only those of up to 2 bytes do."""
 
 
 class Backward:
@@ -50,7 +54,7 @@ class Backward:
         Raises:
             UnsupportedOperator: A node on the way has no gradient.
         """
-        active = _depending(tape, nodes, targets)
+        active = self.depending(tape, nodes, targets)
         parts: dict[ir.Value, list[Symbol]] = {value: [gradient] for value, gradient in seeds.items()}
         for node in reversed(nodes):
             given = [_total(parts, v, keep=v in targets) for v in node.outputs]
@@ -58,6 +62,15 @@ class Backward:
                 for value, gradient in self._node(node, tape, given, active):
                     parts.setdefault(value, []).append(gradient)
         return {value: total for value in targets if (total := _total(parts, value, keep=True)) is not None}
+
+    def depending(self, tape: Tape, nodes: Sequence[ir.Node], targets: Iterable[ir.Value]) -> set[ir.Value]:
+        """The targets, and the values that depend on them through real numbers, or straight through quantized ones."""
+        active = set(targets)
+        for node in nodes:
+            if any(v in active for v in _uses(node)):
+                quantized = (4 if node.op_type in _PRODUCTS else 2) if self.straight_through else 0
+                active.update(v for v in node.outputs if _carries(tape, v, quantized))
+        return active
 
     def _node(
         self, node: ir.Node, tape: Tape, given: Sequence[Symbol | None], active: Collection[ir.Value]
@@ -112,7 +125,7 @@ def _total(parts: dict[ir.Value, list[Symbol]], value: ir.Value, *, keep: bool) 
         return None
     total = found[0]
     for part in found[1:]:
-        total = total + part
+        total = sum_of(total, part)
     if keep:
         parts[value] = [total]
     return total
@@ -124,17 +137,8 @@ def _uses(node: ir.Node) -> list[ir.Value]:
     return [v for v in dict.fromkeys([*node.inputs, *captured]) if v is not None]
 
 
-def _depending(tape: Tape, nodes: Sequence[ir.Node], targets: Iterable[ir.Value]) -> set[ir.Value]:
-    """The targets, and the values that depend on them through real numbers."""
-    active = set(targets)
-    for node in nodes:
-        if any(v in active for v in _uses(node)):
-            active.update(v for v in node.outputs if _carries(tape, v))
-    return active
-
-
-def _carries(tape: Tape, value: ir.Value) -> bool:
-    """Whether a value may have a gradient: a real tensor, or a container of such."""
+def _carries(tape: Tape, value: ir.Value, quantized: int) -> bool:
+    """Whether a value may have a gradient: a real tensor, one of integers of up to ``quantized`` bytes, or a container."""
     known = tape.knowledge.type_of(value)
     while known is not None and not known.HasField("tensor_type"):
         if known.HasField("sequence_type"):
@@ -146,4 +150,7 @@ def _carries(tape: Tape, value: ir.Value) -> bool:
     kind = known.tensor_type.elem_type if known is not None else onnx.TensorProto.UNDEFINED
     if kind == onnx.TensorProto.UNDEFINED:
         return True
-    return kind != onnx.TensorProto.STRING and is_float(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)))
+    if kind == onnx.TensorProto.STRING:
+        return False
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind))
+    return is_float(dtype) or (is_integer(dtype) and dtype.itemsize <= quantized)

@@ -108,6 +108,8 @@ def _default(network: Network) -> list[str]:
 def _check_loss(tape: Tape, loss: Symbol) -> None:
     _check_float(tape, loss.value)
     dims = tape.known_dims(loss.value)
+    if dims is None and loss.value.shape is not None:  # what the file declares: wrong, it would fail in the run
+        dims = tuple(d if isinstance(d, int) else d.value for d in loss.value.shape)
     if dims is None or any(d != 1 for d in dims):
         shape = "an unknown shape" if dims is None else f"shape {[d if d is not None else '?' for d in dims]}"
         raise InvalidArgument(
@@ -121,13 +123,22 @@ def _check_float(tape: Tape, value: ir.Value) -> None:
     dtype = tape.knowledge.dtype(value)
     if dtype is None or not is_float(dtype):
         raise InvalidArgument(f"the value {value.name!r} is {dtype or 'of an unknown type'}", "a floating-point tensor")
+    if dtype.name == "float8_e8m0fnu":
+        raise InvalidArgument(
+            f"the value {value.name!r} is {dtype.name}, which has no negative numbers and no 0, as gradients have",
+            "a value of another floating-point type",
+        )
 
 
 def _return(tape: Tape, gradient: Symbol, name: str, of: ir.Value) -> None:
     output = ir.Value(name=tape.names.fresh(name))
     if output.name != name:
         raise InvalidArgument(f"the network has a value {name!r} already", "a network without this gradient")
-    node = ir.Node("", "Identity", [gradient.value], outputs=[output], name=tape.names.fresh(name))
+    here, wanted = tape.knowledge.dtype(gradient.value), tape.knowledge.dtype(of)
+    op_type, attributes = "Identity", []
+    if here is not None and wanted is not None and here != wanted:  # gradients of 8 bits were in float32 on the way
+        op_type, attributes = "Cast", [ir.AttrInt64("to", int(ir.DataType.from_numpy(wanted)))]
+    node = ir.Node("", op_type, [gradient.value], attributes, outputs=[output], name=tape.names.fresh(name))
     tape.append(node)
     known = tape.knowledge.type_of(of)
     if known is not None:

@@ -145,7 +145,11 @@ class Tape:
         return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=axis)
 
     def zeros_like(self, x: Symbol) -> Symbol:
-        """Zeros of the shape and the element type of ``x``."""
+        """Zeros of the shape and the element type of ``x``; float32 for one of 8 bits, which no operator computes in."""
+        if x.dtype.itemsize < 2:
+            return self.constant(0, np.float32).expand(x.shape)
+        if x.dtype.name == "bfloat16":  # ONNX Runtime expands none
+            return self.constant(0, np.float32).expand(x.shape).cast(x.dtype)
         return self.constant(0, x.dtype).expand(x.shape) if x.static_shape != () else self.constant(0, x.dtype)
 
     def sum_to(self, x: Symbol, like: Symbol) -> Symbol:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating, with_gradient
 from deep_bench.adapters.tensorflow.layout import elementwise
 
 HALF = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))
@@ -121,6 +122,29 @@ def in_float(function: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any
         return function
     narrow = tf_dtype(dtype)
     return lambda tensor, *rest: tf.cast(function(tf.cast(tensor, tf.float32), *rest), narrow)
+
+
+def broadcast_gradient(function: Callable[..., Any], gradient: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of two tensors that are broadcast, with its own gradient: see `with_gradient`.
+
+    Args:
+        function: Takes two tensors.
+        gradient: Takes the result's gradient, the result and the two tensors, all of one shape.
+    """
+    whole = with_gradient(function, gradient)
+
+    def run(a: Any, b: Any) -> Any:
+        if not differentiating():
+            return function(a, b)
+        shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
+        return whole(*(tf.broadcast_to(t, shape) for t in (a, b)))
+
+    return run
+
+
+def root(x: Any) -> Any:
+    """The square root of a sum of squares, whose gradient at 0 counts as 0 (that of a norm), where TensorFlow has NaN."""
+    return with_gradient(tf.sqrt, lambda dy, y, _: tf.math.divide_no_nan(dy / 2, y))(x)
 
 
 def scalar(value: float, like: Any) -> Any:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import Site
 from deep_bench.adapters.lowering.known import dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating, with_gradient
 from deep_bench.adapters.tensorflow.layout import either, elementwise
 from deep_bench.adapters.tensorflow.operators._common import in_float, pointwise, scalar, widened
 
@@ -49,20 +50,25 @@ def ThresholdedRelu(site: Site) -> Callable[..., Any]:
 def Elu(site: Site) -> Callable[..., Any]:
     """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
     alpha = site.attribute("alpha", 1.0)
-    return elementwise(lambda x: tf.where(x < 0, tf.math.expm1(x) * scalar(alpha, x), x))
+    return elementwise(lambda x: tf.where(x < 0, _expm1(x) * scalar(alpha, x), x))
+
+
+def _expm1(x: Any) -> Any:
+    """``exp(x) - 1`` where ``x`` is negative; elsewhere, where nobody wants it, its slope must not overflow."""
+    return tf.math.expm1(tf.minimum(x, scalar(0, x)) if differentiating() else x)
 
 
 def Celu(site: Site) -> Callable[..., Any]:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     alpha = site.attribute("alpha", 1.0)
-    return elementwise(lambda x: tf.where(x < 0, tf.math.expm1(x / scalar(alpha, x)) * scalar(alpha, x), x))
+    return elementwise(lambda x: tf.where(x < 0, _expm1(x / scalar(alpha, x)) * scalar(alpha, x), x))
 
 
 def Selu(site: Site) -> Callable[..., Any]:
     """``gamma * x`` where positive, else ``gamma * alpha * (exp(x) - 1)``."""
     alpha = site.attribute("alpha", 1.6732631921768188)
     gamma = site.attribute("gamma", 1.0507010221481323)
-    return elementwise(lambda x: scalar(gamma, x) * tf.where(x <= 0, tf.math.expm1(x) * scalar(alpha, x), x))
+    return elementwise(lambda x: scalar(gamma, x) * tf.where(x <= 0, _expm1(x) * scalar(alpha, x), x))
 
 
 def Gelu(site: Site) -> Callable[..., Any]:
@@ -137,9 +143,24 @@ def LogSoftmax(site: Site) -> Callable[..., Any]:
 def _softmax(x: Any, axis: int) -> Any:
     """TensorFlow's own moves the axis to the end and back, which costs more than the parts."""
     if axis in (-1, x.shape.rank - 1):
-        return tf.nn.softmax(x)
+        return with_gradient(tf.nn.softmax, lambda dy, y, _: _softmax_gradient(dy, y, -1))(x)
+    return with_gradient(lambda t: _spread(t, axis), lambda dy, y, _: _softmax_gradient(dy, y, axis))(x)
+
+
+def _spread(x: Any, axis: int) -> Any:
     grown = tf.exp(x - tf.reduce_max(x, axis, keepdims=True))
     return grown / tf.reduce_sum(grown, axis, keepdims=True)
+
+
+def _softmax_gradient(dy: Any, y: Any, axis: int) -> Any:
+    """``y * (dy - sum(dy * y))``, and 0 for rows of which nobody wants the result.
+
+    Of a row that is masked altogether the softmax is no number, in place of which networks then put a 0.
+    """
+    total = tf.reduce_sum(dy * y, axis, keepdims=True)
+    at = axis % y.shape.rank
+    unwanted = tf.math.is_nan(y[(*[slice(None)] * at, slice(0, 1))])
+    return tf.math.multiply_no_nan(y, dy - tf.where(unwanted, tf.zeros_like(total), total))
 
 
 def _log_softmax(x: Any, axis: int) -> Any:

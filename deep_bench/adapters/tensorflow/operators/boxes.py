@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating
 from deep_bench.adapters.tensorflow.layout import channels_last
 from deep_bench.adapters.tensorflow.operators._common import HALF, tf_dtype
 
@@ -88,11 +89,13 @@ def _samples(start: Any, end: Any, bins: int, ratio: int, size: Any, pixel: bool
     place = start[:, None, None] + step[:, None, None] * (
         tf.reshape(tf.range(bins, dtype=step.dtype), [1, -1, 1]) + offset[:, None, :]
     )
-    length = tf.cast(size, step.dtype)
+    length, none = tf.cast(size, step.dtype), tf.zeros([], step.dtype)
     valid = (place >= -1) & (place <= length)
-    place = tf.clip_by_value(place, tf.zeros([], step.dtype), length - 1)
+    place = tf.clip_by_value(place, none, length - 1)
     low = tf.floor(place)
-    part, none = place - low, tf.zeros([], step.dtype)
+    if differentiating():  # the last element as the end of a stretch, where the slope is that from inside
+        low = tf.minimum(low, tf.maximum(length - 2, none))
+    part = place - low
     taps = [tf.clip_by_value(tf.cast(low, tf.int32) + i, 0, size - 1) for i in range(2)]
     weights = [tf.where(valid, w, none) for w in (1 - part, part)]
     used = (tf.range(most) < samples[:, None])[:, None, :]
@@ -104,10 +107,20 @@ def _crossed(a: Any, b: Any, function: Callable[[Any, Any], Any]) -> Any:
     return function(a[:, :, :, None, None], b[:, None, None, :, :])
 
 
+def _maximum(x: Any) -> Any:
+    """The largest sample of each bin; the first one of several alone has the gradient, as of every pool."""
+    if not differentiating():
+        return tf.reduce_max(x, [2, 4])
+    samples = tf.transpose(x, [0, 1, 3, 5, 2, 4])
+    flat = tf.reshape(samples, tf.concat([tf.shape(samples)[:4], [-1]], 0))
+    one_more = tf.pad(flat, [(0, 0)] * 4 + [(0, 1)], constant_values=tf.constant(float("-inf"), x.dtype))
+    return tf.gather(one_more, tf.argmax(one_more, -1), batch_dims=4)
+
+
 def _pooled(total: Any, used: Any, mode: str) -> Any:
     if mode == "max":
         lowest = tf.constant(float("-inf"), total.dtype)
-        most = tf.reduce_max(tf.where(used, total, lowest), [2, 4])
+        most = _maximum(tf.where(used, total, lowest))
         return tf.where(tf.reduce_any(used, [2, 4]), most, tf.zeros([], total.dtype))
     count = tf.reduce_sum(tf.cast(used, total.dtype), [2, 4])
     return tf.reduce_sum(tf.where(used, total, tf.zeros([], total.dtype)), [2, 4]) / tf.maximum(count, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating
 from deep_bench.adapters.tensorflow.layout import channels_last, on_values
 from deep_bench.adapters.tensorflow.operators._common import HALF, tf_dtype
 from deep_bench.adapters.tensorflow.operators._spatial import Window, pad, pad_pairs, spatial_rank, window
+from deep_bench.graph.windows import same_padding
 from deep_bench.tensor import is_float
 
 __all__ = ["Conv", "ConvInteger", "ConvTranspose"]
@@ -60,13 +62,22 @@ def _biased(y: Any, bias: Any) -> Any:
 
 def _convolution(w: Window, n: int, group: int) -> Callable[[Any, Any], Any]:
     if n == 3:
-        return lambda x, f: _grouped(lambda a, b: _conv3d(a, b, w), x, f, group) if group > 1 else _conv3d(x, f, w)
-    strides, dilations = (1,) * (2 - n) + w.strides, (1,) * (2 - n) + w.dilations
+        return lambda x, f: _grouped(lambda a, b: _conv3d(a, b, w), x, f, group)
+    strides, plain = (1,) * (2 - n) + w.strides, (1,) * 2
+    dilations = (1,) * (2 - n) + w.dilations
 
     def run(x: Any, f: Any) -> Any:
+        if differentiating() and (group > 1 or max(w.dilations) > 1):  # TensorFlow's CPU kernels have no such gradients
+            return _grouped(lambda a, b: one(a, b, plain), x, dilated(f, w.dilations), group)
+        return one(x, f, dilations)
+
+    def one(x: Any, f: Any, dilations: tuple[int, ...]) -> Any:
         padding: Any
         pairs = pad_pairs(w, x)
-        if w.begin is None or min(p for pair in pairs for p in pair) < 0:
+        # With explicit pads the gradients take half as long again.
+        if differentiating() and w.padded and _is_same(x, pairs, w):
+            padding = "SAME"
+        elif differentiating() or w.begin is None or min(p for pair in pairs for p in pair) < 0:
             x, padding = pad(x, pairs), "VALID"
         else:
             padding = [(0, 0), *[(0, 0)] * (2 - n), *pairs, (0, 0)] if w.padded else "VALID"
@@ -76,6 +87,15 @@ def _convolution(w: Window, n: int, group: int) -> Callable[[Any, Any], Any]:
         return tf.nn.conv2d(x, f, strides, padding, dilations=dilations)
 
     return run
+
+
+def _is_same(x: Any, pairs: Sequence[Any], w: Window) -> bool:
+    """Whether pads are those that TensorFlow calls ``SAME``."""
+    if w.begin is None or (max(w.strides) > 1 and None in x.shape[1:-1]):
+        return False
+    axes = zip(x.shape[1:-1], w.reach, w.strides, pairs, strict=True)
+    # With a stride of one they do not depend on the size.
+    return all(same_padding(n or 1, reach, stride, upper=True) == tuple(pair) for n, reach, stride, pair in axes)
 
 
 def _conv3d(x: Any, f: Any, w: Window) -> Any:
@@ -99,6 +119,8 @@ def dilated(f: Any, dilations: tuple[int, ...]) -> Any:
 
 def _grouped(convolve: Callable[[Any, Any], Any], x: Any, f: Any, group: int) -> Any:
     """Each group of channels with its own filters (which lie along the last axis)."""
+    if group == 1:
+        return convolve(x, f)
     parts = zip(tf.split(x, group, -1), tf.split(f, group, -1), strict=True)
     return tf.concat([convolve(a, b) for a, b in parts], -1)
 
@@ -147,7 +169,7 @@ def ConvTranspose(site: Site) -> Callable[..., Any]:
         return _spread(x, f, w, n)
 
     def run(x: Any, f: Any, b: Any = None) -> Any:
-        y = one(x, f) if group == 1 else _grouped(one, x, f, group)
+        y = _grouped(one, x, f, group)
         begin, end = pads(x)
         y = pad(y, [(-a, e - c) for a, e, c in zip(begin, extra, end, strict=True)])
         return _biased(y, b)

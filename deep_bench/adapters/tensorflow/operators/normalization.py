@@ -12,7 +12,7 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
 from deep_bench.adapters.tensorflow.layout import either, elementwise, is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_float, scalar, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import HALF, in_float, root, scalar, tf_dtype
 
 __all__ = [
     "LRN",
@@ -135,7 +135,7 @@ def MeanVarianceNormalization(site: Site) -> Callable[..., Any]:
 
     def run(x: Any) -> Any:
         mean = tf.reduce_mean(x, axes, keepdims=True)
-        deviation = tf.sqrt(tf.reduce_mean(tf.square(x), axes, keepdims=True) - tf.square(mean))
+        deviation = root(tf.reduce_mean(tf.square(x), axes, keepdims=True) - tf.square(mean))
         return (x - mean) / (deviation + scalar(1e-9, x))
 
     return in_float(run, dtype_of(site))
@@ -147,7 +147,7 @@ def LpNormalization(site: Site) -> Callable[..., Any]:
 
     def run(x: Any) -> Any:
         total = tf.reduce_sum(tf.abs(x) if p == 1 else tf.square(x), axis, keepdims=True)
-        return tf.math.divide_no_nan(x, total if p == 1 else tf.sqrt(total))
+        return tf.math.divide_no_nan(x, total if p == 1 else root(total))
 
     return in_float(run, dtype_of(site))
 
@@ -173,12 +173,22 @@ def LRN(site: Site) -> Callable[..., Any]:
 
 
 def Dropout(site: Site) -> Callable[..., Any]:
-    """The input itself, as no network is trained here with dropped elements."""
+    """The input itself, or in training mode with elements dropped at random; those that a seed drops are the reference's."""
     training = site.constant(2)
     if site.has(2) and (training is None or bool(np.any(training))):
         ratio = site.constant(1)
         if not (site.has(1) and ratio is not None and float(ratio.reshape(())) == 0.0):
-            raise NotNative("dropped elements are random")
+            if site.attribute("seed") is not None:
+                raise NotNative("which elements a seed drops is the reference's choice")
+            return _dropped if site.wants(1) else lambda *inputs: _dropped(*inputs)[0]
     if not site.wants(1):
         return elementwise(lambda x, *_: x)
     return lambda x, *_: (x, tf.ones_like(x, tf.bool))
+
+
+def _dropped(x: Any, ratio: Any, training: Any) -> Any:
+    share = tf.constant(0.5) if ratio is None else tf.cast(tf.reshape(ratio, []), tf.float32)
+    trains = tf.reshape(training, [])
+    kept = tf.logical_or(tf.random.uniform(tf.shape(x)) >= share, tf.logical_not(trains))
+    factor = tf.where(trains, tf.math.divide_no_nan(tf.constant(1.0), 1 - share), 1.0)
+    return tf.where(kept, x * tf.cast(factor, x.dtype), tf.zeros_like(x)), kept

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating
 from deep_bench.adapters.tensorflow.layout import either
 from deep_bench.adapters.tensorflow.operators._common import computes, normal_axes, tf_dtype
 
@@ -53,6 +54,8 @@ def _constant(x: Any, pairs: dict[int, tuple[int, int]], value: Any, rank: int) 
 def _padded(x: Any, pairs: Any, value: Any) -> Any:
     if value is None:
         return tf.pad(x, pairs, constant_values="") if x.dtype == tf.string else tf.pad(x, pairs)
+    if differentiating() and x.dtype.is_floating:  # TensorFlow takes no gradient with respect to the value
+        return tf.where(tf.pad(tf.ones_like(x, tf.bool), pairs), tf.pad(x, pairs), tf.reshape(value, []))
     return tf.pad(x, pairs, constant_values=tf.reshape(value, []))
 
 

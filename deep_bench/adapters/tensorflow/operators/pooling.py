@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import with_gradient
 from deep_bench.adapters.tensorflow.layout import channels_last, either
-from deep_bench.adapters.tensorflow.operators._common import computes, in_float, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import computes, in_float, root, tf_dtype
 from deep_bench.adapters.tensorflow.operators._spatial import Window, pad, pad_pairs, spatial_rank, window
 from deep_bench.tensor import is_float
 
@@ -44,7 +45,13 @@ def _power(x: Any, p: int) -> Any:
 
 
 def _root(x: Any, p: int) -> Any:
-    return x if p == 1 else tf.sqrt(x) if p == 2 else tf.pow(x, tf.cast(1 / p, x.dtype))
+    """The p-th root, whose gradient at 0 counts as 0 (that of a norm)."""
+    if p == 1:
+        return x
+    if p == 2:
+        return root(x)
+    power = tf.cast(1 / p, x.dtype)
+    return with_gradient(lambda t: tf.pow(t, power), lambda dy, y, t: dy * power * tf.math.divide_no_nan(y, t))(x)
 
 
 def _setup(site: Site) -> tuple[Window, int]:

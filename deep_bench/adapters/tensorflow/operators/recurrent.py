@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.tensorflow.differentiation import with_gradient
 from deep_bench.adapters.tensorflow.operators._common import HALF, scalar, tf_dtype
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -21,13 +22,18 @@ Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
 """From the input's product and the state to the next state, of which the first is the output."""
 
 
+def _tanh_gradient(dy: Any, _: Any, x: Any) -> Any:
+    """``dy / cosh(x) ** 2``; TensorFlow's ``1 - y ** 2`` has no digits left where ``y`` is almost 1."""
+    return dy * scalar(4, x) * tf.sigmoid(scalar(2, x) * x) * tf.sigmoid(scalar(-2, x) * x)
+
+
 def _affine(x: Any, a: float, b: float) -> Any:
     return scalar(a, x) * x + scalar(b, x)
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": tf.sigmoid,
-    "Tanh": tf.tanh,
+    "Tanh": with_gradient(tf.tanh, _tanh_gradient),
     "Relu": tf.nn.relu,
     "Softsign": tf.math.softsign,
     "Softplus": tf.math.softplus,
@@ -35,7 +41,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 _ALPHA: dict[str, tuple[float, Callable[[Any, float], Any]]] = {
     "LeakyRelu": (0.01, lambda x, a: tf.where(x < 0, scalar(a, x) * x, x)),
     "ThresholdedRelu": (1.0, lambda x, a: tf.where(x >= scalar(a, x), x, tf.zeros_like(x))),
-    "Elu": (1.0, lambda x, a: tf.where(x < 0, scalar(a, x) * tf.math.expm1(x), x)),
+    "Elu": (1.0, lambda x, a: tf.where(x < 0, scalar(a, x) * tf.math.expm1(tf.minimum(x, scalar(0, x))), x)),
 }
 _ALPHA_BETA: dict[str, tuple[float, float, Callable[[Any, float, float], Any]]] = {
     "Affine": (1.0, 0.0, _affine),

@@ -10,8 +10,17 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import with_gradient
 from deep_bench.adapters.tensorflow.layout import is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import HALF, computes, in_float, maybe_rank, normal_axes, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import (
+    HALF,
+    computes,
+    in_float,
+    maybe_rank,
+    normal_axes,
+    root,
+    tf_dtype,
+)
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2",
@@ -83,7 +92,7 @@ def _all_min(x: Any, axes: Any, keep: bool) -> Any:
 
 
 def _sqrt(x: Any) -> Any:
-    return tf.sqrt(x) if x.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(x, tf.float64)), x.dtype)
+    return root(x) if x.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(x, tf.float64)), x.dtype)
 
 
 ReduceSum = _reducer(tf.reduce_sum)
@@ -141,8 +150,26 @@ def _cumulative(function: Callable[..., Any]) -> Callable[[Site], Callable[..., 
     return build
 
 
+def _cumprod(x: Any, *, axis: Any, exclusive: bool, reverse: bool) -> Any:
+    """TensorFlow's gradient of it divides by ``x``: wrong where that is 0, so that zeros get one of their own.
+
+    Results from the first 0 on are 0. What they are without it is its own gradient; elements behind it have none.
+    """
+
+    def gradient(dy: Any, y: Any, x: Any) -> Any:
+        zero = tf.equal(x, 0)
+        count = tf.cumsum(tf.cast(zero, tf.int32), axis, reverse=reverse)
+        first = tf.cast(zero & tf.equal(count, 1), x.dtype)
+        before = tf.cumsum(dy * y, axis, exclusive=exclusive, reverse=not reverse) / (x + tf.cast(zero, x.dtype))
+        without = tf.math.cumprod(x + first, axis, exclusive=exclusive, reverse=reverse)
+        at_first = tf.cumsum(dy * without, axis, exclusive=exclusive, reverse=not reverse)
+        return tf.where(tf.equal(count, 0), before, first * at_first)
+
+    return with_gradient(lambda t: tf.math.cumprod(t, axis, exclusive=exclusive, reverse=reverse), gradient)(x)
+
+
 CumSum = _cumulative(tf.cumsum)
-CumProd = _cumulative(tf.math.cumprod)
+CumProd = _cumulative(_cumprod)
 
 
 def TopK(site: Site) -> Callable[..., Any]:

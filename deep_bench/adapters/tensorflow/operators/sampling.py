@@ -94,8 +94,8 @@ def _taps(place: Any, length: Any, mode: str, outside: str, corners: int) -> lis
     found = []
     for step in range(1 - reach, reach + 1):
         tap = low + step
-        distance = tf.abs(tap - place)
-        weight = tf.maximum(1 - distance, 0) if mode == "linear" else _cubic(distance)
+        # Not 1 - |distance|, of which TensorFlow takes no slope where a place is an element's own.
+        weight = (1 - (place - low), place - low)[step] if mode == "linear" else _cubic(tf.abs(tap - place))
         found.append((tf.round(_reflected(tap, length, corners)) if reflected else tap, weight))
     return found
 

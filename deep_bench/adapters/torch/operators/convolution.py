@@ -207,7 +207,8 @@ def _sampled(x: Tensor, points: Tensor) -> Tensor:
         weight, valid, index = x.new_ones(()), torch.tensor(True, device=x.device), torch.tensor(0, device=x.device)
         for axis, step in enumerate(corner):
             at = low[:, :, :, axis] + step
-            weight = weight * (1 - (points[:, :, :, axis] - at).abs())
+            beyond = points[:, :, :, axis] - low[:, :, :, axis]
+            weight = weight * (beyond if step else 1 - beyond)
             valid = valid & (at >= 0) & (at < spatial[axis])
             index = index * spatial[axis] + at.clamp(0, spatial[axis] - 1).nan_to_num().long()
         places = index.flatten(2).unsqueeze(2).expand(-1, -1, x.shape[2], -1)

@@ -70,7 +70,18 @@ def Div(site: Site) -> Callable[..., Tensor]:
 
 def Mod(site: Site) -> Callable[..., Tensor]:
     """The remainder with the divisor's sign, or with the dividend's for ``fmod``."""
-    return torch.fmod if site.attribute("fmod", 0) else torch.remainder
+    remainder = torch.fmod if site.attribute("fmod", 0) else torch.remainder
+    if kind_of(site) != "float":
+        return remainder
+
+    def mod(a: Tensor, b: Tensor) -> Tensor:
+        y = remainder(a, b)
+        if not b.requires_grad:
+            return y
+        usual = y.isfinite()  # elsewhere the derivative, a quotient, would be no number, even if nobody uses the element
+        return torch.where(usual, remainder(torch.where(usual, a, 0), torch.where(usual, b, 1)), y.detach())
+
+    return mod
 
 
 def Pow(site: Site) -> Callable[..., Tensor]:

@@ -179,7 +179,7 @@ def Unique(site: Site) -> Callable[..., Any]:
         raise NotNative("torch finds no unique slices of nothing")
 
     def unique(x: Tensor) -> Any:
-        found = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
+        found = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=axis)
         values, inverse, counts = found[0], found[1].reshape(-1), found[2]
         positions = torch.arange(inverse.numel(), device=x.device)
         first = torch.full_like(counts, inverse.numel()).scatter_reduce(0, inverse, positions, "amin")
@@ -188,6 +188,8 @@ def Unique(site: Site) -> Callable[..., Any]:
             values = values.index_select(0 if axis is None else axis, order)
             first, counts = first[order], counts[order]
             inverse = torch.argsort(order)[inverse]
+        if x.requires_grad:  # torch's own values have no derivatives; the first ones to be equal do
+            values = x.reshape(-1)[first] if axis is None else x.index_select(axis, first)
         return (values, first, inverse, counts)[:outputs] if outputs > 1 else values
 
     return unique

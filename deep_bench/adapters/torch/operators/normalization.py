@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
+import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import Site
@@ -31,16 +32,36 @@ def BatchNormalization(site: Site) -> Callable[..., Any]:
     types = {s.dtype for s in site.inputs if s is not None}
     if site.attribute("training_mode", 0):
         return _trained_batch_normalization(epsilon, site.attribute("momentum", 0.9), len(site.outputs))
-    if len(types) > 1:
-        kept = torch_type(site)
-        wide = max((torch.float32, *(torch_dtype(t) for t in types if t is not None)), key=_width)
+    normalize = _normalized_by_moments(site, epsilon, {t for t in types if t is not None})
+    if all(site.constant(i) is not None for i in (3, 4)):
+        return _unless_empty(site, normalize)
 
-        def mixed(x: Tensor, *moments: Tensor) -> Tensor:
-            w, b, mean, var = (m.to(wide) for m in moments)
-            return torch.batch_norm(x.to(wide), w, b, mean, var, False, 0.0, epsilon, False).to(kept)
+    def unless_differentiated(x: Tensor, w: Tensor, b: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        if mean.requires_grad or var.requires_grad:
+            return _by_computed_moments(epsilon, x, w, b, mean, var)
+        return normalize(x, w, b, mean, var)
 
-        return _unless_empty(site, mixed)
-    return _unless_empty(site, lambda x, w, b, mean, var: torch.batch_norm(x, w, b, mean, var, False, 0.0, epsilon, True))
+    return _unless_empty(site, unless_differentiated)
+
+
+def _normalized_by_moments(site: Site, epsilon: float, types: Set[np.dtype]) -> Callable[..., Tensor]:
+    if len(types) == 1:
+        return lambda x, w, b, mean, var: torch.batch_norm(x, w, b, mean, var, False, 0.0, epsilon, True)
+    kept = torch_type(site)
+    wide = max((torch.float32, *map(torch_dtype, types)), key=_width)
+
+    def mixed(x: Tensor, *moments: Tensor) -> Tensor:
+        w, b, mean, var = (m.to(wide) for m in moments)
+        return torch.batch_norm(x.to(wide), w, b, mean, var, False, 0.0, epsilon, False).to(kept)
+
+    return mixed
+
+
+def _by_computed_moments(epsilon: float, x: Tensor, *given: Tensor) -> Tensor:
+    """torch's own function has no derivatives with respect to the moments."""
+    wide = max((torch.float32, x.dtype, *(t.dtype for t in given)), key=_width)
+    w, b, mean, var = (t.to(wide).reshape(-1, *[1] * (x.dim() - 2)) for t in given)
+    return ((x.to(wide) - mean) * (w / torch.sqrt(var + epsilon)) + b).to(x.dtype)
 
 
 def _unless_empty(site: Site, normalize: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -152,7 +173,8 @@ def LpNormalization(site: Site) -> Callable[..., Tensor]:
 
     def normalize(x: Tensor) -> Tensor:
         norm = torch.linalg.vector_norm(x, p, axis, True)
-        return torch.where(norm == 0, 0, x / norm)
+        nothing = norm == 0
+        return torch.where(nothing, 0, x / torch.where(nothing, 1, norm))  # what is not chosen must have a derivative too
 
     return normalize
 
@@ -168,10 +190,12 @@ def Dropout(site: Site) -> Callable[..., Any]:
 
     def drop(x: Tensor, ratio: Tensor | None, training: Tensor) -> Any:
         share = 0.5 if ratio is None else float(ratio.item())
-        if not training.item() or share == 0:
+        followed = None if ratio is None or not ratio.requires_grad else ratio
+        if not training.item() or (share == 0 and followed is None):
             return (x, torch.ones_like(x, dtype=torch.bool)) if masked else x
         mask = (torch.rand(x.shape, generator=generator) >= share).to(x.device)
-        y = torch.where(mask, x / (1 - share), 0)
+        kept = 1 - (share if followed is None else followed.to(x.device, x.dtype).reshape(()))
+        y = torch.where(mask, x / kept, 0)
         return (y, mask) if masked else y
 
     return drop

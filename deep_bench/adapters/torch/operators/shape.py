@@ -192,7 +192,12 @@ def Pad(site: Site) -> Callable[..., Tensor]:
         pairs = _pairs(pads if pads is not None else listed(amounts), chosen, x.dim())
         if mode == "constant":
             filled = fill if constant is None else constant.item()
-            return torch.constant_pad_nd(x, [v for pair in reversed(pairs) for v in pair], filled)
+            flat = [v for pair in reversed(pairs) for v in pair]
+            y = torch.constant_pad_nd(x, flat, filled)
+            if constant is None or not constant.requires_grad:
+                return y
+            outside = torch.constant_pad_nd(torch.zeros_like(x, dtype=torch.bool), flat, True)
+            return torch.where(outside, constant.reshape(()).to(y), y)
         for axis, pair in enumerate(pairs):
             if any(pair):
                 x = x.index_select(axis, _border(mode, x.shape[axis], *pair).to(x.device))

@@ -26,6 +26,7 @@ from deep_bench.network.gradient.rules import (
     activation,
     attention,
     cast,
+    contrib,
     control,
     convolution,
     elementwise,
@@ -42,37 +43,42 @@ from deep_bench.network.gradient.rules import (
     sequence,
     shape,
     signal,
+    training,
 )
 
-_FAMILIES: tuple[ModuleType, ...] = (
-    activation,
-    attention,
-    cast,
-    control,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    sequence,
-    shape,
-    signal,
-)
+_FAMILIES: Mapping[str, tuple[ModuleType, ...]] = {
+    "": (
+        activation,
+        attention,
+        cast,
+        control,
+        convolution,
+        elementwise,
+        generate,
+        image,
+        indexing,
+        linear,
+        loss,
+        normalization,
+        pooling,
+        quantize,
+        recurrent,
+        reduction,
+        sequence,
+        shape,
+        signal,
+    ),
+    "ai.onnx.preview.training": (training,),
+    "com.microsoft": (contrib,),
+}
 
 RULES: Mapping[tuple[str, str], Callable[..., Any]] = MappingProxyType(
-    {("", name): getattr(family, name) for family in _FAMILIES for name in family.__all__}
+    {(domain, name): getattr(f, name) for domain, families in _FAMILIES.items() for f in families for name in f.__all__}
 )
 """Every operator that has a rule, by domain and type."""
 
 _STEPS = frozenset(
-    "Floor Ceil Round Sign Hardmax EyeLike Bernoulli RandomNormalLike RandomUniformLike QuantizeLinear".split()  # noqa: SIM905
+    "Floor Ceil Round Sign Hardmax EyeLike Bernoulli RandomNormalLike RandomUniformLike".split()  # noqa: SIM905
 )
 
 

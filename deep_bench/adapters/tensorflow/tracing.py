@@ -1,0 +1,113 @@
+"""Traces: Python functions of nested tensors as flat TensorFlow graphs, and the calls of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from deep_bench.errors import Unsupported
+from deep_bench.framework import map_arrays
+from deep_bench.tensor import TensorSpec
+
+
+@dataclass
+class Traced:
+    """A function traced for inputs of one structure.
+
+    Args:
+        concrete: The concrete function.
+        layout: How its flat results are arranged.
+        plain: Whether each of them is an output of its own.
+        jit: Whether XLA compiles it.
+        compiled: Whether it has done so.
+    """
+
+    concrete: Any
+    layout: Sequence[Any]
+    plain: bool
+    jit: bool = False
+    compiled: bool = False
+
+    def bind(self, arguments: Sequence[Any]) -> Callable[[], Sequence[Any]]:
+        """A call without arguments: the results, arranged as the traced function returned them."""
+        # The flat call skips the matching of a Python signature, which costs more than a small network.
+        call = self.concrete.inference_fn.call_flat
+        flat = (*flattened(arguments), *self.concrete.captured_inputs)
+        if self.jit and not self.compiled:
+            _compile(call, flat)
+            self.compiled = True
+        if self.plain:
+            return lambda: call(*flat)
+        return lambda: packed(self.layout, call(*flat) or ())
+
+
+def trace(function: Callable[[list[Any]], list[Any]], signatures: Sequence[Any], *, jit: bool) -> Traced:
+    """Trace a function of nested tensors.
+
+    Args:
+        function: Takes one value for each of ``signatures``; returns tensors, lists of them, or ``None``.
+        signatures: A `tf.TensorSpec`, a list of them, or ``None``, for each value.
+        jit: Whether XLA compiles the graph.
+    """
+    layout: list[Any] = []
+
+    def flat(*tensors: Any) -> list[Any]:
+        results = function(packed(signatures, tensors))
+        layout[:] = results
+        return list(flattened(results))
+
+    whole = tf.function(flat, input_signature=list(flattened(signatures)), jit_compile=jit or None, autograph=False)
+    concrete = whole.get_concrete_function()
+    plain = not any(r is None or isinstance(r, list) for r in layout)
+    return Traced(concrete, [map_arrays(lambda _: ..., r) for r in layout], plain, jit)
+
+
+def flattened(values: Any) -> Iterator[Any]:
+    """The tensors in nested lists, in order.
+
+    Example:
+        >>> list(flattened([1, [2, 3], None, []]))
+        [1, 2, 3]
+    """
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from flattened(value)
+        elif value is not None:
+            yield value
+
+
+def packed(layout: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    """Tensors arranged as ``layout`` is; the inverse of `flattened`.
+
+    Example:
+        >>> packed([0, [0, 0], None, []], [1, 2, 3])
+        [1, [2, 3], None, []]
+    """
+    rest = iter(tensors)
+    return [map_arrays(lambda _: next(rest), place) for place in layout]
+
+
+def structure(value: Any) -> Any:
+    """The signature of each tensor in a sequence or an optional value: its element type and its rank."""
+    return map_arrays(lambda tensor: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype), value)
+
+
+def signature(spec: TensorSpec) -> tf.TensorSpec:
+    """What TensorFlow is told of an input."""
+    try:
+        dtype = tf.string if spec.dtype == object else tf.as_dtype(spec.dtype)
+    except TypeError as error:
+        raise Unsupported(f"input {spec.name!r} is {spec.dtype}", "an element type that TensorFlow has") from error
+    return tf.TensorSpec([d if isinstance(d, int) else None for d in spec.shape], dtype)
+
+
+def _compile(call: Callable[..., Any], flat: Sequence[Any]) -> None:
+    """XLA compiles at the first call, and may refuse only then."""
+    try:
+        call(*flat)
+    except tf.errors.OpError as error:
+        reason = str(error).splitlines()[0]
+        raise Unsupported(f"XLA cannot compile this network: {reason}", advice="leave out jit='xla'") from error

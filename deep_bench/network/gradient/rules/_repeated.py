@@ -1,0 +1,188 @@
+"""What ``Scan`` and ``Loop`` share: a body that is called again and again, and what its gradient needs of each call."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx_ir as ir
+
+from deep_bench.graph.node import outer_values, subgraphs
+from deep_bench.network.gradient.copying import copied, inlined
+from deep_bench.network.gradient.rules._subgraphs import Type, inside, stacked_type, summed, zeros_or
+from deep_bench.network.gradient.site import Site
+from deep_bench.network.gradient.symbol import Symbol
+from deep_bench.network.gradient.tape import Tape
+
+_RANDOM = frozenset("RandomNormal RandomUniform RandomNormalLike RandomUniformLike Bernoulli Multinomial".split())  # noqa: SIM905
+
+
+class Repeated:
+    """A ``Scan`` or ``Loop`` on the way back.
+
+    Args:
+        at: The node's site.
+        n_states: How many values it carries from one call to the next.
+        before_in: How many inputs of the node, and of its body, come before these.
+        before_out: How many outputs of the body come before these.
+
+    Attributes:
+        states: The indices of the carried values that need a gradient.
+        captured: The values that the body takes from around it and that need a gradient.
+        seeded: The indices of the scan outputs that have a gradient.
+    """
+
+    def __init__(self, at: Site, n_states: int, before_in: int = 0, before_out: int = 0) -> None:
+        self.at, self.n_states, self._before = at, n_states, before_in
+        self.body = subgraphs(at.node)["body"]
+        refuse_random(at, self.body)
+        self.first = [Symbol(at.op, v) for v in at.node.inputs[before_in : before_in + n_states] if v is not None]
+        self.carried = list(self.body.inputs[before_in : before_in + n_states])
+        self._elements = list(self.body.inputs[before_in + n_states :])
+        results = list(self.body.outputs[before_out:])
+        self._next, self._results = results[:n_states], results[n_states:]
+        self.captured = [v for v in outer_values(self.body) if at.wants_value(v)]
+        self.seeded = [k for k in range(len(self._results)) if at.gradient_or_none(n_states + k) is not None]
+        self.states = self._active()
+
+    def wants_element(self, index: int) -> bool:
+        """Whether the gradient of a scan input is asked for."""
+        return self.at.wants(self._before + self.n_states + index)
+
+    def _active(self) -> list[int]:
+        """The carried values that depend on something whose gradient is asked for, at the first call or later."""
+        inputs = [e for i, e in enumerate(self._elements) if self.wants_element(i)]
+        active = {i for i in range(self.n_states) if self.at.wants(self._before + i)}
+        while True:
+            targets = [*self.captured, *inputs, *(self.carried[i] for i in active)]
+            depending = self.at.backward.depending(self.at.op, tuple(self.body), targets)
+            more = {i for i, value in enumerate(self._next) if value in depending} | active
+            if more == active:
+                return sorted(active)
+            active = more
+
+    # What each call was given
+
+    def saved(self, values: Sequence[ir.Value]) -> dict[ir.Value, Symbol]:
+        """Let the node also return some inputs of its body, as they were in each call, stacked along the first axis."""
+        return {value: self._saved(value) for value in values}
+
+    def needed(self) -> list[ir.Value]:
+        """The carried values that the body uses."""
+        return [v for v in self.carried if v.uses() or v.is_graph_output()]
+
+    def _saved(self, value: ir.Value) -> Symbol:
+        at, tape, node = self.at, self.at.op, self.at.node
+        self._check_shape(value)
+        kept = ir.Value(name=tape.names.fresh(f"{value.name}.kept"), type=value.type, shape=value.shape)
+        self.body.append(ir.Node("", "Identity", [value], outputs=[kept], name=tape.names.fresh(f"{value.name}.keep")))
+        known = tape.knowledge.type_of(value) or self._first_type(value)
+        tape.knowledge.state(kept, known)
+        self.body.outputs.append(kept)
+        place = self.n_states + len(self._results)
+        self._results.append(kept)
+        self._name_outputs(place)
+        for name in ("scan_output_axes", "scan_output_directions"):
+            stated = node.attributes.get(name)
+            if stated is not None:
+                node.attributes[name] = ir.AttrInt64s(name, [*stated.as_ints(), 0])
+        output = node.outputs[place]
+        tape.knowledge.state(output, stacked_type(known))
+        return Symbol(at.op, output)
+
+    def _first_type(self, value: ir.Value) -> Type | None:
+        tape = self.at.op
+        return tape.knowledge.type_of(self.first[self.carried.index(value)].value) if value in self.carried else None
+
+    def _name_outputs(self, place: int) -> None:
+        """Give the node all outputs up to one, and names to those that nobody asked for before."""
+        node = self.at.node
+        node.resize_outputs(place + 1)
+        for i, value in enumerate(node.outputs):
+            if not value.name:
+                value.name = self.at.op.names.fresh(f"{node.name}.output_{i}")
+
+    def _check_shape(self, value: ir.Value) -> None:
+        if value not in self.carried:
+            return
+        index, knowledge = self.carried.index(value), self.at.op.knowledge
+        known = knowledge.type_of(value) or knowledge.type_of(self.first[index].value)
+        if known is not None and not known.HasField("tensor_type"):
+            raise self.at.refusal(f"its body carries {value.name!r}, which is no tensor, from one iteration to the next")
+        shapes = [knowledge.dims(v) for v in (self.first[index].value, value, self._next[index])]
+        for one, other in itertools.combinations([dims for dims in shapes if dims is not None], 2):
+            if len(one) != len(other) or any(
+                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
+            ):
+                raise self.at.refusal(f"the value {value.name!r}, which its body carries, changes its shape")
+
+    def invariant(self, index: int) -> Type | None:
+        """What is known of a carried value in every call: the standard's inference gives up the shape for a ``Loop``."""
+        knowledge = self.at.op.knowledge
+        known, after = knowledge.type_of(self.carried[index]), knowledge.dims(self._next[index])
+        if known is None or not known.HasField("tensor_type") or after is None:
+            return known
+        if not known.tensor_type.HasField("shape"):
+            known = knowledge.type_of(self.first[index].value) or known
+        found = Type()
+        found.CopyFrom(known)
+        shape = found.tensor_type.shape
+        if len(shape.dim) != len(after):
+            found.tensor_type.ClearField("shape")
+        for dim, size in zip(shape.dim, after, strict=False):
+            if (dim.dim_value if dim.HasField("dim_value") else dim.dim_param) != size:
+                dim.Clear()
+        return found
+
+    # One call back
+
+    def back(
+        self, tape: Tape, inputs: Mapping[ir.Value, Symbol], states: Sequence[Symbol], results: Sequence[Symbol]
+    ) -> Mapping[ir.Value, Symbol]:
+        """Write one call again, and its gradients.
+
+        Args:
+            tape: Where.
+            inputs: What stands for each input of the body.
+            states: The gradients of the carried values it returned, those in ``self.states``.
+            results: The gradients of its elements of the scan outputs, those in ``self.seeded``.
+
+        Returns:
+            The gradient of each input of the body, and of each captured value, that is asked for.
+        """
+        copy = copied(self.body, tape)
+        outputs = inlined(copy, [inputs[v] for v in self.body.inputs], tape)
+        before = len(outputs) - len(self._next) - len(self._results)
+        seeds = [(outputs[before + i].value, dy) for i, dy in zip(self.states, states, strict=True)]
+        seeds += [(outputs[before + self.n_states + k].value, dy) for k, dy in zip(self.seeded, results, strict=True)]
+        wanted = [self.carried[i] for i in self.states]
+        wanted += [e for i, e in enumerate(self._elements) if self.wants_element(i)]
+        targets = dict.fromkeys([inputs[v].value for v in wanted] + self.captured)
+        return self.at.backward.run(tape, tuple(tape.written), summed(seeds), targets)
+
+
+def refuse_random(at: Site, graph: ir.Graph) -> None:
+    """Raise where a graph would draw other numbers when it is computed again."""
+    for node in graph.all_nodes():
+        training = node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
+        if training or node.op_type in _RANDOM:
+            raise at.refusal(f"its graph draws random numbers ({node.op_type}), and computed again it would draw others")
+
+
+def again(
+    at: Site, tape: Tape, graph: ir.Graph, inputs: Sequence[Symbol], dys: Mapping[int, Symbol], targets: Collection[ir.Value]
+) -> list[Symbol]:
+    """Write a graph again, and the gradients of ``targets``, zeros for those that it does not use.
+
+    Args:
+        at: The node that holds the graph.
+        tape: Where they are written.
+        graph: The graph.
+        inputs: What stands for its inputs.
+        dys: The gradients of its outputs, by their place.
+        targets: Some of ``inputs``, or values from around the graph.
+    """
+    outputs = inlined(copied(graph, tape), inputs, tape)
+    seeds = summed((outputs[i].value, inside(tape, dy)) for i, dy in dys.items())
+    found = at.backward.run(tape, tuple(tape.written), seeds, targets)
+    return [zeros_or(found, Symbol(tape, v)) for v in targets]

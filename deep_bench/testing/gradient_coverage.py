@@ -1,0 +1,119 @@
+"""The page that says how far the gradients of each framework are right.
+
+``python -m deep_bench.testing.gradient_coverage found.json outputs.json > docs/gradients.md`` writes it from what
+``deep-bench conformance --gradients --json`` has found, and what the same command has without ``--gradients``; ``make
+gradients`` does all of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from deep_bench.testing.coverage import read
+from deep_bench.testing.gradient_conformance import GRADIENT_WORDS
+from deep_bench.testing.report import one_line, plain_refusal
+
+Run = Mapping[str, Any]
+"""One framework's result, as `GradientConformance.as_json` or `Conformance.as_json` gives it."""
+
+_HEAD = """# Gradients of the ONNX standard's cases
+
+Written by `make gradients`, from those of the cases of kind `node` in `onnx` {onnx} that have an input and an output in
+float32 or float64; copies of a case that write an operator out in others are left out. Each case gets a loss: the sum of
+all outputs' elements, with random weights between 0.5 and 1.5 of either sign. The gradient with respect to every
+floating-point input that is no setting (the scales of `Resize`, say) is compared with differences of the reference in
+float64, element by element; of inputs with more than 64 elements 64 drawn ones are tried, and three random directions.
+
+**Right**: every slope agrees. **Kink**: every slope agrees, but at some element the function has two slopes (`Relu` at 0),
+a jump (`Floor` at 1), or no value; there the gradient lies between the slopes, or may be anything. **Refused**: the
+framework or its adapter says that there is no gradient, and why. **Wrong**: an answer, and not the right one. **Failed**:
+any error.
+
+The reference and ONNX Runtime run the network that `differentiate` derives, torch and TensorFlow their own autograd. The
+last column counts the cases whose outputs the framework itself gets right (`deep-bench conformance`), and how many of those
+have a gradient that is right, at a kink or not.
+
+"""
+
+_PEERS = """
+`{system}` is the package of that name, another differentiation from ONNX to ONNX, whose networks were run on the reference
+too (`benchmarks/onnx_ad_peer.py`).
+"""
+
+
+def page(runs: Iterable[Run]) -> str:
+    """The page in Markdown.
+
+    Args:
+        runs: Gradient runs of any number of frameworks; and, for the last column, plain runs.
+    """
+    runs = list(runs)
+    found = [run for run in runs if run.get("gradients")]
+    plain = {run["system"]: run for run in runs if not run.get("gradients") and not run.get("frozen")}
+    lines = [_HEAD.format(onnx=", ".join(sorted({run["onnx"] for run in found}))) + "\n".join(_summary(found, plain))]
+    peers = [run for run in found if ":" in run["system"]]
+    lines += [_PEERS.format(system=_name(run)) for run in peers]
+    lines += ["\n## Refusals\n", *_refusals(found), "\n## By operator\n", *_operators(found)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _name(run: Run) -> str:
+    """The framework's name; of an import path, the class's module."""
+    return str(run["system"]).partition("_peer:")[0].replace("_", "-")
+
+
+def _summary(found: Sequence[Run], plain: Mapping[str, Run]) -> Iterator[str]:
+    yield f"| framework | cases | {' | '.join(GRADIENT_WORDS)} | right of those with right outputs |"
+    yield f"|---|{'---:|' * (len(GRADIENT_WORDS) + 2)}"
+    for run in found:
+        counts = [len(run["cases"]), *(run["words"][word] for word in GRADIENT_WORDS)]
+        cells = " | ".join(f"{n:,}" for n in counts)
+        yield f"| {_name(run)} {run['facts']['version']} | {cells} | {_share(run, plain.get(run['system']))} |"
+
+
+def _share(run: Run, plain: Run | None) -> str:
+    if plain is None:
+        return "–"
+    passed = {case["case"] for case in plain["cases"] if case["word"] == "passed"}
+    counted = [case for case in run["cases"] if case["case"] in passed]
+    right = sum(case["word"] in ("right", "kink") for case in counted)
+    return f"{right:,} of {len(counted):,} ({right / len(counted):.1%})" if counted else "–"
+
+
+def _refusals(found: Sequence[Run]) -> Iterator[str]:
+    yield "| framework | operator | cases | reason |"
+    yield "|---|---|---:|---|"
+    for run in found:
+        if ":" in run["system"]:
+            continue
+        reasons: dict[tuple[str, str], int] = Counter(
+            (case["operators"][0], _reason(case["detail"])) for case in run["cases"] if case["word"] == "refused"
+        )
+        for (operator, reason), count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
+            yield f"| {_name(run)} | {operator} | {count} | {reason} |"
+
+
+def _reason(detail: str) -> str:
+    """A refusal without the node's name, in one line that a table can hold."""
+    return plain_refusal(one_line(detail)).replace("|", "\\|")
+
+
+def _operators(found: Sequence[Run]) -> Iterator[str]:
+    names = sorted({operator for run in found for case in run["cases"] for operator in case["operators"]})
+    yield f"| operator | {' | '.join(_name(run) for run in found)} |"
+    yield f"|---|{'---|' * len(found)}"
+    for operator in names:
+        yield f"| {operator} | {' | '.join(_cell(operator, run) for run in found)} |"
+
+
+def _cell(operator: str, run: Run) -> str:
+    counts = Counter(case["word"] for case in run["cases"] if operator in case["operators"])
+    return ", ".join(f"{counts[word]} {word}" for word in GRADIENT_WORDS if counts[word]) or "–"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(read(map(Path, sys.argv[1:]))))
