@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Plan, Slot, Step
-from deep_bench.adapters.tensorflow.differentiation import scope_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating, scope_of
 from deep_bench.adapters.tensorflow.layout import Stored, Value, apply
 
 
@@ -77,6 +77,8 @@ class GraphRunner:
     def _run(self, step: Step, known: dict[str, Value]) -> None:
         site = step.site
         values = [None if slot is None else known[slot.name] for slot in site.inputs]
+        if differentiating():
+            values = [None if value is None else _cut_if_empty(value) for value in values]
         try:
             with scope_of(site):
                 results = apply(step.function, [*values, *(known[name] for name in step.captures)])
@@ -85,6 +87,13 @@ class GraphRunner:
         for slot, value in zip(site.outputs, results, strict=len(site.outputs) == len(results)):
             if slot is not None:
                 known[slot.name] = refined(value, slot)
+
+
+def _cut_if_empty(value: Value) -> Value:
+    """A value without the gradient that nothing flows through, where it has no elements: some of TensorFlow's fail there."""
+    if value.dtype is None or value.shape is None or 0 not in value.shape:
+        return value
+    return Value(tf.stop_gradient(value.first))
 
 
 def refined(value: Value, slot: Slot) -> Value:

@@ -56,7 +56,7 @@ def differentiate(
         UnsupportedOperator: A node between them has no gradient; the message names it and says why.
 
     Example:
-        >>> import onnx, deep_bench as db
+        >>> import numpy as np, onnx, deep_bench as db
         >>> from deep_bench.network import differentiate
         >>> proto = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["": 21]>
         ...     square (float[3] x) => (float loss) { y = Mul(x, x)  loss = ReduceSum<keepdims = 0>(y) }''')

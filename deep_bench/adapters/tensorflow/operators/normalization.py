@@ -12,7 +12,7 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
 from deep_bench.adapters.tensorflow.layout import either, elementwise, is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import HALF, in_float, root, scalar, tf_dtype
+from deep_bench.adapters.tensorflow.operators._common import HALF, computes, in_float, root, scalar, tf_dtype
 
 __all__ = [
     "LRN",
@@ -180,6 +180,8 @@ def Dropout(site: Site) -> Callable[..., Any]:
         if not (site.has(1) and ratio is not None and float(ratio.reshape(())) == 0.0):
             if site.attribute("seed") is not None:
                 raise NotNative("which elements a seed drops is the reference's choice")
+            if not computes(tf.multiply, tf_dtype(dtype_of(site)), 2):
+                raise NotNative(f"TensorFlow does not multiply numbers of {dtype_of(site)}")
             return _dropped if site.wants(1) else lambda *inputs: _dropped(*inputs)[0]
     if not site.wants(1):
         return elementwise(lambda x, *_: x)

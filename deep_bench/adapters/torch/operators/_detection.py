@@ -113,10 +113,5 @@ def _dense(places: Tensor, weights: Tensor, size: int) -> Tensor:
 def _maxima(image: Tensor, rows: Samples, columns: Samples) -> Tensor:
     """Of the weighted elements around the samples, not of the samples: so the standard's own cases have it."""
     (row, row_weight), (column, column_weight) = ((t[..., None, None, None] for t in rows), columns)
-    weighted = image[:, row, column] * (_at_peaks(row_weight) * _at_peaks(column_weight))
+    weighted = image[:, row, column] * (row_weight * column_weight)
     return weighted.amax((2, 3, 5, 6))
-
-
-def _at_peaks(weights: Tensor) -> Tensor:
-    """The weights, with the derivative 0 where a sample lies on an element: the slopes to both sides of a peak cancel out."""
-    return torch.where(weights == weights.round(), weights.detach(), weights) if weights.requires_grad else weights
