@@ -83,6 +83,10 @@ class UnsupportedOperator(Unsupported):
         self.node, self.operator, self.opset, self.reason = node, operator, opset, reason
 
 
+class Stopped(DeepBenchError):
+    """A callback asked a run to stop."""
+
+
 class WorkerError(DeepBenchError):
     """A system under test failed in its own process; ``details`` holds that process's traceback."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
@@ -18,14 +19,29 @@ class Moment(Enum):
     AFTER_NODE = "after node"
 
 
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """The node that a moment concerns.
+
+    Args:
+        node: Its name.
+        operator: Its operator, with the domain unless that is the default one.
+        outputs: What it gave, native; ``None`` before it ran.
+    """
+
+    node: str
+    operator: str
+    outputs: tuple[Any, ...] | None = None
+
+
 class Callback(Protocol):
     """Told of each moment it was registered for.
 
     Args:
         moment: Which moment.
-        index: The running number of the call or node.
+        index: The running number of the call, or of the node within its call.
         time_ns: A ``perf_counter_ns`` stamp taken at the moment.
-        data: What the moment concerns (a node, its outputs), or ``None``.
+        data: What the moment concerns: a `NodeEvent`, or ``None`` for a call.
 
     Returns:
         ``True`` to ask the run to stop; anything else to go on.

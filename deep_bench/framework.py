@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.events import Moment
+from deep_bench.events import Callback, Moment, NodeEvent
 from deep_bench.fault import KnownFault
 from deep_bench.graph import Network
 from deep_bench.tensor import TensorSpec
@@ -20,6 +21,7 @@ A = TypeVar("A")
 
 Mode = Literal["inference", "train"]
 Form = Literal["native", "decomposed", "fallback"]
+Direction = Literal["forward", "backward"]
 
 
 class Device(ABC, Generic[A]):
@@ -70,6 +72,9 @@ class Adapter(Device[A]):
     names.
     """
 
+    differentiates: ClassVar[bool] = False
+    """Whether its executors' gradients are the framework's own (True), or those of the network that deep_bench derives."""
+
     known_faults: ClassVar[tuple[KnownFault, ...]] = ()
     """The framework's own faults, each shown by a script that does without deep_bench."""
 
@@ -94,6 +99,58 @@ class Adapter(Device[A]):
     @abstractmethod
     def describe(self) -> Mapping[str, str]:
         """The facts a report needs: ``version``, ``device``, ``threads``, ``precision``, and what else matters."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTime:
+    """How long one piece of a framework's work took, in each of several observed calls.
+
+    Args:
+        nodes: Names of the network's nodes that it computes: several where the framework runs them as one; none for work of
+            the framework's own (a change of layout, say).
+        ns: Nanoseconds in each call; int64.
+        what: What the framework calls it.
+        direction: Whether it belongs to the way forward or back.
+        note: What else must be known to read the figure.
+    """
+
+    nodes: tuple[str, ...]
+    ns: NDArray[np.int64]
+    what: str
+    direction: Direction = "forward"
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeProfile:
+    """Where the time of a call went, as `Executor.profile` found it.
+
+    Observed calls are slower than others. They are taken in turn with calls that nobody observes, so that what looking costs
+    can be told; the times of the one kind are never to be mixed with those of the other.
+
+    Args:
+        how: How it was observed.
+        times: The pieces; within each call they do not overlap.
+        observed_ns: The whole of each observed call, in nanoseconds; int64, as long as each piece's ``ns``.
+        plain_ns: The calls that nobody observed.
+        walk_ns: Where observed calls go another way than others (node by node instead of a graph): that way without the
+            stamps. ``None`` where it is the same.
+        inside_ns: What the runtime itself says that each observed call took, without Python around it; ``None`` where it
+            does not tell.
+        absent: Name of each node that none of ``times`` covers to the reason.
+        device_bytes: The most that the device's allocator had handed out in a call, where it tells.
+        kernels: Name of a node to the device's kernels under it with their nanoseconds a call, where a profiler tells.
+    """
+
+    how: str
+    times: tuple[NodeTime, ...]
+    observed_ns: NDArray[np.int64]
+    plain_ns: NDArray[np.int64]
+    walk_ns: NDArray[np.int64] | None = None
+    inside_ns: NDArray[np.int64] | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
+    device_bytes: int | None = None
+    kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Executor(ABC, Generic[A]):
@@ -144,6 +201,55 @@ class Executor(ABC, Generic[A]):
         """
         del inputs, loss, wrt, on_ready
         raise Unsupported(f"{type(self).__name__} computes no gradients", "an executor with a method gradients")
+
+    def profile(
+        self, inputs: Mapping[str, A], *, repeat: int = 20, loss: str | None = None, wrt: Sequence[str] | None = None
+    ) -> NodeProfile:
+        """Find out where the time of a call goes, node by node as far as the framework tells.
+
+        Args:
+            inputs: Name to native array.
+            repeat: The number of observed calls, and of calls that nobody observes.
+            loss: Name of an output of one element: the calls are of ``gradients``, forward and backward.
+            wrt: As in `gradients`.
+
+        Raises:
+            Unsupported: The executor cannot tell; or there are no gradients.
+        """
+        del inputs, repeat, loss, wrt
+        raise Unsupported(f"{type(self).__name__} cannot be profiled", "an executor with a method profile")
+
+    def walk(self, inputs: Mapping[str, A], tell: Callable[[Moment, NodeEvent], None]) -> dict[str, A]:
+        """Run the network as `forward` does, and tell before and after each node.
+
+        Raises:
+            Unsupported: The executor runs no nodes that it could tell of; its `events` say so.
+        """
+        del inputs, tell
+        raise Unsupported(f"{type(self).__name__} tells of no nodes", f"one of {sorted(m.value for m in self.events)}")
+
+    def watch(self, callback: Callback, moments: Iterable[Moment] | None = None) -> Executor[A]:
+        """An executor that does the same, and tells a callback of it. This one stays as it is, and as fast.
+
+        Args:
+            callback: Told of each moment.
+            moments: Which; all of `events` by default.
+
+        Raises:
+            Unsupported: A moment that this executor cannot report.
+
+        Example:
+            >>> import deep_bench as db
+            >>> seen = []
+            >>> executor = db.frameworks["reference"]().prepare(db.load("digits-cnn"))
+            >>> watched = executor.watch(lambda moment, index, time_ns, data: seen.append(data.node), [Moment.AFTER_NODE])
+            >>> _ = watched({"image": np.zeros((1, 1, 8, 8), np.float32)})
+            >>> seen[:2]
+            ['stem', 'stem_norm']
+        """
+        from deep_bench.watching import Watched
+
+        return Watched(self, callback, self.events if moments is None else moments)
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the network on NumPy arrays, by name, and return NumPy arrays.

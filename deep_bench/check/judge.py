@@ -10,14 +10,12 @@ import numpy as np
 
 from deep_bench.check.decisions import impose, open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
-from deep_bench.check.examine import Settled, first_opinions, node_verdict, relative_loss, settle
-from deep_bench.check.replay import Replayed, replay
+from deep_bench.check.nodes import judge_nodes
 from deep_bench.check.subject import Subject, named
 from deep_bench.check.truth import Truth
 from deep_bench.check.verdict import NodeVerdict, Repeatability, Verdict, Word
 from deep_bench.tensor import is_inexact
 
-_EXAMINED = 64
 _LISTED = 10
 
 
@@ -50,7 +48,8 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     """
     start = time.perf_counter()
     actual, again = (named(subject.outputs(), truth.outputs) for _ in range(2))
-    nodes, refused, findings = _judge_nodes(truth, subject, frozenset(norm_wise))
+    replays = judge_nodes(truth, subject, frozenset(norm_wise))
+    nodes, refused, findings = replays.verdicts, len(replays.refusals), list(replays.findings)
     whole = assess_whole(truth, actual, truth.outputs, truth.samples)
     if norm_wise:
         if not whole.clear:
@@ -81,44 +80,6 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
         effort=truth.effort,
         seconds=time.perf_counter() - start,
     )
-
-
-def _judge_nodes(truth: Truth, subject: Subject, norm_wise: Collection[str]) -> tuple[list[NodeVerdict], int, list[str]]:
-    """Replay all nodes; examine those that are not clear, the worst first."""
-    verdicts: list[NodeVerdict] = []
-    doubted: list[tuple[Replayed, Any]] = []
-    remarks: dict[str, str] = {}
-    refusals: list[Replayed] = []
-    for replayed in replay(truth, subject):
-        if replayed.refused:
-            refusals.append(replayed)
-            continue
-        if replayed.operator in norm_wise:
-            replayed = replayed.norm_wise()
-        opinions = first_opinions(replayed)
-        if remark := relative_loss(replayed):
-            remarks.setdefault(replayed.operator, remark)
-        if all(o.level == "clear" for o in opinions.values()):
-            verdicts.append(node_verdict(replayed, opinions, Settled("right")))
-        else:
-            doubted.append((replayed, opinions))
-    doubted.sort(key=lambda pair: -max(o.deficit for o in pair[1].values()))
-    for number, (replayed, opinions) in enumerate(doubted):
-        examined = number < _EXAMINED
-        settled = settle(truth, subject, replayed, opinions) if examined else _unexamined(opinions)
-        verdicts.append(node_verdict(replayed, opinions, settled))
-    findings = list(remarks.values())
-    if refusals:
-        first = refusals[0]
-        findings.append(
-            f"{len(refusals)} nodes did not run alone, first {first.node.name!r} ({first.operator}): {first.refused}"
-        )
-    return verdicts, len(refusals), findings
-
-
-def _unexamined(opinions: Mapping[str, Any]) -> Settled:
-    worst = max(opinions.values(), key=lambda o: o.deficit)
-    return Settled("cannot tell", f"{worst.reason}; {_EXAMINED} worse nodes were examined", worst)
 
 
 def _with_decisions(

@@ -15,12 +15,15 @@ from deep_bench.graph.upgrade.edit import Names, inferred
 _OLDEST_OPSET = 13
 """The first in which the losses take bfloat16, and reductions their axes as an input."""
 
+_UPGRADED_TO = 21
+"""What an older network is brought to: gradients are written in it too."""
+
 
 def with_loss(network: Network, kind: str, *, output: str, target: str | None, name: str, **attributes: Any) -> Network:
     """See `Network.with_loss`."""
     if kind not in LOSSES:
         raise InvalidArgument(f"loss {kind!r}", f"one of {', '.join(LOSSES)}")
-    changed = network.upgraded(max(_OLDEST_OPSET, network.opset)).copy()
+    changed = (network if network.opset >= _OLDEST_OPSET else network.upgraded(_UPGRADED_TO)).copy()
     site = _Site(changed, output, name)
     if target is not None and target in site.values:
         raise InvalidArgument(f"{network.name} has a value {target!r} already", "a new name for the target")

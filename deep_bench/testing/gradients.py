@@ -179,12 +179,16 @@ class _Loss:
         # Settings keep their types: a zero point's is that of the result.
         self.inputs = {n: a.astype(np.float64) if n in problem.wrt else a for n, a in problem.inputs.items()}
 
+        self._evaluate(self.inputs)  # an error of the reference itself is none of a probe
+
     def __call__(self, name: str, x: np.ndarray) -> float:
         try:
-            found = self._executor.evaluate({**self.inputs, name: x}, arithmetic=in_float64)[LOSS]
+            return self._evaluate({**self.inputs, name: x})
         except ValueError:  # a result that has another shape here, as of Unique, does not fit the weights
             return float("nan")
-        return float(np.asarray(found))
+
+    def _evaluate(self, inputs: Mapping[str, Any]) -> float:
+        return float(np.asarray(self._executor.evaluate(inputs, arithmetic=in_float64)[LOSS]))
 
 
 @dataclass(frozen=True, eq=False)

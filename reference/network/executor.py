@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork, UnsupportedOperator
-from deep_bench.framework import Adapter, Executor, Forms, Mode
+from deep_bench.events import Moment, NodeEvent
+from deep_bench.framework import Adapter, Executor, Forms, Mode, NodeProfile
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
@@ -100,6 +101,8 @@ class ReferenceExecutor(Executor[np.ndarray]):
         UnsupportedOperator: A node without a reference, or with inputs or attributes that its reference does not take.
     """
 
+    events = frozenset(Moment)
+
     def __init__(
         self,
         network: Network,
@@ -116,6 +119,7 @@ class ReferenceExecutor(Executor[np.ndarray]):
         self._weights = dict(self.body.constants)
         self.parameters = _Parameters(self._weights, tuple(upgraded.parameters))
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
+        self._network, self._names = upgraded, tuple(str(node.name) for node in network.nodes)
         self._gradients = DerivedGradients(upgraded, adapter, mode)
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -136,6 +140,37 @@ class ReferenceExecutor(Executor[np.ndarray]):
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Run the network and the gradients that `differentiate` derives from it."""
         return self._gradients(self.parameters, inputs, loss, wrt, on_ready)
+
+    def walk(self, inputs: Mapping[str, np.ndarray], tell: Callable[[Moment, NodeEvent], None]) -> dict[str, np.ndarray]:
+        """Run the network, and tell before and after each node, those in subgraphs included."""
+
+        def telling(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+            tell(Moment.BEFORE_NODE, NodeEvent(str(step.node.name), operator_name(step.node)))
+            result = function(*inputs)
+            outputs = result if isinstance(result, tuple) else (result,)
+            tell(Moment.AFTER_NODE, NodeEvent(str(step.node.name), operator_name(step.node), outputs))
+            return result
+
+        return self.evaluate(inputs, arithmetic=telling)
+
+    def profile(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        repeat: int = 20,
+        loss: str | None = None,
+        wrt: Sequence[str] | None = None,
+    ) -> NodeProfile:
+        """The time of each node, and with ``loss`` of those that compute the gradients."""
+        from deep_bench.reference.network.profile import profile
+
+        if loss is None:
+            return profile(self, self._network, inputs, repeat, self.bind(inputs), self._names)
+        _, derived = self._gradients.executor(loss, wrt)
+        assert isinstance(derived, ReferenceExecutor)
+        return profile(
+            derived, self._network, inputs, repeat, lambda: self.gradients(inputs, loss, wrt=wrt), self._names
+        )
 
     def evaluate(
         self, inputs: Mapping[str, Any], *, arithmetic: Arithmetic = plain, observe: Observer | None = None

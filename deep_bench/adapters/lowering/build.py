@@ -162,6 +162,7 @@ class Builder:
             attributes={**step.attributes, **bodies},
             inputs=tuple(None if f is None else f.slot for f in step.inputs),
             outputs=tuple(f.slot if f.name in used else None for f in step.outputs),
+            origin="" if _is_copy(step.node) else str(step.node.meta.get(ORIGIN, step.node.name)),
         )
 
     def _plans(self, step: DraftStep) -> dict[str, Plan]:

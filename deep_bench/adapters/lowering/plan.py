@@ -48,6 +48,7 @@ class Site:
         attributes: The stated attributes as plain Python values; each graph among them is a `Plan`.
         inputs: One entry per input in ONNX's order; ``None`` for an omitted optional one.
         outputs: One entry per output; ``None`` for one that nobody asked for.
+        origin: Name of the node, as the file has it, that this one helps to compute; empty for a copy that no node asked for.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Site:
     attributes: Mapping[str, Any]
     inputs: tuple[Slot | None, ...]
     outputs: tuple[Slot | None, ...]
+    origin: str = ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute's value, or ``default`` where the node does not state it."""

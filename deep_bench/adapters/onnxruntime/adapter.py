@@ -89,21 +89,29 @@ class OnnxRuntimeAdapter(Adapter[Value]):
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
         chosen = _with_kernels(network if outputs is None else network.with_outputs(outputs))
-        proto = chosen.to_proto()
-        parameters = tuple(chosen.parameters) if mode == "train" else ()
-        _make_inputs(proto, parameters)
-        _trim(proto.graph)
-        try:
-            session = self._session(proto)
-        except DeepBenchError:
-            raise
-        except Exception as error:  # ONNX Runtime raises a dozen types that share no base of their own
-            raise _refusal(error, chosen) from error
+        session = self.session(chosen, mode, ort.SessionOptions())
         _check_readable(session, chosen)
         return OnnxRuntimeExecutor(session, chosen, self, mode)
 
-    def _session(self, proto: onnx.ModelProto) -> ort.InferenceSession:
-        options = ort.SessionOptions()
+    def session(self, network: Network, mode: Mode, options: ort.SessionOptions) -> ort.InferenceSession:
+        """A session for a network that ONNX Runtime has kernels for.
+
+        Args:
+            network: The network.
+            mode: In ``"train"`` the parameters are inputs too.
+            options: What else is asked of the session; this adapter's own options are set here.
+        """
+        proto = network.to_proto()
+        _make_inputs(proto, tuple(network.parameters) if mode == "train" else ())
+        _trim(proto.graph)
+        try:
+            return self._session(proto, options)
+        except DeepBenchError:
+            raise
+        except Exception as error:  # ONNX Runtime raises a dozen types that share no base of their own
+            raise _refusal(error, network) from error
+
+    def _session(self, proto: onnx.ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
         options.graph_optimization_level = _LEVELS[str(self.optimize)]
         options.log_severity_level = 3
         options.inter_op_num_threads = 1

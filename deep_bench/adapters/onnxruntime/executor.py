@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_feed
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.framework import Executor, Forms, Mode, map_arrays
+from deep_bench.framework import Executor, Forms, Mode, NodeProfile, map_arrays
 from deep_bench.graph import Network
 from deep_bench.network.gradient.derived import DerivedGradients
 
@@ -35,6 +35,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
     def __init__(self, session: ort.InferenceSession, network: Network, adapter: OnnxRuntimeAdapter, mode: Mode) -> None:
         self.session = session
         self.device = adapter
+        self._adapter, self._network, self._mode = adapter, network, mode
         self.inputs = network.inputs
         self.output_names = tuple(o.name for o in session.get_outputs())
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
@@ -79,6 +80,33 @@ class OnnxRuntimeExecutor(Executor[Value]):
     ) -> tuple[dict[str, Value], dict[str, Value]]:
         """Run a session of the network that `differentiate` derives from this one."""
         return self._gradients(self._assigned, inputs, loss, wrt, on_ready)
+
+    def profile(
+        self, inputs: Mapping[str, Value], *, repeat: int = 20, loss: str | None = None, wrt: Sequence[str] | None = None
+    ) -> NodeProfile:
+        """What ONNX Runtime's own profiler says of each node, in a second session with the same options.
+
+        Nodes that it fused are one piece, named by the nodes that went into it.
+        """
+        from deep_bench.adapters.onnxruntime.profile import profile
+
+        names = {str(node.name) for node in self._network.nodes}
+        if loss is None:
+            return profile(self, self._network, names, {**inputs, **self._assigned}, self.bind(inputs), repeat)
+        _, derived = self._gradients.executor(loss, wrt)
+        assert isinstance(derived, OnnxRuntimeExecutor)
+        feeds = {**inputs, **derived._assigned, **self._assigned}
+        return profile(derived, derived._network, names, feeds, lambda: self.gradients(inputs, loss, wrt=wrt), repeat)
+
+    def observable(self, options: ort.SessionOptions) -> OnnxRuntimeExecutor:
+        """This executor with a session of other options."""
+        return OnnxRuntimeExecutor(
+            self._adapter.session(self._network, self._mode, options), self._network, self._adapter, self._mode
+        )
+
+    def call(self, feeds: Mapping[str, Value]) -> Call:
+        """A call on everything that the session takes, parameters included, that allocates its outputs."""
+        return (lambda: self._run(feeds)) if self._through_run(feeds) else self._allocating(feeds)
 
     def _through_run(self, feeds: Mapping[str, Value]) -> bool:
         return not self._bindable or any(not isinstance(value, ort.OrtValue) for value in feeds.values())

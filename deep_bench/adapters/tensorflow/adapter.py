@@ -47,6 +47,7 @@ class TensorFlowAdapter(Adapter[Any]):
     """
 
     name: ClassVar[str] = "tensorflow"
+    differentiates: ClassVar[bool] = True
 
     def __init__(
         self,

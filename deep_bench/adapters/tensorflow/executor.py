@@ -14,7 +14,7 @@ from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, Needs
 from deep_bench.adapters.tensorflow.layout import Stored
 from deep_bench.adapters.tensorflow.tracing import Traced, signature, structure, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
-from deep_bench.framework import Device, Executor, Mode, map_arrays
+from deep_bench.framework import Device, Executor, Mode, NodeProfile, map_arrays
 from deep_bench.graph import OPSET, Network
 
 
@@ -98,6 +98,7 @@ class TensorFlowExecutor(Executor[Any]):
         self.forms = lowered.forms
         self._runner = GraphRunner(lowered.plan, assignable=True)
         self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
+        self._network = network
         self._place, self._dtype, self._jit = place, dtype, jit
         self.untraced = "it was asked for" if eager else None
         self._gradients = Gradients(network, self._runner, self.output_names, mode=mode, widened=self._widened, jit=jit)
@@ -152,6 +153,33 @@ class TensorFlowExecutor(Executor[Any]):
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
         return outputs, gradients
+
+    def profile(
+        self, inputs: Mapping[str, Any], *, repeat: int = 20, loss: str | None = None, wrt: Sequence[str] | None = None
+    ) -> NodeProfile:
+        """The time of each step in an eager walk, since a graph does not tell; the way back as a whole.
+
+        A network that XLA compiles is one piece.
+        """
+        from deep_bench.adapters.tensorflow.profile import profile, whole
+
+        names = [str(node.name) for node in self._network.nodes]
+        arguments = [inputs[spec.name] for spec in self.inputs]
+        if loss is None:
+            calls = {"plain": self.bind(inputs), "walk": lambda: self._walk(arguments)}
+        else:
+            calls = {
+                "plain": lambda: self.gradients(inputs, loss, wrt=wrt),
+                "walk": lambda: self._taped(arguments, loss, wrt),
+            }
+        if self._jit:
+            return whole(names, calls["plain"], self.device.synchronize, repeat)
+        return profile(self._runner, self._gradients, names, calls, self.device.synchronize, repeat)
+
+    def _taped(self, arguments: Sequence[Any], loss: str, wrt: Sequence[str] | None) -> None:
+        """Outputs and gradients by a walk of the steps."""
+        with tf.device(self._place):
+            self._gradients(arguments, None, loss, wrt)
 
     def _learn(self, arguments: Sequence[Any]) -> None:
         """Run the steps once, which tells the element types of all results, and try again to trace them."""

@@ -46,6 +46,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
     """
 
     name: ClassVar[str] = "torch"
+    differentiates: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from deep_bench.adapters.torch.cuda import cuda_event_timer
 from deep_bench.adapters.torch.gradients import Autograd, OnReady
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
-from deep_bench.framework import Device, Executor, Forms, Mode
+from deep_bench.framework import Device, Executor, Forms, Mode, NodeProfile
 from deep_bench.graph import Network
 from deep_bench.network.gradient.derived import not_training
 from deep_bench.tensor import TensorSpec
@@ -121,6 +121,25 @@ class TorchExecutor(Executor[torch.Tensor]):
         arguments = self._arguments(inputs)
         outputs, gradients = self._autograd(self._run, arguments, loss, wrt, on_ready)
         return self._fresh(outputs, arguments), gradients
+
+    def profile(
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        *,
+        repeat: int = 20,
+        loss: str | None = None,
+        wrt: Sequence[str] | None = None,
+    ) -> NodeProfile:
+        """The time of each step of the generated code, and with ``loss`` of what autograd does for it.
+
+        On a CUDA device also the kernels under each node, by torch's profiler, and what the allocator handed out.
+        """
+        from deep_bench.adapters.torch.profile import profile
+
+        names = tuple(str(node.name) for node in self._network.nodes)
+        plain = self.bind(inputs) if loss is None else lambda: self.gradients(inputs, loss, wrt=wrt)
+        compiled = self._run is not self.module.forward
+        return profile(self, names, plain, repeat, self._target, compiled=compiled, backward=loss is not None)
 
     def _zeros(self, name: str) -> torch.Tensor:
         """The gradient of a parameter that no node reads."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.framework import Adapter, Executor, Mode
+from deep_bench.framework import Adapter, Direction, Executor, Mode
 from deep_bench.graph import Network
 from deep_bench.network.gradient.differentiate import differentiate, gradient_name
 from deep_bench.tensor import is_float
@@ -36,13 +36,7 @@ class DerivedGradients(Generic[A]):
         on_ready: Callable[[str, A], None] | None,
     ) -> tuple[dict[str, A], dict[str, A]]:
         """See `Executor.gradients`; ``parameters`` are those of the executor, as they are now."""
-        if self._mode != "train":
-            raise not_training(self._network.name)
-        names = checked_names(self._network, loss, wrt)
-        if (loss, names) not in self._executors:
-            derived = differentiate(self._network, loss, names)
-            self._executors[loss, names] = self._adapter.prepare(derived, mode="train")
-        executor = self._executors[loss, names]
+        names, executor = self.executor(loss, wrt)
         for name, value in parameters.items():
             executor.parameters[name] = value
         found = executor.forward(inputs)
@@ -51,6 +45,16 @@ class DerivedGradients(Generic[A]):
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
         return found, gradients
+
+    def executor(self, loss: str, wrt: Sequence[str] | None) -> tuple[tuple[str, ...], Executor[A]]:
+        """The names to differentiate with respect to, and what runs the network derived for them."""
+        if self._mode != "train":
+            raise not_training(self._network.name)
+        names = checked_names(self._network, loss, wrt)
+        if (loss, names) not in self._executors:
+            derived = differentiate(self._network, loss, names)
+            self._executors[loss, names] = self._adapter.prepare(derived, mode="train")
+        return names, self._executors[loss, names]
 
 
 def not_training(network: str) -> Unsupported:
@@ -80,3 +84,21 @@ def checked_names(network: Network, loss: str, wrt: Sequence[str] | None) -> tup
     if len(set(names)) < len(names):
         raise InvalidArgument(f"{', '.join(names)} to differentiate with respect to", "each name once")
     return names
+
+
+def origin(name: str, nodes: Container[str]) -> tuple[str, Direction]:
+    """Which of a network's nodes a node of its derived network belongs to, and on which way; ``""`` if to none.
+
+    Args:
+        name: The name of the derived network's node.
+        nodes: The names of the network's own nodes.
+
+    Example:
+        >>> origin("head", {"head"}), origin("head.gradient.Gemm_1", {"head"}), origin("gradient.Add_1", {"head"})
+        (('head', 'forward'), ('head', 'backward'), ('', 'backward'))
+    """
+    if name in nodes:
+        return name, "forward"
+    parts = name.split(".gradient.")
+    prefixes = (".gradient.".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+    return next((prefix for prefix in prefixes if prefix in nodes), ""), "backward"

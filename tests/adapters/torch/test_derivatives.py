@@ -108,6 +108,9 @@ def test_a_row_that_is_masked_as_a_whole_has_the_gradient_0() -> None:
         ("Pad", {}, [np.ones((2, 2)), np.array([1, 0, 0, 1]), np.array(3.0)]),
         ("Unique", {"axis": 0}, [np.array([[3.0, 1], [2, 2], [3, 0]])]),
         ("Unique", {"sorted": 0}, [np.array([3.0, 1, 2, 5])]),
+        ("Det", {}, [np.array([[[1.0, 2], [2, 4]], [[3, 1], [0.5, 2]]])]),
+        ("Det", {}, [np.arange(9.0).reshape(3, 3)]),
+        ("Det", {}, [np.array([[2.0, 1], [1, 3]])]),
         ("Dropout", {}, [np.ones(3), np.array(0.0), np.array(True)]),
     ],
 )

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating
 from deep_bench.adapters.tensorflow.operators._common import HALF, in_float, tf_dtype
 
 __all__ = ["Col2Im", "DeformConv"]
@@ -103,8 +104,10 @@ def _sampled(x: Any, places: Sequence[Any], parts: int) -> Any:
         weight, index, valid = tf.ones([], x.dtype), tf.zeros([], tf.int32), tf.constant(True)
         for place, low, step, size in zip(places, lows, corner, sizes, strict=True):
             at = low + step
-            # Not 1 - |place - at|, of which TensorFlow takes no slope where a place is an element's own.
-            weight = weight * (place - low if step else 1 - (place - low))
+            if differentiating():  # of 1 - |place - at| TensorFlow takes no slope where a place is an element's own
+                weight = weight * (place - low if step else 1 - (place - low))
+            else:
+                weight = weight * (1 - tf.abs(place - at))
             valid = valid & (at >= 0) & (at < tf.cast(size, at.dtype))
             near = tf.clip_by_value(at, tf.zeros([], at.dtype), tf.cast(size - 1, at.dtype))
             index = index * size + tf.clip_by_value(tf.cast(near, tf.int32), 0, size - 1)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.tensorflow.differentiation import with_gradient
 from deep_bench.adapters.tensorflow.layout import elementwise
 from deep_bench.adapters.tensorflow.operators._common import (
     broadcast_gradient,
@@ -39,6 +40,11 @@ def _rounded(function: Callable[..., Any]) -> Callable[[Site], Callable[..., Any
         return elementwise(tf.identity if is_integer(dtype) else widened(function, dtype, 1))
 
     return build
+
+
+def _with_slope(function: Callable[..., Any], slope: Callable[[Any], Any]) -> Callable[[Site], Callable[..., Any]]:
+    """A function with a slope that is no number outside its domain, where a result that nobody wants has no gradient."""
+    return pointwise(with_gradient(function, lambda dy, _, x: tf.math.multiply_no_nan(slope(x), dy)), 1)
 
 
 Sub = pointwise(tf.subtract, 2)
@@ -79,14 +85,14 @@ Erf = pointwise(_erf, 1)
 Sin = pointwise(tf.sin, 1)
 Cos = pointwise(tf.cos, 1)
 Tan = pointwise(tf.tan, 1)
-Asin = pointwise(tf.asin, 1)
-Acos = pointwise(tf.acos, 1)
+Asin = _with_slope(tf.asin, lambda x: tf.math.rsqrt((1 - x) * (1 + x)))
+Acos = _with_slope(tf.acos, lambda x: -tf.math.rsqrt((1 - x) * (1 + x)))
 Atan = pointwise(tf.atan, 1)
 Sinh = pointwise(tf.sinh, 1)
 Cosh = pointwise(tf.cosh, 1)
 Tanh = pointwise(tf.tanh, 1)
 Asinh = pointwise(tf.asinh, 1)
-Acosh = pointwise(tf.acosh, 1)
+Acosh = _with_slope(tf.acosh, lambda x: tf.math.rsqrt((x - 1) * (x + 1)))
 Atanh = pointwise(tf.atanh, 1)
 IsNaN = pointwise(tf.math.is_nan, 1, back=False)
 

@@ -65,7 +65,7 @@ def _reduction(site: Site, function: Reduce) -> Callable[..., Any]:
 
 def _all_if_empty(axes: Any, x: Any, site: Site) -> Any:
     if site.attribute("noop_with_empty_axes", 0):
-        return axes
+        return tf.cast(axes, tf.int32)
     return tf.cond(tf.size(axes) > 0, lambda: tf.cast(axes, tf.int32), lambda: tf.range(tf.rank(x)))
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.differentiation import differentiating
 from deep_bench.adapters.tensorflow.layout import channels_last
 from deep_bench.adapters.tensorflow.operators._common import in_float, tf_dtype
 from deep_bench.tensor import is_float
@@ -94,8 +95,13 @@ def _taps(place: Any, length: Any, mode: str, outside: str, corners: int) -> lis
     found = []
     for step in range(1 - reach, reach + 1):
         tap = low + step
-        # Not 1 - |distance|, of which TensorFlow takes no slope where a place is an element's own.
-        weight = (1 - (place - low), place - low)[step] if mode == "linear" else _cubic(tf.abs(tap - place))
+        distance = tf.abs(tap - place)
+        if mode != "linear":
+            weight = _cubic(distance)
+        elif differentiating():  # of 1 - distance TensorFlow takes no slope where a place is an element's own
+            weight = (1 - (place - low), place - low)[step]
+        else:
+            weight = tf.maximum(1 - distance, 0)
         found.append((tf.round(_reflected(tap, length, corners)) if reflected else tap, weight))
     return found
 

@@ -114,4 +114,6 @@ def _maxima(image: Tensor, rows: Samples, columns: Samples) -> Tensor:
     """Of the weighted elements around the samples, not of the samples: so the standard's own cases have it."""
     (row, row_weight), (column, column_weight) = ((t[..., None, None, None] for t in rows), columns)
     weighted = image[:, row, column] * (row_weight * column_weight)
+    if weighted.requires_grad:  # of equal ones, the first has the derivative
+        return weighted.permute(0, 1, 4, 2, 3, 5, 6).flatten(3).max(3).values
     return weighted.amax((2, 3, 5, 6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -80,7 +81,43 @@ def MatMulInteger(site: Site) -> Callable[..., Tensor]:
 
 def Det(site: Site) -> Callable[..., Tensor]:
     """The determinants of the last two dimensions."""
-    if torch_type(site).itemsize == 2:
-        kept = torch_type(site)
-        return lambda x: torch.linalg.det(x.float()).to(kept)
-    return torch.linalg.det
+    kept = torch_type(site)
+    wide = kept if kept.itemsize >= 4 else torch.float32
+
+    def determinant(x: Tensor) -> Tensor:
+        wider = x.to(wide)
+        return (_Determinant.apply(wider) if x.requires_grad else torch.linalg.det(wider)).to(kept)
+
+    return determinant
+
+
+class _Determinant(torch.autograd.Function):
+    """The determinants, with derivatives of singular matrices too, which to torch itself are 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = torch.linalg.det(x)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        x, y = ctx.saved_tensors
+        if torch.compiler.is_compiling() or bool((y == 0).any()):
+            cofactors = _cofactors(x)
+        else:
+            cofactors = torch.linalg.inv(x).mT * y[..., None, None]
+        return gradient[..., None, None] * cofactors
+
+
+def _cofactors(x: Tensor) -> Tensor:
+    """``(-1)^(i + j) det(x without row i and column j)``."""
+    n = x.shape[-1]
+    if n < 2:
+        return torch.ones_like(x)
+    here = torch.arange(n, device=x.device)
+    others = torch.arange(n - 1, device=x.device)
+    kept = others + (others >= here[:, None])
+    minors = x[..., kept[:, None, :, None], kept[None, :, None, :]]
+    signs = 1 - 2 * ((here[:, None] + here) % 2)
+    return torch.linalg.det(minors) * signs.to(x.dtype)

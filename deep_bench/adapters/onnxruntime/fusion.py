@@ -1,0 +1,113 @@
+"""Which nodes of a network each node of ONNX Runtime's optimised graph computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+import onnx_ir as ir
+
+from deep_bench.graph import Network
+from deep_bench.graph.node import outer_values, subgraphs
+
+_SUFFIX = re.compile(r"(_nchwc|_nhwc)$")
+_LAYOUT = ("ReorderInput", "ReorderOutput")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A node of the optimised graph.
+
+    Args:
+        nodes: Names of the network's nodes that it computes, in their order; none for ONNX Runtime's own work.
+        operator: Its operator.
+    """
+
+    nodes: tuple[str, ...]
+    operator: str
+
+
+def pieces(network: Network, optimised: onnx.GraphProto) -> list[Piece]:
+    """What each node of the optimised graph computes.
+
+    A value that both graphs have, or a node whose name tells which value of the network it gives, ties the two together:
+    such a node computes the node that gives this value, and what is behind it as far as the next such value. A node
+    without such a tie (of an operator's body, say) helps to compute what it leads to. What is behind constants was folded
+    when the session was made.
+
+    Args:
+        network: What the session was given.
+        optimised: What ONNX Runtime made of it.
+
+    Returns:
+        One for each node, in the graph's order.
+    """
+    made = {str(v.name): str(node.name) for node in network.nodes for v in node.outputs if v.name}
+    sources = {str(node.name): _sources(node) for node in network.nodes}
+    targets = [_targets(node, made, sources) for node in optimised.node]
+    at_hand = {target for found in targets for target in found}
+    at_hand |= {made[name] for node in optimised.node for name in node.input if name in made}
+    order = {name: position for position, name in enumerate(sources)}
+    owned: list[set[str]] = []
+    claimed: set[str] = set()
+    for ends in targets:
+        owned.append(_behind(ends, at_hand, made, sources) - claimed)
+        claimed |= owned[-1]
+    led_to = [own or _led_to(i, optimised.node, owned) for i, own in enumerate(owned)]
+    return [
+        Piece(tuple(sorted(names, key=order.__getitem__)), _operator(node))
+        for node, names in zip(optimised.node, led_to, strict=True)
+    ]
+
+
+def _sources(node: ir.Node) -> list[str]:
+    captured = [v for graph in subgraphs(node).values() for v in outer_values(graph)]
+    return [str(v.name) for v in (*node.inputs, *captured) if v is not None]
+
+
+def _targets(node: onnx.NodeProto, made: Mapping[str, str], sources: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names of the network's nodes whose results a node of the optimised graph gives."""
+    if node.op_type in _LAYOUT:
+        return []
+    by_output = [made[name] for name in node.output if name in made]
+    if by_output:
+        return by_output
+    stem = _SUFFIX.sub("", node.name)
+    if stem in made:
+        return [made[stem]]
+    return [stem] if stem in sources else []
+
+
+def _led_to(index: int, nodes: Sequence[onnx.NodeProto], owned: Sequence[set[str]]) -> set[str]:
+    """What the first nodes compute that are fed by this one, and compute something of the network."""
+    if nodes[index].op_type in _LAYOUT:
+        return set()
+    fed, found = set(nodes[index].output), set[str]()
+    for node, own in zip(nodes[index + 1 :], owned[index + 1 :], strict=True):
+        if fed & set(node.input):
+            if own:
+                found |= own
+            elif node.op_type not in _LAYOUT:
+                fed |= set(node.output)
+    return found
+
+
+def _behind(
+    ends: Sequence[str], available: set[str], made: Mapping[str, str], sources: Mapping[str, Sequence[str]]
+) -> set[str]:
+    """The nodes that lead to ``ends``, up to those whose results are at hand."""
+    found: set[str] = set()
+    waiting = list(ends)
+    while waiting:
+        name = waiting.pop()
+        if name in found or (name in available and name not in ends):
+            continue
+        found.add(name)
+        waiting += [made[value] for value in sources[name] if value in made]
+    return found
+
+
+def _operator(node: onnx.NodeProto) -> str:
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op_type}"

@@ -1,0 +1,292 @@
+"""``wrap``: a hand-written Keras model as an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from deep_bench.adapters.tensorflow.adapter import TensorFlowAdapter
+from deep_bench.adapters.tensorflow.tracing import Traced, signature, trace
+from deep_bench.adapters.wrapping import (
+    accepts,
+    check_loss,
+    check_mode,
+    checked_names,
+    named_results,
+    positional_names,
+    result_names,
+)
+from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
+from deep_bench.framework import Executor, Forms, Mode
+from deep_bench.network.gradient.derived import not_training
+from deep_bench.tensor import STRING, TensorSpec
+
+Example = Sequence[Any] | Mapping[str, Any] | np.ndarray
+
+
+def wrap(
+    model: Any,
+    inputs: Sequence[TensorSpec] | Sequence[str] | Example | None = None,
+    outputs: Sequence[str] | None = None,
+    *,
+    mode: Mode = "inference",
+    eager: bool = False,
+) -> WrappedModel:
+    """Make a Keras model an executor, so that it can be timed, compared and differentiated like a prepared network.
+
+    Args:
+        model: A Keras model on the TensorFlow backend.
+        inputs: Names for its inputs, in order; by default its own. For a subclassed model, which has none: specs, whose
+            shapes may have open dimensions, or an example, by name or in order. Those are passed by keyword where ``call``
+            has parameters of their names, else in order.
+        outputs: Names of what it returns, in order; by default its own, or ``output``, or ``output_0``, ``output_1``, …
+        mode: ``"inference"`` or ``"train"``: the model is called with ``training`` set accordingly, so that dropout draws
+            and batch normalization uses the batch's statistics.
+        eager: Call the model as it is, in place of one graph made by ``tf.function``, as ``model.predict`` makes.
+
+    Raises:
+        InvalidArgument: Not such a model, or names in another number than it has inputs or outputs.
+        Unsupported: The model runs on another backend than TensorFlow, or returns something else than tensors.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2, name="y")])
+        >>> wrap(model, outputs=["y"])({"x": np.ones((5, 3), np.float32)})["y"].shape
+        (5, 2)
+    """
+    check_mode(mode)
+    if not isinstance(model, keras.Model):
+        raise InvalidArgument(f"a {type(model).__name__} to wrap", "a keras.Model", "keras.Sequential([layer]) makes one")
+    if keras.backend.backend() != "tensorflow":
+        raise Unsupported(
+            f"Keras runs on {keras.backend.backend()} here",
+            "its TensorFlow backend",
+            "a model on PyTorch is an nn.Module: deep_bench.adapters.torch.wrap(model, …)",
+        )
+    specs, call = _described(model, inputs, training=mode == "train")
+    return WrappedModel(model, specs, call, outputs if outputs is not None else _own_outputs(model), mode=mode, eager=eager)
+
+
+class WrappedModel(Executor[Any]):
+    """A Keras model as an executor; see `wrap`.
+
+    Args:
+        model: The model.
+        inputs: What it takes.
+        call: The model as a function of its inputs in order.
+        outputs: Names of what it returns; ``None`` names them by their number.
+        mode: Whether it can be differentiated.
+        eager: Whether there is no graph.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: Sequence[TensorSpec],
+        call: Callable[..., Any],
+        outputs: Sequence[str] | None,
+        *,
+        mode: Mode,
+        eager: bool,
+    ) -> None:
+        self.model, self.mode = model, mode
+        self.device = TensorFlowAdapter()
+        self.inputs = tuple(inputs)
+        self.forms = Forms()
+        self._call, self._eager, self._stated = call, eager, outputs
+        self.output_names: tuple[str, ...] = ()
+        # A graph of its own inside the traced one, so that TensorFlow translates the model's own Python branches too.
+        self._inner = tf.function(call)
+        self._signatures = [signature(spec) for spec in self.inputs]
+        self._traced = trace(self._outputs, self._signatures, jit=False)  # this also finds the outputs' names
+        self.parameters = ModelParameters(model.trainable_variables)
+        self._derived: dict[tuple[str, tuple[str, ...]], Traced] = {}
+
+    def forward(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the model; tensors never change, so its outputs stay valid."""
+        return self.bind(inputs)()
+
+    def bind(self, inputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
+        """A call without arguments that runs the model on these inputs."""
+        arguments, names = self._arguments(inputs), self.output_names
+        if self._eager:
+            return lambda: named_results(self._call(*arguments), names, tf.is_tensor, self.model.name)
+        call = self._traced.bind(arguments)
+        return lambda: dict(zip(names, call(), strict=True))
+
+    def gradients(
+        self,
+        inputs: Mapping[str, Any],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, Any], None] | None = None,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Run the model and TensorFlow's backward pass, as one graph that is kept; ``on_ready`` is called at its end."""
+        if self.mode != "train":
+            raise not_training(self.model.name)
+        check_loss(self.output_names, loss, self.model.name)
+        names = checked_names(list(self.parameters), self.inputs, wrt, self.model.name)
+        if (loss, names) not in self._derived:
+            self._derived[loss, names] = trace(lambda v: self._differentiated(v, loss, names), self._signatures, jit=False)
+        results = list(self._derived[loss, names].bind(self._arguments(inputs))())
+        outputs = dict(zip(self.output_names, results, strict=False))
+        gradients = dict(zip(names, results[len(self.output_names) :], strict=True))
+        if on_ready is not None:
+            for name, gradient in gradients.items():
+                on_ready(name, gradient)
+        return outputs, gradients
+
+    def _outputs(self, values: Sequence[Any]) -> list[Any]:
+        """The model's outputs in order; the first trace names them."""
+        result = self._inner(*values)
+        self.output_names = self.output_names or result_names(result, self._stated, self.model.name)
+        return list(named_results(result, self.output_names, tf.is_tensor, self.model.name).values())
+
+    def _differentiated(self, values: Sequence[Any], loss: str, names: Sequence[str]) -> list[Any]:
+        """The outputs, then the gradients."""
+        fed = {spec.name: value for spec, value in zip(self.inputs, values, strict=True)}
+        sources = [self.parameters.variable(n) if n in self.parameters else fed[n] for n in names]
+        with tf.GradientTape() as tape:
+            tape.watch([fed[n] for n in names if n in fed])
+            outputs = self._outputs(values)
+            target = outputs[self.output_names.index(loss)]
+        if target.shape.num_elements() != 1 or not target.dtype.is_floating:
+            raise InvalidArgument(
+                f"the output {loss!r} is {target.dtype.name}{target.shape}",
+                "a loss: one floating-point number",
+                "let the model return its loss too",
+            )
+        found = tape.gradient(target, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return [*outputs, *map(tf.convert_to_tensor, found)]
+
+    def _arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
+        if inputs.keys() != {spec.name for spec in self.inputs}:
+            raise InvalidInput(f"inputs named {sorted(inputs)}", f"exactly {sorted(spec.name for spec in self.inputs)}")
+        return [inputs[spec.name] for spec in self.inputs]
+
+
+class ModelParameters(MutableMapping[str, Any]):
+    """The trained weights of a model by their paths (``dense/kernel``), which Keras keeps in its own layout.
+
+    Args:
+        variables: The weights.
+    """
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        self._variables: dict[str, Any] = {}
+        for number, variable in enumerate(variables):
+            name = variable.path if variable.path not in self._variables else f"{variable.path}:{number}"
+            self._variables[name] = variable
+
+    def variable(self, name: str) -> Any:
+        """TensorFlow's variable that holds a weight."""
+        return self._found(name).value
+
+    def __getitem__(self, name: str) -> Any:
+        return tf.convert_to_tensor(self.variable(name))
+
+    def __setitem__(self, name: str, tensor: Any) -> None:
+        """Copy a tensor into a weight.
+
+        Raises:
+            UnknownName: There is no such weight.
+            InvalidArgument: It has another shape or element type.
+        """
+        old, tensor = self._found(name), tf.convert_to_tensor(tensor)
+        if tuple(tensor.shape) != tuple(old.shape) or tensor.dtype.name != old.dtype:
+            raise InvalidArgument(
+                f"parameter {name!r} was given {tensor.dtype.name}{list(tensor.shape)}", f"{old.dtype}{list(old.shape)}"
+            )
+        old.assign(tensor)
+
+    def __delitem__(self, name: str) -> None:
+        raise Unsupported(f"parameter {name!r} cannot be deleted", advice="assign another value to it")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def _found(self, name: str) -> Any:
+        if name not in self._variables:
+            raise UnknownName("parameter", name, self._variables)
+        return self._variables[name]
+
+
+def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[TensorSpec, ...], Callable[..., Any]]:
+    """The specs of a model's inputs, and the model as a function of these in order."""
+    own = getattr(model, "inputs", None)
+    if own:
+        specs = _own_specs(own, inputs, model.name)
+        place = model.input if hasattr(model, "input") else own[0]  # a Sequential model has one input
+
+        def call(*values: Any) -> Any:
+            return model(keras.tree.pack_sequence_as(place, list(values)), training=training)
+
+        return specs, call
+    if inputs is None:
+        raise InvalidArgument(
+            f"the model {model.name!r}, which does not state its inputs", "specs, or an example", "give inputs={name: array}"
+        )
+    specs = _given_specs(model, inputs)
+    names = [spec.name for spec in specs]
+    by_name = accepts(model.call, names)
+
+    def call_as_written(*values: Any) -> Any:
+        if by_name:
+            return model(**dict(zip(names, values, strict=True)), training=training)
+        return model(*values, training=training)
+
+    return specs, call_as_written
+
+
+def _own_specs(own: Sequence[Any], names: Any, whose: str) -> tuple[TensorSpec, ...]:
+    if names is None:
+        names = [tensor.name for tensor in own]
+    elif isinstance(names, Mapping):
+        names = list(names) if set(names) != {tensor.name for tensor in own} else [tensor.name for tensor in own]
+    else:
+        names = [n.name if isinstance(n, TensorSpec) else n for n in names]
+    if len(names) != len(own) or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"{len(names)} inputs for {whose!r}", f"names for its {len(own)}: inputs=[…]")
+    return tuple(
+        TensorSpec(name, tuple(_dimension(name, i, d) for i, d in enumerate(t.shape)), np.dtype(_numpy(t.dtype)))
+        for name, t in zip(names, own, strict=True)
+    )
+
+
+def _dimension(name: str, axis: int, size: int | None) -> int | str:
+    """Keras calls the first open dimension the batch, and all inputs share it."""
+    return size if size is not None else "batch" if axis == 0 else f"{name}.{axis}"
+
+
+def _numpy(dtype: str) -> Any:
+    return STRING if dtype == "string" else tf.as_dtype(dtype).as_numpy_dtype
+
+
+def _given_specs(model: Any, inputs: Any) -> tuple[TensorSpec, ...]:
+    if isinstance(inputs, list | tuple) and inputs and all(isinstance(spec, TensorSpec) for spec in inputs):
+        return tuple(inputs)
+    if isinstance(inputs, np.ndarray) or tf.is_tensor(inputs):
+        inputs = (inputs,)
+    if not isinstance(inputs, Mapping):
+        inputs = dict(zip(positional_names(model.call, len(inputs)), inputs, strict=True))
+    arrays = {name: np.asarray(value) for name, value in inputs.items()}
+    return tuple(TensorSpec(name, array.shape, array.dtype) for name, array in arrays.items())
+
+
+def _own_outputs(model: Any) -> Sequence[str] | None:
+    """The names that a model gives its outputs: a dictionary's keys, or the last layers' names."""
+    if not getattr(model, "inputs", None):
+        return None
+    structure = getattr(model, "output", None)
+    if isinstance(structure, Mapping):
+        return [str(key) for key in structure]
+    if names := getattr(model, "output_names", None):
+        return list(names)
+    return [model.layers[-1].name]

@@ -1,0 +1,139 @@
+"""What all wrappers of native code share: which names arguments and results have."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.tensor import TensorSpec, is_float
+
+T = TypeVar("T")
+
+
+def accepts(function: Callable[..., Any], names: Sequence[str]) -> bool:
+    """Whether a function has a parameter of each of these names, so that it can be called with keywords.
+
+    Example:
+        >>> accepts(lambda image, mask=None: image, ["image"]), accepts(lambda x: x, ["image"])
+        (True, False)
+    """
+    parameters = inspect.signature(function).parameters.values()
+    named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return set(names) <= named
+
+
+def positional_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+    """The names of a function's first positional parameters, ``self`` aside.
+
+    Raises:
+        InvalidArgument: It has fewer, such as a function of ``*args``.
+
+    Example:
+        >>> positional_names(lambda image, mask=None: image, 1)
+        ('image',)
+    """
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(names) < count:
+        raise InvalidArgument(
+            f"{count} inputs without names for a function of {', '.join(names) or '*args'}",
+            "a mapping from name to example, or specs",
+            'name them: inputs={"image": …}',
+        )
+    return tuple(names[:count])
+
+
+def result_names(result: Any, names: Sequence[str] | None, whose: str) -> tuple[str, ...]:
+    """The names of what a call returned: the stated ones, a mapping's keys, ``output``, or ``output_0``, ``output_1``, …
+
+    Raises:
+        InvalidArgument: Another number of results than of names.
+
+    Example:
+        >>> result_names((1, 2), None, "f"), result_names(3, ["logits"], "f")
+        (('output_0', 'output_1'), ('logits',))
+    """
+    if names is None:
+        if isinstance(result, Mapping):
+            return tuple(map(str, result))
+        return tuple(f"output_{i}" for i in range(len(result))) if isinstance(result, list | tuple) else ("output",)
+    count = len(result) if isinstance(result, Mapping | list | tuple) else 1
+    if count != len(names):
+        raise InvalidArgument(
+            f"{whose} returned {count} values, and {len(names)} names are given: {', '.join(names)}",
+            "one name for each",
+            "state them in the order in which they are returned: outputs=[…]",
+        )
+    return tuple(names)
+
+
+def named_results(result: Any, names: Sequence[str], check: Callable[[Any], bool], whose: str) -> dict[str, Any]:
+    """What a call returned, by name; a mapping that has all the names by its keys, anything else in order.
+
+    Args:
+        result: One value, or a sequence or mapping of some.
+        names: A name for each.
+        check: Whether a value is one of the framework's arrays.
+        whose: The name of what returned it.
+
+    Raises:
+        InvalidArgument: Another number of results.
+        Unsupported: A value that is no array.
+    """
+    if isinstance(result, Mapping):
+        by_key = set(map(str, result)) == set(names)
+        values = [result[name] for name in names] if by_key else list(result.values())
+    else:
+        values = list(result) if isinstance(result, list | tuple) else [result]
+    if len(values) != len(names):
+        raise InvalidArgument(f"{whose} returned {len(values)} values", f"{len(names)}: {', '.join(names)}")
+    for name, value in zip(names, values, strict=True):
+        if not check(value):
+            raise Unsupported(
+                f"the output {name!r} of {whose} is a {type(value).__name__}",
+                "arrays of its framework, alone or in one sequence or mapping",
+                "wrap a function or module that returns these",
+            )
+    return dict(zip(names, values, strict=True))
+
+
+def checked_names(
+    parameters: Sequence[str], inputs: Sequence[TensorSpec], wrt: Sequence[str] | None, whose: str
+) -> tuple[str, ...]:
+    """The names to differentiate with respect to: those asked for, or all parameters.
+
+    Raises:
+        InvalidArgument: A name that is no parameter and no floating-point input, or is there twice.
+    """
+    names = tuple(parameters if wrt is None else wrt)
+    known = [*parameters, *(spec.name for spec in inputs if is_float(spec.dtype))]
+    for name in names:
+        if name not in known:
+            raise InvalidArgument(
+                f"{whose} has no trained parameter or floating-point input {name!r}", f"some of {', '.join(known)}"
+            )
+    if len(set(names)) < len(names):
+        raise InvalidArgument(f"{', '.join(names)} to differentiate with respect to", "each name once")
+    return names
+
+
+def check_loss(outputs: Sequence[str], loss: str, whose: str) -> None:
+    """Whether a loss is one of the outputs.
+
+    Raises:
+        InvalidArgument: It is none.
+    """
+    if loss not in outputs:
+        raise InvalidArgument(f"{whose} has no output {loss!r}", f"one of {', '.join(outputs)}")
+
+
+def check_mode(mode: str) -> None:
+    """Whether a mode is one that executors have.
+
+    Raises:
+        InvalidArgument: It is none.
+    """
+    if mode not in ("inference", "train"):
+        raise InvalidArgument(f"mode={mode!r}", "'inference' or 'train'")

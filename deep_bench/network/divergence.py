@@ -1,0 +1,221 @@
+"""Where a framework first leaves what rounding can explain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.check.isolate import draws_at_random
+from deep_bench.check.nodes import judge_nodes
+from deep_bench.check.replay import form_of
+from deep_bench.check.truth import Effort, Truth, establish
+from deep_bench.check.verdict import NodeVerdict
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network, operator_name
+from deep_bench.graph.node import subgraphs
+from deep_bench.network.divergence_carried import Carried, CarriedValues
+from deep_bench.network.problem import Problem, make_problem
+from deep_bench.network.suspect import Suspect, as_adapter, called, converts
+from deep_bench.variant import Variant
+
+ACCUSED = ("wrong", "reduced precision")
+"""What is said of a node that rounding in the network's own element types cannot explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrecision:
+    """One node of the network, alone and in its place.
+
+    Args:
+        name: The node's.
+        operator: Its ONNX operator.
+        word: What its replay says, alone on the oracle's inputs; *not replayed* if it was not.
+        bits: Its significant bits then; 53 for exact results without an error, NaN if not replayed.
+        format: The element type that it works in; empty where nothing rounds.
+        reason: Why, in one sentence.
+        carried: What is said of its outputs in the framework's own run of the whole network, the worst of them.
+    """
+
+    name: str
+    operator: str
+    word: str
+    bits: float
+    format: str
+    reason: str
+    carried: Carried
+
+    @property
+    def accused(self) -> bool:
+        """Whether rounding cannot explain what it computes alone."""
+        return self.word in ACCUSED
+
+    @property
+    def diverged(self) -> bool:
+        """Whether rounding cannot explain its values in the run of the whole network."""
+        return self.carried.word in ACCUSED
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The precision of a framework along a network.
+
+    Args:
+        network: What was run.
+        system: The framework with its options.
+        nodes: In the order in which they are computed; the backward pass from the loss to the inputs.
+        findings: Remarks that do not decide.
+        backward: Whether the nodes' gradients are meant, by the framework's own differentiation.
+        seconds: What all of it took.
+    """
+
+    network: str
+    system: str
+    nodes: Sequence[NodePrecision]
+    findings: Sequence[str] = ()
+    backward: bool = False
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def first(self) -> NodePrecision | None:
+        """The first node that, alone on the oracle's inputs, gives what rounding cannot explain."""
+        return next((n for n in self.nodes if n.accused), None)
+
+    @property
+    def first_carried(self) -> NodePrecision | None:
+        """The first node whose values in the framework's run of the whole network rounding cannot explain."""
+        return next((n for n in self.nodes if n.diverged), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether rounding explains everything that could be compared."""
+        return self.first is None and self.first_carried is None
+
+    def table(self, *, every: bool = False) -> str:
+        """The nodes as text: those that matter, or every one."""
+        from deep_bench.network.divergence_report import as_text
+
+        return as_text(self, every=every)
+
+    def plot(self, path: str | Path) -> Path:
+        """Precision in bits along the network, alone and end to end, written as a PNG."""
+        from deep_bench.network.divergence_plot import plot_divergence
+
+        return plot_divergence(self, Path(path))
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it in plain types; NaN becomes ``None``."""
+        from deep_bench.network.divergence_report import as_json
+
+        return as_json(self)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def diverge(
+    network: str | Path | Network,
+    on: str | Variant | Adapter[Any],
+    inputs: str | Path | Mapping[str, np.ndarray] | None = None,
+    *,
+    gradients: str | None = None,
+    effort: Effort = "quick",
+    sizes: Mapping[str, int] | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+) -> Divergence:
+    """Find where a framework's error comes from.
+
+    Every node is replayed alone on the oracle's inputs: is the operator wrong? And the framework's own intermediate values
+    are compared with what rounding can have carried there: where does error accumulate? A value is left out, as *fused*, if
+    asking for it changes what the network returns.
+
+    Args:
+        network: A network, a file, or the name of one that ships.
+        on: The framework, as a variant or an adapter.
+        inputs: An ``.npz`` file or arrays by name; by default they are drawn.
+        gradients: Name of a loss, one of the network's values: the gradients of its parameters are examined too. With a
+            framework that differentiates on its own, each node's gradient is replayed; with others the nodes of the network
+            that `differentiate` derives.
+        effort: ``"quick"``, or ``"full"`` for four times as many evaluations with rounding errors.
+        sizes, batch, seed: As for `run`.
+
+    Raises:
+        UnsupportedOperator: The reference or the framework cannot run a node.
+        InvalidNetwork, InvalidInput, InvalidArgument: As for `run`.
+
+    Example:
+        >>> import deep_bench as db
+        >>> found = db.network.diverge("digits-cnn", "reference")
+        >>> found.first is None, found.first_carried is None
+        (True, True)
+    """
+    start = time.perf_counter()
+    problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
+    adapter = as_adapter(on)
+    if gradients is not None and adapter.differentiates:
+        from deep_bench.network.divergence_backward import backward_nodes
+
+        nodes = backward_nodes(problem, adapter, gradients, effort)
+        return Divergence(problem.network.name, called(on), nodes, (), True, time.perf_counter() - start)
+    posed = problem.network if gradients is None else _derived(problem, gradients)
+    truth = establish(posed, problem.inputs.arrays, effort, seed=seed)
+    suspect = Suspect(adapter, posed, problem.inputs.arrays, cast=converts(on))
+    nodes, findings = _nodes(truth, suspect)
+    return Divergence(posed.name, called(on), nodes, findings, False, time.perf_counter() - start)
+
+
+def _derived(problem: Problem, loss: str) -> Network:
+    from deep_bench.network.gradient import differentiate
+
+    return differentiate(problem.network, loss)
+
+
+def _nodes(truth: Truth, suspect: Suspect) -> tuple[list[NodePrecision], Sequence[str]]:
+    form = form_of(truth.network, suspect.upgrades)
+    replays = judge_nodes(truth, suspect)
+    verdicts = {v.name: v for v in replays.verdicts}
+    refused = {str(r.node.name): r.refused for r in replays.refusals}
+    outermost = [str(v.name) for node in form.nodes if node.op_type != "Constant" for v in node.outputs if v.name]
+    carried = CarriedValues(truth, suspect, outermost).compared()
+    found = [
+        _node(node, verdicts.get(str(node.name)), refused.get(str(node.name), ""), carried)
+        for node in form.all_nodes()
+        if node.op_type != "Constant"
+    ]
+    return found, replays.findings
+
+
+def _node(node: ir.Node, verdict: NodeVerdict | None, refused: str, carried: Mapping[str, Carried]) -> NodePrecision:
+    values = [carried[str(v.name)] for v in node.outputs if v.name in carried]
+    inside = Carried("not compared", reason="it is inside a subgraph, whose values are not outputs")
+    worst = worst_of(values) or inside
+    if verdict is not None:
+        return NodePrecision(
+            verdict.name, verdict.operator, verdict.word, verdict.bits, verdict.format, verdict.reason, worst
+        )
+    reason = f"it does not run alone: {refused}" if refused else _why_not_replayed(node)
+    return NodePrecision(str(node.name), operator_name(node), "not replayed", float("nan"), "", reason, worst)
+
+
+def worst_of(found: Sequence[Carried]) -> Carried | None:
+    """The one that says most against a framework, if there is any."""
+    return min(found, key=_order, default=None)
+
+
+def _order(carried: Carried) -> tuple[int, float]:
+    words = ("wrong", "reduced precision", "cannot tell", "no information", "right", "fused", "not compared")
+    return words.index(carried.word), carried.bits
+
+
+def _why_not_replayed(node: ir.Node) -> str:
+    if subgraphs(node):
+        return "its subgraphs' nodes are replayed instead"
+    if draws_at_random(node):
+        return "it draws random numbers"
+    return "it has inputs or outputs that are no tensors, or was not executed"

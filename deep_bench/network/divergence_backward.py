@@ -1,0 +1,125 @@
+"""The same for gradients that a framework finds by its own differentiation: which node's gradient is wrong?
+
+The oracle of gradients is the network that `differentiate` derives. Each node is replayed backward, alone: on the oracle's
+inputs, with the oracle's gradients of its outputs, the framework differentiates it. End to end, the gradients of the network's
+parameters and inputs are compared, in the framework's own run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.check.endtoend import assess_whole
+from deep_bench.check.isolate import isolate, replayable
+from deep_bench.check.truth import Effort, Truth, establish, narrowed
+from deep_bench.errors import DeepBenchError
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network, operator_name
+from deep_bench.network.divergence import NodePrecision, worst_of
+from deep_bench.network.divergence_carried import Carried
+from deep_bench.network.gradient import differentiate, gradient_name
+from deep_bench.network.gradient.types import Knowledge
+from deep_bench.network.problem import Problem
+from deep_bench.network.pullback import Differentiated, pull_back
+from deep_bench.tensor import is_float
+
+
+def backward_nodes(problem: Problem, adapter: Adapter[Any], loss: str, effort: Effort) -> list[NodePrecision]:
+    """What is said of each node's gradient, from the loss back.
+
+    Args:
+        problem: The network with its inputs.
+        adapter: A framework that differentiates on its own.
+        loss: Name of a value of the network with one element.
+        effort: As for `diverge`.
+    """
+    network = problem.network.upgraded()
+    inputs = problem.inputs.arrays
+    inner = _float_values(network)
+    wrt = [name for name in inner if not network.graph.initializers.get(name) or name in network.parameters]
+    truth = establish(differentiate(network, loss, wrt), inputs, effort)
+    carried = _carried(network, adapter, loss, truth)
+    known = set(map(id, replayable(network, truth.values)))
+    return [
+        _node(node, network, adapter, truth, loss, carried) if id(node) in known else _left_out(node, carried)
+        for node in reversed(network.nodes)
+        if node.op_type != "Constant"
+    ]
+
+
+def _float_values(network: Network) -> list[str]:
+    """The floating-point values of the outermost graph that nodes read or write."""
+    values = [*network.graph.inputs, *network.graph.initializers.values(), *(v for n in network.nodes for v in n.outputs)]
+    knowledge = Knowledge(network)
+    found = []
+    for value in values:
+        dtype = knowledge.dtype(value) if value.name else None
+        if dtype is not None and is_float(dtype):
+            found.append(str(value.name))
+    return found
+
+
+def _carried(network: Network, adapter: Adapter[Any], loss: str, truth: Truth) -> dict[str, Carried]:
+    """What is said of the gradient of each parameter and input, in the framework's own run."""
+    fed = {spec.name for spec in network.inputs} | set(network.parameters)
+    names = [n for n in _float_values(network) if n in fed]
+    actual = Differentiated(adapter, network, loss, names, truth.inputs).outputs()
+    found = {}
+    for name in names:
+        key = gradient_name(loss, name)
+        samples = [{key: s[key]} for s in truth.samples]
+        whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
+        found[name] = Carried(whole.word, whole.bits, whole.reason)
+    return found
+
+
+def _node(
+    node: ir.Node,
+    network: Network,
+    adapter: Adapter[Any],
+    truth: Truth,
+    loss: str,
+    carried: Mapping[str, Carried],
+) -> NodePrecision:
+    """One node's gradient, alone."""
+    name, operator = str(node.name), operator_name(node)
+    nothing = ("not replayed", float("nan"), "")
+    own = _own(node, carried)
+    gradients = {
+        str(v.name): narrowed(np.asarray(truth.outputs[key]), truth.formats.get(str(v.name)))
+        for v in node.outputs
+        if (key := gradient_name(loss, str(v.name))) in truth.outputs
+    }
+    if not any(np.any(g) for g in gradients.values()):
+        return NodePrecision(name, operator, *nothing, "the loss does not depend on it", own)
+    try:
+        alone = isolate(network, [node], truth.values)
+        posed = pull_back(alone.network, alone.inputs, gradients)
+        if not posed.wrt:
+            return NodePrecision(name, operator, *nothing, "it has no floating-point input to differentiate by", own)
+        known = posed.truth()
+    except DeepBenchError as error:
+        return NodePrecision(name, operator, *nothing, f"its gradient has no oracle alone: {error.came}", own)
+    try:
+        whole = posed.judged(known, adapter)
+    except Exception as error:  # a framework may fail in any way on a node alone
+        reason = f"its gradient does not run alone: {next(iter(str(error).splitlines()), type(error).__name__)[:300]}"
+        return NodePrecision(name, operator, *nothing, reason, own)
+    return NodePrecision(name, operator, whole.word, whole.bits, whole.outputs[0].format, whole.reason, own)
+
+
+def _left_out(node: ir.Node, carried: Mapping[str, Carried]) -> NodePrecision:
+    reason = "it holds subgraphs, draws random numbers, or has inputs or outputs that are no tensors"
+    return NodePrecision(
+        str(node.name), operator_name(node), "not replayed", float("nan"), "", reason, _own(node, carried)
+    )
+
+
+def _own(node: ir.Node, carried: Mapping[str, Carried]) -> Carried:
+    """What is said of the gradients of the parameters and network inputs that a node reads, the worst of them."""
+    found = [carried[str(v.name)] for v in node.inputs if v is not None and v.name in carried]
+    return worst_of(found) or Carried("not compared", reason="it reads no parameter, and no input of the network")

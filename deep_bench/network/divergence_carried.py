@@ -1,0 +1,182 @@
+"""How precise a framework's own intermediate values are, with all the errors that were carried to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deep_bench.check.decisions import Seen, open_decisions
+from deep_bench.check.endtoend import assess_whole
+from deep_bench.check.rounding import Recall
+from deep_bench.check.truth import SAMPLES, Truth
+from deep_bench.network.suspect import Suspect, as_float
+from deep_bench.tensor import is_float
+
+_CHUNK_BYTES = 256 * 2**20
+_MOST_ASKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """How a value of the network compares with the oracle's, end to end.
+
+    Args:
+        word: *right* (rounding of all that came before explains it), *cannot tell*, *wrong*, *no information* (rounding
+            drowns it), *fused* (it cannot be had without changing what the framework computes) or *not compared*.
+        bits: Its significant bits, by the errors that rounding is expected to carry there; NaN where not compared.
+        reason: Why, in one sentence; empty where it is simply right.
+    """
+
+    word: str
+    bits: float = float("nan")
+    reason: str = ""
+
+
+@dataclass(eq=False)
+class CarriedValues:
+    """Asks a framework for the values inside its network, and compares them.
+
+    Values are asked for in chunks, as further outputs. A chunk counts only if the network's own outputs come out bitwise
+    as they do without it; if not, its halves are tried, so that only the values that change something are left out.
+
+    Args:
+        truth: Of the network.
+        suspect: The framework.
+        names: Names of values of the outermost graph, in order.
+    """
+
+    truth: Truth
+    suspect: Suspect
+    names: Sequence[str]
+    asks: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._plain, again = self.suspect.outputs(), self.suspect.outputs()
+        self._repeats = all(_same(y, again[n]) for n, y in self._plain.items())
+
+    def compared(self) -> dict[str, Carried]:
+        """What is said of each value."""
+        if self.truth.random:
+            return dict.fromkeys(self.names, Carried("not compared", reason="the network draws random numbers"))
+        found = self._round({}, {})
+        if all(c.word not in ("wrong", "cannot tell") for c in found.values()):
+            return found
+        decisions = open_decisions(self.truth)
+        if not decisions:
+            return found
+        return self._round(decisions, self._flipped(decisions))
+
+    def _flipped(self, decisions: Mapping[str, Seen]) -> dict[str, np.ndarray]:
+        """The framework's own decisions where they differ from the oracle's within the margin of rounding."""
+        actual, _ = self._given([n for n in decisions if n in self.names])
+        chosen = {n: y for n, y in actual.items() if n in decisions and not np.array_equal(y, decisions[n].oracle)}
+        admitted = {n: y for n, y in chosen.items() if decisions[n].admits(y)}
+        return {n: y.astype(np.float64) if is_float(y.dtype) else y for n, y in admitted.items()}
+
+    def _round(self, decisions: Mapping[str, Seen], imposed: Mapping[str, np.ndarray]) -> dict[str, Carried]:
+        found: dict[str, Carried] = {}
+        for chunk in self._chunks():
+            actual, missing = self._given(chunk)
+            oracle, samples = self._evaluations(frozenset(actual), imposed)
+            for name in chunk:
+                if name not in actual or name not in oracle:
+                    found[name] = missing.get(name, Carried("not compared", reason="the oracle has no such value"))
+                else:
+                    found[name] = self._one(name, actual[name], oracle[name], [s[name] for s in samples], decisions)
+        return found
+
+    def _one(self, name: str, actual: Any, oracle: Any, samples: Sequence[Any], decisions: Mapping[str, Seen]) -> Carried:
+        if self.suspect.cast:
+            actual = as_float(actual, self.truth.formats.get(name, np.asarray(oracle).dtype))
+        whole = assess_whole(self.truth, {name: actual}, {name: oracle}, [{name: s} for s in samples], decisions)
+        (output,) = whole.outputs
+        if whole.clear and whole.information:
+            return Carried("no information", output.bits, "rounding alone changes it by as much as its own spread")
+        return Carried(whole.word, output.bits, output.reason)
+
+    def _evaluations(
+        self, names: frozenset[str], imposed: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The oracle's values, and those of evaluations with rounding errors."""
+        recall = Recall()
+        rounds: list[dict[str, Any]] = []
+        for k in range(-1, SAMPLES[self.truth.effort] if names else -1):
+            values: dict[str, Any] = {}
+            rng = np.random.default_rng([6, k]) if k >= 0 else None
+            arithmetic = self.truth.arithmetic(rng, recall=recall if k >= 0 else None, imposed=imposed)
+            self.truth.evaluate(arithmetic, _Collector(names, values))
+            rounds.append(values)
+        return (rounds[0], rounds[1:]) if rounds else ({}, [])
+
+    def _chunks(self) -> Iterator[list[str]]:
+        """The names, in chunks whose evaluations fit into a bounded memory."""
+        copies = SAMPLES[self.truth.effort] + 3
+        chunk: list[str] = []
+        used = 0
+        for name in self.names:
+            size = self.truth.values[name].size * 8 * copies if name in self.truth.values else 0
+            if chunk and used + size > _CHUNK_BYTES:
+                yield chunk
+                chunk, used = [], 0
+            chunk.append(name)
+            used += size
+        if chunk:
+            yield chunk
+
+    def _given(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Carried]]:
+        """The values that the framework gives, and why it does not give the others."""
+        own = {n: self._plain[n] for n in names if n in self._plain}
+        others = [n for n in names if n not in own]
+        if not others:
+            return own, {}
+        if not self._repeats:
+            reason = "its outputs differ from run to run, so that nobody sees whether asking for more changes them"
+            return own, dict.fromkeys(others, Carried("not compared", reason=reason))
+        given, missing = self._asked(others)
+        return own | given, missing
+
+    def _asked(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Carried]]:
+        if self.asks >= _MOST_ASKS:
+            reason = f"{_MOST_ASKS} different choices of outputs were tried"
+            return {}, dict.fromkeys(names, Carried("fused", reason=reason))
+        self.asks += 1
+        try:
+            found = self.suspect.values([*self._plain, *names])
+            changed = [n for n, y in self._plain.items() if not _same(found[n], y)]
+            reason = f"asking for it changes the output {changed[0]!r}" if changed else ""
+        except Exception as error:  # a framework may fail in any way when asked for values inside its network
+            reason = f"asking for it fails: {next(iter(str(error).splitlines()), type(error).__name__)[:200]}"
+        if not reason:
+            return {n: found[n] for n in names}, {}
+        if len(names) == 1:
+            return {}, {names[0]: Carried("fused", reason=reason)}
+        middle = len(names) // 2
+        first, second = self._asked(names[:middle]), self._asked(names[middle:])
+        return first[0] | second[0], first[1] | second[1]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two results have the same bits."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return a is b
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return np.array_equal(a, b) if a.dtype == object else a.tobytes() == b.tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Collector:
+    """Keeps the named values of an evaluation."""
+
+    names: frozenset[str]
+    found: dict[str, Any]
+
+    def __call__(self, step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG002 (an Observer)
+        for name, y in zip(step.outputs, results, strict=False):
+            if name in self.names:
+                self.found[name] = np.asarray(y)

@@ -1,0 +1,138 @@
+"""A divergence as text, and in plain types for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from deep_bench.check.thresholds import EXACT_BITS
+
+if TYPE_CHECKING:
+    from deep_bench.network.divergence import Divergence, NodePrecision
+
+_WIDTH = 160
+_AROUND = 2
+_WORST = 8
+_MOST = 40
+_PLAIN = ("right", "fused", "not compared", "not replayed")
+
+
+def as_text(found: Divergence, *, every: bool = False) -> str:
+    """The table, under it the first divergences and what else is worth knowing."""
+    out = io.StringIO()
+    console = Console(file=out, width=_WIDTH, highlight=False, color_system=None)
+    shown = list(range(len(found.nodes))) if every else _chosen(found)
+    table = Table(title=Text(_title(found)), title_justify="left", pad_edge=False)
+    for name in ("#", "node", "operator", "alone", "bits", "carried", "bits", "why"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("#", "bits") else "left")
+    before = -1
+    for number in shown:
+        if number > before + 1:
+            table.add_row("…", Text(f"{number - before - 1} more"))
+        table.add_row(*(Text(cell) for cell in _cells(number, found.nodes[number])))
+        before = number
+    if before + 1 < len(found.nodes):
+        table.add_row("…", Text(f"{len(found.nodes) - before - 1} more"))
+    console.print(table)
+    for line in lines_below(found):
+        console.print(Text(line))
+    return out.getvalue().rstrip("\n")
+
+
+def lines_below(found: Divergence) -> list[str]:
+    """The first divergences in a sentence each, how many values could not be compared, and the findings."""
+    first, carried = found.first, found.first_carried
+    alone = "its gradient alone" if found.backward else "alone, on the oracle's inputs"
+    lines = [
+        f"first divergence: node {first.name!r} ({first.operator}), {alone}: {first.word}: {first.reason}"
+        if first
+        else f"first divergence: none; rounding explains what every replayed node gives {alone}"
+    ]
+    if carried:
+        lines.append(
+            f"first divergence end to end: node {carried.name!r} ({carried.operator}): {carried.carried.word}: "
+            f"{carried.carried.reason}"
+        )
+    else:
+        lines.append("first divergence end to end: none among the values that could be compared")
+    lines += _left_out(found.nodes)
+    return [*lines, *(f"note: {finding}" for finding in found.findings)]
+
+
+def _left_out(nodes: Sequence[NodePrecision]) -> list[str]:
+    lines = []
+    for word, what in (("fused", "nodes were not compared end to end: fused"), ("not compared", "were not compared")):
+        reasons: dict[str, int] = {}
+        for node in nodes:
+            if node.carried.word == word:
+                reasons[node.carried.reason] = reasons.get(node.carried.reason, 0) + 1
+        lines += [f"end to end, {count} {what}: {reason}" for reason, count in reasons.items()][:3]
+    return lines
+
+
+def as_json(found: Divergence) -> dict[str, Any]:
+    """All of it in plain types."""
+    names = {"first": found.first, "first_carried": found.first_carried}
+    return {
+        "network": found.network,
+        "system": found.system,
+        "backward": found.backward,
+        "seconds": found.seconds,
+        **{key: None if node is None else node.name for key, node in names.items()},
+        "findings": list(found.findings),
+        "nodes": [_plain(dataclasses.asdict(node)) for node in found.nodes],
+    }
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {k: _plain(v) for k, v in x.items()}
+    return None if isinstance(x, float) and not math.isfinite(x) else x
+
+
+def _title(found: Divergence) -> str:
+    what = "the gradients of " if found.backward else ""
+    return f"{what}{found.network} on {found.system}: precision of {len(found.nodes)} nodes"
+
+
+def _chosen(found: Divergence) -> list[int]:
+    """The nodes around the first divergences, those that something is said of, and those with the fewest bits."""
+    nodes = found.nodes
+    chosen: set[int] = set()
+    for first in (found.first, found.first_carried):
+        if first is not None:
+            at = nodes.index(first)
+            chosen.update(range(max(at - _AROUND, 0), min(at + _AROUND + 1, len(nodes))))
+    said = [i for i, n in enumerate(nodes) if n.word not in _PLAIN or n.carried.word not in _PLAIN]
+    chosen.update(said[:_MOST])
+    if not chosen:
+        compared = [i for i, n in enumerate(nodes) if n.format and n.bits < EXACT_BITS]
+        chosen.update(sorted(compared, key=lambda i: nodes[i].bits)[:_WORST])
+    return sorted(chosen)
+
+
+def _cells(number: int, node: NodePrecision) -> tuple[str, ...]:
+    why = node.reason or node.carried.reason
+    return (
+        str(number),
+        node.name,
+        node.operator,
+        node.word,
+        _bits(node.bits),
+        node.carried.word,
+        _bits(node.carried.bits),
+        why,
+    )
+
+
+def _bits(bits: float) -> str:
+    if math.isnan(bits):
+        return "–"
+    return "exact" if bits >= EXACT_BITS else f"{bits:.1f}"

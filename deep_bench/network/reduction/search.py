@@ -1,0 +1,115 @@
+"""The search for a smaller network: what was tried, what is the smallest so far, and when to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from deep_bench.graph import Network
+from deep_bench.network.progress import Bars
+from deep_bench.network.reduction.candidate import Candidate
+
+Predicate = Callable[[Network, Mapping[str, np.ndarray]], bool]
+"""Whether a network on some inputs still shows what is looked for."""
+
+T = TypeVar("T")
+
+
+class OutOfTimeError(Exception):
+    """The time for the search is spent."""
+
+
+class Search:
+    """Asks a predicate about candidates, and keeps the smallest that satisfies it.
+
+    Args:
+        predicate: What must stay true.
+        start: A candidate that satisfies it.
+        budget: Seconds for the search.
+        bars: Shows progress.
+
+    Attributes:
+        best: The smallest candidate so far that satisfies the predicate.
+        tried: How many candidates the predicate was asked about.
+        failed: How many it failed on with an exception, which counts as *no*.
+        first_failure: The first of these exceptions in one line.
+        steps: What made the network smaller, in order.
+    """
+
+    def __init__(self, predicate: Predicate, start: Candidate, budget: float, bars: Bars) -> None:
+        self.best = start
+        self.tried = self.failed = 0
+        self.first_failure = ""
+        self.steps: list[str] = []
+        self._predicate, self._bars = predicate, bars
+        self._start, self._budget = time.monotonic(), budget
+        self._shown = 0.0
+
+    def holds(self, candidate: Candidate) -> bool:
+        """Ask the predicate.
+
+        Raises:
+            OutOfTimeError: The time is spent.
+        """
+        elapsed = time.monotonic() - self._start
+        if elapsed > self._budget:
+            raise OutOfTimeError
+        self._bars.at(f"{len(self.best.nodes)} nodes, {self.best.size} numbers, {self.tried} tried")
+        self._bars.advance(elapsed - self._shown)
+        self._shown = elapsed
+        self.tried += 1
+        try:
+            return bool(self._predicate(candidate.network, candidate.inputs))
+        except Exception as error:  # a candidate on which the question has no answer shows nothing
+            self.failed += 1
+            self.first_failure = self.first_failure or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            return False
+
+    def offer(self, candidate: Candidate | None, what: str) -> bool:
+        """Take a smaller candidate, if there is one and the predicate holds for it.
+
+        Args:
+            candidate: What it may be reduced to; ``None`` where that cannot be.
+            what: What was done, for `steps`.
+        """
+        if candidate is None or not self.holds(candidate):
+            return False
+        self.best = candidate
+        self.steps.append(what)
+        return True
+
+
+def minimise(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:
+    """A part of ``items`` for which ``still`` holds, and from which no single one can be left out: delta debugging.
+
+    Args:
+        items: A sequence for which it holds.
+        still: Asked of parts, in order; it keeps what it accepts.
+
+    Example:
+        >>> minimise(range(100), lambda part: 17 in part and 60 in part)
+        [17, 60]
+
+    Source:
+        Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*, IEEE TSE 28(2), 2002, section 3.
+    """
+    kept, pieces = list(items), 2
+    while len(kept) > 1:
+        size = -(-len(kept) // pieces)
+        parts = [kept[i : i + size] for i in range(0, len(kept), size)]
+        alone = next((part for part in parts if still(part)), None) if pieces <= len(kept) else None
+        if alone is not None:
+            kept, pieces = alone, 2
+            continue
+        others = ([x for p in parts if p is not part for x in p] for part in parts) if len(parts) > 2 else iter(())
+        without = next((rest for rest in others if still(rest)), None)
+        if without is not None:
+            kept, pieces = without, max(pieces - 1, 2)
+        elif pieces >= len(kept):
+            break
+        else:
+            pieces = min(2 * pieces, len(kept))
+    return kept

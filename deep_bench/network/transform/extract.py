@@ -1,0 +1,100 @@
+"""``extract``: the part of a network between named values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from deep_bench.errors import InvalidArgument, InvalidNetwork
+from deep_bench.graph import Network
+from deep_bench.graph.node import outer_values, subgraphs
+from deep_bench.network.transform.draft import Draft
+
+
+def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
+    """The part of a network that computes some of its values from others.
+
+    All values keep their names. What depends on no input of the network stays inside.
+
+    Args:
+        network: Any network.
+        inputs: Names of the values to start from: inputs, initializers, or what nodes give.
+        outputs: Names of the values to give.
+
+    Raises:
+        InvalidArgument: A value that the outermost graph does not have; an output that is an input; or an input of the
+            network that the part needs and ``inputs`` does not have.
+        InvalidNetwork: The type of one of these values is unknown before a run.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn")
+        >>> first = network.nodes[0].outputs[0].name
+        >>> head = extract(network, [first], ["logits"])
+        >>> [spec.name for spec in head.inputs] == [first], len(network.nodes) - len(head.nodes)
+        (True, 1)
+    """
+    for kind, names in (("inputs", inputs), ("outputs", outputs)):
+        if not names or len(set(names)) != len(names):
+            raise InvalidArgument(f"{kind} {list(names)}", "at least one name, and none twice")
+    draft = Draft(network, "extracted", oldest=0)
+    fed = [_fed(draft, name) for name in inputs]
+    results = [draft.value(name) for name in outputs]
+    for value in results:
+        if value.producer() is None:
+            raise InvalidArgument(f"the output {value.name!r} is an input or a constant of the part", "what a node of it gives")
+        _declare(draft, value)
+    draft.graph.outputs[:] = results
+    originals = [v for v in draft.graph.inputs if v not in fed]
+    draft.graph.inputs[:] = [*fed, *originals]
+    RemoveUnusedNodesPass()(draft.network.model)
+    missing = [str(v.name) for v in originals if _is_used(draft.graph, v) and v.name not in draft.graph.initializers]
+    if missing:
+        raise InvalidArgument(
+            f"the part of {network.name} from {', '.join(inputs)} to {', '.join(outputs)} also needs its input {missing[0]!r}",
+            "inputs between which and the outputs lies all that the outputs need",
+            f"add {', '.join(map(repr, missing))} to the inputs, or start further back",
+        )
+    draft.graph.inputs[:] = [v for v in draft.graph.inputs if v in fed or v.name in draft.graph.initializers]
+    part = f"{network.name} from {', '.join(inputs)} to {', '.join(outputs)}"
+    return Network(draft.network.model, name=part, source=None)
+
+
+def _fed(draft: Draft, name: str) -> ir.Value:
+    """The input that stands for a value."""
+    value = draft.value(name)
+    if value.is_graph_input() and name not in draft.graph.initializers:
+        return value
+    _declare(draft, value)
+    made = ir.Value(name=name, type=value.type, shape=value.shape)
+    if value.is_graph_output():
+        draft.graph.outputs[:] = [v for v in draft.graph.outputs if v is not value]
+    value.replace_all_uses_with(made)
+    if name in draft.graph.initializers:
+        del draft.graph.initializers[name]
+        draft.graph.inputs[:] = [v for v in draft.graph.inputs if v is not value]
+    value.name = draft.names.fresh(f"{name}.inside")
+    draft.graph.inputs.append(made)
+    return made
+
+
+def _declare(draft: Draft, value: ir.Value) -> None:
+    """State the type and the dimensions of a value, as inference knows them."""
+    known = draft.knowledge.type_of(value)
+    if known is None:
+        raise InvalidNetwork(
+            f"the type of {value.name!r} in {draft.source.name} is unknown before a run",
+            "values whose types follow from the inputs",
+            "choose a value beside it",
+        )
+    value.type = ir.serde.deserialize_type_proto_for_type(known)
+    value.shape = ir.serde.deserialize_type_proto_for_shape(known)
+    if isinstance(value.type, ir.TensorType) and value.shape is None:
+        draft.dims(value)  # raises: a network must say how many dimensions its inputs have
+
+
+def _is_used(graph: ir.Graph, value: ir.Value) -> bool:
+    inside = (v for n in graph for g in subgraphs(n).values() for v in outer_values(g))
+    return bool(value.uses()) or value.is_graph_output() or value in set(inside)

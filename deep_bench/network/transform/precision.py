@@ -1,0 +1,262 @@
+"""``precision``: a network that holds its values in a narrower format."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.check.settings import settings_of
+from deep_bench.errors import InvalidArgument
+from deep_bench.graph import Network
+from deep_bench.graph.node import is_standard, operator_name, outer_values, schema, subgraphs
+from deep_bench.network.transform.check import recast_name
+from deep_bench.network.transform.draft import Draft
+
+Overflow = Literal["refuse", "keep", "saturate"]
+_WIDE = np.dtype(np.float32)
+_FORMATS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+_STAYING = frozenset(["Cast", "CastLike", "Constant", "DequantizeLinear", "QuantizeLinear"])
+"""Operators that state the type of their result: they stay as they are, between casts if need be."""
+
+
+def precision(
+    network: Network,
+    to: str = "float16",
+    *,
+    keep: Sequence[str] = (),
+    borders: bool = False,
+    overflow: Overflow = "refuse",
+) -> Network:
+    """The network with float32 values held in a narrower format.
+
+    Each node computes in ``to`` where its operator allows that; the others stay in float32, between casts, and so do nodes
+    with graphs inside and the arithmetic of shapes. Results of nodes keep their names in whatever format; where both formats
+    are needed, the other one is called ``name.float16`` or ``name.float32``.
+
+    Args:
+        network: Any network.
+        to: ``"float16"`` or ``"bfloat16"``.
+        keep: What stays in float32: names of nodes, with ``*`` and ``?``, or operators.
+        borders: Whether inputs and outputs change their type too; otherwise they are cast.
+        overflow: What to do about constants beyond the range of ``to``: ``"refuse"``; ``"keep"`` the nodes that use them in
+            float32; or ``"saturate"``: take the largest number instead (masks of -3.4e38).
+
+    Raises:
+        InvalidArgument: Another format; something to keep that is not there; or constants that overflow.
+
+    Example:
+        >>> import deep_bench as db
+        >>> half = precision(db.load("digits-cnn"), "float16", keep=["Gemm"])
+        >>> [str(spec) for spec in half.inputs], sum(node.op_type == "Cast" for node in half.nodes)
+        (['image: float32[batch, 1, 8, 8]'], 2)
+    """
+    if to not in _FORMATS:
+        raise InvalidArgument(f"the format {to!r}", f"one of {', '.join(_FORMATS)}")
+    if overflow not in ("refuse", "keep", "saturate"):
+        raise InvalidArgument(f"overflow {overflow!r}", "'refuse', 'keep' or 'saturate'")
+    draft = Draft(network, "precision")
+    kept = _kept(draft, keep)
+    _Recast(draft, _FORMATS[to], kept, borders, overflow).run()
+    return draft.finish()
+
+
+def beyond_range(network: Network, to: str = "float16") -> dict[str, str]:
+    """What the constants of a network lose in a narrower format, apart from rounding.
+
+    Args:
+        network: Any network.
+        to: ``"float16"`` or ``"bfloat16"``.
+
+    Returns:
+        Name of an initializer to a sentence: how many elements overflow, or become 0.
+
+    Example:
+        >>> import deep_bench as db
+        >>> beyond_range(db.load("digits-cnn"), "bfloat16")
+        {}
+    """
+    found = {}
+    for name, array in network.initializers.items():
+        if array.dtype == _WIDE and array.size:
+            lost = _lost(array, _FORMATS[to])
+            said = [f"{count} of {array.size} elements {what}" for what, count in vars(lost).items() if count]
+            if said:
+                found[name] = "; ".join(said)
+    return found
+
+
+@dataclass(frozen=True)
+class _Lost:
+    overflow: int
+    vanish: int
+
+
+def _lost(array: np.ndarray, form: np.dtype) -> _Lost:
+    with np.errstate(all="ignore"):
+        narrow = array.astype(form).astype(np.float64)
+    overflow = np.isinf(narrow) & np.isfinite(array)
+    return _Lost(int(overflow.sum()), int(((narrow == 0) & (array != 0)).sum()))
+
+
+def _kept(draft: Draft, keep: Sequence[str]) -> set[str]:
+    kept: set[str] = set()
+    for wanted in keep:
+        named = [str(n.name) for n in draft.graph if operator_name(n) == wanted or fnmatch.fnmatchcase(str(n.name), wanted)]
+        if not named:
+            operators = ", ".join(sorted({operator_name(n) for n in draft.graph}))
+            raise InvalidArgument(
+                f"{wanted!r} to keep in float32, which {draft.source.name} does not have",
+                f"the name of a node, with * and ?, or an operator: {operators}",
+            )
+        kept.update(named)
+    return kept
+
+
+class _Recast:
+    """Walks a network and brings node after node to a narrower format."""
+
+    def __init__(self, draft: Draft, form: np.dtype, kept: set[str], borders: bool, overflow: Overflow) -> None:
+        self.draft, self.form, self.kept, self.borders, self.overflow = draft, form, kept, borders, overflow
+        self.settings = settings_of(draft.graph)
+        self.low = ir.DataType.from_numpy(form)
+        self._made: dict[tuple[ir.Value, np.dtype], ir.Value] = {}
+
+    def run(self) -> None:
+        """Recast all nodes, then the inputs that they left, then the outputs."""
+        knowledge = self.draft.knowledge
+        if self.borders:
+            for value in self.draft.graph.inputs:
+                if knowledge.dtype(value) == _WIDE and value.name not in self.draft.graph.initializers:
+                    self._retype(value)
+        for node in tuple(self.draft.graph):
+            wanted = self._lowered_inputs(node)
+            if wanted and self._lower(node, wanted):
+                continue
+            self._restore(node)
+        for value in list(self.draft.graph.outputs):
+            self._return(value)
+
+    def _lowered_inputs(self, node: ir.Node) -> list[int]:
+        """The inputs of a node that can be of the narrower format; none if the node stays in float32."""
+        found = schema(node, self.draft.network.opset) if is_standard(node) else None
+        settings = any(str(v.name) in self.settings for v in node.outputs if v.name)
+        if found is None or subgraphs(node) or settings or str(node.name) in self.kept or node.op_type in _STAYING:
+            return []
+        types = {c.type_param_str: set(c.allowed_type_strs) for c in found.type_constraints}
+        wanted = []
+        for index, value in enumerate(node.inputs):
+            formal = found.inputs[min(index, len(found.inputs) - 1)]
+            allowed = types.get(formal.type_str, {formal.type_str})
+            if value is not None and self._is_wide(value) and f"tensor({self.form.name})" in allowed:
+                wanted.append(index)
+        if self.overflow == "keep" and any(self._overflows(node.inputs[i]) for i in wanted):
+            return []
+        return wanted
+
+    def _is_wide(self, value: ir.Value) -> bool:
+        return self.draft.knowledge.dtype(value) in (_WIDE, self.form)
+
+    def _overflows(self, value: ir.Value | None) -> bool:
+        array = self.draft.constant(value)
+        return array is not None and array.dtype == _WIDE and _lost(array, self.form).overflow > 0
+
+    def _lower(self, node: ir.Node, wanted: Sequence[int]) -> bool:
+        """Let a node compute in the narrower format, if its result is then in that format, as inference says."""
+        knowledge, before = self.draft.knowledge, list(node.inputs)
+        known = {v: knowledge.type_of(v) for v in node.outputs}
+        for index in wanted:
+            node.replace_input_with(index, self._in(before[index], self.form, node))
+        knowledge.infer(node)
+        if any(knowledge.dtype(v) == self.form for v in node.outputs):
+            for value in node.outputs:
+                if value.name and (form := knowledge.dtype(value)) is not None:
+                    value.type = ir.TensorType(ir.DataType.from_numpy(form))
+            return True
+        for index, value in enumerate(before):
+            node.replace_input_with(index, value)
+        for value, form in known.items():
+            knowledge.state(value, form)
+        return False
+
+    def _restore(self, node: ir.Node) -> None:
+        """Let a node that stays in float32 have its inputs so, and the graphs in it what they take from around them."""
+        for index, value in enumerate(node.inputs):
+            if value is not None and self._was_lowered(value):
+                node.replace_input_with(index, self._in(value, _WIDE, node))
+        for graph in subgraphs(node).values():
+            for value in outer_values(graph):
+                if self._was_lowered(value):
+                    wide = self._in(value, _WIDE, node)
+                    for use in value.uses():
+                        if use.node.graph is not self.draft.graph:
+                            use.node.replace_input_with(use.idx, wide)
+                    graph.outputs[:] = [wide if v is value else v for v in graph.outputs]
+
+    def _was_lowered(self, value: ir.Value) -> bool:
+        return value.type == ir.TensorType(self.low) and self.draft.knowledge.dtype(value) == self.form and value in self._lows()
+
+    def _lows(self) -> Any:
+        return _Everything()
+
+    def _in(self, value: ir.Value | None, form: np.dtype, node: ir.Node) -> ir.Value:
+        """A value in a format: itself, a constant of that format, or a cast."""
+        assert value is not None
+        if self.draft.knowledge.dtype(value) == form:
+            return value
+        if (value, form) not in self._made:
+            array = self.draft.constant(value)
+            name = recast_name(str(value.name), form)
+            if array is not None:
+                made = self.draft.initializer(name, self._narrow(array, value, node))
+            else:
+                made = ir.Value(name=self.draft.names.fresh(name))
+                to = ir.AttrInt64("to", int(ir.DataType.from_numpy(form)))
+                cast = ir.Node("", "Cast", [value], [to], outputs=[made], name=self.draft.names.fresh(f"{name}.Cast"))
+                self.draft.graph.append(cast)
+                self.draft.knowledge.infer(cast)
+            self._made[value, form] = made
+        return self._made[value, form]
+
+    def _narrow(self, array: np.ndarray, value: ir.Value, node: ir.Node) -> np.ndarray:
+        lost = _lost(array, self.form).overflow
+        if lost and self.overflow == "refuse":
+            largest = float(np.max(np.abs(array[np.isfinite(array)])))
+            raise InvalidArgument(
+                f"{lost} of {array.size} elements of the constant {value.name!r} of node {node.name!r} "
+                f"({operator_name(node)}) overflow in {self.form.name}: up to {largest:.4g}",
+                f"constants up to {float(ml_dtypes.finfo(self.form).max):.4g}",
+                f"keep the node in float32 (keep=[{str(node.name)!r}], or overflow='keep'), or overflow='saturate'",
+            )
+        if lost:
+            limit = float(ml_dtypes.finfo(self.form).max)
+            array = np.where(np.isfinite(array), np.clip(array, -limit, limit), array)
+        return array.astype(self.form)
+
+    def _retype(self, value: ir.Value) -> None:
+        known = self.draft.knowledge.type_of(value)
+        assert known is not None
+        known.tensor_type.elem_type = int(self.low)
+        value.type = ir.TensorType(self.low)
+
+    def _return(self, value: ir.Value) -> None:
+        """Give an output in the type that it shall have, under its name."""
+        knowledge, producer = self.draft.knowledge, value.producer()
+        form = knowledge.dtype(value)
+        wanted = self.form if self.borders and form in (_WIDE, self.form) else _WIDE
+        if producer is None or form == wanted or form not in (_WIDE, self.form) or value.type is None:
+            return
+        if form == self.form and not self._is_ours(value):
+            return
+        shape, name = value.shape, str(value.name)
+        made = self._in(value, wanted, producer)
+        value.name = self.draft.names.fresh(recast_name(name, form))
+        knowledge.state(value, knowledge.type_of(made))
+        made.name, made.shape = name, shape
+        made.type = ir.TensorType(ir.DataType.from_numpy(wanted))
+        self.draft.graph.outputs[:] = [made if v is value else v for v in self.draft.graph.outputs]
