@@ -111,14 +111,14 @@ class NodeTime:
         ns: Nanoseconds in each call; int64.
         what: What the framework calls it.
         direction: Whether it belongs to the way forward or back.
-        note: What else must be known to read the figure.
+        whole: Whether it is all that can be told of its direction: no piece that compares with one node of another framework.
     """
 
     nodes: tuple[str, ...]
     ns: NDArray[np.int64]
     what: str
     direction: Direction = "forward"
-    note: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,32 @@ def positional_names(function: Callable[..., Any], count: int) -> tuple[str, ...
     return tuple(names[:count])
 
 
+def own_or_given(own: Sequence[str], given: Any, whose: str) -> tuple[str, ...]:
+    """What to call inputs that have names: their own, or those given for them in order.
+
+    Args:
+        own: Their names.
+        given: ``None``; names or specs in order; or a mapping by name, whose order counts unless it has the inputs' own names.
+        whose: What has the inputs.
+
+    Raises:
+        InvalidArgument: Not one name for each input.
+
+    Example:
+        >>> own_or_given(["a", "b"], {"b": 1, "a": 2}, "f"), own_or_given(["input_1"], ["image"], "f")
+        (('a', 'b'), ('image',))
+    """
+    if given is None or (isinstance(given, Mapping) and set(given) == set(own)):
+        return tuple(own)
+    listed = [given] if not isinstance(given, Sequence | Mapping) or isinstance(given, str) else list(given)
+    names = [n.name if isinstance(n, TensorSpec) else n for n in listed]
+    if len(names) != len(own) or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(
+            f"{len(names)} inputs for {whose}, which has {len(own)}: {', '.join(own)}", "a name for each, in order"
+        )
+    return tuple(names)
+
+
 def result_names(result: Any, names: Sequence[str] | None, whose: str) -> tuple[str, ...]:
     """The names of what a call returned: the stated ones, a mapping's keys, ``output``, or ``output_0``, ``output_1``, …
 

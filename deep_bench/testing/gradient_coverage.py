@@ -70,9 +70,13 @@ def _summary(found: Sequence[Run], plain: Mapping[str, Run]) -> Iterator[str]:
     yield f"| framework | cases | {' | '.join(GRADIENT_WORDS)} | right of those with right outputs |"
     yield f"|---|{'---:|' * (len(GRADIENT_WORDS) + 2)}"
     for run in found:
-        counts = [len(run["cases"]), *(run["words"][word] for word in GRADIENT_WORDS)]
-        cells = " | ".join(f"{n:,}" for n in counts)
-        yield f"| {_name(run)} {run['facts']['version']} | {cells} | {_share(run, plain.get(run['system']))} |"
+        yield f"{line(run)} {_share(run, plain.get(run['system']))} |"
+
+
+def line(run: Run) -> str:
+    """The line of the first table that is about one framework, without its last column."""
+    counts = [len(run["cases"]), *(run["words"][word] for word in GRADIENT_WORDS)]
+    return f"| {_name(run)} {run['facts']['version']} | {' | '.join(f'{n:,}' for n in counts)} |"
 
 
 def _share(run: Run, plain: Run | None) -> str:

@@ -81,17 +81,17 @@ def _targets(node: onnx.NodeProto, made: Mapping[str, str], sources: Mapping[str
 
 
 def _led_to(index: int, nodes: Sequence[onnx.NodeProto], owned: Sequence[set[str]]) -> set[str]:
-    """What the first nodes compute that are fed by this one, and compute something of the network."""
+    """What the first node computes that is fed by this one, and computes something of the network."""
     if nodes[index].op_type in _LAYOUT:
         return set()
-    fed, found = set(nodes[index].output), set[str]()
+    fed = set(nodes[index].output)
     for node, own in zip(nodes[index + 1 :], owned[index + 1 :], strict=True):
         if fed & set(node.input):
             if own:
-                found |= own
-            elif node.op_type not in _LAYOUT:
+                return own
+            if node.op_type not in _LAYOUT:
                 fed |= set(node.output)
-    return found
+    return set()
 
 
 def _behind(

@@ -66,9 +66,7 @@ def profile(
         watch.begin()
         for event in kernels:
             watch.add(_key(event, known, names), event["dur"] * 1000)
-    times = tuple(
-        NodeTime(nodes, ns, what, direction) for (nodes, direction, what), ns in watch.samples(repeat).items()
-    )
+    times = tuple(NodeTime(nodes, ns, what, direction) for (nodes, direction, what), ns in watch.samples(repeat).items())
     covered = {name for time in times for name in time.nodes}
     ordered = [str(node.name) for node in network.nodes if str(node.name) in names]
     return NodeProfile(
@@ -81,9 +79,7 @@ def profile(
     )
 
 
-def _by_index(
-    kernels: Sequence[Event], optimised: onnx.GraphProto, known: Sequence[Piece]
-) -> Mapping[str, Piece]:
+def _by_index(kernels: Sequence[Event], optimised: onnx.GraphProto, known: Sequence[Piece]) -> Mapping[str, Piece]:
     """ONNX Runtime's number of a node to what it computes.
 
     Unnamed nodes are told apart by their place: nodes run in the graph's order. Should they not, only names that are there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter
 from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_feed
+from deep_bench.adapters.wrapping import own_or_given
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Executor, Forms, map_arrays
 from deep_bench.tensor import STRING, Container, TensorSpec
@@ -19,13 +21,18 @@ _ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
 """Where ONNX Runtime's name of an element type is not the standard's in small letters."""
 
 
-def wrap(session: ort.InferenceSession, outputs: Sequence[str] | None = None) -> WrappedSession:
+def wrap(
+    session: ort.InferenceSession,
+    inputs: Sequence[str] | Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+) -> WrappedSession:
     """Make a session an executor, so that it can be timed and compared like a prepared network.
 
     The session is used as it is: with its own options, threads and execution providers.
 
     Args:
         session: Any session.
+        inputs: Names for what it takes, in order, or an example by such names; by default its own names.
         outputs: Names for what it returns, in order; by default its own.
 
     Raises:
@@ -44,7 +51,9 @@ def wrap(session: ort.InferenceSession, outputs: Sequence[str] | None = None) ->
     names = own if outputs is None else list(outputs)
     if len(names) != len(own):
         raise InvalidArgument(f"{len(names)} names of outputs", f"one for each of {', '.join(own)}")
-    return WrappedSession(session, dict(zip(own, names, strict=True)))
+    taken = [i.name for i in session.get_inputs()]
+    renamed = dict(zip(own_or_given(taken, inputs, "the session"), taken, strict=True))
+    return WrappedSession(session, renamed, dict(zip(own, names, strict=True)))
 
 
 class WrappedSession(Executor[Value]):
@@ -55,14 +64,17 @@ class WrappedSession(Executor[Value]):
 
     Args:
         session: The session.
-        outputs: Each of its outputs, with the name to return it under.
+        inputs: The name of each input, and what the session calls it.
+        outputs: What the session calls each output, and the name to return it under.
     """
 
-    def __init__(self, session: ort.InferenceSession, outputs: Mapping[str, str]) -> None:
+    def __init__(self, session: ort.InferenceSession, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
         self.session = session
         on_gpu = session.get_providers()[0] in ("CUDAExecutionProvider", "TensorrtExecutionProvider")
         self.device = adapter = OnnxRuntimeAdapter(device="cuda" if on_gpu else "cpu")
-        self.inputs = tuple(_spec(value.name, value.type, value.shape) for value in session.get_inputs())
+        taken = zip(inputs, session.get_inputs(), strict=True)
+        self.inputs = tuple(_spec(name, value.type, value.shape) for name, value in taken)
+        self._taken = dict(inputs)
         found = {value.name: _spec(value.name, value.type, value.shape) for value in session.get_outputs()}
         self.output_names = tuple(outputs.values())
         self.parameters = {}
@@ -79,11 +91,11 @@ class WrappedSession(Executor[Value]):
         """A call without arguments, through ``run_with_iobinding``, or ``run`` where there are strings or sequences."""
         session, names, own = self.session, self.output_names, list(self._own)
         if not self._bindable:
-            feeds = {name: map_arrays(to_feed, value) for name, value in inputs.items()}
+            feeds = {self._taken[name]: map_arrays(to_feed, value) for name, value in inputs.items()}
             return lambda: dict(zip(names, session.run(own, feeds), strict=True))
         binding = session.io_binding()
         for name, value in inputs.items():
-            binding.bind_ortvalue_input(name, value)
+            binding.bind_ortvalue_input(self._taken[name], value)
         for name in own:
             binding.bind_output(name, self._memory[name])
 

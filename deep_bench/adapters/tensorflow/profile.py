@@ -33,7 +33,7 @@ def whole(names: Sequence[str], plain: Callable[[], Any], synchronize: Callable[
         repeat: Calls.
     """
     ns = in_turn({"plain": plain}, synchronize, repeat)["plain"]
-    piece = NodeTime(tuple(names), ns, "XLA", note="one piece, which its compiler gives no nodes of")
+    piece = NodeTime(tuple(names), ns, "XLA", whole=True)
     return NodeProfile("the compiled whole, which is not looked into", (piece,), ns, ns)
 
 
@@ -65,7 +65,10 @@ def profile(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Converting sparse IndexedSlices")
         found = in_turn({**calls, "observed": observed}, synchronize, repeat)
-    times = tuple(NodeTime(nodes, ns, what, direction) for (nodes, direction, what), ns in watch.samples(repeat).items())
+    times = tuple(
+        NodeTime(nodes, ns, what, direction, whole=direction == "backward")
+        for (nodes, direction, what), ns in watch.samples(repeat).items()
+    )
     covered = {name for time in times if time.direction == "forward" for name in time.nodes}
     return NodeProfile(
         "an eager walk of the steps that the graph was traced from, each between two stamps; the way back as a whole",

@@ -17,6 +17,7 @@ from deep_bench.adapters.wrapping import (
     check_mode,
     checked_names,
     named_results,
+    own_or_given,
     positional_names,
     result_names,
 )
@@ -245,15 +246,8 @@ def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[Tensor
     return specs, call_as_written
 
 
-def _own_specs(own: Sequence[Any], names: Any, whose: str) -> tuple[TensorSpec, ...]:
-    if names is None:
-        names = [tensor.name for tensor in own]
-    elif isinstance(names, Mapping):
-        names = list(names) if set(names) != {tensor.name for tensor in own} else [tensor.name for tensor in own]
-    else:
-        names = [n.name if isinstance(n, TensorSpec) else n for n in names]
-    if len(names) != len(own) or not all(isinstance(name, str) for name in names):
-        raise InvalidArgument(f"{len(names)} inputs for {whose!r}", f"names for its {len(own)}: inputs=[…]")
+def _own_specs(own: Sequence[Any], given: Any, whose: str) -> tuple[TensorSpec, ...]:
+    names = own_or_given([tensor.name for tensor in own], given, whose)
     return tuple(
         TensorSpec(name, tuple(_dimension(name, i, d) for i, d in enumerate(t.shape)), np.dtype(_numpy(t.dtype)))
         for name, t in zip(names, own, strict=True)

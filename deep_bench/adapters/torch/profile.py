@@ -49,7 +49,7 @@ def profile(
     synchronize = executor.device.synchronize
     if compiled:
         ns = in_turn({"plain": plain}, synchronize, repeat)["plain"]
-        whole = NodeTime(tuple(names), ns, "torch.compile", note="one piece, which its compiler gives no nodes of")
+        whole = NodeTime(tuple(names), ns, "torch.compile", whole=True)
         return NodeProfile("the compiled whole, which is not looked into", (whole,), ns, ns)
     watch: Stopwatch[Key] = Stopwatch()
     stamps = _Events(watch, target) if target.type == "cuda" else _Clock(watch)

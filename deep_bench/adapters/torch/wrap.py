@@ -235,21 +235,30 @@ def _described(
         for spec in inputs:
             torch_dtype(spec.dtype)
         return tuple(inputs), None
-    if isinstance(inputs, torch.Tensor | np.ndarray):
-        inputs = (inputs,)
-    if not isinstance(inputs, Mapping):
-        inputs = dict(zip(positional_names(module.forward, len(inputs)), inputs, strict=True))
-    tensors = {name: _tensor(name, value, target) for name, value in inputs.items()}
+    tensors = {name: t.to(target) for name, t in example_tensors(module, inputs).items()}
     specs = tuple(TensorSpec(name, tuple(t.shape), numpy_dtype(t.dtype)) for name, t in tensors.items())
     return specs, list(tensors.values())
 
 
-def _tensor(name: str, value: Any, target: torch.device) -> torch.Tensor:
+def example_tensors(module: nn.Module, example: Example) -> dict[str, torch.Tensor]:
+    """An example by the names of the inputs: its own, or those of the parameters of ``forward``.
+
+    Raises:
+        InvalidArgument: A value that is neither a tensor nor an array, or no name for one.
+    """
+    if isinstance(example, torch.Tensor | np.ndarray):
+        example = (example,)
+    if not isinstance(example, Mapping):
+        example = dict(zip(positional_names(module.forward, len(example)), example, strict=True))
+    return {name: _tensor(name, value) for name, value in example.items()}
+
+
+def _tensor(name: str, value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
-        return value.detach().to(target)
+        return value.detach()
     if not isinstance(value, np.ndarray | np.generic):
         raise InvalidArgument(f"an example of type {type(value).__name__} for input {name!r}", "a tensor or a NumPy array")
-    return to_tensor(np.asarray(value), target)
+    return to_tensor(np.asarray(value))
 
 
 def _caller(module: nn.Module, specs: Sequence[TensorSpec]) -> Callable[..., Any]:

@@ -38,7 +38,8 @@ class DerivedGradients(Generic[A]):
         """See `Executor.gradients`; ``parameters`` are those of the executor, as they are now."""
         names, executor = self.executor(loss, wrt)
         for name, value in parameters.items():
-            executor.parameters[name] = value
+            if name in executor.parameters:  # what neither the outputs nor the gradients depend on is left out
+                executor.parameters[name] = value
         found = executor.forward(inputs)
         gradients = {name: found.pop(gradient_name(loss, name)) for name in names}
         if on_ready is not None:

@@ -32,6 +32,7 @@ class Search:
         bars: Shows progress.
 
     Attributes:
+        predicate: As given.
         best: The smallest candidate so far that satisfies the predicate.
         tried: How many candidates the predicate was asked about.
         failed: How many it failed on with an exception, which counts as *no*.
@@ -44,7 +45,7 @@ class Search:
         self.tried = self.failed = 0
         self.first_failure = ""
         self.steps: list[str] = []
-        self._predicate, self._bars = predicate, bars
+        self.predicate, self._bars = predicate, bars
         self._start, self._budget = time.monotonic(), budget
         self._shown = 0.0
 
@@ -62,7 +63,7 @@ class Search:
         self._shown = elapsed
         self.tried += 1
         try:
-            return bool(self._predicate(candidate.network, candidate.inputs))
+            return bool(self.predicate(candidate.network, candidate.inputs))
         except Exception as error:  # a candidate on which the question has no answer shows nothing
             self.failed += 1
             self.first_failure = self.first_failure or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -163,9 +163,7 @@ def _lowered(truth: Truth, after: Mapping[str, np.dtype]) -> dict[str, np.dtype]
     return found
 
 
-def _in_lower_formats(
-    truth: Truth, lowered: Mapping[str, np.dtype], outputs: Mapping[str, np.dtype], seed: int
-) -> Truth:
+def _in_lower_formats(truth: Truth, lowered: Mapping[str, np.dtype], outputs: Mapping[str, np.dtype], seed: int) -> Truth:
     """What is known of a network, with the rounding errors of lower formats."""
     held = {**truth.network.upgraded().initializers, **truth.inputs}
     coarse = {n: x for n, x in held.items() if n in lowered and is_inexact(x.dtype)}

@@ -44,7 +44,9 @@ def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> 
     results = [draft.value(name) for name in outputs]
     for value in results:
         if value.producer() is None:
-            raise InvalidArgument(f"the output {value.name!r} is an input or a constant of the part", "what a node of it gives")
+            raise InvalidArgument(
+                f"the output {value.name!r} is an input or a constant of the part", "what a node of it gives"
+            )
         _declare(draft, value)
     draft.graph.outputs[:] = results
     originals = [v for v in draft.graph.inputs if v not in fed]
@@ -53,7 +55,7 @@ def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> 
     missing = [str(v.name) for v in originals if _is_used(draft.graph, v) and v.name not in draft.graph.initializers]
     if missing:
         raise InvalidArgument(
-            f"the part of {network.name} from {', '.join(inputs)} to {', '.join(outputs)} also needs its input {missing[0]!r}",
+            f"what {', '.join(outputs)} needs of {network.name}, from {', '.join(inputs)}, also needs its input {missing[0]!r}",
             "inputs between which and the outputs lies all that the outputs need",
             f"add {', '.join(map(repr, missing))} to the inputs, or start further back",
         )

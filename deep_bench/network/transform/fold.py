@@ -22,8 +22,8 @@ LIMIT = 2**20
 def fold(network: Network, *, limit: int = LIMIT) -> Network:
     """The network with the results of nodes that depend on constants only in the place of these nodes.
 
-    The reference computes them, in the network's own element types. Nodes that draw random numbers stay, and so do those with
-    graphs inside. A ``Shape`` or ``Size`` of what has a fixed shape counts as a constant. Values keep their names.
+    The reference computes them, in the network's own element types. Nodes that draw random numbers stay, and so do those
+    with graphs inside. A ``Shape`` or ``Size`` of what has a fixed shape counts as a constant. Values keep their names.
 
     Args:
         network: Any network.
@@ -129,7 +129,9 @@ def _evaluated(draft: Draft, nodes: list[ir.Node]) -> dict[str, np.ndarray]:
     alone.graph.outputs[:] = [values[name] for name in names]
     RemoveUnusedNodesPass()(alone.model)
     alone.graph.inputs[:] = [v for v in alone.graph.inputs if v.name in alone.graph.initializers]
-    outputs = frameworks["reference"]().prepare(Network(alone.model, name=f"constants of {draft.source.name}"), outputs=names)
+    outputs = frameworks["reference"]().prepare(
+        Network(alone.model, name=f"constants of {draft.source.name}"), outputs=names
+    )
     return {name: np.asarray(y) for name, y in outputs({}).items() if isinstance(y, np.ndarray | np.generic)}
 
 

@@ -137,9 +137,7 @@ def _bias(draft: Draft, linear: ir.Node, channels: int) -> np.ndarray | None:
     return np.broadcast_to(wide, (*wide.shape[:-1], channels)) if wide.ndim else np.full(channels, float(wide))
 
 
-def _put(
-    draft: Draft, linear: ir.Node, norm: ir.Node, weight: np.ndarray, fused: np.ndarray, bias: np.ndarray
-) -> bool:
+def _put(draft: Draft, linear: ir.Node, norm: ir.Node, weight: np.ndarray, fused: np.ndarray, bias: np.ndarray) -> bool:
     """Give the linear node its new constants, and the normalization's place, if the format can hold them."""
     with np.errstate(over="ignore"):
         arrays = [x.astype(weight.dtype) for x in (fused, bias)]

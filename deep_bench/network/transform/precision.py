@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
@@ -21,6 +21,9 @@ from deep_bench.network.transform.draft import Draft
 Overflow = Literal["refuse", "keep", "saturate"]
 _WIDE = np.dtype(np.float32)
 _FORMATS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+_OLDEST_OPSET = {"float16": 13, "bfloat16": 22}
+"""The first in which convolutions and pools take the format too."""
+
 _STAYING = frozenset(["Cast", "CastLike", "Constant", "DequantizeLinear", "QuantizeLinear"])
 """Operators that state the type of their result: they stay as they are, between casts if need be."""
 
@@ -60,7 +63,7 @@ def precision(
         raise InvalidArgument(f"the format {to!r}", f"one of {', '.join(_FORMATS)}")
     if overflow not in ("refuse", "keep", "saturate"):
         raise InvalidArgument(f"overflow {overflow!r}", "'refuse', 'keep' or 'saturate'")
-    draft = Draft(network, "precision")
+    draft = Draft(network, "precision", _OLDEST_OPSET[to])
     kept = _kept(draft, keep)
     _Recast(draft, _FORMATS[to], kept, borders, overflow).run()
     return draft.finish()
@@ -126,6 +129,7 @@ class _Recast:
         self.settings = settings_of(draft.graph)
         self.low = ir.DataType.from_numpy(form)
         self._made: dict[tuple[ir.Value, np.dtype], ir.Value] = {}
+        self._lowered: set[ir.Value] = set()
 
     def run(self) -> None:
         """Recast all nodes, then the inputs that they left, then the outputs."""
@@ -160,7 +164,7 @@ class _Recast:
         return wanted
 
     def _is_wide(self, value: ir.Value) -> bool:
-        return self.draft.knowledge.dtype(value) in (_WIDE, self.form)
+        return self.draft.knowledge.dtype(value) == _WIDE or value in self._lowered
 
     def _overflows(self, value: ir.Value | None) -> bool:
         array = self.draft.constant(value)
@@ -174,12 +178,13 @@ class _Recast:
             node.replace_input_with(index, self._in(before[index], self.form, node))
         knowledge.infer(node)
         if any(knowledge.dtype(v) == self.form for v in node.outputs):
-            for value in node.outputs:
-                if value.name and (form := knowledge.dtype(value)) is not None:
-                    value.type = ir.TensorType(ir.DataType.from_numpy(form))
+            lowered = [v for v in node.outputs if v.name and knowledge.dtype(v) == self.form]
+            for value in lowered:
+                value.type = ir.TensorType(self.low)
+            self._lowered.update(lowered)
             return True
-        for index, value in enumerate(before):
-            node.replace_input_with(index, value)
+        for index, own in enumerate(before):
+            node.replace_input_with(index, own)
         for value, form in known.items():
             knowledge.state(value, form)
         return False
@@ -187,22 +192,16 @@ class _Recast:
     def _restore(self, node: ir.Node) -> None:
         """Let a node that stays in float32 have its inputs so, and the graphs in it what they take from around them."""
         for index, value in enumerate(node.inputs):
-            if value is not None and self._was_lowered(value):
+            if value in self._lowered:
                 node.replace_input_with(index, self._in(value, _WIDE, node))
         for graph in subgraphs(node).values():
             for value in outer_values(graph):
-                if self._was_lowered(value):
+                if value in self._lowered:
                     wide = self._in(value, _WIDE, node)
-                    for use in value.uses():
-                        if use.node.graph is not self.draft.graph:
-                            use.node.replace_input_with(use.idx, wide)
-                    graph.outputs[:] = [wide if v is value else v for v in graph.outputs]
-
-    def _was_lowered(self, value: ir.Value) -> bool:
-        return value.type == ir.TensorType(self.low) and self.draft.knowledge.dtype(value) == self.form and value in self._lows()
-
-    def _lows(self) -> Any:
-        return _Everything()
+                    for use in [u for u in value.uses() if u.node.graph is not self.draft.graph]:
+                        use.node.replace_input_with(use.idx, wide)
+                    for inner in (graph, *graph.subgraphs()):
+                        inner.outputs[:] = [wide if v is value else v for v in inner.outputs]
 
     def _in(self, value: ir.Value | None, form: np.dtype, node: ir.Node) -> ir.Value:
         """A value in a format: itself, a constant of that format, or a cast."""
@@ -243,15 +242,14 @@ class _Recast:
         assert known is not None
         known.tensor_type.elem_type = int(self.low)
         value.type = ir.TensorType(self.low)
+        self._lowered.add(value)
 
     def _return(self, value: ir.Value) -> None:
         """Give an output in the type that it shall have, under its name."""
         knowledge, producer = self.draft.knowledge, value.producer()
         form = knowledge.dtype(value)
-        wanted = self.form if self.borders and form in (_WIDE, self.form) else _WIDE
-        if producer is None or form == wanted or form not in (_WIDE, self.form) or value.type is None:
-            return
-        if form == self.form and not self._is_ours(value):
+        wanted = self.form if self.borders else _WIDE
+        if producer is None or form is None or form == wanted or not self._is_wide(value):
             return
         shape, name = value.shape, str(value.name)
         made = self._in(value, wanted, producer)

@@ -65,12 +65,12 @@ Build: TypeAlias = Callable[[Tape, Match], "Symbol | tuple[Symbol, ...] | None"]
 def replace(network: Network, match: str | Callable[[ir.Node], bool], build: Build, *, required: bool = True) -> Network:
     """The network with other nodes in the place of those that match.
 
-    Values that the replaced nodes gave keep their names. Nodes in the bodies of ``If``, ``Loop`` and ``Scan`` are left alone.
+    Values that the replaced nodes gave keep their names. Nodes in the bodies of ``If``, ``Loop`` and ``Scan`` stay.
 
     Args:
         network: Any network. It is brought to opset 21 if it is older.
-        match: An operator (``"Relu"``), connected operators (``"Relu(Add(x, bias))"``, see `matcher`), ``by_name(…)``, or any
-            function of a node.
+        match: An operator (``"Relu"``), connected operators (``"Relu(Add(x, bias))"``, see `matcher`), ``by_name(…)``, or
+            any function of a node.
         build: Called for each place with a tape, on which every ONNX operator is a method, and with what was found. Returns
             the symbol that takes the place of the last node's output (a tuple of them for several), or ``None`` to leave
             this place as it is.

@@ -92,7 +92,7 @@ Sinh = pointwise(tf.sinh, 1)
 Cosh = pointwise(tf.cosh, 1)
 Tanh = pointwise(tf.tanh, 1)
 Asinh = pointwise(tf.asinh, 1)
-Acosh = _with_slope(tf.acosh, lambda x: tf.math.rsqrt((x - 1) * (x + 1)))
+Acosh = _with_slope(tf.acosh, lambda x: tf.math.rsqrt(x - 1) * tf.math.rsqrt(x + 1))
 Atanh = pointwise(tf.atanh, 1)
 IsNaN = pointwise(tf.math.is_nan, 1, back=False)
 

@@ -1,0 +1,125 @@
+"""``export``: an ``nn.Module`` as a network."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from deep_bench.adapters.exported import check_export
+from deep_bench.adapters.torch.arrays import to_array
+from deep_bench.adapters.torch.wrap import Example, WrappedModule, example_tensors, wrap
+from deep_bench.adapters.wrapping import accepts
+from deep_bench.errors import FrameworkMissing, InvalidArgument, Unsupported
+from deep_bench.graph import Network
+
+
+def export(
+    module: nn.Module,
+    example: Example,
+    *,
+    outputs: Sequence[str] | None = None,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    opset: int | None = None,
+    name: str | None = None,
+    check: bool = True,
+) -> Network:
+    """Export a module in evaluation mode; see `deep_bench.graph.Network.from_torch`."""
+    modes = {part: part.training for part in module.modules()}
+    try:
+        executor = wrap(module, example, outputs)
+        tensors = example_tensors(module, example)
+        network = Network.from_proto(_exported(executor, tensors, dynamic or {}, opset), name=name or type(module).__name__)
+        if check:
+            arrays = {key: to_array(tensor) for key, tensor in tensors.items()}
+            check_export(network, arrays, executor(arrays), network.name)
+        return network
+    finally:
+        for part, training in modes.items():
+            part.training = training
+
+
+def _exported(
+    executor: WrappedModule, tensors: Mapping[str, torch.Tensor], dynamic: Mapping[str, Mapping[int, str]], opset: int | None
+) -> Any:
+    by_name = accepts(executor.module.forward, list(tensors))
+    try:
+        with _quietly():
+            program = torch.onnx.export(
+                executor.module,
+                () if by_name else tuple(tensors.values()),
+                kwargs=dict(tensors) if by_name else None,
+                input_names=list(tensors),
+                output_names=list(executor.output_names),
+                dynamic_shapes=_dimensions(executor.module, tensors, dynamic, by_name=by_name),
+                opset_version=opset,
+                dynamo=True,
+                verbose=False,
+            )
+    except ModuleNotFoundError as error:
+        raise FrameworkMissing(
+            f"torch's exporter needs {error.name}", "the package onnxscript", "pip install deep-bench[export]"
+        ) from error
+    except Exception as error:  # the exporter raises what any of its steps raised
+        raise Unsupported(
+            f"torch {torch.__version__} cannot export {type(executor.module).__name__}: {_short(error)}",
+            "a module that torch.export can trace",
+            "the error above this one has torch's whole report",
+        ) from error
+    assert program is not None
+    proto = program.model_proto
+    for node in (*proto.graph.node, *(n for f in proto.functions for n in f.node)):
+        del node.metadata_props[:]  # the lines of the source that a node came from, with the paths on this machine
+    return proto
+
+
+def _dimensions(
+    module: nn.Module, tensors: Mapping[str, torch.Tensor], dynamic: Mapping[str, Mapping[int, str]], *, by_name: bool
+) -> Any:
+    """The open dimensions as ``torch.export`` wants them."""
+    unknown = [name for name in dynamic if name not in tensors]
+    if unknown:
+        raise InvalidArgument(f"open dimensions of {unknown[0]!r}", f"an input: one of {', '.join(tensors)}")
+    if not dynamic:
+        return None
+    known = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
+    stated = {name: {axis: known[d] for axis, d in dynamic.get(name, {}).items()} for name in tensors}
+    if by_name:
+        return stated
+    return tuple(stated.values()) if accepts_positions(module, len(stated)) else (tuple(stated.values()),)
+
+
+def accepts_positions(module: nn.Module, count: int) -> bool:
+    """Whether ``forward`` has so many parameters of its own, and not one for all of them (``*args``)."""
+    code = module.forward.__code__
+    return code.co_argcount - 1 >= count
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what the exporter says of itself: of packages that it can do without, and of its own deprecated calls."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _short(error: Exception) -> str:
+    """The cause at the bottom, in one line without a terminal's colours."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = re.sub(r"\x1b\[\d+m", "", str(cause)).strip()
+    return f"{type(cause).__name__}: {text.splitlines()[0] if text else ''}"

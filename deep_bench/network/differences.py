@@ -1,0 +1,266 @@
+"""How far one array is from another: plain norms, and whether rounding explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deep_bench.check.decisions import Seen, open_decisions
+from deep_bench.check.endtoend import assess_whole
+from deep_bench.check.estimate import Expectation, compare
+from deep_bench.check.truth import Truth
+from deep_bench.check.verdict import OutputVerdict, Word
+from deep_bench.tensor import is_inexact
+
+_BADNESS: tuple[Word, ...] = ("right", "no information", "cannot tell", "reduced precision", "wrong")
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    r"""Plain norms of the difference :math:`d = a - b` of two arrays of one shape.
+
+    Args:
+        l1, l2, linf: :math:`\sum |d|`, :math:`\sqrt{\sum |d|^2}` and :math:`\max |d|`, over elements finite in both.
+        l1_rel, l2_rel, linf_rel: These over the same norm of :math:`b`; infinite where that is zero and the difference is not.
+        max_ulp: The largest :math:`|d|` in units in the last place of :math:`b`; 0 for integers.
+        mismatches: How many elements differ where equality is asked for (integers, booleans, strings), or are NaN or
+            infinite in one array only.
+    """
+
+    l1: float
+    l2: float
+    linf: float
+    l1_rel: float
+    l2_rel: float
+    linf_rel: float
+    max_ulp: float
+    mismatches: int
+
+    @property
+    def bits(self) -> float:
+        r"""The bits that agree in the mean, :math:`-\log_2` of the relative L2 norm; infinite for equal arrays."""
+        if self.mismatches and not self.l2_rel:
+            return 0.0
+        return float(-np.log2(self.l2_rel)) if self.l2_rel else float("inf")
+
+
+def norms(actual: np.ndarray, base: np.ndarray, form: np.dtype | None = None) -> Norms:
+    """The norms of a difference.
+
+    Args:
+        actual: The one array.
+        base: The other, of the same shape, which relative norms and units in the last place refer to.
+        form: The element type whose units in the last place are meant; by default that of ``base``.
+
+    Example:
+        >>> found = norms(np.float32([1, 2, 5]), np.float32([1, 2, 4]))
+        >>> found.l1, found.linf_rel
+        (1.0, 0.25)
+    """
+    form = base.dtype if form is None else form
+    if base.dtype.kind in "OSUb" or actual.dtype.kind in "OSUb":
+        different = int(np.sum(np.asarray(actual != base)))
+        return Norms(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, different)
+    wide = np.complex128 if np.iscomplexobj(actual) or np.iscomplexobj(base) else np.float64
+    value, other = base.astype(wide), actual.astype(wide)
+    inexact = is_inexact(form)
+    plain = Expectation(value, np.ones(value.shape), np.ones(value.shape, bool), form if inexact else np.dtype(np.float64))
+    found = compare(other, plain)
+    magnitude = np.abs(np.where(np.isfinite(value), value, 0.0))
+    total, length = float(np.sum(magnitude)), float(np.sqrt(np.sum(np.square(magnitude))))
+    finite = np.isfinite(value) & np.isfinite(other)
+    with np.errstate(all="ignore"):
+        l2 = float(np.sqrt(np.sum(np.square(np.abs(np.where(finite, other - value, 0.0))))))
+    return Norms(
+        found.l1_error,
+        l2,
+        found.max_abs_error,
+        _ratio(found.l1_error, total),
+        _ratio(l2, length),
+        found.max_rel_error,
+        found.max_ulp if inexact else 0.0,
+        found.misplaced if inexact else int(np.sum(actual != base)),
+    )
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else (0.0 if a == 0 else float("inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """What the estimate of rounding errors says of one output.
+
+    Args:
+        word: *right* (rounding explains the difference), *cannot tell*, *wrong* or *no information*.
+        reason: Why, where it is not simply right.
+        bits: Significant bits.
+    """
+
+    word: Word
+    reason: str
+    bits: float
+
+
+class Yardstick:
+    """Judges outputs by what rounding can do to them, whoever computed them.
+
+    Args:
+        truth: What `deep_bench.check.establish` found out about the network on the inputs in question.
+    """
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+
+    @cached_property
+    def decisions(self) -> Mapping[str, Seen]:
+        """What rounding can make discrete results in the network and among its outputs be."""
+        with np.errstate(all="ignore"):
+            return open_decisions(self.truth)
+
+    def assess(self, name: str, actual: np.ndarray) -> Assessed:
+        """One output against the oracle's."""
+        oracle = self.truth.outputs[name]
+        return self._assessed(name, actual, oracle, [sample[name] for sample in self.truth.samples])
+
+    def between(self, name: str, actual: np.ndarray, base: np.ndarray) -> Assessed:
+        r"""One output of a system against another system's: each may have the errors of rounding, their difference both.
+
+        What is expected of the difference has :math:`\sqrt 2` times the spread of one system's error.
+        """
+        oracle = np.asarray(self.truth.outputs[name])
+        if not is_inexact(oracle.dtype):
+            return self._assessed(name, actual, base, [])
+        if not is_inexact(base.dtype) or base.shape != oracle.shape:
+            return Assessed("cannot tell", "both are of another type or shape than the reference's", 0.0)
+        value = base.astype(oracle.dtype)
+        with np.errstate(all="ignore"):
+            samples = [
+                value + np.sqrt(2) * (sample - oracle) if sample.shape == oracle.shape else sample
+                for sample in (np.asarray(s[name]) for s in self.truth.samples)
+            ]
+        return self._assessed(name, actual, value, samples)
+
+    def _assessed(self, name: str, actual: np.ndarray, expected: Any, samples: list[Any]) -> Assessed:
+        if self.truth.random:
+            return Assessed("cannot tell", "the network draws random numbers, and distributions are not compared yet", 0.0)
+        oracle, sampled, actually = {name: expected}, [{name: s} for s in samples], {name: actual}
+        whole = assess_whole(self.truth, actually, oracle, sampled)
+        if whole.clear:
+            return Assessed("no information" if whole.information else "right", whole.reason, whole.bits)
+        found: OutputVerdict = whole.outputs[0]
+        if found.bits == 0.0 and not found.mismatches:  # another shape or element type
+            return Assessed(whole.word, found.reason, 0.0)
+        if self.decisions:
+            whole = assess_whole(self.truth, actually, oracle, sampled, self.decisions)
+            if whole.clear:
+                return Assessed("right", "decided otherwise than the reference, within the margin of rounding", whole.bits)
+            undecided = "; but decisions in the network lie within the margin of rounding, and this may follow from one"
+            return Assessed("cannot tell", f"{found.reason}{undecided}", whole.bits)
+        return Assessed(whole.word, found.reason, whole.bits)
+
+
+def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> Assessed:
+    """All outputs of a network against the oracle's: the worst of them.
+
+    Raises:
+        KeyError: One of the network's outputs is not there.
+    """
+    yardstick = Yardstick(truth)
+    found = {name: yardstick.assess(name, outputs[name]) for name in truth.outputs}
+    return worst(found)
+
+
+def worst(found: Mapping[str, Assessed]) -> Assessed:
+    """The worst of what is said of several outputs, with its name in the reason."""
+    name = max(found, key=lambda n: (badness(found[n].word), -found[n].bits))
+    one = found[name]
+    return Assessed(one.word, f"output {name!r} {one.reason}" if one.reason else "", min(a.bits for a in found.values()))
+
+
+def badness(word: Word) -> int:
+    """Larger is worse."""
+    return _BADNESS.index(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one output of one system differs from that of another, the base.
+
+    Args:
+        output: The output's name.
+        label: The system.
+        base: What it is compared with: another system, or ``"reference"``, the oracle in float64.
+        word: *equal* (every bit); by the estimate of rounding errors, *rounding* (it explains the difference), *more than
+            rounding*, *cannot tell* or *no information*; or *no reference*: there is nothing to judge by.
+        reason: What else there is to say, such as another shape or element type.
+        bits: Significant bits by the estimate; where there is none, the bits that agree in the mean (`Norms.bits`). ``None``
+            for arrays of different shapes.
+        norms: ``None`` for arrays of different shapes.
+    """
+
+    output: str
+    label: str
+    base: str
+    word: str
+    reason: str
+    bits: float | None
+    norms: Norms | None
+
+
+_WORDS: Mapping[Word, str] = {"right": "rounding", "wrong": "more than rounding"}
+
+
+def difference(
+    output: str, label: str, actual: np.ndarray, base_label: str, base: np.ndarray, yardstick: Yardstick | None
+) -> Difference:
+    """Compare one output of two systems; see `Difference`."""
+    if actual.shape != base.shape:
+        return Difference(output, label, base_label, _unlike(yardstick), _described(actual, base), None, None)
+    remark = _described(actual, base) if actual.dtype != base.dtype else ""
+    found = norms(actual, base)
+    if not remark and same_bits(actual, base):
+        return Difference(output, label, base_label, "equal", "", found.bits, found)
+    if yardstick is None or output not in yardstick.truth.outputs:
+        return Difference(output, label, base_label, "no reference", remark, found.bits, found)
+    assessed = yardstick.between(output, actual, base)
+    reason = remark or assessed.reason
+    return Difference(
+        output, label, base_label, _WORDS.get(assessed.word, assessed.word), reason, _finite(assessed, found), found
+    )
+
+
+def from_reference(output: str, label: str, actual: np.ndarray, yardstick: Yardstick) -> Difference:
+    """Compare one output with the oracle's; see `Difference`."""
+    oracle = np.asarray(yardstick.truth.outputs[output])
+    form = yardstick.truth.formats.get(output, oracle.dtype)
+    assessed = yardstick.assess(output, actual)
+    word = _WORDS.get(assessed.word, assessed.word)
+    if actual.shape != oracle.shape:
+        return Difference(output, label, "reference", word, assessed.reason, None, None)
+    found = norms(actual, oracle, form)
+    return Difference(output, label, "reference", word, assessed.reason, _finite(assessed, found), found)
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have the same type, shape and contents; NaNs of the same bits are the same."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return a.tobytes() == b.tobytes() if a.dtype != object else bool(np.all(a == b))
+
+
+def _finite(assessed: Assessed, found: Norms) -> float:
+    """Bits by the estimate; where another element type kept it from being made, those that agree in the mean."""
+    return assessed.bits if assessed.bits or found.mismatches else found.bits
+
+
+def _unlike(yardstick: Yardstick | None) -> str:
+    return "no reference" if yardstick is None else "more than rounding"
+
+
+def _described(actual: np.ndarray, base: np.ndarray) -> str:
+    return f"is {actual.dtype}{list(actual.shape)} instead of {base.dtype}{list(base.shape)}"

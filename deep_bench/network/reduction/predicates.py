@@ -1,0 +1,195 @@
+"""What a reduced network must still show: a wrong result, a crash, slowness."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deep_bench.check.judge import judge
+from deep_bench.check.truth import establish
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network
+from deep_bench.measure.workers import Worker
+from deep_bench.network.divergence import ACCUSED
+from deep_bench.network.pullback import Pullback, pull_back
+from deep_bench.network.suspect import Suspect, as_adapter, called, converts
+from deep_bench.tensor import is_float
+from deep_bench.variant import Variant
+
+_RUNNER = "deep_bench.network.reduction.runner:Runner"
+_ROUNDS = 3
+
+
+class Wrong:
+    """Whether a framework's result is wrong, or of reduced precision, by the verdict.
+
+    Args:
+        on: The framework, as a variant or an adapter.
+        gradients: Whether its gradients are meant, of a weighted sum of the network's floating-point outputs with respect to
+            inputs and parameters, by the framework's own differentiation.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_sizes({"batch": 1})
+        >>> Wrong("reference")(network, {"image": np.zeros((1, 1, 8, 8), np.float32)})
+        False
+    """
+
+    def __init__(self, on: str | Variant | Adapter[Any], *, gradients: bool = False) -> None:
+        self.adapter, self.system, self.gradients = as_adapter(on), called(on), gradients
+        self._cast = converts(on)
+        self.description = f"{'gradients' if gradients else 'results'} of {self.system} that rounding cannot explain"
+
+    def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Judge the framework on a network."""
+        if self.gradients:
+            posed = weighted(network, inputs)
+            return posed.judged(posed.truth(), self.adapter).word in ACCUSED
+        suspect = Suspect(self.adapter, network, inputs, cast=self._cast)
+        return judge(establish(network, inputs), suspect).word in ACCUSED
+
+    def observed(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the framework gives."""
+        return Suspect(self.adapter, network, inputs, cast=self._cast).outputs()
+
+
+def weighted(network: Network, inputs: Mapping[str, np.ndarray]) -> Pullback:
+    """The network with a loss: the sum of its floating-point outputs' elements, with random weights that depend on shapes.
+
+    Raises:
+        InvalidArgument: It has no such output.
+    """
+    from deep_bench.network.reduction.candidate import Candidate
+
+    outputs = {n: y for n, y in Candidate(network, inputs).expected().items() if is_float(y.dtype)}
+    if not outputs:
+        raise InvalidArgument(f"{network.name} has no floating-point output", "one to differentiate")
+    weights = {n: np.random.default_rng(y.shape).standard_normal(y.shape).astype(y.dtype) for n, y in outputs.items()}
+    return pull_back(network, inputs, weights)
+
+
+class Crashes:
+    """Whether a framework fails on a network, in the way that it did on the first one: the process ends, or an error.
+
+    It runs in a worker process. Errors count as the same if they are of one class.
+
+    Use it in a ``with`` statement, which ends the process.
+
+    Args:
+        on: The framework, as a variant.
+        limit: Seconds after which a process counts as hanging, and is ended.
+    """
+
+    def __init__(self, on: str | Variant, *, limit: float = 120.0) -> None:
+        self.system, self._limit = str(on), limit
+        self.description = f"{self.system} fails"
+        self.failure = ""
+        self._first = ""
+        self._worker: Worker | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
+
+    def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Run the network in a worker process."""
+        kind = self._kind(network, inputs)
+        self._first = self._first or kind
+        return bool(kind) and kind == self._first
+
+    def _kind(self, network: Network, inputs: Mapping[str, np.ndarray]) -> str:
+        """How it fails; empty if it does not."""
+        worker = self._started()
+        try:
+            worker.call("run", network.to_proto().SerializeToString(), dict(inputs))
+        except WorkerDied as error:
+            self._end()
+            self.failure = self.failure or str(error)
+            return "the process ended"
+        except WorkerError as error:
+            self.failure = self.failure or str(error)
+            return ": ".join(error.came.removeprefix(f"{self.system}: ").split(": ")[:2])  # the class of the error
+        except DeepBenchError as error:
+            self.failure = self.failure or str(error)
+            return type(error).__name__
+        return ""
+
+    def _started(self) -> Worker:
+        if self._worker is None:
+            log = Path(self._folder.name) / "log"
+            self._worker = Worker(_RUNNER, {"variant": self.system}, log=log, label=self.system, limit_s=self._limit)
+        return self._worker
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def close(self) -> None:
+        """End the worker process, for good."""
+        self._end()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Crashes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Slower:
+    """Whether one framework is slower than another by a factor, each in a worker process that stands still meanwhile.
+
+    Use it in a ``with`` statement, which ends them. The medians of a few interleaved rounds decide: enough to look for what is slow, no measurement to publish.
+
+    Args:
+        on: The framework, as a variant.
+        than: The one to compare it with.
+        times: The factor.
+    """
+
+    def __init__(self, on: str | Variant, than: str | Variant, times: float = 2.0) -> None:
+        self.system, self.than, self.times = str(on), str(than), times
+        self.description = f"{self.system} is slower than {self.than} by {times:g}x"
+        self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
+        self._workers: dict[str, Worker] = {}
+
+    def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Time both on the network."""
+        return self.ratio(network, inputs) >= self.times
+
+    def ratio(self, network: Network, inputs: Mapping[str, np.ndarray]) -> float:
+        """The time of the one over that of the other."""
+        serialized = network.to_proto().SerializeToString()
+        found: dict[str, list[float]] = {self.system: [], self.than: []}
+        for _ in range(_ROUNDS):
+            for label, seconds in found.items():
+                seconds.append(self._timed(label, serialized, dict(inputs)))
+        return float(np.median(found[self.system]) / np.median(found[self.than]))
+
+    def _timed(self, label: str, serialized: bytes, inputs: dict[str, np.ndarray]) -> float:
+        if label not in self._workers:
+            log = Path(self._folder.name) / f"{len(self._workers)}.log"
+            self._workers[label] = Worker(_RUNNER, {"variant": label}, log=log, label=label)
+            self._workers[label].pause()
+        worker = self._workers[label]
+        worker.resume()
+        try:
+            return float(worker.call("seconds", serialized, inputs))
+        finally:
+            worker.pause()
+
+    def close(self) -> None:
+        """End the worker processes, for good."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Slower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

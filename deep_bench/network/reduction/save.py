@@ -1,0 +1,125 @@
+"""A reduced network as files that can be attached to a bug report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import DeepBenchError
+from deep_bench.graph import Network, attributes, operator_name
+from deep_bench.network.folder import output_folder
+from deep_bench.network.reduction import scripts
+from deep_bench.tensor import is_float
+from deep_bench.variant import Variant
+
+if TYPE_CHECKING:
+    from deep_bench.network.reduction.reduce import Reduced
+
+
+def save(reduced: Reduced, folder: str | Path) -> Path:
+    """See `Reduced.save`."""
+    target = output_folder(folder)
+    network, inputs = _storable(reduced.network, reduced.inputs)
+    network.save(target / "model.onnx")
+    write_arrays(target / "inputs.npz", inputs)
+    write_arrays(target / "expected.npz", reduced.expected)
+    predicate: Any = reduced.predicate
+    if hasattr(predicate, "observed"):
+        write_arrays(target / "actual.npz", predicate.observed(reduced.network, reduced.inputs))
+    (target / "reproduce.py").write_text(_script(reduced, network), encoding="utf-8")
+    return target
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays under any names as an ``.npz`` file; element types that NumPy does not know as float32."""
+    plain = {name: _plain(np.asarray(array)) for name, array in arrays.items()}
+    import zipfile
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in plain.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    if array.dtype == object:
+        return array.astype(str)
+    return array.astype(np.float32) if array.dtype.kind == "V" or _foreign(array) else array
+
+
+def _foreign(array: np.ndarray) -> bool:
+    """Whether an element type is none of NumPy's own, which a file of NumPy's does not keep."""
+    return array.dtype.type.__module__ != "numpy"
+
+
+def _storable(network: Network, inputs: Mapping[str, np.ndarray]) -> tuple[Network, dict[str, np.ndarray]]:
+    """The network with inputs that a file of NumPy's does not keep made weights of it."""
+    foreign = {name: array for name, array in inputs.items() if _foreign(array) and array.dtype != object}
+    if not foreign:
+        return network, dict(inputs)
+    changed = network.copy()
+    graph = changed.graph
+    for value in [v for v in graph.inputs if v.name in foreign]:
+        value.const_value = ir.tensor(foreign[str(value.name)], name=value.name)
+        graph.inputs.remove(value)
+        graph.initializers[str(value.name)] = value
+    return Network(changed.model, name=network.name), {n: a for n, a in inputs.items() if n not in foreign}
+
+
+def _script(reduced: Reduced, network: Network) -> str:
+    predicate: Any = reduced.predicate
+    system = str(getattr(predicate, "system", ""))
+    framework, options = _variant(system)
+    facts = {
+        "what": str(getattr(predicate, "description", "what the predicate asked for")),
+        "system": system or "the framework",
+        "graph": _graph(network, reduced.inputs),
+    }
+    if getattr(predicate, "gradients", False):
+        return scripts.gradients(**facts)
+    if framework == "onnxruntime":
+        return scripts.onnxruntime(**facts, options=options, timed=hasattr(predicate, "ratio"), compared=bool(reduced.expected))
+    if hasattr(predicate, "observed"):
+        return scripts.compared(**facts, code=_code(predicate, reduced))
+    return scripts.stated(**facts, failure=str(getattr(predicate, "failure", "")))
+
+
+def _variant(system: str) -> tuple[str, Mapping[str, str]]:
+    try:
+        variant = Variant.parse(system)
+    except DeepBenchError:  # the name of somebody's own adapter
+        return system, {}
+    return variant.framework, variant.options
+
+
+def _code(predicate: Any, reduced: Reduced) -> str:
+    """The framework's own code that the network was turned into, where the executor shows it."""
+    executor = predicate.adapter.prepare(reduced.network)
+    code = getattr(getattr(executor, "module", None), "code", "")
+    return str(code).strip()
+
+
+def _graph(network: Network, inputs: Mapping[str, np.ndarray]) -> str:
+    """The network as a person reads it: one line for each input, weight and node."""
+    lines = [f"{name}: {a.dtype}{list(a.shape)}, input" for name, a in inputs.items()]
+    lines += [f"{name}: {a.dtype}{list(a.shape)}, weight{_shown(a)}" for name, a in network.initializers.items()]
+    for node in network.nodes:
+        stated = {name: value for name, value in attributes(node).items() if not isinstance(value, ir.Graph)}
+        arguments = [("" if v is None else str(v.name)) for v in node.inputs]
+        arguments += [f"{name}={_attribute(value)}" for name, value in stated.items()]
+        outputs = ", ".join(str(v.name) for v in node.outputs)
+        lines.append(f"{outputs} = {operator_name(node)}({', '.join(arguments)})")
+    lines.append(f"returned: {', '.join(spec.name for spec in network.outputs)}; opset {network.opset}")
+    return "\n".join(lines)
+
+
+def _shown(array: np.ndarray) -> str:
+    return f" = {array.tolist()}" if array.size <= 8 and (is_float(array.dtype) or array.dtype.kind in "iub") else ""
+
+
+def _attribute(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)

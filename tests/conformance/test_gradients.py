@@ -1,0 +1,64 @@
+"""The gradients of the standard's cases on every framework: a stratified sample here, all of them in ``make test-full``."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import deep_bench as db
+from deep_bench.testing import Case, standard_cases
+from deep_bench.testing.gradient_conformance import GradientConformance, has_gradient, run_gradients
+from deep_bench.testing.gradient_coverage import line
+from deep_bench.testing.gradient_report import gradients_as_text
+
+PAGE = Path(__file__).parents[2] / "docs" / "gradients.md"
+SEED = 4
+CASES = 885
+
+GOALS = {"onnxruntime": 777, "reference": 823, "tensorflow": 801, "torch": 816}
+"""How many cases are right at least, beside those at a kink."""
+
+
+def chosen(case: Case) -> bool:
+    return case.name in _sample()
+
+
+@cache
+def _sample() -> frozenset[str]:
+    """One case for each operator; a case counts for the last operator in it."""
+    by_operator: dict[str, set[str]] = {}
+    for case in filter(has_gradient, standard_cases("node")):
+        by_operator.setdefault(case.operators[-1], set()).add(case.name)
+    choose = random.Random(SEED).choice
+    return frozenset(choose(sorted(names)) for _, names in sorted(by_operator.items()))
+
+
+def conformance(framework: str, **options) -> GradientConformance:
+    missing = db.frameworks.missing(framework)
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    return run_gradients(framework, **options)
+
+
+@pytest.mark.parametrize("framework", GOALS)
+def test_a_sample(framework: str) -> None:
+    found = conformance(framework, only=chosen)
+    assert len(found.results) > 100
+    assert found.ok, gradients_as_text(found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", GOALS)
+def test_all(framework: str) -> None:
+    found = conformance(framework)
+    assert len(found.results) == CASES
+    assert found.ok, gradients_as_text(found)
+    assert found.words["right"] >= GOALS[framework], gradients_as_text(found)
+    assert line(found.as_json()) in PAGE.read_text(encoding="utf-8"), "docs/gradients.md is out of date: make gradients"
+
+
+def test_the_cases_that_count() -> None:
+    assert sum(map(has_gradient, standard_cases("node"))) == CASES
