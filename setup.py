@@ -12,6 +12,7 @@ EXTRAS = {
     "torch": ["torch>=2.6"],
     "tensorflow": ["tensorflow>=2.19"],
     "onnxruntime": ["onnxruntime>=1.20"],
+    "export": ["onnxscript>=0.5", "tf2onnx>=1.16.1"],
     "report": ["matplotlib>=3.9"],
 }
 TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11", "openvino>=2025.2"]

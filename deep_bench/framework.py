@@ -111,7 +111,7 @@ class NodeTime:
         ns: Nanoseconds in each call; int64.
         what: What the framework calls it.
         direction: Whether it belongs to the way forward or back.
-        whole: Whether it is all that can be told of its direction: no piece that compares with one node of another framework.
+        whole: Whether it is all that can be told of its direction, and no piece to compare with a node elsewhere.
     """
 
     nodes: tuple[str, ...]
@@ -138,7 +138,7 @@ class NodeProfile:
         inside_ns: What the runtime itself says that each observed call took, without Python around it; ``None`` where it
             does not tell.
         absent: Name of each node that none of ``times`` covers to the reason.
-        device_bytes: The most that the device's allocator had handed out in a call, where it tells.
+        allocated_bytes: The most that the framework's own allocator had handed out, where it tells.
         kernels: Name of a node to the device's kernels under it with their nanoseconds a call, where a profiler tells.
     """
 
@@ -149,7 +149,7 @@ class NodeProfile:
     walk_ns: NDArray[np.int64] | None = None
     inside_ns: NDArray[np.int64] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
-    device_bytes: int | None = None
+    allocated_bytes: int | None = None
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 

@@ -86,7 +86,7 @@ class Watched(Executor[A]):
         return result
 
     def _numbered(self) -> Callable[[Moment, NodeEvent], None]:
-        """What a walk tells: nodes are numbered as they begin; those of a subgraph lie between the two moments of its node."""
+        """What a walk tells: nodes are numbered as they begin; a subgraph's lie between those of the node around it."""
         numbers, begun = count(), list[int]()
 
         def tell(moment: Moment, event: NodeEvent) -> None:

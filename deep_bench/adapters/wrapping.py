@@ -50,7 +50,8 @@ def own_or_given(own: Sequence[str], given: Any, whose: str) -> tuple[str, ...]:
 
     Args:
         own: Their names.
-        given: ``None``; names or specs in order; or a mapping by name, whose order counts unless it has the inputs' own names.
+        given: ``None``; names or specs in order; or a mapping by name, whose order counts unless it has the inputs'
+            own names.
         whose: What has the inputs.
 
     Raises:

@@ -178,27 +178,30 @@ def _working_bits(truth: Truth, form: np.dtype) -> int:
     return min((significand_bits(d) for d in forms), default=significand_bits(form))
 
 
-def settle_whole(truth: Truth, subject: Any, whole: Whole) -> Whole:
+def settle_whole(
+    truth: Truth, subject: Any, whole: Whole, *, besides: str = ", although all nodes alone are right"
+) -> Whole:
     """Where all nodes alone are right but the outputs are not: run the network afresh, then in float64.
 
     Args:
         truth: Of the network.
         subject: The system under test.
         whole: What was said of its outputs: *cannot tell* or *wrong*.
+        besides: What is known already, for the reason.
     """
     again = named(subject.run(truth.network, truth.inputs), truth.outputs)
     fresh = assess_whole(truth, again, truth.outputs, truth.samples)
     if fresh.clear:
         return whole.because(f"{whole.reason}, but not when the network is prepared and run afresh")
     if whole.word == "wrong":
-        return whole.because(f"{whole.reason}, although all nodes alone are right")
+        return whole.because(f"{whole.reason}{besides}")
     try:
         precise = subject.run_precisely(truth.network, truth.inputs)
     except Exception:  # a framework says in its own ways that it has no such kernel
         return dataclasses.replace(whole, reason=f"{whole.reason}, and it cannot run in float64 here")
     if all(_vanishes(truth.outputs[o.name], precise.get(o.name), o.max_abs_error) for o in whole.outputs):
         return dataclasses.replace(whole, word="right", reason="")
-    return whole.because(f"{whole.reason}, although all nodes alone are right; in float64 the error stays")
+    return whole.because(f"{whole.reason}{besides}; in float64 the error stays")
 
 
 def _vanishes(expected: Any, precise: np.ndarray | None, error: float) -> bool:

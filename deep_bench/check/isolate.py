@@ -15,7 +15,8 @@ from deep_bench.graph import Network
 from deep_bench.graph.node import as_array, is_standard, subgraphs
 
 _RANDOM = frozenset(["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"])
-_SUFFIX = "__replayed"
+SUFFIX = "__replayed"
+"""What is added to the name of a value that is fed to a node alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def isolate(network: Network, nodes: Sequence[ir.Node], values: Mapping[str, np.
         name="replay",
     )
     model = ir.Model(graph, ir_version=network.model.ir_version, functions=tuple(network.model.functions.values()))
-    feeds = {name: values[name.removesuffix(_SUFFIX)] for name in fed}
+    feeds = {name: values[name.removesuffix(SUFFIX)] for name in fed}
     return Isolated(Network(model, name=f"{network.name} replayed"), feeds, tuple(nodes))
 
 
@@ -103,10 +104,10 @@ def _source(
     if array is not None:
         if name not in constants:
             tensor = value.const_value if value.const_value is not None else ir.tensor(array, name=name)
-            constants[name] = ir.Value(name=f"{name}{_SUFFIX}", const_value=tensor)
+            constants[name] = ir.Value(name=f"{name}{SUFFIX}", const_value=tensor)
             _declare(constants[name], array)
         return constants[name]
-    fresh = f"{name}{_SUFFIX}"
+    fresh = f"{name}{SUFFIX}"
     if fresh not in fed:
         fed[fresh] = ir.Value(name=fresh)
         _declare(fed[fresh], values[name])

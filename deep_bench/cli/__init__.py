@@ -18,10 +18,14 @@ USAGE = 2
 INTERRUPTED = 130
 _VERBS = {
     "conformance": "Run the ONNX standard's own test cases on a framework.",
+    "diverge": "Find the first node of a network whose result rounding cannot explain.",
     "doctor": "What this machine is, and what would disturb a measurement.",
     "list": "Frameworks: what is known, what is installed, with which options.",
+    "profile": "Where the time and memory of a network go, node by node.",
+    "reduce": "Shrink a network to the smallest that is still wrong, crashes or is slow.",
     "run": "Check and time a network in several frameworks.",
     "show": "Print a record again, recomputed from its raw samples.",
+    "transform": "Change a network: fold, fuse, split, cut, other batch or precision; and check it.",
 }
 
 

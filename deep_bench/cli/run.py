@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from deep_bench.cli import INTERRUPTED
+
+if TYPE_CHECKING:
+    from deep_bench.graph import Network
 
 _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -68,6 +72,7 @@ class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
 @click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
 @click.option("--sweep", type=Sweep(), help="Run once for each size: a latency-throughput curve.")
+@click.option("--transform", "steps", multiple=True, metavar="NAME[:OPTIONS]", help="First transform it, as the verb does.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--ci-width", type=float, default=0.01, show_default=True, help="Half-width of the interval over the median.")
 @click.option("--budget", type=Seconds(), default="20s", show_default=True, help="Time for measuring.")
@@ -86,12 +91,13 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     """
     wanted = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
     del wanted["no_twin"]
+    chosen = _transformed(network, wanted.pop("steps"))
     if sweep is not None:
-        found = _sweep(network, sweep, wanted)
+        found = _sweep(chosen, sweep, wanted)
     else:
         from deep_bench.network.run import run
 
-        found = run(network, **wanted)
+        found = run(chosen, **wanted)
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else found.table())
     if debug and not as_json:
         _print_details(found)
@@ -101,7 +107,17 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     sys.exit(0 if found.ok else 1)
 
 
-def _sweep(network: str, sweep: tuple[str, tuple[int, ...]], wanted: dict[str, Any]) -> Any:
+def _transformed(network: str, steps: Sequence[str]) -> str | Network:
+    """The network, after the transformations that were asked for."""
+    if not steps:
+        return network
+    from deep_bench.graph import load
+    from deep_bench.network.transform.steps import Step, transformed
+
+    return transformed(load(network), [Step.parse(text) for text in steps])
+
+
+def _sweep(network: str | Network, sweep: tuple[str, tuple[int, ...]], wanted: dict[str, Any]) -> Any:
     from deep_bench.network.sweep import run_sweep
 
     return run_sweep(network, *sweep, **wanted)

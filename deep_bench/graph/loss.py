@@ -59,6 +59,8 @@ class _Site:
         self.dims: list[Any] | None = None
         if known.HasField("shape"):
             self.dims = [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in known.shape.dim]
+        elif self.y.shape is not None:
+            self.dims = list(self.y.shape)
 
     def target(self, name: str, dtype: ir.DataType, dims: list[Any]) -> ir.Value:
         """A new input."""

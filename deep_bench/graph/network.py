@@ -54,6 +54,57 @@ class Network:
         """
         return cls(read_model(proto, name or proto.graph.name), name=name)
 
+    @classmethod
+    def from_torch(cls, module: Any, example: Any, **options: Any) -> Network:
+        """A ``torch.nn.Module`` in evaluation mode as a network, through ``torch.onnx.export``.
+
+        The network is run by the reference on the example, and must give what the module gives, but for rounding. It has
+        the module's parameters under their names; only what depends on constants alone is folded.
+
+        Args:
+            module: The module.
+            example: Inputs for it: tensors or arrays by name, or in the order of the parameters of ``forward``.
+            **options: ``outputs``: names of what it returns; ``dynamic``: input to axis to name of each open dimension
+                (``{"image": {0: "batch"}}``; PyTorch wants an example with more than one element there); ``opset``;
+                ``name``; ``check=False`` to take the network unchecked.
+
+        Raises:
+            FrameworkMissing: torch or onnxscript is not installed.
+            Unsupported: torch cannot export it, or it cannot be checked.
+            InvalidNetwork: The network computes something else than the module.
+
+        Example:
+            >>> import torch
+            >>> module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh())
+            >>> network = Network.from_torch(module, {"x": torch.ones(4, 3)}, outputs=["y"], dynamic={"x": {0: "batch"}})
+            >>> [str(spec) for spec in network.inputs], [node.op_type for node in network.nodes]
+            (['x: float32[batch, 3]'], ['Gemm', 'Tanh'])
+        """
+        from deep_bench.graph.export import exported
+
+        return exported("torch", module, example, **options)
+
+    @classmethod
+    def from_keras(cls, model: Any, example: Any = None, **options: Any) -> Network:
+        """A functional or sequential Keras model on TensorFlow as a network, through Keras' own exporter and tf2onnx.
+
+        The network is run by the reference, and must give what the model gives, but for rounding.
+
+        Args:
+            model: The model.
+            example: Inputs by name to check the network with; drawn by default.
+            **options: ``inputs`` and ``outputs``: names, in order; ``opset``; ``name``; ``check=False`` to take the
+                network unchecked.
+
+        Raises:
+            FrameworkMissing: TensorFlow or tf2onnx is not installed.
+            Unsupported: It cannot be exported, or it cannot be checked.
+            InvalidNetwork: The network computes something else than the model.
+        """
+        from deep_bench.graph.export import exported
+
+        return exported("keras", model, example, **options)
+
     # What it is
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.check.ladder import in_float64
-from deep_bench.errors import InvalidArgument, InvalidInput
+from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.framework import Adapter, Executor, check_inputs
 from deep_bench.graph import Network, load
 from deep_bench.network.inputs import read_inputs
@@ -77,7 +77,7 @@ class Contestant:
         found = self._function(dict(inputs))
         if not isinstance(found, Mapping):
             raise InvalidInput(f"a {type(found).__name__} as outputs", "a mapping from name to array")
-        return {name: np.asarray(array) for name, array in found.items()}
+        return {name: _array(name, array) for name, array in found.items()}
 
     def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Prepare another network with the same adapter, and run it."""
@@ -86,7 +86,7 @@ class Contestant:
         return self._declared(network, self.adapter.prepare(network)(inputs))
 
     def call(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], object] | None:
-        """What is timed: a call on the framework's own arrays; of a function, on NumPy arrays. ``None`` for saved outputs."""
+        """What is timed: a call on the framework's own arrays; a function's on NumPy arrays. ``None`` for saved outputs."""
         if self.executor is not None:
             checked = check_inputs(self.executor.inputs, inputs)
             return self.executor.bind({n: self.executor.device.from_numpy(a) for n, a in checked.items()})
@@ -96,11 +96,18 @@ class Contestant:
         return lambda: function(given)
 
     def _declared(self, network: Network | None, outputs: Mapping[str, Any]) -> Arrays:
-        arrays = {name: np.asarray(array) for name, array in outputs.items()}
+        arrays = {name: _array(name, array) for name, array in outputs.items()}
         if network is None or not self._cast:
             return arrays
         declared = {spec.name: spec.dtype for spec in network.outputs}
         return {n: a.astype(declared[n]) if _widened(a, declared.get(n)) else a for n, a in arrays.items()}
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    if value is None or (isinstance(value, list | tuple) and any(isinstance(item, np.ndarray) for item in value)):
+        what = "an empty optional" if value is None else "a sequence"
+        raise Unsupported(f"the output {name!r} is {what}", "tensors, since only those are compared")
+    return np.asarray(value)
 
 
 def _widened(array: np.ndarray, declared: np.dtype | None) -> bool:

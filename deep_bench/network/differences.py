@@ -12,9 +12,13 @@ import numpy as np
 from deep_bench.check.decisions import Seen, open_decisions
 from deep_bench.check.endtoend import assess_whole
 from deep_bench.check.estimate import Expectation, compare
+from deep_bench.check.thresholds import EXACT_BITS
 from deep_bench.check.truth import Truth
 from deep_bench.check.verdict import OutputVerdict, Word
 from deep_bench.tensor import is_inexact
+
+ORACLE = "oracle"
+"""What the reference in float64 is called in comparisons."""
 
 _BADNESS: tuple[Word, ...] = ("right", "no information", "cannot tell", "reduced precision", "wrong")
 
@@ -25,7 +29,7 @@ class Norms:
 
     Args:
         l1, l2, linf: :math:`\sum |d|`, :math:`\sqrt{\sum |d|^2}` and :math:`\max |d|`, over elements finite in both.
-        l1_rel, l2_rel, linf_rel: These over the same norm of :math:`b`; infinite where that is zero and the difference is not.
+        l1_rel, l2_rel, linf_rel: These over the same norm of :math:`b`; infinite where that alone is zero.
         max_ulp: The largest :math:`|d|` in units in the last place of :math:`b`; 0 for integers.
         mismatches: How many elements differ where equality is asked for (integers, booleans, strings), or are NaN or
             infinite in one array only.
@@ -155,10 +159,9 @@ class Yardstick:
         found: OutputVerdict = whole.outputs[0]
         if found.bits == 0.0 and not found.mismatches:  # another shape or element type
             return Assessed(whole.word, found.reason, 0.0)
-        if self.decisions:
-            whole = assess_whole(self.truth, actually, oracle, sampled, self.decisions)
-            if whole.clear:
-                return Assessed("right", "decided otherwise than the reference, within the margin of rounding", whole.bits)
+        if name in self.decisions and self.decisions[name].admits(actual):
+            return Assessed("right", "decided otherwise than the reference, within the margin of rounding", EXACT_BITS)
+        if self.decisions and name not in self.decisions:
             undecided = "; but decisions in the network lie within the margin of rounding, and this may follow from one"
             return Assessed("cannot tell", f"{found.reason}{undecided}", whole.bits)
         return Assessed(whole.word, found.reason, whole.bits)
@@ -194,13 +197,14 @@ class Difference:
     Args:
         output: The output's name.
         label: The system.
-        base: What it is compared with: another system, or ``"reference"``, the oracle in float64.
+        base: What it is compared with: another system, or ``"oracle"``, the reference in float64.
         word: *equal* (every bit); by the estimate of rounding errors, *rounding* (it explains the difference), *more than
             rounding*, *cannot tell* or *no information*; or *no reference*: there is nothing to judge by.
         reason: What else there is to say, such as another shape or element type.
         bits: Significant bits by the estimate; where there is none, the bits that agree in the mean (`Norms.bits`). ``None``
             for arrays of different shapes.
         norms: ``None`` for arrays of different shapes.
+        alike: Whether the arrays have the same shape and element type.
     """
 
     output: str
@@ -210,6 +214,7 @@ class Difference:
     reason: str
     bits: float | None
     norms: Norms | None
+    alike: bool = True
 
 
 _WORDS: Mapping[Word, str] = {"right": "rounding", "wrong": "more than rounding"}
@@ -219,31 +224,31 @@ def difference(
     output: str, label: str, actual: np.ndarray, base_label: str, base: np.ndarray, yardstick: Yardstick | None
 ) -> Difference:
     """Compare one output of two systems; see `Difference`."""
+    judged = yardstick is not None and output in yardstick.truth.outputs
     if actual.shape != base.shape:
-        return Difference(output, label, base_label, _unlike(yardstick), _described(actual, base), None, None)
-    remark = _described(actual, base) if actual.dtype != base.dtype else ""
-    found = norms(actual, base)
-    if not remark and same_bits(actual, base):
+        word = "more than rounding" if judged else "no reference"
+        return Difference(output, label, base_label, word, _unlike(actual, base), None, None, alike=False)
+    alike, found = actual.dtype == base.dtype, norms(actual, base)
+    remark = "" if alike else _unlike(actual, base)
+    if alike and same_bits(actual, base):
         return Difference(output, label, base_label, "equal", "", found.bits, found)
-    if yardstick is None or output not in yardstick.truth.outputs:
-        return Difference(output, label, base_label, "no reference", remark, found.bits, found)
+    if yardstick is None or not judged:
+        return Difference(output, label, base_label, "no reference", remark, found.bits, found, alike)
     assessed = yardstick.between(output, actual, base)
-    reason = remark or assessed.reason
-    return Difference(
-        output, label, base_label, _WORDS.get(assessed.word, assessed.word), reason, _finite(assessed, found), found
-    )
+    word = _WORDS.get(assessed.word, assessed.word)
+    return Difference(output, label, base_label, word, remark or assessed.reason, _bits(assessed, found), found, alike)
 
 
-def from_reference(output: str, label: str, actual: np.ndarray, yardstick: Yardstick) -> Difference:
+def from_oracle(output: str, label: str, actual: np.ndarray, yardstick: Yardstick) -> Difference:
     """Compare one output with the oracle's; see `Difference`."""
     oracle = np.asarray(yardstick.truth.outputs[output])
     form = yardstick.truth.formats.get(output, oracle.dtype)
     assessed = yardstick.assess(output, actual)
     word = _WORDS.get(assessed.word, assessed.word)
     if actual.shape != oracle.shape:
-        return Difference(output, label, "reference", word, assessed.reason, None, None)
+        return Difference(output, label, ORACLE, word, assessed.reason, None, None, alike=False)
     found = norms(actual, oracle, form)
-    return Difference(output, label, "reference", word, assessed.reason, _finite(assessed, found), found)
+    return Difference(output, label, ORACLE, word, assessed.reason, _bits(assessed, found), found, actual.dtype == form)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -253,14 +258,10 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes() if a.dtype != object else bool(np.all(a == b))
 
 
-def _finite(assessed: Assessed, found: Norms) -> float:
-    """Bits by the estimate; where another element type kept it from being made, those that agree in the mean."""
+def _bits(assessed: Assessed, found: Norms) -> float:
+    """Bits by the estimate; those that agree in the mean where another element type kept it from being made."""
     return assessed.bits if assessed.bits or found.mismatches else found.bits
 
 
-def _unlike(yardstick: Yardstick | None) -> str:
-    return "no reference" if yardstick is None else "more than rounding"
-
-
-def _described(actual: np.ndarray, base: np.ndarray) -> str:
+def _unlike(actual: np.ndarray, base: np.ndarray) -> str:
     return f"is {actual.dtype}{list(actual.shape)} instead of {base.dtype}{list(base.shape)}"

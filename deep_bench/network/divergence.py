@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import subgraphs
 from deep_bench.network.divergence_carried import Carried, CarriedValues
 from deep_bench.network.problem import Problem, make_problem
-from deep_bench.network.suspect import Suspect, as_adapter, called, converts
+from deep_bench.network.progress import Bars
+from deep_bench.network.suspect import Suspect, as_adapter, called, converts, quiet
 from deep_bench.variant import Variant
 
+_PARTS = 3
 ACCUSED = ("wrong", "reduced precision")
 """What is said of a node that rounding in the network's own element types cannot explain."""
 
@@ -128,6 +131,7 @@ def diverge(
     sizes: Mapping[str, int] | None = None,
     batch: int | None = None,
     seed: int = 0,
+    progress: bool = True,
 ) -> Divergence:
     """Find where a framework's error comes from.
 
@@ -139,11 +143,12 @@ def diverge(
         network: A network, a file, or the name of one that ships.
         on: The framework, as a variant or an adapter.
         inputs: An ``.npz`` file or arrays by name; by default they are drawn.
-        gradients: Name of a loss, one of the network's values: the gradients of its parameters are examined too. With a
-            framework that differentiates on its own, each node's gradient is replayed; with others the nodes of the network
-            that `differentiate` derives.
+        gradients: Name of a loss, one of the network's values, whose gradients are examined. With a framework that
+            differentiates on its own, each node's gradient is replayed, from the loss back; with others the nodes of the
+            network that `differentiate` derives.
         effort: ``"quick"``, or ``"full"`` for four times as many evaluations with rounding errors.
         sizes, batch, seed: As for `run`.
+        progress: False shows no bar on a terminal.
 
     Raises:
         UnsupportedOperator: The reference or the framework cannot run a node.
@@ -158,16 +163,34 @@ def diverge(
     start = time.perf_counter()
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
     adapter = as_adapter(on)
-    if gradients is not None and adapter.differentiates:
-        from deep_bench.network.divergence_backward import backward_nodes
+    bars = Bars(progress)
+    bars.phase("diverge", _PARTS, "parts")
+    with quiet(), closing(bars):
+        if gradients is not None and adapter.differentiates:
+            from deep_bench.network.divergence_backward import backward_nodes
 
-        nodes = backward_nodes(problem, adapter, gradients, effort)
-        return Divergence(problem.network.name, called(on), nodes, (), True, time.perf_counter() - start)
-    posed = problem.network if gradients is None else _derived(problem, gradients)
-    truth = establish(posed, problem.inputs.arrays, effort, seed=seed)
-    suspect = Suspect(adapter, posed, problem.inputs.arrays, cast=converts(on))
-    nodes, findings = _nodes(truth, suspect)
-    return Divergence(posed.name, called(on), nodes, findings, False, time.perf_counter() - start)
+            nodes = backward_nodes(problem, adapter, gradients, effort, cast=converts(on))
+            found = Divergence(problem.network.name, called(on), nodes, (), True)
+        else:
+            found = _forward(problem, on, adapter, gradients, effort, bars)
+    return replace(found, seconds=time.perf_counter() - start)
+
+
+def _forward(
+    problem: Problem,
+    on: str | Variant | Adapter[Any],
+    adapter: Adapter[Any],
+    loss: str | None,
+    effort: Effort,
+    bars: Bars,
+) -> Divergence:
+    """The nodes of the network, or of the one that gives its gradients."""
+    posed = problem.network if loss is None else _derived(problem, loss)
+    bars.at("reference")
+    truth = establish(posed, problem.inputs.arrays, effort)
+    as_given = posed if adapter.upgrades or loss is not None else problem.source
+    nodes, findings = _nodes(truth, Suspect(adapter, as_given, problem.inputs.arrays, cast=converts(on)), bars)
+    return Divergence(posed.name, called(on), nodes, findings)
 
 
 def _derived(problem: Problem, loss: str) -> Network:
@@ -176,13 +199,19 @@ def _derived(problem: Problem, loss: str) -> Network:
     return differentiate(problem.network, loss)
 
 
-def _nodes(truth: Truth, suspect: Suspect) -> tuple[list[NodePrecision], Sequence[str]]:
+def _nodes(truth: Truth, suspect: Suspect, bars: Bars) -> tuple[list[NodePrecision], Sequence[str]]:
     form = form_of(truth.network, suspect.upgrades)
+    bars.advance()
+    bars.at("each node alone")
     replays = judge_nodes(truth, suspect)
     verdicts = {v.name: v for v in replays.verdicts}
     refused = {str(r.node.name): r.refused for r in replays.refusals}
-    outermost = [str(v.name) for node in form.nodes if node.op_type != "Constant" for v in node.outputs if v.name]
-    carried = CarriedValues(truth, suspect, outermost).compared()
+    kinds = {
+        str(v.name): _kind(node, v) for node in form.nodes if node.op_type != "Constant" for v in node.outputs if v.name
+    }
+    bars.advance()
+    bars.at("end to end")
+    carried = CarriedValues(truth, suspect, kinds).compared()
     found = [
         _node(node, verdicts.get(str(node.name)), refused.get(str(node.name), ""), carried)
         for node in form.all_nodes()
@@ -191,9 +220,14 @@ def _nodes(truth: Truth, suspect: Suspect) -> tuple[list[NodePrecision], Sequenc
     return found, replays.findings
 
 
+def _kind(node: ir.Node, value: ir.Value) -> str:
+    """Which operators give and read a value."""
+    return f"{operator_name(node)} to {', '.join(sorted({operator_name(use.node) for use in value.uses()}))}"
+
+
 def _node(node: ir.Node, verdict: NodeVerdict | None, refused: str, carried: Mapping[str, Carried]) -> NodePrecision:
     values = [carried[str(v.name)] for v in node.outputs if v.name in carried]
-    inside = Carried("not compared", reason="it is inside a subgraph, whose values are not outputs")
+    inside = Carried("not compared", reason="its values are inside a subgraph, or no tensors")
     worst = worst_of(values) or inside
     if verdict is not None:
         return NodePrecision(

@@ -1,8 +1,8 @@
 """The same for gradients that a framework finds by its own differentiation: which node's gradient is wrong?
 
-The oracle of gradients is the network that `differentiate` derives. Each node is replayed backward, alone: on the oracle's
-inputs, with the oracle's gradients of its outputs, the framework differentiates it. End to end, the gradients of the network's
-parameters and inputs are compared, in the framework's own run.
+The oracle of gradients is the network that `differentiate` derives. Each node is replayed backward, alone: the framework
+differentiates it on the oracle's inputs, with the oracle's gradients of its outputs. End to end, the gradients of the
+network's parameters and inputs are compared, in the framework's own run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.check.endtoend import assess_whole
-from deep_bench.check.isolate import isolate, replayable
+from deep_bench.check.isolate import SUFFIX, isolate, replayable
 from deep_bench.check.truth import Effort, Truth, establish, narrowed
 from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
@@ -28,7 +28,7 @@ from deep_bench.network.pullback import Differentiated, pull_back
 from deep_bench.tensor import is_float
 
 
-def backward_nodes(problem: Problem, adapter: Adapter[Any], loss: str, effort: Effort) -> list[NodePrecision]:
+def backward_nodes(problem: Problem, adapter: Adapter[Any], loss: str, effort: Effort, *, cast: bool) -> list[NodePrecision]:
     """What is said of each node's gradient, from the loss back.
 
     Args:
@@ -36,16 +36,17 @@ def backward_nodes(problem: Problem, adapter: Adapter[Any], loss: str, effort: E
         adapter: A framework that differentiates on its own.
         loss: Name of a value of the network with one element.
         effort: As for `diverge`.
+        cast: Whether gradients are brought to the element type of what they are of.
     """
     network = problem.network.upgraded()
     inputs = problem.inputs.arrays
     inner = _float_values(network)
     wrt = [name for name in inner if not network.graph.initializers.get(name) or name in network.parameters]
     truth = establish(differentiate(network, loss, wrt), inputs, effort)
-    carried = _carried(network, adapter, loss, truth)
+    carried = _carried(Differentiated(adapter, network, loss, _leaves(network), inputs, cast), truth)
     known = set(map(id, replayable(network, truth.values)))
     return [
-        _node(node, network, adapter, truth, loss, carried) if id(node) in known else _left_out(node, carried)
+        _node(node, network, adapter, truth, loss, carried, cast) if id(node) in known else _left_out(node, carried)
         for node in reversed(network.nodes)
         if node.op_type != "Constant"
     ]
@@ -63,17 +64,21 @@ def _float_values(network: Network) -> list[str]:
     return found
 
 
-def _carried(network: Network, adapter: Adapter[Any], loss: str, truth: Truth) -> dict[str, Carried]:
-    """What is said of the gradient of each parameter and input, in the framework's own run."""
+def _leaves(network: Network) -> list[str]:
+    """The floating-point parameters and inputs."""
     fed = {spec.name for spec in network.inputs} | set(network.parameters)
-    names = [n for n in _float_values(network) if n in fed]
-    actual = Differentiated(adapter, network, loss, names, truth.inputs).outputs()
+    return [n for n in _float_values(network) if n in fed]
+
+
+def _carried(subject: Differentiated, truth: Truth) -> dict[str, Carried]:
+    """What is said of the gradient of each parameter and input, in the framework's own run."""
+    actual = subject.outputs()
     found = {}
-    for name in names:
-        key = gradient_name(loss, name)
+    for name in subject.wrt:
+        key = gradient_name(subject.loss, name)
         samples = [{key: s[key]} for s in truth.samples]
         whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
-        found[name] = Carried(whole.word, whole.bits, whole.reason)
+        found[name] = Carried.of(whole)
     return found
 
 
@@ -84,6 +89,7 @@ def _node(
     truth: Truth,
     loss: str,
     carried: Mapping[str, Carried],
+    cast: bool,
 ) -> NodePrecision:
     """One node's gradient, alone."""
     name, operator = str(node.name), operator_name(node)
@@ -105,18 +111,18 @@ def _node(
     except DeepBenchError as error:
         return NodePrecision(name, operator, *nothing, f"its gradient has no oracle alone: {error.came}", own)
     try:
-        whole = posed.judged(known, adapter)
+        whole = posed.judged(known, adapter, cast=cast)
     except Exception as error:  # a framework may fail in any way on a node alone
         reason = f"its gradient does not run alone: {next(iter(str(error).splitlines()), type(error).__name__)[:300]}"
         return NodePrecision(name, operator, *nothing, reason, own)
-    return NodePrecision(name, operator, whole.word, whole.bits, whole.outputs[0].format, whole.reason, own)
+    return NodePrecision(
+        name, operator, whole.word, whole.bits, whole.outputs[0].format, whole.reason.replace(SUFFIX, ""), own
+    )
 
 
 def _left_out(node: ir.Node, carried: Mapping[str, Carried]) -> NodePrecision:
     reason = "it holds subgraphs, draws random numbers, or has inputs or outputs that are no tensors"
-    return NodePrecision(
-        str(node.name), operator_name(node), "not replayed", float("nan"), "", reason, _own(node, carried)
-    )
+    return NodePrecision(str(node.name), operator_name(node), "not replayed", float("nan"), "", reason, _own(node, carried))
 
 
 def _own(node: ir.Node, carried: Mapping[str, Carried]) -> Carried:

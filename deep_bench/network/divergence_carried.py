@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from deep_bench.check.decisions import Seen, open_decisions
-from deep_bench.check.endtoend import assess_whole
+from deep_bench.check.endtoend import Whole, assess_whole
 from deep_bench.check.rounding import Recall
 from deep_bench.check.truth import SAMPLES, Truth
 from deep_bench.network.suspect import Suspect, as_float
 from deep_bench.tensor import is_float
 
 _CHUNK_BYTES = 256 * 2**20
-_MOST_ASKS = 64
+_MOST_ASKS = 128
+_MOST_ASKS_OF_A_KIND = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +35,42 @@ class Carried:
     bits: float = float("nan")
     reason: str = ""
 
+    @classmethod
+    def of(cls, whole: Whole) -> Carried:
+        """What a comparison of one value says."""
+        (output,) = whole.outputs
+        if whole.clear and whole.information:
+            return cls("no information", output.bits, "rounding alone changes it by as much as its own spread")
+        return cls(whole.word, output.bits, output.reason)
+
 
 @dataclass(eq=False)
 class CarriedValues:
     """Asks a framework for the values inside its network, and compares them.
 
     Values are asked for in chunks, as further outputs. A chunk counts only if the network's own outputs come out bitwise
-    as they do without it; if not, its halves are tried, so that only the values that change something are left out.
+    as they do without it; if not, its values are asked for by kind (which operators give and read them), and the kinds that
+    change something by halves, so that little more than the values that change something is left out.
 
     Args:
         truth: Of the network.
         suspect: The framework.
-        names: Names of values of the outermost graph, in order.
+        kinds: Names of values of the outermost graph, in order, each with its kind.
     """
 
     truth: Truth
     suspect: Suspect
-    names: Sequence[str]
+    kinds: Mapping[str, str]
     asks: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._plain, again = self.suspect.outputs(), self.suspect.outputs()
         self._repeats = all(_same(y, again[n]) for n, y in self._plain.items())
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the values."""
+        return list(self.kinds)
 
     def compared(self) -> dict[str, Carried]:
         """What is said of each value."""
@@ -92,10 +107,7 @@ class CarriedValues:
         if self.suspect.cast:
             actual = as_float(actual, self.truth.formats.get(name, np.asarray(oracle).dtype))
         whole = assess_whole(self.truth, {name: actual}, {name: oracle}, [{name: s} for s in samples], decisions)
-        (output,) = whole.outputs
-        if whole.clear and whole.information:
-            return Carried("no information", output.bits, "rounding alone changes it by as much as its own spread")
-        return Carried(whole.word, output.bits, output.reason)
+        return Carried.of(whole)
 
     def _evaluations(
         self, names: frozenset[str], imposed: Mapping[str, np.ndarray]
@@ -139,23 +151,44 @@ class CarriedValues:
         return own | given, missing
 
     def _asked(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Carried]]:
-        if self.asks >= _MOST_ASKS:
-            reason = f"{_MOST_ASKS} different choices of outputs were tried"
-            return {}, dict.fromkeys(names, Carried("fused", reason=reason))
+        """All at once if that changes nothing, else kind by kind."""
+        given, reason = self._ask(names)
+        missing: dict[str, Carried] = {}
+        if not reason:
+            return given, missing
+        kinds: dict[str, list[str]] = {}
+        for name in names:
+            kinds.setdefault(self.kinds.get(name, ""), []).append(name)
+        for members in kinds.values():
+            self._halve(members, given, missing, self.asks + _MOST_ASKS_OF_A_KIND)
+        return given, missing
+
+    def _halve(self, names: Sequence[str], given: dict[str, Any], missing: dict[str, Carried], limit: int) -> None:
+        """Ask for values of one kind, then for the halves of what changes something."""
+        if self.asks >= min(limit, _MOST_ASKS):
+            reason = "others of its kind change what is computed when they are asked for, and not each of them was tried"
+            missing.update(dict.fromkeys(names, Carried("fused", reason=reason)))
+            return
+        found, reason = self._ask(names)
+        given.update(found)
+        if reason and len(names) == 1:
+            missing[names[0]] = Carried("fused", reason=reason)
+        elif reason:
+            middle = len(names) // 2
+            self._halve(names[:middle], given, missing, limit)
+            self._halve(names[middle:], given, missing, limit)
+
+    def _ask(self, names: Sequence[str]) -> tuple[dict[str, Any], str]:
+        """The values, or why they do not count."""
         self.asks += 1
         try:
             found = self.suspect.values([*self._plain, *names])
-            changed = [n for n, y in self._plain.items() if not _same(found[n], y)]
-            reason = f"asking for it changes the output {changed[0]!r}" if changed else ""
         except Exception as error:  # a framework may fail in any way when asked for values inside its network
-            reason = f"asking for it fails: {next(iter(str(error).splitlines()), type(error).__name__)[:200]}"
-        if not reason:
-            return {n: found[n] for n in names}, {}
-        if len(names) == 1:
-            return {}, {names[0]: Carried("fused", reason=reason)}
-        middle = len(names) // 2
-        first, second = self._asked(names[:middle]), self._asked(names[middle:])
-        return first[0] | second[0], first[1] | second[1]
+            return {}, f"asking for it fails: {next(iter(str(error).splitlines()), type(error).__name__)[:200]}"
+        changed = [n for n, y in self._plain.items() if not _same(found[n], y)]
+        if changed:
+            return {}, f"asking for it changes the output {changed[0]!r}"
+        return {n: found[n] for n in names}, ""
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -178,5 +211,5 @@ class _Collector:
 
     def __call__(self, step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG002 (an Observer)
         for name, y in zip(step.outputs, results, strict=False):
-            if name in self.names:
+            if name in self.names and isinstance(y, np.ndarray | np.generic):
                 self.found[name] = np.asarray(y)

@@ -37,11 +37,14 @@ def plot_divergence(found: Divergence, file: Path) -> Path:
         _mark(axes, found.nodes.index(end_to_end), COLOURS[1], label, dashed=True)
     order = "node, in the order of the backward pass" if found.backward else "node, in the order of the network"
     axes.set(xlabel=order, ylabel="significant bits, by the rounding-error estimate")
-    axes.set_ylim(bottom=min(0.0, *(b for _, b in [(0, 0.0), *alone, *carried])))
+    shown = [b for _, b in (*alone, *carried)]
+    axes.set_ylim(min([0.0, *shown]), max([24.0, *shown]) + 1)
     axes.grid(visible=True, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small", loc="lower left")
-    figure.suptitle(f"{'Gradients of ' if found.backward else ''}{found.network} on {found.system}: precision along the network")
+    figure.legend(frameon=False, fontsize="small", loc="outside lower center", ncols=2)
+    figure.suptitle(
+        f"{'Gradients of ' if found.backward else ''}{found.network} on {found.system}: precision along the network"
+    )
     figure.savefig(file, dpi=150)
     return file
 

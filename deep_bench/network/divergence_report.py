@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
+import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from deep_bench.network.divergence import Divergence, NodePrecision
 
 _WIDTH = 160
+_NARROWEST = 80
 _AROUND = 2
 _WORST = 8
 _MOST = 40
@@ -27,7 +30,8 @@ _PLAIN = ("right", "fused", "not compared", "not replayed")
 def as_text(found: Divergence, *, every: bool = False) -> str:
     """The table, under it the first divergences and what else is worth knowing."""
     out = io.StringIO()
-    console = Console(file=out, width=_WIDTH, highlight=False, color_system=None)
+    width = max(os.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else _WIDTH
+    console = Console(file=out, width=width, highlight=False, color_system=None)
     shown = list(range(len(found.nodes))) if every else _chosen(found)
     table = Table(title=Text(_title(found)), title_justify="left", pad_edge=False)
     for name in ("#", "node", "operator", "alone", "bits", "carried", "bits", "why"):
@@ -68,12 +72,11 @@ def lines_below(found: Divergence) -> list[str]:
 
 def _left_out(nodes: Sequence[NodePrecision]) -> list[str]:
     lines = []
-    for word, what in (("fused", "nodes were not compared end to end: fused"), ("not compared", "were not compared")):
-        reasons: dict[str, int] = {}
-        for node in nodes:
-            if node.carried.word == word:
-                reasons[node.carried.reason] = reasons.get(node.carried.reason, 0) + 1
-        lines += [f"end to end, {count} {what}: {reason}" for reason, count in reasons.items()][:3]
+    for word in ("fused", "not compared"):
+        reasons = [n.carried.reason for n in nodes if n.carried.word == word]
+        kinds = [f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons)]
+        more = f"; and {len(kinds) - 2} more reasons" if len(kinds) > 2 else ""
+        lines += [f"end to end, {len(reasons)} nodes are {word}; {'; '.join(kinds[:2])}{more}"] if reasons else []
     return lines
 
 
@@ -115,6 +118,7 @@ def _chosen(found: Divergence) -> list[int]:
     if not chosen:
         compared = [i for i, n in enumerate(nodes) if n.format and n.bits < EXACT_BITS]
         chosen.update(sorted(compared, key=lambda i: nodes[i].bits)[:_WORST])
+    chosen.update(i for i in range(len(nodes)) if i - 1 in chosen and (i + 1 in chosen or i + 1 == len(nodes)))
     return sorted(chosen)
 
 

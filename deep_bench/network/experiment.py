@@ -154,7 +154,8 @@ class Experiment:
             if label not in fleet.runners or verdict is None or not verdict.repeatability.get("bitwise"):
                 continue
             after = FleetSubject(fleet, label).outputs()
-            changed = [n for n, array in after.items() if not _same(array, before[n])]
+            names = sorted({*before, *after})
+            changed = [n for n in names if n not in before or n not in after or not _same(after[n], before[n])]
             if changed:
                 verdict.findings.append(f"outputs {', '.join(changed)} differ after timing from those that were judged")
 

@@ -15,6 +15,7 @@ from deep_bench.check.truth import Effort, Truth, establish
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.network.gradient import differentiate, gradient_name
+from deep_bench.network.suspect import as_float
 from deep_bench.tensor import is_float
 
 LOSS = "weighted sum"
@@ -42,16 +43,18 @@ class Pullback:
         derived = differentiate(self.network, LOSS, self.wrt)
         return establish(derived.with_outputs([gradient_name(LOSS, n) for n in self.wrt]), self.inputs, effort)
 
-    def judged(self, truth: Truth, adapter: Adapter[Any]) -> Whole:
+    def judged(self, truth: Truth, adapter: Adapter[Any], *, cast: bool = False) -> Whole:
         """What is said of a framework's gradients; where they are off, float64 may show that it is rounding."""
-        subject = Differentiated(adapter, self.network, LOSS, self.wrt, self.inputs)
+        subject = self.subject(adapter, cast=cast)
         whole = assess_whole(truth, subject.outputs(), truth.outputs, truth.samples)
-        return whole if whole.clear else settle_whole(truth, subject, whole)
+        return whole if whole.clear else settle_whole(truth, subject, whole, besides="")
+
+    def subject(self, adapter: Adapter[Any], *, cast: bool = False) -> Differentiated:
+        """A framework that differentiates the network on its own."""
+        return Differentiated(adapter, self.network, LOSS, self.wrt, self.inputs, cast)
 
 
-def pull_back(
-    network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]
-) -> Pullback:
+def pull_back(network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> Pullback:
     """A network with a loss that has these gradients with respect to its outputs.
 
     Args:
@@ -97,6 +100,7 @@ class Differentiated:
         loss: Its name.
         wrt: What to differentiate with respect to.
         inputs: Name to array.
+        cast: Whether gradients are brought to the element type of what they are of.
     """
 
     adapter: Adapter[Any]
@@ -104,6 +108,7 @@ class Differentiated:
     loss: str
     wrt: Sequence[str]
     inputs: Mapping[str, np.ndarray]
+    cast: bool = False
     upgrades: bool = True
 
     def outputs(self) -> dict[str, np.ndarray]:
@@ -129,4 +134,8 @@ class Differentiated:
         with np.errstate(all="ignore"):
             _, found = executor.gradients(native, self.loss, wrt=list(self.wrt))
         adapter.synchronize()
-        return {gradient_name(self.loss, name): np.array(adapter.to_numpy(array)) for name, array in found.items()}
+        arrays = {name: np.array(adapter.to_numpy(array)) for name, array in found.items()}
+        if self.cast:
+            of = {**inputs, **network.initializers}
+            arrays = {name: as_float(array, of[name].dtype) for name, array in arrays.items()}
+        return {gradient_name(self.loss, name): array for name, array in arrays.items()}

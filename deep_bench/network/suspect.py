@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,14 @@ def converts(on: str | Variant | Adapter[Any]) -> bool:
     if isinstance(on, Adapter):
         return False
     return "dtype" in (Variant.parse(on) if isinstance(on, str) else on).options
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """NumPy's remarks on overflow and empty arrays are no news to the user where results are judged anyway."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 class Suspect:

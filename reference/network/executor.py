@@ -168,9 +168,7 @@ class ReferenceExecutor(Executor[np.ndarray]):
             return profile(self, self._network, inputs, repeat, self.bind(inputs), self._names)
         _, derived = self._gradients.executor(loss, wrt)
         assert isinstance(derived, ReferenceExecutor)
-        return profile(
-            derived, self._network, inputs, repeat, lambda: self.gradients(inputs, loss, wrt=wrt), self._names
-        )
+        return profile(derived, self._network, inputs, repeat, lambda: self.gradients(inputs, loss, wrt=wrt), self._names)
 
     def evaluate(
         self, inputs: Mapping[str, Any], *, arithmetic: Arithmetic = plain, observe: Observer | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-
 from deep_bench.framework import Direction, NodeProfile, NodeTime
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.upgrade.edit import ORIGIN
@@ -76,4 +75,3 @@ class _Observer:
             return self._watch.timed((name, direction, operator_name(step.node)), function, *inputs)
         finally:
             self._inside = False
-

@@ -48,7 +48,7 @@ class Site:
         attributes: The stated attributes as plain Python values; each graph among them is a `Plan`.
         inputs: One entry per input in ONNX's order; ``None`` for an omitted optional one.
         outputs: One entry per output; ``None`` for one that nobody asked for.
-        origin: Name of the node, as the file has it, that this one helps to compute; empty for a copy that no node asked for.
+        origin: Name of the file's node that this one helps to compute; empty for a copy that no node asked for.
     """
 
     name: str

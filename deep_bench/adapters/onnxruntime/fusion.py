@@ -46,6 +46,7 @@ def pieces(network: Network, optimised: onnx.GraphProto) -> list[Piece]:
     """
     made = {str(v.name): str(node.name) for node in network.nodes for v in node.outputs if v.name}
     sources = {str(node.name): _sources(node) for node in network.nodes}
+    folded = _constant(network, made, sources)
     targets = [_targets(node, made, sources) for node in optimised.node]
     at_hand = {target for found in targets for target in found}
     at_hand |= {made[name] for node in optimised.node for name in node.input if name in made}
@@ -53,13 +54,25 @@ def pieces(network: Network, optimised: onnx.GraphProto) -> list[Piece]:
     owned: list[set[str]] = []
     claimed: set[str] = set()
     for ends in targets:
-        owned.append(_behind(ends, at_hand, made, sources) - claimed)
+        owned.append(_behind(ends, at_hand | folded, made, sources) - claimed)
         claimed |= owned[-1]
+    _move_fused_sums(optimised.node, owned, sources, made)
     led_to = [own or _led_to(i, optimised.node, owned) for i, own in enumerate(owned)]
     return [
         Piece(tuple(sorted(names, key=order.__getitem__)), _operator(node))
         for node, names in zip(optimised.node, led_to, strict=True)
     ]
+
+
+def _constant(network: Network, made: Mapping[str, str], sources: Mapping[str, Sequence[str]]) -> set[str]:
+    """The nodes that depend on constants only, and are folded wherever that is allowed."""
+    found: set[str] = set()
+    for node in network.nodes:
+        name = str(node.name)
+        known = (made.get(v) in found or (v not in made and v in network.initializers) for v in sources[name])
+        if all(known) and not node.op_type.startswith("Random"):
+            found.add(name)
+    return found
 
 
 def _sources(node: ir.Node) -> list[str]:
@@ -78,6 +91,48 @@ def _targets(node: onnx.NodeProto, made: Mapping[str, str], sources: Mapping[str
     if stem in made:
         return [made[stem]]
     return [stem] if stem in sources else []
+
+
+def _move_fused_sums(
+    nodes: Sequence[onnx.NodeProto], owned: list[set[str]], sources: Mapping[str, Sequence[str]], made: Mapping[str, str]
+) -> None:
+    """Give a sum to the convolution that adds it up, where the name of its result is lost.
+
+    Such a node is known by a value that it no longer gives. What reads its result then seems to compute the sum, from a
+    value that it is not fed; but the convolution is fed that value.
+    """
+    owner = {name: index for index, own in enumerate(owned) for name in own}
+    fed = [_feeders(node, nodes, owned) for node in nodes]
+    for index, own in enumerate(owned):
+        behind = {name: {made[v] for v in sources[name] if v in made} for name in own}
+        for name in [n for n in sources if n in own]:  # in the network's order
+            outside = {owner[s] for s in behind[name] - own if s in owner}
+            adders = [i for i in fed[index] if outside > {i} and outside - {i} <= fed[i] and not outside <= fed[index]]
+            if adders:
+                moved = {name} | _activation(nodes[adders[0]], name, own, behind)
+                own -= moved
+                owned[adders[0]] |= moved
+                break
+
+
+def _activation(node: onnx.NodeProto, name: str, own: set[str], behind: Mapping[str, set[str]]) -> set[str]:
+    """What reads a sum alone, where the node that adds it up applies an activation too."""
+    applies = any(a.name == "activation" and a.s for a in node.attribute)
+    readers = [n for n in own if name in behind[n]]
+    return set(readers) if applies and len(readers) == 1 and behind[readers[0]] == {name} else set()
+
+
+def _feeders(node: onnx.NodeProto, nodes: Sequence[onnx.NodeProto], owned: Sequence[set[str]]) -> set[int]:
+    """The nodes with something of the network that feed a node, directly or through those that have nothing of it."""
+    producers = {name: index for index, other in enumerate(nodes) for name in other.output if name}
+    waiting, found = [producers[name] for name in node.input if name in producers], set[int]()
+    while waiting:
+        index = waiting.pop()
+        if owned[index]:
+            found.add(index)
+        else:
+            waiting += [producers[name] for name in nodes[index].input if name in producers]
+    return found
 
 
 def _led_to(index: int, nodes: Sequence[onnx.NodeProto], owned: Sequence[set[str]]) -> set[str]:

@@ -76,6 +76,7 @@ def profile(
         found["plain"],
         inside_ns=np.array([run["dur"] * 1000 for run, _ in runs[-repeat:]], np.int64),
         absent={name: _ABSENT for name in ordered if name not in covered},
+        allocated_bytes=max((int(event["args"].get("mem_in_use_peak", 0)) for event in runs[-1][1]), default=0) or None,
     )
 
 
@@ -118,7 +119,7 @@ def _runs(events: Iterable[Event]) -> Iterator[tuple[Event, list[Event]]]:
         while position < len(kernels) and kernels[position]["ts"] < end:
             kernel = kernels[position]
             position += 1
-            if kernel["ts"] + kernel["dur"] > until or not own:
+            if kernel["ts"] >= until:
                 own.append(kernel)
                 until = kernel["ts"] + kernel["dur"]
         yield run, own

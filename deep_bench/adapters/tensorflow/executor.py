@@ -165,6 +165,7 @@ class TensorFlowExecutor(Executor[Any]):
 
         names = [str(node.name) for node in self._network.nodes]
         arguments = [inputs[spec.name] for spec in self.inputs]
+        calls: dict[str, Callable[[], Any]]
         if loss is None:
             calls = {"plain": self.bind(inputs), "walk": lambda: self._walk(arguments)}
         else:
@@ -174,7 +175,7 @@ class TensorFlowExecutor(Executor[Any]):
             }
         if self._jit:
             return whole(names, calls["plain"], self.device.synchronize, repeat)
-        return profile(self._runner, self._gradients, names, calls, self.device.synchronize, repeat)
+        return profile(self._runner, self._gradients, names, calls, self.device.synchronize, repeat, self._place)
 
     def _taped(self, arguments: Sequence[Any], loss: str, wrt: Sequence[str] | None) -> None:
         """Outputs and gradients by a walk of the steps."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import tensorflow as tf
+
 from deep_bench.adapters.lowering import Step
 from deep_bench.adapters.tensorflow.gradients import Gradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner
@@ -44,6 +46,7 @@ def profile(
     calls: Mapping[str, Callable[[], Any]],
     synchronize: Callable[[], Any],
     repeat: int,
+    place: str,
 ) -> NodeProfile:
     """See `Executor.profile`.
 
@@ -54,6 +57,7 @@ def profile(
         calls: ``"plain"``, the call that nobody observes, and ``"walk"``, the walk; observed, it is the very same.
         synchronize: Waits for the device.
         repeat: Calls of each kind.
+        place: TensorFlow's name of the device.
     """
     watch: Stopwatch[Key] = Stopwatch()
 
@@ -77,7 +81,17 @@ def profile(
         found["plain"],
         walk_ns=found["walk"],
         absent={name: _ABSENT for name in names if name not in covered},
+        allocated_bytes=_allocated_bytes(calls["plain"], place),
     )
+
+
+def _allocated_bytes(plain: Callable[[], Any], place: str) -> int | None:
+    """The most that TensorFlow's allocator had handed out in a call, on a GPU; the CPU's keeps no account."""
+    if "GPU" not in place:
+        return None
+    tf.config.experimental.reset_memory_stats(place)
+    plain()
+    return int(tf.config.experimental.get_memory_info(place)["peak"])
 
 
 @contextmanager

@@ -47,7 +47,8 @@ def wrap(
         outputs: Names of what it returns, in order; by default its own, or ``output``, or ``output_0``, ``output_1``, …
         mode: ``"inference"`` or ``"train"``: the model is called with ``training`` set accordingly, so that dropout draws
             and batch normalization uses the batch's statistics.
-        eager: Call the model as it is, in place of one graph made by ``tf.function``, as ``model.predict`` makes.
+        eager: Call the model as it is, in place of one graph made by ``tf.function``, as ``model.predict`` makes. It is
+            called once on zeros, to learn what it returns.
 
     Raises:
         InvalidArgument: Not such a model, or names in another number than it has inputs or outputs.
@@ -97,13 +98,13 @@ class WrappedModel(Executor[Any]):
         self.device = TensorFlowAdapter()
         self.inputs = tuple(inputs)
         self.forms = Forms()
-        self._call, self._eager, self._stated = call, eager, outputs
+        self._call, self._stated = call, outputs
         self.output_names: tuple[str, ...] = ()
-        # A graph of its own inside the traced one, so that TensorFlow translates the model's own Python branches too.
-        self._inner = tf.function(call)
         self._signatures = [signature(spec) for spec in self.inputs]
-        self._traced = trace(self._outputs, self._signatures, jit=False)  # this also finds the outputs' names
-        self.parameters = ModelParameters(model.trainable_variables)
+        self._traced = None if eager else self._trace(self._outputs)  # this also finds the outputs' names
+        if eager:
+            self._outputs([tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for s in self._signatures])
+        self.parameters = self._weights = ModelParameters(model.trainable_variables)
         self._derived: dict[tuple[str, tuple[str, ...]], Traced] = {}
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +114,7 @@ class WrappedModel(Executor[Any]):
     def bind(self, inputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
         """A call without arguments that runs the model on these inputs."""
         arguments, names = self._arguments(inputs), self.output_names
-        if self._eager:
+        if self._traced is None:
             return lambda: named_results(self._call(*arguments), names, tf.is_tensor, self.model.name)
         call = self._traced.bind(arguments)
         return lambda: dict(zip(names, call(), strict=True))
@@ -131,9 +132,13 @@ class WrappedModel(Executor[Any]):
             raise not_training(self.model.name)
         check_loss(self.output_names, loss, self.model.name)
         names = checked_names(list(self.parameters), self.inputs, wrt, self.model.name)
-        if (loss, names) not in self._derived:
-            self._derived[loss, names] = trace(lambda v: self._differentiated(v, loss, names), self._signatures, jit=False)
-        results = list(self._derived[loss, names].bind(self._arguments(inputs))())
+        arguments = self._arguments(inputs)
+        if self._traced is None:
+            results = self._differentiated(arguments, loss, names)
+        else:
+            if (loss, names) not in self._derived:
+                self._derived[loss, names] = self._trace(lambda v: self._differentiated(v, loss, names))
+            results = list(self._derived[loss, names].bind(arguments)())
         outputs = dict(zip(self.output_names, results, strict=False))
         gradients = dict(zip(names, results[len(self.output_names) :], strict=True))
         if on_ready is not None:
@@ -141,16 +146,26 @@ class WrappedModel(Executor[Any]):
                 on_ready(name, gradient)
         return outputs, gradients
 
+    def _trace(self, function: Callable[[list[Any]], list[Any]]) -> Traced:
+        try:
+            return trace(function, self._signatures, jit=False)
+        except tf.errors.OperatorNotAllowedInGraphError as error:
+            raise Unsupported(
+                f"{self.model.name} looks at a tensor's values in Python, which no graph can: {str(error).splitlines()[0]}",
+                "tf.cond or keras.ops.cond in place of such a branch",
+                "wrap(model, …, eager=True) calls the model as it is",
+            ) from error
+
     def _outputs(self, values: Sequence[Any]) -> list[Any]:
-        """The model's outputs in order; the first trace names them."""
-        result = self._inner(*values)
+        """The model's outputs in order; the first call names them."""
+        result = self._call(*values)
         self.output_names = self.output_names or result_names(result, self._stated, self.model.name)
         return list(named_results(result, self.output_names, tf.is_tensor, self.model.name).values())
 
     def _differentiated(self, values: Sequence[Any], loss: str, names: Sequence[str]) -> list[Any]:
         """The outputs, then the gradients."""
         fed = {spec.name: value for spec, value in zip(self.inputs, values, strict=True)}
-        sources = [self.parameters.variable(n) if n in self.parameters else fed[n] for n in names]
+        sources = [self._weights.variable(n) if n in self._weights else fed[n] for n in names]
         with tf.GradientTape() as tape:
             tape.watch([fed[n] for n in names if n in fed])
             outputs = self._outputs(values)
@@ -224,7 +239,7 @@ def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[Tensor
     own = getattr(model, "inputs", None)
     if own:
         specs = _own_specs(own, inputs, model.name)
-        place = model.input if hasattr(model, "input") else own[0]  # a Sequential model has one input
+        place = structure_of(model)
 
         def call(*values: Any) -> Any:
             return model(keras.tree.pack_sequence_as(place, list(values)), training=training)
@@ -244,6 +259,11 @@ def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[Tensor
         return model(*values, training=training)
 
     return specs, call_as_written
+
+
+def structure_of(model: Any) -> Any:
+    """How the inputs of a model that states them are arranged; a sequential one has a single input."""
+    return model.input if hasattr(model, "input") else model.inputs[0]
 
 
 def _own_specs(own: Sequence[Any], given: Any, whose: str) -> tuple[TensorSpec, ...]:

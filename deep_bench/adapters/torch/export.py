@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import onnx
+import onnx_ir as ir
 import torch
 from torch import nn
 
@@ -49,6 +52,7 @@ def _exported(
     executor: WrappedModule, tensors: Mapping[str, torch.Tensor], dynamic: Mapping[str, Mapping[int, str]], opset: int | None
 ) -> Any:
     by_name = accepts(executor.module.forward, list(tensors))
+    shapes = _dimensions(executor.module, tensors, dynamic, by_name=by_name)
     try:
         with _quietly():
             program = torch.onnx.export(
@@ -57,7 +61,8 @@ def _exported(
                 kwargs=dict(tensors) if by_name else None,
                 input_names=list(tensors),
                 output_names=list(executor.output_names),
-                dynamic_shapes=_dimensions(executor.module, tensors, dynamic, by_name=by_name),
+                dynamic_shapes=shapes,
+                optimize=False,
                 opset_version=opset,
                 dynamo=True,
                 verbose=False,
@@ -73,10 +78,26 @@ def _exported(
             "the error above this one has torch's whole report",
         ) from error
     assert program is not None
-    proto = program.model_proto
+    proto = _folded(program.model, executor.parameters)
     for node in (*proto.graph.node, *(n for f in proto.functions for n in f.node)):
         del node.metadata_props[:]  # the lines of the source that a node came from, with the paths on this machine
     return proto
+
+
+def _folded(model: ir.Model, parameters: Collection[str]) -> onnx.ModelProto:
+    """The model without what is computed from constants only; nothing that a parameter goes into is touched.
+
+    torch's own optimizer would put a BatchNormalization's factors into the weights before it, which then have the name of a
+    parameter, and other values.
+    """
+    from onnxscript import optimizer
+
+    def wanted(node: ir.Node) -> bool | None:
+        return False if any(v is not None and v.name in parameters for v in node.inputs) else None
+
+    optimizer.fold_constants(model, should_fold=wanted)
+    optimizer.remove_unused_nodes(model)
+    return ir.to_proto(model)
 
 
 def _dimensions(
@@ -92,13 +113,13 @@ def _dimensions(
     stated = {name: {axis: known[d] for axis, d in dynamic.get(name, {}).items()} for name in tensors}
     if by_name:
         return stated
-    return tuple(stated.values()) if accepts_positions(module, len(stated)) else (tuple(stated.values()),)
+    return tuple(stated.values()) if _takes_each(module, len(stated)) else (tuple(stated.values()),)
 
 
-def accepts_positions(module: nn.Module, count: int) -> bool:
+def _takes_each(module: nn.Module, count: int) -> bool:
     """Whether ``forward`` has so many parameters of its own, and not one for all of them (``*args``)."""
-    code = module.forward.__code__
-    return code.co_argcount - 1 >= count
+    parameters = inspect.signature(module.forward).parameters.values()
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) >= count
 
 
 @contextmanager
@@ -111,6 +132,7 @@ def _quietly() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", "# The axis name", UserWarning)  # an open dimension that two inputs share
             yield
     finally:
         logger.setLevel(before)

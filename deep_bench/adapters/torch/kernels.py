@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from deep_bench.adapters.lowering import Step
 from deep_bench.adapters.torch.module import PlanModule
+from deep_bench.adapters.torch.stepping import wrapped
 
 _PREFIX = "deep_bench node "
 
@@ -21,7 +22,7 @@ def kernels_by_node(module: PlanModule, call: Callable[[], Any]) -> Mapping[str,
         module: The network.
         call: Runs it.
     """
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler, labelled(module):
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler, wrapped(module, _labelled):
         call()
         torch.cuda.synchronize()
     found: dict[str, dict[str, float]] = {}
@@ -33,20 +34,10 @@ def kernels_by_node(module: PlanModule, call: Callable[[], Any]) -> Mapping[str,
     return found
 
 
-@contextmanager
-def labelled(module: PlanModule) -> Iterator[None]:
-    """Meanwhile each step of the outermost graph runs inside a range of the profiler that is named after its node."""
-    scope: dict[str, Any] = module.forward.__func__.__globals__
-    kept = {f"f{index}": scope[f"f{index}"] for index in range(len(module.plan.steps))}
-    for index, step in enumerate(module.plan.steps):
-        scope[f"f{index}"] = _in_range(_PREFIX + step.site.origin, kept[f"f{index}"])
-    try:
-        yield
-    finally:
-        scope.update(kept)
+def _labelled(step: Step, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The step inside a range of the profiler that is named after its node."""
+    label = _PREFIX + step.site.origin
 
-
-def _in_range(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*inputs: Any) -> Any:
         with record_function(label):
             return function(*inputs)

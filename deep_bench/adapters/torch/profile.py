@@ -12,6 +12,7 @@ import torch
 from deep_bench.adapters.lowering import Step
 from deep_bench.adapters.torch.kernels import kernels_by_node
 from deep_bench.adapters.torch.module import PlanModule
+from deep_bench.adapters.torch.stepping import wrapped
 from deep_bench.framework import Direction, NodeProfile, NodeTime
 from deep_bench.measure.observed import Stopwatch, in_turn
 
@@ -73,7 +74,7 @@ def profile(
         found["observed"],
         found["plain"],
         absent={name: _ABSENT for name in names if name not in covered},
-        device_bytes=_device_bytes(plain, target),
+        allocated_bytes=_allocated_bytes(plain, target),
         kernels=_kernels(executor, plain, target),
     )
 
@@ -122,15 +123,11 @@ class _Events:
 @contextmanager
 def stamped(module: PlanModule, stamps: _Clock | _Events, backward: bool) -> Iterator[None]:
     """Meanwhile the outermost graph's steps are timed, and with ``backward`` what autograd does for each of them."""
-    scope: dict[str, Any] = module.forward.__func__.__globals__  # what the generated code reads its steps from
-    kept = {f"f{index}": scope[f"f{index}"] for index in range(len(module.plan.steps))}
     hooks = _Backward(stamps) if backward else None
-    for index, step in enumerate(module.plan.steps):
-        scope[f"f{index}"] = _timed(step, kept[f"f{index}"], stamps, hooks)
     try:
-        yield
+        with wrapped(module, lambda step, function: _timed(step, function, stamps, hooks)):
+            yield
     finally:
-        scope.update(kept)
         if hooks is not None:
             hooks.remove()
 
@@ -194,7 +191,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
         yield value
 
 
-def _device_bytes(plain: Callable[[], Any], target: torch.device) -> int | None:
+def _allocated_bytes(plain: Callable[[], Any], target: torch.device) -> int | None:
     """The most that torch's CUDA allocator had handed out in a call; the CPU's keeps no account."""
     if target.type != "cuda":
         return None

@@ -96,9 +96,7 @@ def _einsum(at: _At) -> int:
     terms, _, result = at.attributes["equation"].replace(" ", "").partition("->")
     if "." in terms:
         raise _Unknown
-    sizes = {
-        letter: size for i, term in enumerate(terms.split(",")) for letter, size in zip(term, at.x(i), strict=True)
-    }
+    sizes = {letter: size for i, term in enumerate(terms.split(",")) for letter, size in zip(term, at.x(i), strict=True)}
     summed = len(set(sizes) - set(result)) > 0
     return prod(sizes.values()) * (len(at.node.inputs) - 1 + summed)
 
@@ -194,14 +192,14 @@ def _resize(at: _At) -> int:
 
 
 _NOTHING = (
-    "Cast CastLike Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements "
-    "GatherND Identity NonZero OneHot Pad Reshape ReverseSequence Shape Size Slice SpaceToDepth Split Squeeze "
-    "Tile Transpose Trilu Unsqueeze"
+    "Cast CastLike Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand EyeLike Flatten Gather "
+    "GatherElements GatherND Identity MaxUnpool NonZero OneHot Pad Reshape ReverseSequence "
+    "ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze"
 )
 _ONE = (
-    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Cos Cosh Div Equal "
-    "Erf Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Mod Mul Neg Not Or Pow PRelu Range Reciprocal Relu "
-    "Round Sign Sin Sinh Sqrt Sub Tan Tanh Where Xor"
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Cos Cosh Div "
+    "Equal Erf Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Mod Mul Neg Not Or Pow PRelu Range "
+    "Reciprocal Relu Round Sign Sin Sinh Sqrt Sub Tan Tanh Where Xor"
 )
 _SEVERAL = {
     "Celu": 6, "Clip": 2, "Elu": 4, "Gelu": 5, "HardSigmoid": 4, "HardSwish": 5, "LeakyRelu": 2, "Mish": 4, "Selu": 5,
@@ -213,7 +211,7 @@ _FORMULAS: Mapping[str, Callable[[_At], int]] = {
     **{name: _elementwise(0) for name in _NOTHING.split()},
     **{name: _elementwise(1) for name in _ONE.split()},
     **{name: _elementwise(operations) for name, operations in _SEVERAL.items()},
-    **{name: _variadic for name in ("Max", "Mean", "Min", "Sum")},
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
     **{name: _of_input(1) for name in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ArgMax", "ArgMin")},
     **{name: _of_input(2) for name in ("ReduceL1", "ReduceSumSquare", "CumSum")},
     "ReduceMean": _of_input(1, 1),

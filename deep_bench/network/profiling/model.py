@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deep_bench.errors import InvalidRecord
@@ -17,7 +16,10 @@ from deep_bench.measure.storage import replace
 if TYPE_CHECKING:
     from deep_bench.network.profiling.rows import Row
 
-SCHEMA = 1
+
+def median(ns: Sequence[int]) -> float:
+    """The median, or 0 of nothing."""
+    return float(np.median(ns)) if len(ns) else 0.0
 
 
 class _Plain(BaseModel):
@@ -43,7 +45,7 @@ class Memory(_Plain):
         prepared: When the network was ready.
         called: After the first call.
         peak: The most within the first call; ``None`` where the system does not tell it for a call.
-        device_peak: The most that the device's allocator had handed out in a call, where it tells.
+        allocator_peak: The most that the framework's own allocator had handed out, where it tells.
     """
 
     before: int
@@ -51,7 +53,7 @@ class Memory(_Plain):
     prepared: int
     called: int
     peak: int | None = None
-    device_peak: int | None = None
+    allocator_peak: int | None = None
 
 
 class SystemProfile(_Plain):
@@ -80,66 +82,67 @@ class SystemProfile(_Plain):
 
     label: str
     framework: str
-    facts: dict[str, str] = {}  # noqa: RUF012 (pydantic copies it)
+    facts: dict[str, str] = {}
     error: str | None = None
     how: str = ""
-    pieces: list[Piece] = []  # noqa: RUF012
-    observed_ns: list[int] = []  # noqa: RUF012
-    plain_ns: list[int] = []  # noqa: RUF012
+    pieces: list[Piece] = []
+    observed_ns: list[int] = []
+    plain_ns: list[int] = []
     walk_ns: list[int] | None = None
     inside_ns: list[int] | None = None
-    absent: dict[str, str] = {}  # noqa: RUF012
-    kernels: dict[str, dict[str, float]] = {}  # noqa: RUF012
-    native_ns: list[int] = []  # noqa: RUF012
-    numpy_ns: list[int] = []  # noqa: RUF012
+    absent: dict[str, str] = {}
+    kernels: dict[str, dict[str, float]] = {}
+    native_ns: list[int] = []
+    numpy_ns: list[int] = []
     import_ns: int | None = None
     prepare_ns: int | None = None
     first_call_ns: int | None = None
     memory: Memory | None = None
 
-    @cached_property
-    def typical(self) -> NDArray[np.intp]:
-        """The observed calls that figures of nodes are means over: the middle half by their whole.
-
-        Over one set of calls, nodes add up with what lies between them; and a call that was preempted is in none of them.
-        """
-        order = np.argsort(self.observed_ns, kind="stable")
-        cut = len(order) // 4
-        return order[cut : len(order) - cut]
-
-    def mean(self, ns: list[int]) -> float:
-        """Nanoseconds of something in a typical observed call."""
-        return float(np.array(ns)[self.typical].mean())
-
-    @property
-    def observed(self) -> float:
-        """Nanoseconds of a typical observed call."""
-        return self.mean(self.observed_ns)
-
     @property
     def in_nodes(self) -> float:
-        """Nanoseconds of all pieces in a typical observed call."""
-        return sum(self.mean(piece.ns) for piece in self.pieces)
+        """Nanoseconds of all pieces, each its median over the observed calls."""
+        return sum(map(median, (piece.ns for piece in self.pieces)))
 
     @property
     def between(self) -> float:
-        """Nanoseconds of a typical observed call that are in no piece: dispatch, stamps, Python."""
-        return self.observed - self.in_nodes
+        """Nanoseconds of an observed call that are in no piece, median: dispatch, stamps, Python."""
+        return median(self.outside_ns)
+
+    @property
+    def outside_ns(self) -> list[int]:
+        """What of each observed call is in no piece."""
+        inside = np.sum([piece.ns for piece in self.pieces], axis=0) if self.pieces else 0
+        found: list[int] = (np.array(self.observed_ns) - inside).tolist()
+        return found
+
+    @property
+    def observed(self) -> float:
+        """Nanoseconds that the medians of an observed call's parts add up to: what shares are of.
+
+        A call that was preempted, in whatever part of it, moves neither this nor any share.
+        """
+        return self.in_nodes + self.between
+
+    @property
+    def around(self) -> float | None:
+        """Nanoseconds of an observed call outside what the runtime says of itself: Python; median."""
+        return None if self.inside_ns is None else float(np.median(np.subtract(self.observed_ns, self.inside_ns)))
 
     @property
     def plain(self) -> float:
         """Nanoseconds of a call that nobody observes: the median."""
-        return float(np.median(self.plain_ns))
+        return median(self.plain_ns)
 
     @property
     def cost(self) -> float:
         """What being observed costs: the median observed call over the median plain one."""
-        return float(np.median(self.observed_ns)) / self.plain
+        return median(self.observed_ns) / self.plain
 
     @property
     def stamps_cost(self) -> float | None:
         """What the stamps alone cost, where observed calls go a way of their own."""
-        return None if self.walk_ns is None else float(np.median(self.observed_ns) / np.median(self.walk_ns))
+        return None if self.walk_ns is None else median(self.observed_ns) / median(self.walk_ns)
 
 
 class NodeFacts(_Plain):
@@ -184,10 +187,11 @@ class Profile(_Plain):
         nodes: Of the outermost graph, in order.
         needs: Memory, computed.
         systems: In the order asked for.
+        in_process: Whether all of them lived in one process.
         schema_version: Of this form.
     """
 
-    schema_version: Literal[1] = SCHEMA
+    schema_version: Literal[1] = 1
     network: str
     sha256: str
     sizes: dict[str, int]
@@ -197,6 +201,7 @@ class Profile(_Plain):
     nodes: list[NodeFacts]
     needs: Needs
     systems: list[SystemProfile]
+    in_process: bool = False
 
     def __getitem__(self, label: str) -> SystemProfile:
         """The part of one system."""
@@ -245,6 +250,3 @@ class Profile(_Plain):
 
     def __str__(self) -> str:
         return self.table()
-
-    def __iter__(self) -> Iterator[SystemProfile]:  # type: ignore[override]  # pydantic would iterate over the fields
-        return iter(self.systems)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from deep_bench.network.profiling.model import median
+
 if TYPE_CHECKING:
-    from deep_bench.network.profiling.model import Piece, Profile, SystemProfile
+    from deep_bench.network.profiling.model import NodeFacts, Piece, Profile, SystemProfile
 
 OWN = "(layouts and copies)"
 WHOLE = "(whole, not told apart)"
@@ -15,7 +17,7 @@ WHOLE = "(whole, not told apart)"
 
 @dataclass
 class Cell:
-    """What one system spends on a row, in a typical observed call.
+    """What one system spends on a row, in an observed call.
 
     Args:
         forward: Nanoseconds on the way forward.
@@ -49,7 +51,9 @@ class Row:
         operators: Of the nodes.
         flops: Operations of all of them; ``None`` if one of them is unknown.
         bytes: What they read and write, node by node; the same.
+        backward_flops: Operations of what is derived for their gradients; the same.
         cells: By system; a system without a piece here has none.
+        members: Where there are several nodes: the row of each, for the systems that tell it apart.
     """
 
     nodes: tuple[str, ...]
@@ -57,7 +61,9 @@ class Row:
     operators: tuple[str, ...]
     flops: int | None
     bytes: int | None
+    backward_flops: int | None = None
     cells: dict[str, Cell] = field(default_factory=dict)
+    members: dict[str, Row] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -105,15 +111,18 @@ def _groups(profile: Profile) -> dict[str, str]:
     return {name: root(name) for name in place}
 
 
-def _row(names: list[str], facts: dict[str, object]) -> Row:
+def _row(names: list[str], facts: Mapping[str, NodeFacts]) -> Row:
     known = [facts.get(name) for name in names]
-    label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}" if len(names) > 2 else " + ".join(names)
+    telling = [n for n, node in zip(names, known, strict=True) if node is None or node.operator != "Identity"] or names
+    label = f"{telling[0]} … {telling[-1]}" if len(telling) > 2 else " + ".join(telling)
     return Row(
         tuple(names),
         label,
-        tuple(getattr(node, "operator", "in a subgraph") for node in known),
-        _total(getattr(node, "flops", None) for node in known),
-        _total(getattr(node, "bytes", None) for node in known),
+        tuple("in a subgraph" if node is None else node.operator for node in known),
+        _total(None if node is None else node.flops for node in known),
+        _total(None if node is None else node.bytes for node in known),
+        _total(None if node is None else node.backward_flops for node in known),
+        members={name: _row([name], facts) for name in names} if len(names) > 1 else {},
     )
 
 
@@ -123,8 +132,10 @@ def _total(parts: Iterable[int | None]) -> int | None:
 
 
 def _add(row: Row, system: SystemProfile, piece: Piece) -> None:
+    if len(piece.nodes) == 1 and piece.nodes[0] in row.members:
+        _add(row.members[piece.nodes[0]], system, piece)
     cell = row.cells.setdefault(system.label, Cell())
-    ns = system.mean(piece.ns)
+    ns = median(piece.ns)
     if piece.direction == "forward":
         cell.forward += ns
     else:

@@ -29,9 +29,7 @@ class ProfiledSystem:
         loss: Name of the output to differentiate; ``None`` for the way forward only.
     """
 
-    def __init__(
-        self, variant: str, network: str, source: str, inputs: Mapping[str, np.ndarray], loss: str | None
-    ) -> None:
+    def __init__(self, variant: str, network: str, source: str, inputs: Mapping[str, np.ndarray], loss: str | None) -> None:
         self.variant = Variant.parse(variant)
         self.threaded = self.variant.options.get("threads") != "1"
         self._network, self._source, self._inputs, self._loss = Path(network), Path(source), dict(inputs), loss

@@ -130,8 +130,8 @@ def keep_nodes(whole: Candidate, names: Collection[str], *, outputs: Collection[
                 return None
             _replace(graph, value, whole.values[value.name], feeds)
     graph.outputs[:] = returned
-    graph.remove(dropped, safe=True)
-    return finished(changed, feeds, whole.values)
+    _remove(graph, dropped)
+    return finished(changed, feeds, whole.values if dropped else whole.known)
 
 
 def finished(
@@ -151,8 +151,8 @@ def finished(
         for value in node.outputs:
             value.shape = None
     for value in graph.outputs:
-        if value.name in values:
-            declare(value, values[value.name])
+        if (known := values.get(str(value.name))) is not None:
+            declare(value, known)
     network = Network(changed.model, name=changed.name)
     fed = {spec.name: feeds[spec.name] for spec in network.inputs}
     return Candidate(network, fed, values if keep_values else {})
@@ -199,14 +199,21 @@ def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray, feeds: dict[st
         feeds[name] = array
 
 
+def _remove(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
+    """Take nodes out, so that neither they nor their subgraphs use anything any more."""
+    for node in nodes:
+        for inner in (node, *(n for body in subgraphs(node).values() for n in body.all_nodes())):
+            for place in range(len(inner.inputs)):
+                inner.replace_input_with(place, None)
+    graph.remove(nodes, safe=True)
+
+
 def _remove_unused(graph: ir.Graph) -> None:
     """Drop nodes, inputs and initializers that no output depends on."""
     needed = True
     while needed:
-        idle = [
-            n for n in graph if not any(v.uses() or v.is_graph_output() for v in n.outputs)
-        ]
-        graph.remove(idle, safe=True)
+        idle = [n for n in graph if not any(v.uses() or v.is_graph_output() for v in n.outputs)]
+        _remove(graph, idle)
         needed = bool(idle)
     captured = {v for n in graph for b in subgraphs(n).values() for v in outer_values(b)}
     used = {v for n in graph for v in n.inputs if v is not None} | captured | set(graph.outputs)

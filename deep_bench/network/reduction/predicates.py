@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deep_bench.check.judge import judge
-from deep_bench.check.truth import establish
+from deep_bench.check.truth import establish, narrowed
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.measure.workers import Worker
 from deep_bench.network.divergence import ACCUSED
 from deep_bench.network.pullback import Pullback, pull_back
+from deep_bench.network.reduction.candidate import Candidate
 from deep_bench.network.suspect import Suspect, as_adapter, called, converts
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 
-_RUNNER = "deep_bench.network.reduction.runner:Runner"
+_RUNNER = "deep_bench.network.runner:Runner"
 _ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A network, its inputs, what the oracle gives for it, and what a framework gives."""
+
+    network: Network
+    inputs: Mapping[str, np.ndarray]
+    expected: Mapping[str, np.ndarray]
+    actual: Mapping[str, np.ndarray]
 
 
 class Wrong:
@@ -49,13 +61,20 @@ class Wrong:
         """Judge the framework on a network."""
         if self.gradients:
             posed = weighted(network, inputs)
-            return posed.judged(posed.truth(), self.adapter).word in ACCUSED
+            return posed.judged(posed.truth(), self.adapter, cast=self._cast).word in ACCUSED
         suspect = Suspect(self.adapter, network, inputs, cast=self._cast)
         return judge(establish(network, inputs), suspect).word in ACCUSED
 
-    def observed(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the framework gives."""
-        return Suspect(self.adapter, network, inputs, cast=self._cast).outputs()
+    def evidence(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Evidence:
+        """What there is to show: for gradients, of the network with its loss."""
+        if self.gradients:
+            posed = weighted(network, inputs)
+            truth = posed.truth()
+            expected = {n: narrowed(np.asarray(y), truth.formats.get(n)) for n, y in truth.outputs.items()}
+            actual = posed.subject(self.adapter, cast=self._cast).outputs()
+            return Evidence(posed.network, posed.inputs, expected, actual)
+        actual = Suspect(self.adapter, network, inputs, cast=self._cast).outputs()
+        return Evidence(network, inputs, Candidate(network, inputs).expected(), actual)
 
 
 def weighted(network: Network, inputs: Mapping[str, np.ndarray]) -> Pullback:
@@ -64,8 +83,6 @@ def weighted(network: Network, inputs: Mapping[str, np.ndarray]) -> Pullback:
     Raises:
         InvalidArgument: It has no such output.
     """
-    from deep_bench.network.reduction.candidate import Candidate
-
     outputs = {n: y for n, y in Candidate(network, inputs).expected().items() if is_float(y.dtype)}
     if not outputs:
         raise InvalidArgument(f"{network.name} has no floating-point output", "one to differentiate")
@@ -87,7 +104,7 @@ class Crashes:
 
     def __init__(self, on: str | Variant, *, limit: float = 120.0) -> None:
         self.system, self._limit = str(on), limit
-        self.description = f"{self.system} fails"
+        self.description = f"a failure of {self.system}"
         self.failure = ""
         self._first = ""
         self._worker: Worker | None = None
@@ -142,7 +159,8 @@ class Crashes:
 class Slower:
     """Whether one framework is slower than another by a factor, each in a worker process that stands still meanwhile.
 
-    Use it in a ``with`` statement, which ends them. The medians of a few interleaved rounds decide: enough to look for what is slow, no measurement to publish.
+    Use it in a ``with`` statement, which ends them. The medians of a few interleaved rounds decide: enough to look for what
+    is slow, no measurement to publish.
 
     Args:
         on: The framework, as a variant.
@@ -152,7 +170,7 @@ class Slower:
 
     def __init__(self, on: str | Variant, than: str | Variant, times: float = 2.0) -> None:
         self.system, self.than, self.times = str(on), str(than), times
-        self.description = f"{self.system} is slower than {self.than} by {times:g}x"
+        self.description = f"a network that takes {self.system} {times:g} times as long as {self.than}"
         self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
         self._workers: dict[str, Worker] = {}
 

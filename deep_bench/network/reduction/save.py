@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,32 +14,34 @@ from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.network.folder import output_folder
 from deep_bench.network.reduction import scripts
+from deep_bench.network.reduction.predicates import Slower, Wrong
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 
 if TYPE_CHECKING:
-    from deep_bench.network.reduction.reduce import Reduced
+    from deep_bench.network.reduction.reduced import Reduced
 
 
 def save(reduced: Reduced, folder: str | Path) -> Path:
     """See `Reduced.save`."""
     target = output_folder(folder)
-    network, inputs = _storable(reduced.network, reduced.inputs)
-    network.save(target / "model.onnx")
-    write_arrays(target / "inputs.npz", inputs)
-    write_arrays(target / "expected.npz", reduced.expected)
     predicate: Any = reduced.predicate
-    if hasattr(predicate, "observed"):
-        write_arrays(target / "actual.npz", predicate.observed(reduced.network, reduced.inputs))
-    (target / "reproduce.py").write_text(_script(reduced, network), encoding="utf-8")
+    network, inputs, expected = reduced.network, reduced.inputs, reduced.expected
+    if isinstance(predicate, Wrong):
+        shown = predicate.evidence(network, inputs)
+        network, inputs, expected = shown.network, shown.inputs, shown.expected
+        write_arrays(target / "actual.npz", shown.actual)
+    stored, fed = _storable(network, inputs)
+    stored.save(target / "model.onnx")
+    write_arrays(target / "inputs.npz", fed)
+    write_arrays(target / "expected.npz", expected)
+    (target / "reproduce.py").write_text(_script(predicate, stored, fed, compared=bool(expected)), encoding="utf-8")
     return target
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays under any names as an ``.npz`` file; element types that NumPy does not know as float32."""
     plain = {name: _plain(np.asarray(array)) for name, array in arrays.items()}
-    import zipfile
-
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in plain.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -70,22 +73,19 @@ def _storable(network: Network, inputs: Mapping[str, np.ndarray]) -> tuple[Netwo
     return Network(changed.model, name=network.name), {n: a for n, a in inputs.items() if n not in foreign}
 
 
-def _script(reduced: Reduced, network: Network) -> str:
-    predicate: Any = reduced.predicate
+def _script(predicate: Any, network: Network, inputs: Mapping[str, np.ndarray], *, compared: bool) -> str:
     system = str(getattr(predicate, "system", ""))
     framework, options = _variant(system)
-    facts = {
-        "what": str(getattr(predicate, "description", "what the predicate asked for")),
-        "system": system or "the framework",
-        "graph": _graph(network, reduced.inputs),
-    }
-    if getattr(predicate, "gradients", False):
-        return scripts.gradients(**facts)
+    what = str(getattr(predicate, "description", "what the predicate asked for"))
+    graph, named = _graph(network, inputs), system or "the framework"
+    if isinstance(predicate, Wrong) and predicate.gradients:
+        return scripts.gradients(what=what, system=named, graph=graph)
     if framework == "onnxruntime":
-        return scripts.onnxruntime(**facts, options=options, timed=hasattr(predicate, "ratio"), compared=bool(reduced.expected))
-    if hasattr(predicate, "observed"):
-        return scripts.compared(**facts, code=_code(predicate, reduced))
-    return scripts.stated(**facts, failure=str(getattr(predicate, "failure", "")))
+        timed = isinstance(predicate, Slower)
+        return scripts.onnxruntime(what=what, graph=graph, options=options, timed=timed, compared=compared)
+    if isinstance(predicate, Wrong):
+        return scripts.compared(what=what, system=named, graph=graph, code=_code(predicate, network))
+    return scripts.stated(what=what, system=named, graph=graph, failure=str(getattr(predicate, "failure", "")))
 
 
 def _variant(system: str) -> tuple[str, Mapping[str, str]]:
@@ -96,9 +96,9 @@ def _variant(system: str) -> tuple[str, Mapping[str, str]]:
     return variant.framework, variant.options
 
 
-def _code(predicate: Any, reduced: Reduced) -> str:
+def _code(predicate: Wrong, network: Network) -> str:
     """The framework's own code that the network was turned into, where the executor shows it."""
-    executor = predicate.adapter.prepare(reduced.network)
+    executor = predicate.adapter.prepare(network)
     code = getattr(getattr(executor, "module", None), "code", "")
     return str(code).strip()
 

@@ -18,11 +18,16 @@ for name, right in expected.items():
 
 def _head(what: str, graph: str, more: str = "") -> str:
     text = "\n".join(f"#     {line}" for line in graph.splitlines())
-    return f"# {what}.\n#\n# model.onnx, fed with inputs.npz:\n#\n{text}\n#\n{more}"
+    return f"# {what[0].upper()}{what[1:]}.\n#\n# model.onnx, fed with inputs.npz:\n#\n{text}\n#\n{more}"
 
 
 def onnxruntime(
-    *, what: str, system: str, graph: str, options: Mapping[str, str], timed: bool, compared: bool  # noqa: ARG001
+    *,
+    what: str,
+    graph: str,
+    options: Mapping[str, str],
+    timed: bool,
+    compared: bool,
 ) -> str:
     """Run the network in ONNX Runtime, and compare with what is expected or take the time."""
     settings = ["options = ort.SessionOptions()"]
@@ -86,7 +91,8 @@ def gradients(*, what: str, system: str, graph: str) -> str:
     note = (
         "# The loss is the sum of weight * output over the elements of the floating-point outputs.\n"
         "# actual.npz holds its gradients with respect to inputs and weights as "
-        f"{system} differentiates,\n# expected.npz those of a float64 evaluation; inputs.npz has the weights of the loss too.\n"
+        f"{system} differentiates,\n# expected.npz those of a float64 evaluation; "
+        "inputs.npz has the weights of the loss too.\n"
     )
     return (
         _head(what, graph, note)

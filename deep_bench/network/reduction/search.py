@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -11,6 +12,7 @@ import numpy as np
 from deep_bench.graph import Network
 from deep_bench.network.progress import Bars
 from deep_bench.network.reduction.candidate import Candidate
+from deep_bench.network.suspect import quiet
 
 Predicate = Callable[[Network, Mapping[str, np.ndarray]], bool]
 """Whether a network on some inputs still shows what is looked for."""
@@ -48,9 +50,10 @@ class Search:
         self.predicate, self._bars = predicate, bars
         self._start, self._budget = time.monotonic(), budget
         self._shown = 0.0
+        self._refused: set[str] = set()
 
-    def holds(self, candidate: Candidate) -> bool:
-        """Ask the predicate.
+    def check(self) -> float:
+        """The seconds since the start.
 
         Raises:
             OutOfTimeError: The time is spent.
@@ -58,15 +61,34 @@ class Search:
         elapsed = time.monotonic() - self._start
         if elapsed > self._budget:
             raise OutOfTimeError
+        return elapsed
+
+    def holds(self, candidate: Candidate) -> bool:
+        """Ask the predicate; what it said no to once is not asked again.
+
+        Raises:
+            OutOfTimeError: The time is spent.
+        """
+        elapsed = self.check()
         self._bars.at(f"{len(self.best.nodes)} nodes, {self.best.size} numbers, {self.tried} tried")
         self._bars.advance(elapsed - self._shown)
         self._shown = elapsed
+        key = _fingerprint(candidate)
+        if key in self._refused:
+            return False
         self.tried += 1
+        if self._asked(candidate):
+            return True
+        self._refused.add(key)
+        return False
+
+    def _asked(self, candidate: Candidate) -> bool:
         try:
-            return bool(self.predicate(candidate.network, candidate.inputs))
+            with quiet():
+                return bool(self.predicate(candidate.network, candidate.inputs))
         except Exception as error:  # a candidate on which the question has no answer shows nothing
             self.failed += 1
-            self.first_failure = self.first_failure or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            self.first_failure = self.first_failure or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"[:200]
             return False
 
     def offer(self, candidate: Candidate | None, what: str) -> bool:
@@ -81,6 +103,15 @@ class Search:
         self.best = candidate
         self.steps.append(what)
         return True
+
+
+def _fingerprint(candidate: Candidate) -> str:
+    """What tells a candidate from others: its network and inputs."""
+    digest = hashlib.sha256(candidate.network.to_proto().SerializeToString(deterministic=True))
+    for name, array in candidate.inputs.items():
+        content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode() + content)
+    return digest.hexdigest()
 
 
 def minimise(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:

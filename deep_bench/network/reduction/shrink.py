@@ -40,6 +40,7 @@ def _step(search: Search, tried: set[tuple[tuple[Axis, ...], int, int]]) -> bool
             for axes in islice(_choices(groups[size]), _MOST_CHOICES):
                 if (axes, size, smaller) in tried:
                     continue
+                search.check()
                 tried.add((axes, size, smaller))
                 what = f"size {size} cut to {smaller} in {', '.join(dict.fromkeys(name for name, _ in axes))}"
                 if search.offer(_cut(search.best, axes, smaller), what):
@@ -77,8 +78,8 @@ def with_arrays(candidate: Candidate, arrays: Mapping[str, np.ndarray]) -> Candi
     changed = candidate.network.copy()
     graph = changed.graph
     for value in graph.inputs:
-        if value.name in arrays:
-            declare(value, arrays[value.name])
+        if (array := arrays.get(str(value.name))) is not None:
+            declare(value, array)
     for name, value in graph.initializers.items():
         if name in arrays:
             value.const_value = ir.tensor(arrays[name], name=name)

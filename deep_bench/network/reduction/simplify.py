@@ -28,6 +28,7 @@ def simpler_attributes(search: Search) -> None:
     for node in search.best.network.nodes:
         for attribute in list(node.attributes.values()):
             for changed, what in _variants(search.best, str(node.name), attribute):
+                search.check()
                 if search.offer(with_declared_outputs(changed), f"attribute {attribute.name!r} of {node.name!r} {what}"):
                     break
 
@@ -60,6 +61,7 @@ def simpler_values(search: Search) -> None:
         return
     for name in [*search.best.inputs, *search.best.network.initializers]:
         for what, function in _SIMPLER:
+            search.check()
             array = {**search.best.inputs, **search.best.network.initializers}.get(name)
             if array is None or not is_float(array.dtype):
                 break

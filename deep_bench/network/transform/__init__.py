@@ -1,10 +1,36 @@
 """Transformations: a network made into another one that computes the same, and the check that it does."""
 
+from deep_bench.network.transform.batch import batch, through_batch
 from deep_bench.network.transform.check import Equivalence, check
+from deep_bench.network.transform.cuts import cuts, place_cuts
 from deep_bench.network.transform.extract import extract
 from deep_bench.network.transform.fold import fold
 from deep_bench.network.transform.fuse import fuse_batchnorm
+from deep_bench.network.transform.layout import layout, through_layout
+from deep_bench.network.transform.micro_batch import Cost, measure_pieces, micro_batch, plan_pieces
 from deep_bench.network.transform.pattern import by_name
+from deep_bench.network.transform.precision import beyond_range, precision
 from deep_bench.network.transform.replace import Match, replace
 
-__all__ = ["Equivalence", "Match", "by_name", "check", "extract", "fold", "fuse_batchnorm", "replace"]
+__all__ = [
+    "Cost",
+    "Equivalence",
+    "Match",
+    "batch",
+    "beyond_range",
+    "by_name",
+    "check",
+    "cuts",
+    "extract",
+    "fold",
+    "fuse_batchnorm",
+    "layout",
+    "measure_pieces",
+    "micro_batch",
+    "place_cuts",
+    "plan_pieces",
+    "precision",
+    "replace",
+    "through_batch",
+    "through_layout",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from deep_bench.graph.node import is_standard
 from deep_bench.network.inputs import draw_inputs
 from deep_bench.network.sizes import choose_sizes
 from deep_bench.network.transform.check import Arrays, Call, Through, check
-from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.draft import Draft, runs
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -25,10 +26,10 @@ def batch(
 ) -> Network:
     """The network for batches of another size.
 
-    Open batch dimensions are fixed. Where they are fixed already, the network is run on an example of the old size and one of
-    the new size, side by side: the constant shapes of ``Reshape`` and ``Expand`` that hold the old size, and constant initial
-    states of recurrent operators, are changed where the two differ. What comes out is checked: each sample of a batch must give
-    what it gave before.
+    Open batch dimensions are fixed. Where they are fixed already, the network is run on an example of the old size and one
+    of the new size: the constant shapes of ``Reshape`` and ``Expand`` that hold the old size, and constant initial states of
+    recurrent operators, are changed where the two differ. What comes out is checked: each sample of a batch must give what
+    it gave before.
 
     Args:
         network: Any network.
@@ -71,6 +72,8 @@ def through_batch(network: Network, size: int, *, axes: Mapping[str, int] | None
 
     def through(call: Call, inputs: Arrays) -> Mapping[str, Any]:
         old = next(inputs[name].shape[axis] for name, axis in chosen.items())
+        if old == size:
+            return call(inputs)
         shapes = {n: np.shape(y) for n, y in frameworks["reference"]().prepare(network)(inputs).items()}
         given = {n: np.random.default_rng(seed + 1).permuted(x, axis=None) for n, x in inputs.items() if n in chosen}
         parts = []
@@ -96,7 +99,7 @@ def _cropped(parts: Sequence[np.ndarray], shape: tuple[int, ...], name: str, old
     )
     if not scaled:
         raise Unsupported(
-            f"the output {name!r} has shape {list(shape)} for a batch of {old}, and {list(parts[0].shape)} for one of {size}",
+            f"the output {name!r} has shape {list(shape)} with a batch of {old}, {list(parts[0].shape)} with one of {size}",
             "one axis that grows with the batch",
             "outputs that mix the samples of a batch cannot be checked: verify=False",
         )
@@ -167,7 +170,8 @@ class _Change:
                 if name and isinstance(x, np.ndarray | np.generic):
                     self.shapes.setdefault(name, np.shape(x))
 
-        frameworks["reference"]().prepare(self.draft.network).evaluate(inputs, observe=note)
+        with runs(self.before):
+            frameworks["reference"]().prepare(self.draft.network).evaluate(inputs, observe=note)
 
     def _mend(self, inputs: Arrays) -> Mapping[str, Any]:
         """Run the new size, and note which constants must change."""
@@ -187,16 +191,16 @@ class _Change:
 
     def _step(self, step: Any, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         node, given = step.node, list(inputs)
-        mend = _MENDED.get(node.op_type) if is_standard(node) else None
-        if mend is not None and node.name in self.nodes:
-            for index in mend[0]:
-                if index < len(given) and given[index] is not None and self._is_constant(node.name, index):
-                    before = self.shapes[step.inputs[0]]
-                    mended = mend[1](np.asarray(given[index]), before, given[0].shape, self.old, self.size)
-                    if mended is None:
-                        raise Unsupported(f"input {index} of {operator_name(node)} holds other sizes than the batch's")
-                    if mended is not given[index] and not np.array_equal(mended, given[index]):
-                        self.changed[node.name, index] = given[index] = mended
+        positions, mend = _MENDED.get(node.op_type, ((), None)) if is_standard(node) else ((), None)
+        for index in positions if node.name in self.nodes else ():
+            if mend is None or index >= len(given) or given[index] is None or not self._is_constant(node.name, index):
+                continue
+            growth = _Growth(self.shapes[step.inputs[0]], given[0].shape, self.old, self.size)
+            mended = mend(given[index], growth)
+            if mended is None:
+                raise Unsupported(f"input {index} of {operator_name(node)} holds other sizes than the batch's")
+            if not np.array_equal(mended, given[index]):
+                self.changed[node.name, index] = given[index] = mended
         return function(*given)
 
     def _is_constant(self, node: str, index: int) -> bool:
@@ -219,50 +223,48 @@ class _Change:
                 value.shape = ir.Shape(dims)
 
 
-def _reshape(target: np.ndarray, before: tuple[int, ...], now: tuple[int, ...], old: int, size: int) -> np.ndarray | None:
+@dataclass(frozen=True)
+class _Growth:
+    """The shape of a node's first input with the old batch and with the new one."""
+
+    before: tuple[int, ...]
+    now: tuple[int, ...]
+    old: int
+    size: int
+
+
+def _reshape(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
     """The shape of a ``Reshape``: its first multiple of the old size grows, unless a -1 before it does."""
-    if np.prod(before) == np.prod(now):
+    if np.prod(growth.before) == np.prod(growth.now):
         return target
     for index, dim in enumerate(target.tolist()):
-        if dim == -1 or (dim == 0 and index < len(now) and before[index] != now[index]):
+        if dim == -1 or (dim == 0 and index < len(growth.now) and growth.before[index] != growth.now[index]):
             return target
-        if dim > 0 and dim % old == 0:
+        if dim > 0 and dim % growth.old == 0:
             changed = target.copy()
-            changed[index] = dim // old * size
+            changed[index] = dim // growth.old * growth.size
             return changed
     return None
 
 
-def _expand(
-    target: np.ndarray,
-    before: tuple[int, ...],
-    now: tuple[int, ...],
-    old: int,
-    size: int,  # noqa: ARG001 (as the others)
-) -> np.ndarray | None:
+def _expand(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
     """The shape of an ``Expand``: it follows the axes of its input that grew."""
-    changed = target.copy()
+    changed, before, now = target.copy(), growth.before, growth.now
     for axis in range(1, min(len(target), len(now)) + 1):
         if before[-axis] != now[-axis] and changed[-axis] == before[-axis]:
             changed[-axis] = now[-axis]
     return changed
 
 
-def _state(
-    state: np.ndarray,
-    before: tuple[int, ...],
-    now: tuple[int, ...],
-    old: int,
-    size: int,  # noqa: ARG001 (as the others)
-) -> np.ndarray | None:
-    """The initial state of a recurrent operator, [directions, batch, hidden]: the same for all samples, or not to be changed."""
-    if state.shape[1] != old or before[1] == now[1]:
+def _state(state: np.ndarray, growth: _Growth) -> np.ndarray | None:
+    """The initial state of a recurrent operator, [directions, batch, hidden]: it grows if it is the same for all samples."""
+    if state.shape[1] != growth.old or growth.before[1] == growth.now[1]:
         return state
-    same = all(np.array_equal(state[:, i], state[:, 0]) for i in range(old))
-    return np.repeat(state[:, :1], size, axis=1) if same else None
+    same = all(np.array_equal(state[:, i], state[:, 0]) for i in range(growth.old))
+    return np.repeat(state[:, :1], growth.size, axis=1) if same else None
 
 
-_MENDED: Mapping[str, tuple[tuple[int, ...], Callable[..., np.ndarray | None]]] = {
+_MENDED: Mapping[str, tuple[tuple[int, ...], Callable[[np.ndarray, _Growth], np.ndarray | None]]] = {
     "Expand": ((1,), _expand),
     "GRU": ((5,), _state),
     "LSTM": ((5, 6), _state),

@@ -7,24 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from deep_bench import frameworks
 from deep_bench.check import Effort, OutputVerdict, Truth, Word, establish
 from deep_bench.check.decisions import open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole
-from deep_bench.check.ladder import in_float64
-from deep_bench.check.oracle import in_range
+from deep_bench.check.oracle import WideArithmetic, in_range
 from deep_bench.check.rounding import Rounding
+from deep_bench.check.settings import settings_of
 from deep_bench.check.subject import named
-from deep_bench.check.thresholds import SHRINKS_BY
-from deep_bench.framework import check_inputs
+from deep_bench.framework import check_inputs, map_arrays
 from deep_bench.graph import Network
-from deep_bench.tensor import is_float, is_inexact, unit_roundoff
+from deep_bench.network.transform.draft import runs
+from deep_bench.tensor import TensorSpec, is_float, unit_roundoff
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[Arrays], Mapping[str, Any]]
 Through = Callable[[Call, Arrays], Mapping[str, Any]]
+
+_WIDE = np.dtype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,9 @@ class Equivalence:
     """Whether two networks compute the same.
 
     Args:
-        word: *right*; *reduced precision* (the error is larger than the lower format explains, and vanishes in float64);
-            *wrong*; *cannot tell* (random numbers, or an error at the edge of what rounding does); *no information*
-            (rounding drowns the outputs).
+        word: *right*; *wrong* (in float64, too, they differ by more than the rounding of constants); *reduced precision* (in
+            float64 they agree, but not in the network's own formats: overflow, cancellation); *cannot tell* (random numbers,
+            or an error at the edge of what rounding does); *no information* (rounding drowns the outputs).
         reason: Why, in one sentence.
         bits: The significant bits of the worst output.
         identical: Whether the outputs are the same bit by bit on the reference.
@@ -68,9 +72,11 @@ def check(
 ) -> Equivalence:
     """Judge a transformed network by the one it was made from.
 
-    The oracle of ``before``, in float64, is what is expected; the reference runs ``after``; and the difference must be one
-    that rounding explains. Where ``after`` holds values in a lower format (under their own name, or as ``name.float16``),
-    the estimate is made with the roundings of that format, weights and inputs included.
+    The oracle of ``before``, in float64, is what is expected. The reference runs ``after`` in its own element types, and the
+    difference must be one that rounding explains. Where ``after`` holds values in a lower format (under their own name, or
+    as ``name.float16``), the estimate is made with the roundings of that format, weights and inputs included. It is also run
+    as the oracle would, in float64, where only the rounding of the constants that it holds otherwise may show: this finds
+    faults that rounding would hide.
 
     Args:
         before: The network.
@@ -95,22 +101,23 @@ def check(
     """
     start = time.perf_counter()
     through = through or _directly
-    truth = establish(before, check_inputs(before.inputs, inputs), effort, seed=seed)
-    run = _Run(after)
-    actual = {n: np.asarray(y) for n, y in named(through(run, truth.inputs), truth.outputs).items()}
-    plain = truth.reference.evaluate(truth.inputs)
-    identical = all(np.asarray(y).tobytes() == actual[n].tobytes() for n, y in plain.items())
+    before = _lifted(before)
+    with runs(before):
+        truth = establish(before, check_inputs(before.inputs, inputs), effort, seed=seed)
+    run = _Run(_lifted(after))
+    actual = {n: map_arrays(np.asarray, y) for n, y in named(through(run, truth.inputs), truth.outputs).items()}
+    identical = all(_same(y, actual[n]) for n, y in truth.reference.evaluate(truth.inputs).items())
     lowered = _lowered(truth, run.formats)
-    if lowered:
-        truth = _in_lower_formats(truth, lowered, {n: y.dtype for n, y in actual.items()}, seed)
-    whole = assess_whole(truth, actual, truth.outputs, truth.samples)
-    if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
-        whole = assess_whole(truth, actual, truth.outputs, truth.samples, decisions)
-    word, reason = _said(whole, identical, lowered)
+    working = _in_lower_formats(truth, lowered, run.formats, actual, seed) if lowered else truth
+    whole = _assess(working, actual)
+    word: Word
     if truth.random:
         word, reason = "cannot tell", "the network draws random numbers, and distributions are not compared"
-    elif not whole.clear and not whole.impossible and not identical:
-        word, reason = _settled(truth, after, through, whole, word, reason, bool(lowered))
+    elif identical:
+        word, reason = "right", "the outputs are the same, bit by bit"
+    else:
+        exact = _assess(*_in_float64(truth, run, through, lowered, seed))
+        word, reason = _said(truth, actual, whole, exact, lowered)
     formats = tuple(sorted({str(f) for f in lowered.values()}))
     return Equivalence(word, reason, whole.bits, identical, whole.outputs, formats, time.perf_counter() - start)
 
@@ -163,18 +170,123 @@ def _lowered(truth: Truth, after: Mapping[str, np.dtype]) -> dict[str, np.dtype]
     return found
 
 
-def _in_lower_formats(truth: Truth, lowered: Mapping[str, np.dtype], outputs: Mapping[str, np.dtype], seed: int) -> Truth:
+def _in_lower_formats(
+    truth: Truth,
+    lowered: Mapping[str, np.dtype],
+    after: Mapping[str, np.dtype],
+    actual: Mapping[str, np.ndarray],
+    seed: int,
+) -> Truth:
     """What is known of a network, with the rounding errors of lower formats."""
     held = {**truth.network.upgraded().initializers, **truth.inputs}
-    coarse = {n: x for n, x in held.items() if n in lowered and is_inexact(x.dtype)}
+    coarse = {n: (held[n], lowered[n]) for n in held if n in lowered}
     low = replace(truth, formats={**truth.formats, **lowered})
+    cast = {n: form for n, form in lowered.items() if recast_name(n, form) in after}
+
+    def arithmetic(rng: np.random.Generator) -> Any:
+        return _Casting(low.arithmetic(rng), cast, rng)
+
+    samples = _sampled(truth, coarse, seed, arithmetic)
+    declared = {n: y.dtype for n, y in actual.items() if n in lowered and isinstance(y, np.ndarray)}
+    return replace(low, samples=samples, formats={**low.formats, **declared})
+
+
+@dataclass(frozen=True)
+class _Casting:
+    """An arithmetic that also rounds the values that the changed network casts to a lower format."""
+
+    inner: WideArithmetic
+    cast: Mapping[str, np.dtype]
+    rng: np.random.Generator
+
+    def __call__(self, step: Any, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+        results = self.inner(step, function, inputs)
+        return tuple(
+            _rounded(y, self.cast[n], self.rng) if n in self.cast and isinstance(y, np.ndarray) and is_float(y.dtype) else y
+            for n, y in zip(step.outputs, results, strict=False)
+        )
+
+
+def _in_float64(
+    truth: Truth, run: _Run, through: Through, lowered: Mapping[str, np.dtype], seed: int
+) -> tuple[Truth, dict[str, Any]]:
+    """The outputs of the changed network without rounding, and what is known of them.
+
+    What is expected is the oracle with the constants and inputs as the changed network holds them in a lower format. Of
+    those that it does not hold at all any more, since others were computed from them, the estimate has the rounding.
+    """
+    after = run.network.upgraded()
+    formats = {n: truth.formats.get(n, _WIDE if lowered and is_float(d) else d) for n, d in run.formats.items()}
+    arithmetic = WideArithmetic(formats, settings_of(after.graph))
+    found = through(lambda fed: run.reference.evaluate(fed, arithmetic=arithmetic), truth.inputs)
+    held, kept = truth.network.upgraded().initializers, after.initializers
+    low = _held_low(held, kept, lowered)
+    low |= {
+        s.name: truth.inputs[s.name].astype(s.dtype) for s in run.network.inputs if s.name in lowered and _narrower(truth, s)
+    }
+    changed = {
+        n: (x, lowered.get(n, x.dtype))
+        for n, x in held.items()
+        if is_float(x.dtype)
+        and n not in low
+        and n not in truth.settings
+        and (n in lowered or not (n in kept and _same(x, kept[n])))
+    }
+    expected = replace(truth, inputs={**truth.inputs, **{n: x.astype(np.float64) for n, x in low.items()}})
+    expected.outputs = expected.evaluate(truth.arithmetic())
+    expected.samples = _sampled(expected, changed, seed, lambda rng: truth.arithmetic()) if changed else []  # noqa: ARG005
+    return expected, {n: _in_format(y, truth.formats.get(n)) for n, y in found.items()}
+
+
+def _in_format(y: Any, form: np.dtype | None) -> Any:
+    if isinstance(y, list | tuple) or y is None:
+        return y
+    y = np.asarray(y)
+    with np.errstate(all="ignore"):
+        return y.astype(form) if form is not None and is_float(form) and is_float(y.dtype) else y
+
+
+def _narrower(truth: Truth, spec: TensorSpec) -> bool:
+    return is_float(spec.dtype) and spec.name in truth.inputs and spec.dtype != truth.inputs[spec.name].dtype
+
+
+def _held_low(
+    held: Mapping[str, np.ndarray], kept: Mapping[str, np.ndarray], lowered: Mapping[str, np.dtype]
+) -> dict[str, np.ndarray]:
+    """The constants that the changed network holds in a lower format only, if they are roundings of the original ones."""
+    found = {}
+    for name, x in held.items():
+        ways = [n for n in (name, *(recast_name(name, d) for d in set(lowered.values()))) if n in kept]
+        if name not in lowered or len(ways) != 1 or kept[ways[0]].dtype != lowered[name]:
+            continue
+        low, form = kept[ways[0]], lowered[name]
+        if low.shape == x.shape and _is_rounding(low.astype(np.float64), x.astype(np.float64), form):
+            found[name] = low
+    return found
+
+
+def _is_rounding(low: np.ndarray, x: np.ndarray, form: np.dtype) -> bool:
+    """Whether each element is the nearest of a format, or the largest one where the original is beyond."""
+    info = ml_dtypes.finfo(form)
+    with np.errstate(all="ignore"):
+        near = np.abs(low - x) <= unit_roundoff(form) * np.abs(x) + float(info.smallest_subnormal)
+        beyond = (np.abs(x) > float(info.max)) & (np.abs(low) >= float(info.max)) & (np.sign(low) == np.sign(x))
+    return bool(np.all(near | beyond | (low == x) | (np.isnan(low) & np.isnan(x))))
+
+
+def _sampled(
+    truth: Truth,
+    constants: Mapping[str, tuple[np.ndarray, np.dtype]],
+    seed: int,
+    arithmetic: Callable[[np.random.Generator], Any],
+) -> list[dict[str, Any]]:
+    """Evaluations of the network with constants and inputs rounded at random, each to a format."""
     samples = []
     for k in range(len(truth.samples)):
         rng = np.random.default_rng([seed, 7, k])
-        rounded = {n: _rounded(x, lowered[n], rng) for n, x in coarse.items()}
-        samples.append(truth.reference.evaluate({**truth.inputs, **rounded}, arithmetic=low.arithmetic(rng)))
-    declared = {n: d for n, d in outputs.items() if n in lowered}
-    return replace(low, samples=samples, formats={**low.formats, **declared})
+        rounded = {n: _rounded(x, form, rng) for n, (x, form) in constants.items()}
+        samples.append(truth.reference.evaluate({**truth.inputs, **rounded}, arithmetic=arithmetic(rng)))
+    return samples
 
 
 def _rounded(x: np.ndarray, form: np.dtype, rng: np.random.Generator) -> np.ndarray:
@@ -182,41 +294,47 @@ def _rounded(x: np.ndarray, form: np.dtype, rng: np.random.Generator) -> np.ndar
         return np.asarray(in_range(np.asarray(Rounding(form, rng).of_result(x.astype(np.float64))), form))
 
 
-def _said(whole: Whole, identical: bool, lowered: Mapping[str, np.dtype]) -> tuple[Word, str]:
-    if identical:
-        return "right", "the outputs are the same, bit by bit"
-    if not whole.clear:
-        return whole.word, whole.reason
+def _assess(truth: Truth, actual: Mapping[str, np.ndarray]) -> Whole:
+    """The outputs against what is expected; decisions may fall otherwise within their margins."""
+    whole = assess_whole(truth, actual, truth.outputs, truth.samples)
+    if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
+        return assess_whole(truth, actual, truth.outputs, truth.samples, decisions)
+    return whole
+
+
+def _said(
+    truth: Truth, actual: Mapping[str, np.ndarray], whole: Whole, exact: Whole, lowered: Mapping[str, np.dtype]
+) -> tuple[Word, str]:
+    """The verdict, from the outputs in the working formats and from those in float64."""
+    formats = ", ".join(sorted({str(f) for f in lowered.values()}))
+    if exact.word == "wrong" or not (exact.clear or whole.clear):
+        return exact.word, f"{exact.reason}, in float64 as well"
+    for name, y in actual.items():
+        expected = truth.outputs[name]
+        if isinstance(y, np.ndarray) and is_float(y.dtype) and y.shape == np.shape(expected):
+            lost = int(np.sum(np.isfinite(expected) & ~np.isfinite(y.astype(np.float64))))
+            if lost:
+                return "reduced precision", f"output {name!r} has {lost} elements that are infinite or NaN only now"
+    if whole.word == "wrong":
+        return "reduced precision", f"{whole.reason}; in float64 it is right"
     if whole.information:
         return "no information", whole.reason
-    formats = sorted({str(f) for f in lowered.values()})
-    return "right", f"the outputs differ by rounding{' in ' + ', '.join(formats) if formats else ''} only"
+    return "right", f"the outputs differ by rounding{' in ' + formats if formats else ''} only"
 
 
-def _settled(
-    truth: Truth, after: Network, through: Through, whole: Whole, word: Word, reason: str, lower: bool
-) -> tuple[Word, str]:
-    """Where rounding in the network's own formats does not explain the difference: does it vanish in float64?"""
-
-    def precisely(inputs: Arrays) -> Mapping[str, Any]:
-        wide, arrays = in_float64(after, inputs)
-        outputs: Mapping[str, Any] = frameworks["reference"]().prepare(wide)(arrays)
-        return outputs
-
-    outputs = through(precisely, truth.inputs)
-    if not all(_vanishes(truth.outputs[o.name], outputs[o.name], o.max_abs_error) for o in whole.outputs):
-        return word, f"{reason}; in float64 the difference stays"
-    if lower:
-        return "reduced precision", f"{reason}; in float64 the difference vanishes"
-    return "right", "the outputs differ by rounding only: in float64 the difference vanishes"
-
-
-def _vanishes(expected: Any, precise: Any, error: float) -> bool:
-    expected, precise = np.asarray(expected), np.asarray(precise)
-    if precise.shape != expected.shape:
+def _same(a: Any, b: Any) -> bool:
+    """Whether two results are the same bit by bit: arrays, lists of them, or nothing."""
+    if isinstance(a, list | tuple) or isinstance(b, list | tuple) or a is None or b is None:
+        alike = isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b)
+        return (a is None and b is None) or (alike and all(map(_same, a, b)))
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    if not is_inexact(expected.dtype):
-        return bool(np.array_equal(precise, expected))
-    with np.errstate(all="ignore"):
-        largest = float(np.nanmax(np.abs(precise - expected), initial=0.0))
-    return largest <= max(error * SHRINKS_BY, float(np.finfo(np.float32).tiny))
+    return bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes()
+
+
+def _lifted(network: Network) -> Network:
+    """The network with its ``Constant`` nodes as initializers, which the estimate can round."""
+    changed = network.copy()
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(changed.model)
+    return Network(changed.model, name=network.name)

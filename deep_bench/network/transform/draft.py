@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from deep_bench.errors import InvalidArgument, InvalidNetwork
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork
 from deep_bench.graph import Network
-from deep_bench.graph.node import as_array
+from deep_bench.graph.node import as_array, outer_values, subgraphs
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.tape import Tape
 from deep_bench.network.gradient.types import Knowledge
 
 T = TypeVar("T")
+
+_USUAL_OPSET = 21
+"""What older networks are brought to: every runtime of today has it."""
 
 OLDEST_OPSET = 13
 """The first in which ``Split`` takes its sizes, and ``Squeeze`` and ``Unsqueeze`` their axes, as inputs."""
@@ -28,7 +31,7 @@ class Draft:
     """A network that is being changed; the one that it was made from stays as it is.
 
     Args:
-        network: What is changed a copy of. It is brought to ``oldest`` if it is older.
+        network: What is changed a copy of. It is brought to opset 21, or ``oldest``, if it is older than ``oldest``.
         base: What new names start with.
         oldest: The oldest opset that the change can be written in.
 
@@ -41,7 +44,8 @@ class Draft:
 
     def __init__(self, network: Network, base: str, oldest: int = OLDEST_OPSET) -> None:
         self.source, self.base = network, base
-        self.network = network.upgraded(max(oldest, network.opset)).copy()
+        opset = network.opset if network.opset >= oldest else max(oldest, _USUAL_OPSET)
+        self.network = network.upgraded(opset).copy()
         self.graph = self.network.graph
         self.names = Names(self.network)
 
@@ -148,8 +152,59 @@ class Draft:
                 f"a change to {self.source.name} makes a value depend on itself",
                 "new nodes that use only values from before those they replace",
             ) from error
-        RemoveUnusedNodesPass()(self.network.model)
+        prune(self.graph)
         return Network(self.network.model, name=self.source.name, source=None)
+
+
+def needs(node: ir.Node) -> set[ir.Value]:
+    """The values that a node uses, and the graphs in it."""
+    inner = {v for graph in subgraphs(node).values() for v in outer_values(graph)}
+    return {v for v in node.inputs if v is not None} | inner
+
+
+def prune(graph: ir.Graph) -> None:
+    """Remove the nodes and the initializers that no output needs.
+
+    Uses by the graphs inside removed nodes end too, which ``onnx_ir``'s own pass leaves.
+    """
+    needed = set(graph.outputs)
+    dead = []
+    for node in reversed(graph):
+        if any(v in needed for v in node.outputs):
+            needed |= needs(node)
+        else:
+            dead.append(node)
+    for node in dead:
+        inner = [g for held in subgraphs(node).values() for g in (held, *held.subgraphs())]
+        for user in [node, *(n for g in inner for n in g)]:
+            for index in range(len(user.inputs)):
+                user.replace_input_with(index, None)
+        for held in inner:
+            held.outputs.clear()
+    graph.remove(dead)
+    for name, value in list(graph.initializers.items()):
+        if value not in needed and not value.is_graph_input():
+            del graph.initializers[name]
+
+
+@contextmanager
+def runs(network: Network) -> Iterator[None]:
+    """What the reference cannot run is the fault of the inputs.
+
+    Raises:
+        InvalidInput: Instead of what NumPy raises.
+    """
+    try:
+        yield
+    except DeepBenchError:
+        raise
+    except Exception as error:  # NumPy raises whatever fits
+        where = " ".join(getattr(error, "__notes__", [])[:1])
+        raise InvalidInput(
+            f"the reference cannot run {network.name} on these inputs: {error} {where}".strip(),
+            "inputs of values and sizes that suit the network",
+            "give other ones, or fix other sizes: network.with_sizes(…)",
+        ) from error
 
 
 def found(items: Mapping[str, T], name: str, kind: str, network: str) -> T:

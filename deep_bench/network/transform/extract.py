@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
 from deep_bench.graph import Network
-from deep_bench.graph.node import outer_values, subgraphs
-from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.draft import Draft, needs, prune
 
 
 def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
@@ -51,11 +49,12 @@ def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> 
     draft.graph.outputs[:] = results
     originals = [v for v in draft.graph.inputs if v not in fed]
     draft.graph.inputs[:] = [*fed, *originals]
-    RemoveUnusedNodesPass()(draft.network.model)
-    missing = [str(v.name) for v in originals if _is_used(draft.graph, v) and v.name not in draft.graph.initializers]
+    prune(draft.graph)
+    used = {v for n in draft.graph for v in needs(n)}
+    missing = [str(v.name) for v in originals if v in used and v.name not in draft.graph.initializers]
     if missing:
         raise InvalidArgument(
-            f"what {', '.join(outputs)} needs of {network.name}, from {', '.join(inputs)}, also needs its input {missing[0]!r}",
+            f"{', '.join(outputs)} of {network.name} needs, besides {', '.join(inputs)}, its input {missing[0]!r}",
             "inputs between which and the outputs lies all that the outputs need",
             f"add {', '.join(map(repr, missing))} to the inputs, or start further back",
         )
@@ -70,6 +69,8 @@ def _fed(draft: Draft, name: str) -> ir.Value:
     if value.is_graph_input() and name not in draft.graph.initializers:
         return value
     _declare(draft, value)
+    if isinstance(value.type, ir.TensorType) and value.shape is None:
+        draft.dims(value)  # raises: a network must say how many dimensions its inputs have
     made = ir.Value(name=name, type=value.type, shape=value.shape)
     if value.is_graph_output():
         draft.graph.outputs[:] = [v for v in draft.graph.outputs if v is not value]
@@ -92,11 +93,4 @@ def _declare(draft: Draft, value: ir.Value) -> None:
             "choose a value beside it",
         )
     value.type = ir.serde.deserialize_type_proto_for_type(known)
-    value.shape = ir.serde.deserialize_type_proto_for_shape(known)
-    if isinstance(value.type, ir.TensorType) and value.shape is None:
-        draft.dims(value)  # raises: a network must say how many dimensions its inputs have
-
-
-def _is_used(graph: ir.Graph, value: ir.Value) -> bool:
-    inside = (v for n in graph for g in subgraphs(n).values() for v in outer_values(g))
-    return bool(value.uses()) or value.is_graph_output() or value in set(inside)
+    value.shape = ir.serde.deserialize_type_proto_for_shape(known) or value.shape

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from deep_bench import frameworks
 from deep_bench.check.isolate import draws_at_random
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network
 from deep_bench.graph.node import as_array, is_standard, subgraphs
-from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.draft import Draft, prune
 
 LIMIT = 2**20
 """How large a folded result may be in bytes, unless it is no larger than what it is computed from."""
@@ -95,7 +94,7 @@ def _is_steady(node: ir.Node) -> bool:
     """Whether a node's results are tensors that are the same in each run."""
     if draws_at_random(node) or subgraphs(node) or node.op_type.startswith(("Sequence", "Optional", "SplitToSequence")):
         return False
-    return node.op_type not in ("Dropout", "ConcatFromSequence", "Shape", "Size") or len(node.inputs) < 3
+    return node.op_type != "Dropout" or len(node.inputs) < 3  # the third says whether it trains
 
 
 def _may_be_small(draft: Draft, node: ir.Node, limit: int) -> bool:
@@ -127,7 +126,7 @@ def _evaluated(draft: Draft, nodes: list[ir.Node]) -> dict[str, np.ndarray]:
     alone = draft.network.copy()
     values = {v.name: v for n in alone.graph for v in n.outputs}
     alone.graph.outputs[:] = [values[name] for name in names]
-    RemoveUnusedNodesPass()(alone.model)
+    prune(alone.graph)
     alone.graph.inputs[:] = [v for v in alone.graph.inputs if v.name in alone.graph.initializers]
     outputs = frameworks["reference"]().prepare(
         Network(alone.model, name=f"constants of {draft.source.name}"), outputs=names

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,8 +20,12 @@ from deep_bench.network.reduction.search import OutOfTimeError, Predicate, Searc
 from deep_bench.network.reduction.shrink import shrink
 from deep_bench.network.reduction.simplify import simpler_attributes, simpler_values
 from deep_bench.network.reduction.structure import bypass, fewer_nodes, fewer_outputs
+from deep_bench.network.suspect import quiet
 
 _ROUNDS = 4
+
+End = Literal["finished", "time", "interrupted"]
+"""What ended a search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,9 @@ class Reduced:
 
     def __str__(self) -> str:
         operators = ", ".join(f"{n.name} ({n.op_type})" for n in self.network.nodes if n.op_type != "Constant")
-        end = "smallest" if self.finished else "smallest so far (interrupted)" if self.interrupted else "smallest in that time"
+        end = (
+            "smallest" if self.finished else "smallest so far (interrupted)" if self.interrupted else "smallest in that time"
+        )
         count = sum(1 for n in self.network.nodes if n.op_type != "Constant")
         return f"{self.before} nodes reduced to {count} in {self.seconds:.0f} s, {self.tried} tried, {end}: {operators}"
 
@@ -105,7 +112,7 @@ def reduce(
         ...     return any(node.op_type == "MaxPool" for node in network.nodes)
         >>> found = db.network.reduce("digits-cnn", None, has_pool)
         >>> [node.name for node in found.network.nodes], [str(spec) for spec in found.network.inputs]
-        (['pool'], ['v_pointwise_relu: float32[1, 1, 2, 2]'])
+        (['pool'], ['pointwise_active: float32[1, 1, 1, 1]'])
 
     Source:
         Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*, IEEE TSE 28(2), 2002.
@@ -113,7 +120,9 @@ def reduce(
     start = time.perf_counter()
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
     whole = Candidate(problem.network, problem.inputs.arrays)
-    if not predicate(whole.network, whole.inputs):
+    with quiet():
+        shown = predicate(whole.network, whole.inputs)
+    if not shown:
         raise InvalidArgument(
             f"{whole.network.name} does not show it: {_said(predicate)}",
             "a network and inputs for which the predicate holds",
@@ -122,41 +131,46 @@ def reduce(
     bars = Bars(progress)
     bars.phase("reducing", budget, "s")
     search = Search(predicate, whole, budget, bars)
-    finished = interrupted = False
+    with closing(bars):
+        end = _searched(search)
+    return _result(search, whole, end, time.perf_counter() - start)
+
+
+def _searched(search: Search) -> End:
+    """Search until nothing helps, the time is spent, or the user has had enough."""
     try:
         _reduce(search)
-        finished = True
     except OutOfTimeError:
-        pass  # what was found is returned, and says that it is not finished
+        return "time"
     except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        bars.close()
-    return _result(search, whole, finished, interrupted, time.perf_counter() - start)
+        return "interrupted"
+    return "finished"
 
 
 def _reduce(search: Search) -> None:
-    """All means in turn, until none helps."""
+    """All means in turn, those that change the structure until none helps."""
     for _ in range(_ROUNDS):
         before = len(search.steps)
         if search.best.comparable:
             fewer_nodes(search)
-            fewer_outputs(search)
+        fewer_outputs(search)
+        if search.best.comparable:
             bypass(search)
-        else:
-            fewer_outputs(search)
         shrink(search)
-        simpler_attributes(search)
-        simpler_values(search)
         if len(search.steps) == before:
-            return
+            break
+    simpler_attributes(search)
+    shrink(search)
+    simpler_values(search)
 
 
-def _result(search: Search, whole: Candidate, finished: bool, interrupted: bool, seconds: float) -> Reduced:
+def _result(search: Search, whole: Candidate, end: End, seconds: float) -> Reduced:
     best = search.best
     notes = []
     if search.failed:
-        notes.append(f"the predicate failed on {search.failed} candidates, which counts as no; first: {search.first_failure}")
+        notes.append(
+            f"the predicate failed on {search.failed} candidates, which counts as no; first: {search.first_failure}"
+        )
     if not whole.comparable:
         notes.append("a node has no reference, so nothing could be fed in place of nodes, and dimensions were left alone")
     return Reduced(
@@ -167,8 +181,8 @@ def _result(search: Search, whole: Candidate, finished: bool, interrupted: bool,
         before=len(whole.nodes),
         steps=tuple(search.steps),
         tried=search.tried,
-        finished=finished,
-        interrupted=interrupted,
+        finished=end == "finished",
+        interrupted=end == "interrupted",
         notes=tuple(notes),
         seconds=seconds,
     )

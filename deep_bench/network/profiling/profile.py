@@ -1,0 +1,218 @@
+"""``profile``: where the time of a network goes, in several frameworks."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deep_bench import frameworks
+from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.framework import NodeProfile
+from deep_bench.graph import Network, operator_name
+from deep_bench.measure.fleet import Contender, Fleet
+from deep_bench.network.gradient import differentiate
+from deep_bench.network.gradient.derived import origin
+from deep_bench.network.problem import Problem, make_problem
+from deep_bench.network.profiling.flops import flops
+from deep_bench.network.profiling.memory import liveness
+from deep_bench.network.profiling.model import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
+from deep_bench.network.profiling.shapes import StaticShapes, seen_in_run, traffic
+from deep_bench.network.progress import Bars
+from deep_bench.variant import Variant
+
+_SYSTEM = "deep_bench.network.profiling.system:ProfiledSystem"
+
+
+def profile(
+    network: str | Path | Network,
+    systems: Sequence[str | Variant] | str | None = None,
+    inputs: str | Path | Mapping[str, np.ndarray] | None = None,
+    *,
+    loss: str | None = None,
+    repeat: int = 20,
+    sizes: Mapping[str, int] | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+    in_process: bool = False,
+    progress: bool = True,
+) -> Profile:
+    """Find out where the time of a network goes in several frameworks, node by node.
+
+    Each framework tells in its own way: ONNX Runtime by its own profiler, fused nodes as one; torch by its generated code
+    with each step between two stamps, and autograd's nodes likewise; TensorFlow by an eager walk of the steps that its
+    graph was traced from; the reference by its own walk. The pieces are aligned by the nodes of the ONNX graph. Observed
+    calls are taken in turn with calls that nobody observes, and the two are never mixed: times of nodes are shares of an
+    observed call; what a call takes is said by `deep_bench.network.run.run`.
+
+    Args:
+        network: A network, an ``.onnx`` file, or the name of a network that ships.
+        systems: Frameworks with options, or a single one; by default all that are installed.
+        inputs: An ``.npz`` file or arrays by name; by default they are drawn by a seeded generator.
+        loss: Name of an output of one element: forward and backward are profiled, with respect to all parameters.
+        repeat: Observed calls, and calls that nobody observes.
+        sizes: Open dimension to size; others are taken from the inputs, or chosen.
+        batch: Size of the open first dimensions.
+        seed: Of drawn inputs.
+        in_process: Profile everything in this process, for a debugger.
+        progress: Show progress bars, if standard error is a terminal.
+
+    Raises:
+        InvalidNetwork: The network cannot be used.
+        InvalidInput: The inputs do not fit it.
+        InvalidArgument: An option is out of range.
+        UnknownName: A framework that does not exist.
+        FrameworkMissing: A framework that is not installed.
+
+    Example:
+        >>> found = profile("digits-cnn", ["reference"], repeat=4, batch=1, in_process=True, progress=False)
+        >>> found["reference"].in_nodes < found["reference"].observed
+        True
+        >>> [row.label for row in found.rows][:3], found.rows[0].flops
+        (['stem', 'stem_norm', 'stem_relu'], 18432)
+    """
+    if repeat < 1:
+        raise InvalidArgument(f"repeat={repeat}", "at least 1 call")
+    variants = _variants(systems)
+    problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
+    if loss is not None and loss not in [spec.name for spec in problem.network.outputs]:
+        outputs = ", ".join(spec.name for spec in problem.network.outputs)
+        raise InvalidArgument(f"{problem.source.name} has no output {loss!r}", f"one of {outputs}", "see Network.with_loss")
+    known = StaticShapes(problem.network)
+    seen = seen_in_run(problem.network, known, problem.inputs.arrays)
+    shapes = StaticShapes(problem.network, seen) if seen else known
+    needs = liveness(problem.network, shapes)
+    facts = _node_facts(problem, shapes, loss)
+    bars = Bars(progress)
+    try:
+        found = _profiled(problem, variants, loss, repeat, in_process, bars)
+    finally:
+        bars.close()
+    return Profile(
+        network=problem.source.name,
+        sha256=problem.source.sha256,
+        sizes=dict(problem.sizes.all),
+        inputs=problem.inputs.origin,
+        loss=loss,
+        repeat=repeat,
+        nodes=facts,
+        needs=Needs(**vars(needs)),
+        systems=found,
+        in_process=in_process,
+    )
+
+
+def _variants(systems: Sequence[str | Variant] | str | None) -> list[Variant]:
+    if systems is None:
+        chosen: Sequence[str | Variant] = [name for name in frameworks if not frameworks.missing(name)]
+    else:
+        chosen = [systems] if isinstance(systems, str) else systems
+    variants = [v if isinstance(v, Variant) else Variant.parse(v) for v in chosen]
+    if not variants or len({str(v) for v in variants}) < len(variants):
+        raise InvalidArgument(f"systems {', '.join(map(str, variants)) or '(none)'}", "at least one, each of them once")
+    return variants
+
+
+def _node_facts(problem: Problem, shapes: StaticShapes, loss: str | None) -> list[NodeFacts]:
+    network = problem.network
+    backward = {} if loss is None else _backward_flops(network, loss, problem.inputs.arrays)
+    return [
+        NodeFacts(
+            name=str(node.name),
+            operator=operator_name(node),
+            flops=flops(node, shapes),
+            bytes=traffic(node, shapes),
+            backward_flops=backward.get(str(node.name)) if loss is not None else None,
+        )
+        for node in network.nodes
+    ]
+
+
+def _backward_flops(network: Network, loss: str, inputs: Mapping[str, np.ndarray]) -> dict[str, int | None]:
+    """Node to the operations of those that compute its gradients in the derived network, if it can be derived."""
+    try:
+        derived = differentiate(network, loss)
+    except DeepBenchError:  # a framework's own autograd may still do it; each system says for itself what it cannot
+        return {}
+    shapes = StaticShapes(derived)
+    shapes = StaticShapes(derived, seen_in_run(derived, shapes, inputs))
+    own = {str(node.name) for node in network.all_nodes()}
+    found: dict[str, int | None] = {}
+    for node in derived.nodes:
+        name, direction = origin(str(node.name), own)
+        if direction == "backward" and name:
+            count, before = flops(node, shapes), found.get(name, 0)
+            found[name] = None if count is None or before is None else before + count
+    return found
+
+
+def _profiled(
+    problem: Problem, variants: Sequence[Variant], loss: str | None, repeat: int, in_process: bool, bars: Bars
+) -> list[SystemProfile]:
+    with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
+        folder = Path(temporary)
+        (folder / "given").mkdir()
+        network = problem.network.save(folder / "network.onnx")
+        source = problem.source.source or problem.source.save(folder / "given" / "network.onnx")
+        given = {
+            "network": str(network),
+            "source": str(source.resolve()),
+            "inputs": dict(problem.inputs.arrays),
+            "loss": loss,
+        }
+        contenders = [Contender(str(v), _SYSTEM, {"variant": str(v), **given}) for v in variants]
+        bars.phase("preparing", len(contenders), "systems")
+
+        def starting(label: str) -> None:
+            bars.at(label)
+            bars.advance()
+
+        with Fleet(contenders, folder, in_process=in_process, starting=starting) as fleet:
+            for error in fleet.failures.values():
+                if isinstance(error, InvalidArgument):
+                    raise error  # a wrong option is the user's to mend
+            bars.phase("profiling", len(contenders), "systems")
+            return [_one(fleet, variant, repeat, starting) for variant in variants]
+
+
+def _one(fleet: Fleet, variant: Variant, repeat: int, starting: Any) -> SystemProfile:
+    label = str(variant)
+    starting(label)
+    if label in fleet.failures:
+        return SystemProfile(label=label, framework=variant.framework, error=str(fleet.failures[label]))
+    facts = fleet.prepared[label]["facts"]
+    try:
+        found = fleet.call(label, "profile", repeat)
+    except DeepBenchError as error:
+        return SystemProfile(label=label, framework=variant.framework, facts=facts["description"], error=str(error))
+    return _as_plain(label, variant, facts, found["profile"], found["numpy"])
+
+
+def _as_plain(
+    label: str, variant: Variant, facts: Mapping[str, Any], found: NodeProfile, numpy: Mapping[str, Any]
+) -> SystemProfile:
+    return SystemProfile(
+        label=label,
+        framework=variant.framework,
+        facts=facts["description"],
+        how=found.how,
+        pieces=[
+            Piece(nodes=list(t.nodes), ns=t.ns.tolist(), what=t.what, direction=t.direction, whole=t.whole)
+            for t in found.times
+        ],
+        observed_ns=found.observed_ns.tolist(),
+        plain_ns=found.plain_ns.tolist(),
+        walk_ns=None if found.walk_ns is None else found.walk_ns.tolist(),
+        inside_ns=None if found.inside_ns is None else found.inside_ns.tolist(),
+        absent=dict(found.absent),
+        kernels={name: dict(kernels) for name, kernels in found.kernels.items()},
+        native_ns=numpy["native"].tolist(),
+        numpy_ns=numpy["numpy"].tolist(),
+        import_ns=facts["import_ns"],
+        prepare_ns=facts["prepare_ns"],
+        first_call_ns=facts["first_call_ns"],
+        memory=Memory(**facts["resident"], allocator_peak=found.allocated_bytes),
+    )

@@ -1,0 +1,145 @@
+"""``cuts``: a network as the stages of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.graph import Network
+from deep_bench.network.transform.draft import Draft, found, needs
+from deep_bench.network.transform.extract import extract
+from deep_bench.network.transform.work import Shapes, flops
+
+
+def cuts(
+    network: Network,
+    parts: int,
+    costs: str | Mapping[str, float] = "flops",
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+) -> tuple[Network, ...]:
+    """Cut a network into stages that follow each other, the most expensive one as cheap as possible.
+
+    Among the cuts that do that, those over which the fewest bytes pass are taken. The nodes keep their order. Each stage
+    takes inputs of the network and outputs of earlier stages, by name, so that the network is
+
+    ``for stage in stages: values |= run(stage, {spec.name: values[spec.name] for spec in stage.inputs})``
+
+    Args:
+        network: Any network of fixed sizes.
+        parts: How many stages.
+        costs: ``"flops"``, ``"parameters"``, or name of a node to its cost (a measured time); other nodes cost nothing.
+        inputs: Arrays to run the reference on, where shapes follow from a run only.
+
+    Raises:
+        InvalidArgument: Fewer than one stage, more than nodes, costs of another kind, or of a node that is not there.
+        InvalidNetwork: Shapes that are not known.
+
+    Example:
+        >>> import deep_bench as db
+        >>> stages = cuts(db.load("digits-cnn").with_sizes({"batch": 1}), 3)
+        >>> [len(stage.nodes) for stage in stages], [spec.name for spec in stages[-1].outputs]
+        ([10, 5, 7], ['logits'])
+    """
+    draft = Draft(network, "cut", oldest=0)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(draft.network.model)
+    nodes = tuple(draft.graph)
+    if not 1 <= parts <= len(nodes):
+        raise InvalidArgument(f"{parts} stages", f"1 to {len(nodes)}, as many as {network.name} has nodes")
+    shapes = Shapes(draft, inputs)
+    weights = [_cost(draft, node, costs, shapes) for node in nodes]
+    if isinstance(costs, Mapping):
+        own = {str(n.name): n for n in network.nodes}
+        for name in costs:
+            found(own, name, "node", network.name)
+    bounds = [0, *place_cuts(weights, _crossing_bytes(nodes, shapes), parts), len(nodes)]
+    for value in (v for n in nodes for v in n.outputs if inputs is not None):
+        value.shape = shapes.stated(value)
+    lifted = Network(draft.network.model, name=network.name)
+    return tuple(_stage(lifted, nodes, bounds[k], bounds[k + 1], k, parts) for k in range(parts))
+
+
+def place_cuts(costs: list[float], crossing: list[int], parts: int) -> list[int]:
+    """Where to cut a chain so that the most expensive part is as cheap as possible, and then the fewest bytes cross.
+
+    Two dynamic programs over the number of parts and the end of the last one; both take ``parts * len(costs)**2`` steps.
+
+    Args:
+        costs: Of each link.
+        crossing: The bytes over a cut before each link.
+        parts: How many; none is empty.
+
+    Returns:
+        The index of the first link of each part but the first.
+
+    Example:
+        >>> place_cuts([1, 1, 4, 1, 1], [0, 9, 9, 1, 9], 2)
+        [3]
+    """
+    total = np.array([0.0, *accumulate(costs)])
+    count = len(costs)
+    best = np.full((parts + 1, count + 1), np.inf)
+    best[0, 0] = 0.0
+    for k in range(1, parts + 1):
+        for end in range(k, count + 1):
+            best[k, end] = np.min(np.maximum(best[k - 1, :end], total[end] - total[:end]))
+    limit = best[parts, count] * (1 + 1e-12)
+    least = np.full((parts + 1, count + 1), np.inf)
+    least[0, 0], came = 0.0, np.zeros((parts + 1, count + 1), int)
+    over = np.array(crossing, float)
+    over[0] = 0.0
+    for k in range(1, parts + 1):
+        for end in range(k, count + 1):
+            candidates = np.where(total[end] - total[:end] <= limit, least[k - 1, :end] + over[:end], np.inf)
+            came[k, end] = int(np.argmin(candidates))
+            least[k, end] = candidates[came[k, end]]
+    places, end = [], count
+    for k in range(parts, 1, -1):
+        end = int(came[k, end])
+        places.append(end)
+    return places[::-1]
+
+
+def _cost(draft: Draft, node: ir.Node, costs: str | Mapping[str, float], shapes: Shapes) -> float:
+    if isinstance(costs, Mapping):
+        return float(costs.get(str(node.name), 0.0))
+    if costs == "parameters":
+        return float(sum(a.size for v in node.inputs if (a := draft.constant(v)) is not None))
+    if costs == "flops":
+        return float(flops(node, shapes))
+    raise InvalidArgument(f"costs {costs!r}", "'flops', 'parameters', or a mapping from the names of nodes to numbers")
+
+
+def _crossing_bytes(nodes: tuple[ir.Node, ...], shapes: Shapes) -> list[int]:
+    """The bytes of the values that nodes before a cut give, and nodes after it need; for the cut before each node."""
+    last = {v: i for i, node in enumerate(nodes) for v in needs(node)}
+    change = np.zeros(len(nodes) + 1, np.int64)
+    for index, node in enumerate(nodes):
+        for value in node.outputs:
+            if last.get(value, -1) > index:
+                change[[index + 1, last[value] + 1]] += np.array([1, -1]) * shapes.nbytes(value)
+    return [int(n) for n in np.cumsum(change)[: len(nodes)]]
+
+
+def _stage(network: Network, nodes: tuple[ir.Node, ...], start: int, end: int, number: int, parts: int) -> Network:
+    """The nodes from one cut to the next, as a network."""
+    inside = nodes[start:end]
+    given = {v for n in inside for v in n.outputs}
+    later = {v for n in nodes[end:] for v in needs(n)}
+    needed = {v for n in inside for v in needs(n)} - given
+    fed = [v for v in [*network.graph.inputs, *(o for n in nodes[:start] for o in n.outputs)] if v in needed]
+    outputs = [str(v.name) for n in inside for v in n.outputs if v in later or v.is_graph_output()]
+    if not outputs:
+        raise InvalidArgument(f"stage {number + 1} of {parts} of {network.name} gives nothing that is used", "fewer stages")
+    names = [str(v.name) for v in fed if v.name not in network.graph.initializers]
+    if not names:
+        raise InvalidArgument(
+            f"stage {number + 1} of {parts} of {network.name} depends on constants only", "fold(network) first"
+        )
+    stage = extract(network, names, outputs)
+    return Network(stage.model, name=f"{network.name}, stage {number + 1} of {parts}")

@@ -1,0 +1,272 @@
+"""``micro_batch``: nodes that take their batch in pieces, so that they need less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network
+from deep_bench.graph.node import is_standard, operator_name
+from deep_bench.measure.timing import sample_block
+from deep_bench.network.inputs import draw_inputs
+from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.extract import extract
+from deep_bench.network.transform.work import Shapes
+from deep_bench.variant import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a node costs for a piece of its batch.
+
+    Args:
+        seconds: Its time.
+        nbytes: The memory that it needs while it runs, in bytes.
+    """
+
+    seconds: float
+    nbytes: int
+
+
+Table: TypeAlias = Mapping[str, Mapping[int, Cost]]
+"""Name of a node to piece size to cost."""
+
+
+def micro_batch(network: Network, memory: int, table: Table | None = None, *, on: str = "onnxruntime") -> Network:
+    r"""The network with the batch of some nodes split, so that each stays under a memory bound in the least predicted time.
+
+    A node becomes a ``Split`` along the batch, one node for each piece, and a ``Concat``; its output keeps its name. The
+    sizes of the pieces are chosen by `plan_pieces`. Nodes that are fastest whole, and fit, stay as they are.
+
+    Args:
+        network: A network with a fixed batch.
+        memory: The bound in bytes, for each node while it runs.
+        table: What nodes cost, by the size of a piece; the nodes in it are those that may be split. By default the
+            convolutions, as `measure_pieces` finds them.
+        on: Where to measure, if there is no table: ``"onnxruntime:threads=1"``.
+
+    Raises:
+        InvalidArgument: The bound cannot be kept, a node is not there, or sizes do not add up to its batch.
+        Unsupported: A node that does not treat the samples of its batch each by itself.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_sizes({"batch": 4})
+        >>> conv = network.nodes[0]
+        >>> table = {conv.name: {1: Cost(1e-5, 1_000), 2: Cost(1.5e-5, 2_000), 4: Cost(2e-5, 4_000)}}
+        >>> split = micro_batch(network, 2_500, table)
+        >>> [node.op_type for node in split.nodes[:4]]
+        ['Split', 'Conv', 'Conv', 'Concat']
+
+    Source:
+        Ben-Nun et al., *A Modular Benchmarking Infrastructure for High-Performance and Reproducible Deep Learning*, IPDPS
+        2019, section V, which takes an integer program; Oyama et al., *Accelerating Deep Learning Frameworks with
+        Micro-batches*, CLUSTER 2018, which takes dynamic programming.
+    """
+    draft = Draft(network, "micro")
+    shapes = Shapes(draft)
+    if table is None:
+        chosen = [str(n.name) for n in draft.graph if is_standard(n) and n.op_type in ("Conv", "ConvTranspose")]
+        if not chosen:
+            raise InvalidArgument(f"{network.name}, which has no convolution", "a table with the nodes to split")
+        table = measure_pieces(network, chosen, on=on)
+    for name, costs in table.items():
+        node = draft.node(name)
+        pieces = plan_pieces(costs, _batch_of(draft, node, shapes), memory, name)
+        if len(pieces) > 1:
+            _split(draft, node, pieces)
+    return draft.finish()
+
+
+def plan_pieces(costs: Mapping[int, Cost], batch: int, memory: int, node: str = "") -> tuple[int, ...]:
+    r"""The sizes of pieces that make up a batch in the least time, each within a memory bound.
+
+    With :math:`T(0) = 0`, it is :math:`T(n) = \min_s t(s) + T(n - s)` over the sizes :math:`s \le n` whose memory is within
+    the bound; of several best choices one with the fewest pieces.
+
+    Args:
+        costs: Size of a piece to its cost.
+        batch: What the sizes add up to.
+        memory: The bound in bytes.
+        node: Whose costs they are, for messages.
+
+    Returns:
+        The sizes, the largest first.
+
+    Raises:
+        InvalidArgument: No piece is within the bound, or those that are do not add up to the batch.
+
+    Example:
+        >>> plan_pieces({1: Cost(1.0, 10), 2: Cost(1.5, 20), 4: Cost(2.0, 40)}, 5, 25)
+        (2, 2, 1)
+    """
+    usable = {size: cost.seconds for size, cost in costs.items() if 0 < size <= batch and cost.nbytes <= memory}
+    least = min((cost.nbytes for size, cost in costs.items() if 0 < size <= batch), default=None)
+    if not usable:
+        raise InvalidArgument(
+            f"a memory bound of {memory} bytes for node {node!r}",
+            f"at least the {least} bytes of its smallest piece" if least is not None else f"costs of pieces up to {batch}",
+        )
+    best: list[tuple[float, int, int]] = [(0.0, 0, 0)]
+    for total in range(1, batch + 1):
+        ways = [(best[total - s][0] + t, best[total - s][1] + 1, s) for s, t in usable.items() if s <= total]
+        best.append(min(ways, default=(float("inf"), 0, 0)))
+    if best[batch][0] == float("inf"):
+        raise InvalidArgument(
+            f"pieces of {', '.join(map(str, sorted(usable)))} for the batch of {batch} of node {node!r}",
+            "sizes within the memory bound that add up to it",
+            "add a piece of 1 to the table",
+        )
+    pieces, rest = [], batch
+    while rest:
+        pieces.append(best[rest][2])
+        rest -= pieces[-1]
+    return tuple(sorted(pieces, reverse=True))
+
+
+def measure_pieces(
+    network: Network, nodes: Sequence[str], *, on: str = "onnxruntime", sizes: Sequence[int] | None = None, calls: int = 20
+) -> dict[str, dict[int, Cost]]:
+    """Measure nodes alone, for pieces of their batch.
+
+    The time is the median of some calls in this process, on inputs drawn at random, all sizes in turns. The memory is what a piece's input and
+    result take, and the columns of im2col for a convolution: what a plain implementation needs.
+
+    Args:
+        network: A network with a fixed batch.
+        nodes: Names of the nodes.
+        on: Framework and options.
+        sizes: Of pieces; by default the powers of two below the batch, and the batch.
+        calls: How many to take the median of.
+
+    Raises:
+        InvalidArgument: A node that is not there.
+        Unsupported: A node that does not treat the samples of its batch each by itself.
+    """
+    draft = Draft(network, "micro")
+    shapes = Shapes(draft)
+    adapter = Variant.parse(on).create()
+    table: dict[str, dict[int, Cost]] = {}
+    for name in nodes:
+        node = draft.node(name)
+        whole = _batch_of(draft, node, shapes)
+        chosen = sizes if sizes is not None else sorted({*(2**k for k in range(whole.bit_length())), whole})
+        data, result = str(node.inputs[0].name) if node.inputs[0] is not None else "", str(node.outputs[0].name)
+        alone = {s: _of_size(extract(network, [data], [result]), s) for s in chosen if 0 < s <= whole}
+        seconds = _median_seconds(adapter, alone, calls)
+        table[name] = {size: Cost(seconds[size], size * _bytes_of_sample(node, shapes)) for size in alone}
+    return table
+
+
+def _of_size(network: Network, size: int) -> Network:
+    value = network.graph.inputs[0]
+    assert value.shape is not None
+    value.shape = ir.Shape([size, *list(value.shape)[1:]])
+    for output in network.graph.outputs:
+        if output.shape is not None:
+            output.shape = ir.Shape([size, *list(output.shape)[1:]])
+    return Network(network.model, name=network.name)
+
+
+def _median_seconds(adapter: Adapter[Any], networks: Mapping[int, Network], calls: int) -> dict[int, float]:
+    """The median time of each network, measured in turns, so that what disturbs one disturbs all."""
+    bound = {}
+    for size, network in networks.items():
+        native = {name: adapter.from_numpy(x) for name, x in draw_inputs(network, 0).items()}
+        bound[size] = adapter.prepare(network).bind(native)
+    taken: dict[int, list[float]] = {size: [] for size in networks}
+    rng = np.random.default_rng(0)
+    for _ in range(calls):
+        for size in rng.permutation(list(bound)).tolist():
+            block = sample_block(bound[size], adapter.synchronize, min_ns=0, min_calls=1, resumed=True)
+            taken[size].append(float(block.calls_ns[0]) * 1e-9)
+    return {size: float(np.median(times)) for size, times in taken.items()}
+
+
+def _bytes_of_sample(node: ir.Node, shapes: Shapes) -> int:
+    data, result = node.inputs[0], node.outputs[0]
+    assert data is not None
+    given, out = shapes.shape(data), shapes.shape(result)
+    total = (shapes.nbytes(data) + shapes.nbytes(result)) // given[0]
+    if node.op_type in ("Conv", "ConvTranspose") and node.inputs[1] is not None:
+        kernel = int(np.prod(shapes.shape(node.inputs[1])[2:], dtype=np.int64))
+        places, channels = (out, given[1]) if node.op_type == "Conv" else (given, out[1])
+        element = shapes.nbytes(data) // max(1, int(np.prod(given, dtype=np.int64)))
+        total += element * channels * kernel * int(np.prod(places[2:], dtype=np.int64))
+    return total
+
+
+# Which nodes treat samples each by itself
+
+
+def _always(node: ir.Node) -> bool:
+    return len(node.outputs) == 1
+
+
+def _in_inference(node: ir.Node) -> bool:
+    return "training_mode" not in node.attributes or node.attributes["training_mode"].as_int() == 0
+
+
+def _rows(node: ir.Node) -> bool:
+    return "transA" not in node.attributes or node.attributes["transA"].as_int() == 0
+
+
+_BY_SAMPLE: Mapping[str, Callable[[ir.Node], bool]] = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool", "InstanceNormalization", "LRN"), _always),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "DepthToSpace", "SpaceToDepth"), _always),
+    **dict.fromkeys(("Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"), _always),
+    "BatchNormalization": _in_inference,
+    "Gemm": _rows,
+}
+
+
+def _batch_of(draft: Draft, node: ir.Node, shapes: Shapes) -> int:
+    """The batch of a node.
+
+    Raises:
+        Unsupported: Its samples are not each treated by itself, or more than its first input changes with the batch.
+    """
+    allowed = _BY_SAMPLE.get(node.op_type) if is_standard(node) else None
+    others = [v for v in node.inputs[1:] if v is not None and draft.constant(v) is None]
+    if allowed is None or not allowed(node) or others or node.inputs[0] is None or not _bias_is_shared(draft, node):
+        raise Unsupported(
+            f"node {node.name!r} ({operator_name(node)}) cannot be split along its batch",
+            f"one of {', '.join(sorted(_BY_SAMPLE))}, whose other inputs are constants that all samples share",
+            "leave it out of the table",
+        )
+    return shapes.shape(node.inputs[0])[0]
+
+
+def _bias_is_shared(draft: Draft, node: ir.Node) -> bool:
+    if node.op_type != "Gemm" or len(node.inputs) < 3:
+        return True
+    bias = draft.constant(node.inputs[2])
+    return bias is None or bias.ndim < 2 or bias.shape[0] == 1
+
+
+def _split(draft: Draft, node: ir.Node, pieces: Sequence[int]) -> None:
+    """Put a node for each piece in the place of a node."""
+    result, name = node.outputs[0], str(node.outputs[0].name)
+    tape = draft.tape()
+    sizes = draft.initializer(f"{name}.pieces", np.array(pieces, np.int64))
+    assert node.inputs[0] is not None
+    parts = [ir.Value(name=draft.names.fresh(f"{name}.in")) for _ in pieces]
+    axis = [ir.AttrInt64("axis", 0)]
+    tape.append(ir.Node("", "Split", [node.inputs[0], sizes], axis, outputs=parts, name=draft.names.fresh(f"{name}.Split")))
+    made = []
+    for part in parts:
+        out = ir.Value(name=draft.names.fresh(f"{name}.piece"))
+        inputs = [part, *node.inputs[1:]]
+        stated = list(node.attributes.values())
+        label = draft.names.fresh(f"{node.name}.piece")
+        tape.append(ir.Node(node.domain, node.op_type, inputs, stated, outputs=[out], version=node.version, name=label))
+        made.append(out)
+    whole = ir.Value(name=draft.names.fresh(f"{name}.whole"))
+    tape.append(ir.Node("", "Concat", made, axis, outputs=[whole], name=draft.names.fresh(f"{name}.Concat")))
+    draft.supplant(result, whole)

@@ -1,0 +1,297 @@
+"""Transformations as they are written on a command line: ``fold``, ``precision:float16,keep=Gemm``, ``my_module:mine``."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from deep_bench import frameworks
+from deep_bench.check import Effort
+from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.graph import Network
+from deep_bench.network.inputs import draw_inputs
+from deep_bench.network.sizes import choose_sizes
+from deep_bench.network.transform.batch import batch, through_batch
+from deep_bench.network.transform.check import Arrays, Call, Equivalence, Through, check
+from deep_bench.network.transform.extract import extract
+from deep_bench.network.transform.fold import LIMIT, fold
+from deep_bench.network.transform.fuse import fuse_batchnorm
+from deep_bench.network.transform.layout import layout, through_layout
+from deep_bench.network.transform.micro_batch import micro_batch
+from deep_bench.network.transform.precision import precision
+from deep_bench.tensor import is_float
+
+_PATH = re.compile(r"([\w.]+):([^\W\d]\w*)(?=$|:)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|[kKMG]i?B)?")
+_UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "ki": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a transformation gives.
+
+    Args:
+        network: The network.
+        expected: What it is compared with: the network before, or the part of it that the transformation is about.
+        through: How to get the outputs of ``expected`` from ``network``.
+    """
+
+    network: Network
+    expected: Network
+    through: Through | None = None
+
+    def check(self, inputs: Arrays | None = None, *, effort: Effort = "quick", seed: int = 0) -> Equivalence:
+        """Whether it computes the same.
+
+        Args:
+            inputs: Name to array for the network before; by default they are drawn, with sizes chosen where they are open.
+            effort: ``"quick"`` or ``"full"``.
+            seed: Of drawn inputs and of rounding errors.
+        """
+        if inputs is None:
+            inputs = draw_inputs(self.expected.with_sizes(choose_sizes(self.expected, {}).all), seed)
+        return check(self.expected, self.network, inputs, effort=effort, seed=seed, through=self.through)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A transformation with its options.
+
+    Args:
+        name: Its name, or the import path of a function from ``Network`` to ``Network``.
+        options: Pairs as written; the key is empty for what stands without one. A key may come again: it is a list.
+
+    Example:
+        >>> import deep_bench as db
+        >>> step = Step.parse("precision:float16,keep=Gemm")
+        >>> str(step), step.apply(db.load("digits-cnn")).check().word
+        ('precision:float16,keep=Gemm', 'right')
+    """
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Step:
+        """Read ``NAME``, ``NAME:VALUE,KEY=VALUE,…`` or ``MODULE:FUNCTION:KEY=VALUE,…``.
+
+        Raises:
+            UnknownName: No such transformation.
+        """
+        name, _, rest = text.strip().partition(":")
+        path = _PATH.match(text.strip())
+        if name not in STEPS and path:
+            name, rest = path[0], text.strip()[len(path[0]) + 1 :]
+        elif name not in STEPS:
+            raise UnknownName("transformation", name, STEPS, "or the import path of a function: my_module:my_function")
+        pairs = [part.partition("=") for part in rest.split(",") if part]
+        return cls(name, tuple((k.strip(), v) if equals else ("", k) for k, equals, v in pairs))
+
+    def apply(self, network: Network, *, verify: bool = True) -> Applied:
+        """Transform a network.
+
+        Args:
+            network: Any network.
+            verify: Whether a transformation that may only seem to work (another batch size) checks itself.
+
+        Raises:
+            InvalidArgument: An option that the transformation does not take.
+            DeepBenchError: What the transformation itself refuses.
+        """
+        return STEPS.get(self.name, _own)(network, _Options(self, verify))
+
+    def __str__(self) -> str:
+        options = ",".join(f"{k}={v}" if k else v for k, v in self.options)
+        return f"{self.name}:{options}" if options else self.name
+
+
+def transformed(network: Network, steps: Sequence[Step]) -> Network:
+    """A network after some transformations, which its name tells.
+
+    Example:
+        >>> import deep_bench as db
+        >>> transformed(db.load("digits-cnn"), [Step.parse("fold"), Step.parse("fuse_batchnorm")]).name
+        'digits-cnn after fold, fuse_batchnorm'
+    """
+    name = network.name
+    for step in steps:
+        network = step.apply(network).network
+    return Network(network.model, name=f"{name} after {', '.join(map(str, steps))}") if steps else network
+
+
+class _Options:
+    """The options of a step, each to be taken once."""
+
+    def __init__(self, step: Step, verify: bool) -> None:
+        self.step, self.verify, self.left = step, verify, list(step.options)
+
+    def all(self, key: str) -> list[str]:
+        """The values of a key, in order."""
+        values = [v for k, v in self.left if k == key]
+        self.left = [(k, v) for k, v in self.left if k != key]
+        return values
+
+    def one(self, *keys: str, default: str | None = None) -> str:
+        """The value of a key, which may go by several names."""
+        values = [v for key in keys for v in self.all(key)]
+        if len(values) > 1 or (not values and default is None):
+            raise InvalidArgument(f"{self.step}", f"{self.step.name} with one {keys[-1]}, such as {_USAGE[self.step.name]}")
+        return values[0] if values else str(default)
+
+    def number(self, *keys: str, default: str | None = None) -> int:
+        """A count, or a size in bytes: ``8``, ``100MiB``."""
+        text = self.one(*keys, default=default)
+        found = _SIZE.fullmatch(text.strip())
+        if found is None:
+            raise InvalidArgument(f"{text!r} in {self.step}", "a number, or a size such as 100MiB")
+        return int(float(found[1]) * _UNITS[(found[2] or "")[:-1]])
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self.left:
+            key, value = self.left[0]
+            raise InvalidArgument(f"{key or value!r} in {self.step}", f"options as in {_USAGE[self.step.name]}")
+
+
+def _plainly(transformation: Callable[[Network], Network]) -> Callable[[Network, _Options], Applied]:
+    def apply(network: Network, options: _Options) -> Applied:
+        options.end()
+        return Applied(transformation(network), network)
+
+    return apply
+
+
+def _fold(network: Network, options: _Options) -> Applied:
+    limit = options.number("limit", default=str(LIMIT))
+    options.end()
+    return Applied(fold(network, limit=limit), network)
+
+
+def _batch(network: Network, options: _Options) -> Applied:
+    size = options.number("", "size")
+    pairs = list(options.left)
+    if not all(k and v.isdecimal() for k, v in pairs):
+        options.end()
+    axes = {k: int(v) for k, v in pairs} or None
+    after = batch(network, size, axes=axes, verify=options.verify)
+    fixed = not any(d in network.open_dimensions for s in network.inputs for d in s.shape)
+    through = through_batch(network, size, axes=axes) if fixed and network is not after else None
+    return Applied(after, network if fixed else after, through)
+
+
+def _sizes(network: Network, options: _Options) -> Applied:
+    after = network.with_sizes({k: int(v) for k, v in options.left if v.isdecimal()})
+    options.left = [(k, v) for k, v in options.left if not v.isdecimal()]
+    options.end()
+    return Applied(after, after)
+
+
+def _precision(network: Network, options: _Options) -> Applied:
+    to, keep, overflow = options.one("", "to"), options.all("keep"), options.one("overflow", default="refuse")
+    borders = options.one("borders", default="false").lower() == "true"
+    options.end()
+    after = precision(network, to, keep=keep, borders=borders, overflow=overflow)  # type: ignore[arg-type]  # it checks
+
+    def through(call: Call, inputs: Arrays) -> Mapping[str, Any]:
+        forms = {s.name: s.dtype for s in after.inputs}
+        return call({n: x.astype(forms[n]) if is_float(x.dtype) else x for n, x in inputs.items()})
+
+    return Applied(after, network, through)
+
+
+def _layout(network: Network, options: _Options) -> Applied:
+    to = options.one("", "to")
+    chosen: dict[str, Any] = {key: options.all(key[:-1]) or None for key in ("inputs", "outputs")}
+    if any(chosen.values()):
+        chosen = {key: names or [] for key, names in chosen.items()}
+    options.end()
+    after = layout(network, to, **chosen)  # type: ignore[arg-type]  # it checks
+    return Applied(after, network, through_layout(network, to, **chosen))  # type: ignore[arg-type]
+
+
+def _extract(network: Network, options: _Options) -> Applied:
+    words = ",".join(v for k, v in options.left if not k)
+    options.all("")
+    options.end()
+    start, dots, end = words.partition("..")
+    if not dots:
+        raise InvalidArgument(f"{options.step}", f"names of values on both sides of two dots: {_USAGE['extract']}")
+    inputs = start.split(",") if start else [s.name for s in network.inputs]
+    outputs = end.split(",") if end else [s.name for s in network.outputs]
+    part = extract(network, inputs, outputs)
+    given = {s.name for s in network.inputs}
+
+    def through(call: Call, arrays: Arrays) -> Mapping[str, Any]:
+        inner = [n for n in inputs if n not in given]
+        found: dict[str, np.ndarray] = {n: arrays[n] for n in inputs if n in given}
+        if inner:
+            found |= frameworks["reference"]().prepare(network, outputs=inner)(arrays)
+        return call(found)
+
+    return Applied(part, _with_outputs(network, part), through)
+
+
+def _with_outputs(network: Network, part: Network) -> Network:
+    """The network with the outputs of a part of it, declared as there."""
+    whole = network.with_outputs([s.name for s in part.outputs])
+    for value, known in zip(whole.graph.outputs, part.graph.outputs, strict=True):
+        value.type, value.shape = known.type, known.shape
+    return Network(whole.model, name=network.name)
+
+
+def _micro_batch(network: Network, options: _Options) -> Applied:
+    memory, on = options.number("", "memory"), options.one("on", default="onnxruntime")
+    options.end()
+    return Applied(micro_batch(network, memory, on=on), network)
+
+
+def _own(network: Network, options: _Options) -> Applied:
+    """A function of the user's, named by its import path."""
+    path = options.step.name
+    module, _, name = path.partition(":")
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
+        raise UnknownName("transformation", module, STEPS, "or the import path of a function: my_module:my_function")
+    try:
+        function = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgument(
+            f"the transformation {path}: {error}", "the import path of a function: my_module:mine"
+        ) from error
+    stated = {k: v for k, v in options.left if k}
+    if len(stated) != len(options.left) or set(stated) - set(inspect.signature(function).parameters):
+        raise InvalidArgument(f"{options.step}", f"options that {path}{inspect.signature(function)} has, each once")
+    found = function(network, **stated)
+    if not isinstance(found, Network):
+        raise InvalidArgument(f"{path} returned a {type(found).__name__}", "a function from Network to Network")
+    return Applied(found, network)
+
+
+_USAGE: Mapping[str, str] = {
+    "batch": "batch:8, or batch:8,x=0,state=1 for other axes than the first",
+    "extract": "extract:a,b..c",
+    "fold": "fold, or fold:limit=1MiB",
+    "fuse_batchnorm": "fuse_batchnorm",
+    "layout": "layout:NHWC, or layout:NHWC,input=image",
+    "micro_batch": "micro_batch:100MiB,on=onnxruntime",
+    "precision": "precision:float16,keep=Softmax,keep=/head/*,borders=true,overflow=keep",
+    "sizes": "sizes:height=224,width=224",
+}
+
+STEPS: Mapping[str, Callable[[Network, _Options], Applied]] = {
+    "batch": _batch,
+    "extract": _extract,
+    "fold": _fold,
+    "fuse_batchnorm": _plainly(fuse_batchnorm),
+    "layout": _layout,
+    "micro_batch": _micro_batch,
+    "precision": _precision,
+    "sizes": _sizes,
+}
+"""Name to what applies it."""

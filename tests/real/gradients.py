@@ -1,0 +1,63 @@
+"""The gradients of real networks: a loss for each, and whether a framework's agree with those of the derived network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+import deep_bench as db
+from deep_bench.check import establish
+from deep_bench.check.endtoend import Whole, assess_whole
+from deep_bench.check.ladder import in_float64
+from deep_bench.check.truth import Truth
+from deep_bench.graph import Network
+from deep_bench.network import differentiate, gradient_name
+from deep_bench.tensor import is_float
+
+from .table import Inputs, sizes
+
+LOSS = "mean square"
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A real network with the mean square of its first real output as a loss.
+
+    Args:
+        network: The network, all dimensions fixed.
+        inputs: What it is fed.
+        wrt: The parameters and inputs to differentiate with respect to.
+    """
+
+    network: Network
+    inputs: Mapping[str, np.ndarray]
+    wrt: tuple[str, ...]
+
+    def truth(self) -> Truth:
+        """The oracle's loss and gradients, and what rounding can do to them."""
+        derived = differentiate(self.network, LOSS, self.wrt)
+        return establish(derived.with_outputs([LOSS, *(gradient_name(LOSS, name) for name in self.wrt)]), self.inputs)
+
+    def by(self, framework: str, truth: Truth) -> Whole:
+        """How a framework's own loss and gradients compare with the oracle's."""
+        adapter = db.frameworks[framework]()
+        executor = adapter.prepare(self.network, mode="train")
+        fed = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
+        outputs, gradients = executor.gradients(fed, LOSS, wrt=self.wrt)
+        found = {LOSS: outputs[LOSS], **{gradient_name(LOSS, name): gradients[name] for name in self.wrt}}
+        actual = {name: np.asarray(adapter.to_numpy(array)) for name, array in found.items()}
+        return assess_whole(truth, actual, truth.outputs, truth.samples)
+
+
+def scored(network: Network, inputs: Inputs, *, double: bool = False) -> Scored:
+    """A real network with a loss, in its own precision or in float64."""
+    fixed = network.with_sizes(sizes(network, inputs))
+    if double:
+        fixed, inputs = in_float64(fixed, inputs)
+    output = next(spec.name for spec in fixed.outputs if is_float(spec.dtype))
+    y = np.asarray(db.frameworks["reference"]().prepare(fixed)(inputs)[output])
+    made = fixed.with_loss("MeanSquaredError", output=output, target="target", name=LOSS)
+    floating = [spec.name for spec in fixed.inputs if is_float(spec.dtype)]
+    return Scored(made, {**inputs, "target": np.zeros_like(y)}, (*made.parameters, *floating))
