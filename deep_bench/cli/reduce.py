@@ -78,14 +78,21 @@ def _posed(network: str, on: Sequence[str], condition: str, gradients: str | Non
         return _derived(network, gradients), stack.enter_context(Crashes(on[0]))
     if condition != "wrong":
         raise InvalidArgument(f"--while {condition}", "wrong, crashes, or slower=2x")
-    by_framework = gradients is not None and _differentiates(on[0])
-    return (network, Wrong(on[0], gradients=True)) if by_framework else (_derived(network, gradients), Wrong(on[0]))
+    wrong = Wrong(on[0], gradients=gradients is not None and _differentiates(on[0]))
+    return _with_loss(network, str(gradients)) if wrong.gradients else _derived(network, gradients), wrong
 
 
 def _differentiates(system: str) -> bool:
     from deep_bench.network.suspect import as_adapter
 
     return as_adapter(system).differentiates
+
+
+def _with_loss(network: str, loss: str) -> Any:
+    """The network with the loss as its only output."""
+    from deep_bench.graph import load
+
+    return load(network).with_outputs([loss])
 
 
 def _derived(network: str, loss: str | None) -> Any:

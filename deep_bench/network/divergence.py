@@ -167,13 +167,20 @@ def diverge(
     bars.phase("diverge", _PARTS, "parts")
     with quiet(), closing(bars):
         if gradients is not None and adapter.differentiates:
-            from deep_bench.network.divergence_backward import backward_nodes
-
-            nodes = backward_nodes(problem, adapter, gradients, effort, cast=converts(on))
-            found = Divergence(problem.network.name, called(on), nodes, (), True)
+            found = _backward(problem, on, adapter, gradients, effort)
         else:
             found = _forward(problem, on, adapter, gradients, effort, bars)
     return replace(found, seconds=time.perf_counter() - start)
+
+
+def _backward(
+    problem: Problem, on: str | Variant | Adapter[Any], adapter: Adapter[Any], loss: str, effort: Effort
+) -> Divergence:
+    """The nodes' gradients, by the framework's own differentiation."""
+    from deep_bench.network.divergence_backward import backward_nodes
+
+    nodes = backward_nodes(problem, adapter, loss, effort, cast=converts(on))
+    return Divergence(problem.network.name, called(on), nodes, (), True)
 
 
 def _forward(

@@ -15,7 +15,7 @@ from deep_bench.check.truth import SAMPLES, Truth
 from deep_bench.network.suspect import Suspect, as_float
 from deep_bench.tensor import is_float
 
-_CHUNK_BYTES = 256 * 2**20
+_CHUNK_BYTES = 512 * 2**20
 _MOST_ASKS = 128
 _MOST_ASKS_OF_A_KIND = 12
 
@@ -100,7 +100,8 @@ class CarriedValues:
                 if name not in actual or name not in oracle:
                     found[name] = missing.get(name, Carried("not compared", reason="the oracle has no such value"))
                 else:
-                    found[name] = self._one(name, actual[name], oracle[name], [s[name] for s in samples], decisions)
+                    evaluated = [_restored(s[name], oracle[name]) for s in samples]
+                    found[name] = self._one(name, actual[name], oracle[name], evaluated, decisions)
         return found
 
     def _one(self, name: str, actual: Any, oracle: Any, samples: Sequence[Any], decisions: Mapping[str, Seen]) -> Carried:
@@ -112,24 +113,24 @@ class CarriedValues:
     def _evaluations(
         self, names: frozenset[str], imposed: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The oracle's values, and those of evaluations with rounding errors."""
+        """The oracle's values, and those of evaluations with rounding errors, as `_stored` keeps them."""
         recall = Recall()
-        rounds: list[dict[str, Any]] = []
-        for k in range(-1, SAMPLES[self.truth.effort] if names else -1):
-            values: dict[str, Any] = {}
-            rng = np.random.default_rng([6, k]) if k >= 0 else None
-            arithmetic = self.truth.arithmetic(rng, recall=recall if k >= 0 else None, imposed=imposed)
-            self.truth.evaluate(arithmetic, _Collector(names, values))
-            rounds.append(values)
-        return (rounds[0], rounds[1:]) if rounds else ({}, [])
+        oracle: dict[str, Any] = {}
+        self.truth.evaluate(self.truth.arithmetic(imposed=imposed), _Collector(names, oracle, {}))
+        samples: list[dict[str, Any]] = []
+        for k in range(SAMPLES[self.truth.effort] if names else 0):
+            samples.append({})
+            arithmetic = self.truth.arithmetic(np.random.default_rng([6, k]), recall=recall, imposed=imposed)
+            self.truth.evaluate(arithmetic, _Collector(names, samples[-1], oracle))
+        return oracle, samples
 
     def _chunks(self) -> Iterator[list[str]]:
         """The names, in chunks whose evaluations fit into a bounded memory."""
-        copies = SAMPLES[self.truth.effort] + 3
+        bytes_each = 16 + 4 * SAMPLES[self.truth.effort]
         chunk: list[str] = []
         used = 0
         for name in self.names:
-            size = self.truth.values[name].size * 8 * copies if name in self.truth.values else 0
+            size = self.truth.values[name].size * bytes_each if name in self.truth.values else 0
             if chunk and used + size > _CHUNK_BYTES:
                 yield chunk
                 chunk, used = [], 0
@@ -204,12 +205,33 @@ def _same(a: Any, b: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Collector:
-    """Keeps the named values of an evaluation."""
+    """Keeps the named values of an evaluation, as what they differ by from the oracle's if there are any."""
 
     names: frozenset[str]
     found: dict[str, Any]
+    oracle: dict[str, Any]
 
     def __call__(self, step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG002 (an Observer)
         for name, y in zip(step.outputs, results, strict=False):
             if name in self.names and isinstance(y, np.ndarray | np.generic):
-                self.found[name] = np.asarray(y)
+                self.found[name] = _stored(np.asarray(y), self.oracle.get(name))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Deviation:
+    """How far an evaluation lies from the oracle's: a size of an error, for which float32 is precise enough."""
+
+    difference: np.ndarray
+
+
+def _stored(y: np.ndarray, oracle: np.ndarray | None) -> np.ndarray | _Deviation:
+    if oracle is None or y.dtype != np.float64 or y.shape != oracle.shape:
+        return y
+    with np.errstate(all="ignore"):
+        difference = y - oracle
+        narrow = difference.astype(np.float32)
+    return _Deviation(narrow) if np.isfinite(narrow).all() else y
+
+
+def _restored(stored: np.ndarray | _Deviation, oracle: np.ndarray) -> np.ndarray:
+    return oracle + stored.difference if isinstance(stored, _Deviation) else stored

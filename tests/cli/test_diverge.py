@@ -50,6 +50,17 @@ def test_reduced_precision_diverges_and_is_reduced(network: Path, tmp_path: Path
     assert {f.name for f in (tmp_path / "small").iterdir()} >= {"model.onnx", "inputs.npz", "reproduce.py"}
 
 
+def test_gradients_that_are_right(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    pytest.importorskip("torch")
+    scored = small_network().with_loss("Sum", output=small_network().outputs[0].name).save(tmp_path / "scored.onnx")
+    words = (scored, "--size", "batch=2", "--gradients", "loss")
+    assert deep_bench("diverge", *words, "--on", "torch", "--on", "reference") == 0
+    assert "the gradients of" in capsys.readouterr().out
+    for system in ("torch", "reference"):
+        assert deep_bench("reduce", *words, "--on", system, "--output", tmp_path / "out") == 2
+        assert "does not show it" in capsys.readouterr().err
+
+
 def test_ctrl_c_keeps_what_was_found(
     network: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,14 @@ def test_a_decision_within_its_margin_is_followed() -> None:
     assert {n.operator: n.carried.word for n in found.nodes}["Exp"] == "right"
 
 
+def test_small_chunks_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty = Faulty("reference", "bn1", wrong_epsilon)
+    whole = db.network.diverge(large_network(3), faulty, inputs())
+    monkeypatch.setattr("deep_bench.network.divergence_carried._CHUNK_BYTES", 10_000)
+    parts = db.network.diverge(large_network(3), faulty, inputs())
+    assert [n.carried for n in parts.nodes] == [n.carried for n in whole.nodes]
+
+
 def test_control_flow_and_random_numbers_are_said_not_to_be_replayed() -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 21]> branches (float[3] x, bool c) => (float[3] y) '

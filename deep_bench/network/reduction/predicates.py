@@ -160,7 +160,8 @@ class Slower:
     """Whether one framework is slower than another by a factor, each in a worker process that stands still meanwhile.
 
     Use it in a ``with`` statement, which ends them. The medians of a few interleaved rounds decide: enough to look for what
-    is slow, no measurement to publish.
+    is slow, no measurement to publish. What a framework does around its kernels counts too: where that differs by the
+    factor, the smallest network is a small one.
 
     Args:
         on: The framework, as a variant.

@@ -120,6 +120,16 @@ def reduce(
     start = time.perf_counter()
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
     whole = Candidate(problem.network, problem.inputs.arrays)
+    _check(predicate, whole)
+    bars = Bars(progress)
+    bars.phase("reducing", budget, "s")
+    search = Search(predicate, whole, budget, bars)
+    with closing(bars):
+        end = _searched(search)
+    return _result(search, whole, end, time.perf_counter() - start)
+
+
+def _check(predicate: Predicate, whole: Candidate) -> None:
     with quiet():
         shown = predicate(whole.network, whole.inputs)
     if not shown:
@@ -128,12 +138,6 @@ def reduce(
             "a network and inputs for which the predicate holds",
             "see what `deep-bench diverge` says of it, or give other inputs",
         )
-    bars = Bars(progress)
-    bars.phase("reducing", budget, "s")
-    search = Search(predicate, whole, budget, bars)
-    with closing(bars):
-        end = _searched(search)
-    return _result(search, whole, end, time.perf_counter() - start)
 
 
 def _searched(search: Search) -> End:

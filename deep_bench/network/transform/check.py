@@ -37,7 +37,7 @@ class Equivalence:
 
     Args:
         word: *right*; *wrong* (in float64, too, they differ by more than the rounding of constants); *reduced precision* (in
-            float64 they agree, but not in the network's own formats: overflow, cancellation); *cannot tell* (random numbers,
+            float64 they agree, but not in the network's own formats: overflow, cancellation, or too few bits); *cannot tell* (random numbers,
             or an error at the edge of what rounding does); *no information* (rounding drowns the outputs).
         reason: Why, in one sentence.
         bits: The significant bits of the worst output.
@@ -106,7 +106,8 @@ def check(
         truth = establish(before, check_inputs(before.inputs, inputs), effort, seed=seed)
     run = _Run(_lifted(after))
     actual = {n: map_arrays(np.asarray, y) for n, y in named(through(run, truth.inputs), truth.outputs).items()}
-    identical = all(_same(y, actual[n]) for n, y in truth.reference.evaluate(truth.inputs).items())
+    plain = truth.reference.evaluate(truth.inputs)
+    identical = all(_same(y, actual[n]) for n, y in plain.items())
     lowered = _lowered(truth, run.formats)
     working = _in_lower_formats(truth, lowered, run.formats, actual, seed) if lowered else truth
     whole = _assess(working, actual)
@@ -118,7 +119,9 @@ def check(
     else:
         exact = _assess(*_in_float64(truth, run, through, lowered, seed))
         word, reason = _said(truth, actual, whole, exact, lowered)
-    formats = tuple(sorted({str(f) for f in lowered.values()}))
+        if word == "no information" and lowered and not _assess(truth, plain).information:
+            word, reason = "reduced precision", f"{reason} in {_names(lowered)}, and not so in the network's own formats"
+    formats = tuple(sorted({f.name for f in lowered.values()}))
     return Equivalence(word, reason, whole.bits, identical, whole.outputs, formats, time.perf_counter() - start)
 
 
@@ -306,7 +309,6 @@ def _said(
     truth: Truth, actual: Mapping[str, np.ndarray], whole: Whole, exact: Whole, lowered: Mapping[str, np.dtype]
 ) -> tuple[Word, str]:
     """The verdict, from the outputs in the working formats and from those in float64."""
-    formats = ", ".join(sorted({str(f) for f in lowered.values()}))
     if exact.word == "wrong" or not (exact.clear or whole.clear):
         return exact.word, f"{exact.reason}, in float64 as well"
     for name, y in actual.items():
@@ -319,7 +321,11 @@ def _said(
         return "reduced precision", f"{whole.reason}; in float64 it is right"
     if whole.information:
         return "no information", whole.reason
-    return "right", f"the outputs differ by rounding{' in ' + formats if formats else ''} only"
+    return "right", f"the outputs differ by rounding{' in ' + _names(lowered) if lowered else ''} only"
+
+
+def _names(lowered: Mapping[str, np.dtype]) -> str:
+    return ", ".join(sorted({f.name for f in lowered.values()}))
 
 
 def _same(a: Any, b: Any) -> bool:

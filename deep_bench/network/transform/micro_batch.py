@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.graph.node import is_standard, operator_name
-from deep_bench.measure.timing import sample_block
+from deep_bench.measure.timing import Block, sample_block
 from deep_bench.network.inputs import draw_inputs
 from deep_bench.network.transform.draft import Draft
 from deep_bench.network.transform.extract import extract
@@ -135,8 +136,9 @@ def measure_pieces(
 ) -> dict[str, dict[int, Cost]]:
     """Measure nodes alone, for pieces of their batch.
 
-    The time is the median of some calls in this process, on inputs drawn at random, all sizes in turns. The memory is what a piece's input and
-    result take, and the columns of im2col for a convolution: what a plain implementation needs.
+    The time is the median of some calls in this process, on inputs drawn at random, all sizes in turns; pieces also
+    have their share of the time that splitting the input and joining the result takes. The memory is what a piece's input
+    and result take, and the columns of im2col for a convolution: what a plain implementation needs.
 
     Args:
         network: A network with a fixed batch.
@@ -151,7 +153,8 @@ def measure_pieces(
     """
     draft = Draft(network, "micro")
     shapes = Shapes(draft)
-    adapter = Variant.parse(on).create()
+    variant = Variant.parse(on)
+    adapter, alone_on_cpu = variant.create(), variant.options.get("threads") == "1"
     table: dict[str, dict[int, Cost]] = {}
     for name in nodes:
         node = draft.node(name)
@@ -159,9 +162,32 @@ def measure_pieces(
         chosen = sizes if sizes is not None else sorted({*(2**k for k in range(whole.bit_length())), whole})
         data, result = str(node.inputs[0].name) if node.inputs[0] is not None else "", str(node.outputs[0].name)
         alone = {s: _of_size(extract(network, [data], [result]), s) for s in chosen if 0 < s <= whole}
-        seconds = _median_seconds(adapter, alone, calls)
-        table[name] = {size: Cost(seconds[size], size * _bytes_of_sample(node, shapes)) for size in alone}
+        seconds = _median_seconds(adapter, alone, calls, cpu_time=alone_on_cpu)
+        copies = {
+            i: _copies(draft, v, shapes)
+            for i, v in enumerate((node.inputs[0], node.outputs[0]))
+            if v is not None and whole > 1
+        }
+        copying = sum(_median_seconds(adapter, copies, calls, cpu_time=alone_on_cpu).values()) / 2
+        table[name] = {
+            size: Cost(t + (copying * size / whole if size < whole else 0.0), size * _bytes_of_sample(node, shapes))
+            for size, t in seconds.items()
+        }
     return table
+
+
+def _copies(draft: Draft, value: ir.Value, shapes: Shapes) -> Network:
+    """A network that splits a tensor like this value in two along the batch, and joins it again: it copies it twice."""
+    shape, dtype = shapes.shape(value), draft.knowledge.dtype(value)
+    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype if dtype is not None else np.dtype(np.float32))
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in "xy")
+    sizes = onnx.numpy_helper.from_array(np.array([shape[0] // 2, shape[0] - shape[0] // 2]), "sizes")
+    nodes = [
+        onnx.helper.make_node("Split", ["x", "sizes"], ["a", "b"], axis=0),
+        onnx.helper.make_node("Concat", ["a", "b"], ["y"], axis=0),
+    ]
+    graph = onnx.helper.make_graph(nodes, "copies", [x], [y], [sizes])
+    return Network.from_proto(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10))
 
 
 def _of_size(network: Network, size: int) -> Network:
@@ -174,19 +200,32 @@ def _of_size(network: Network, size: int) -> Network:
     return Network(network.model, name=network.name)
 
 
-def _median_seconds(adapter: Adapter[Any], networks: Mapping[int, Network], calls: int) -> dict[int, float]:
-    """The median time of each network, measured in turns, so that what disturbs one disturbs all."""
+def _median_seconds(
+    adapter: Adapter[Any], networks: Mapping[int, Network], calls: int, *, cpu_time: bool
+) -> dict[int, float]:
+    """The median time of each network, measured in turns, so that what disturbs one disturbs all.
+
+    On a busy machine the kernel takes the CPU away from long calls more often than from short ones. Such samples count with
+    their CPU time, where all work is in one thread; else only the least of them counts, and only where there are no others.
+    """
     bound = {}
     for size, network in networks.items():
         native = {name: adapter.from_numpy(x) for name, x in draw_inputs(network, 0).items()}
         bound[size] = adapter.prepare(network).bind(native)
-    taken: dict[int, list[float]] = {size: [] for size in networks}
+    taken: dict[int, list[Block]] = {size: [] for size in networks}
     rng = np.random.default_rng(0)
     for _ in range(calls):
         for size in rng.permutation(list(bound)).tolist():
-            block = sample_block(bound[size], adapter.synchronize, min_ns=0, min_calls=1, resumed=True)
-            taken[size].append(float(block.calls_ns[0]) * 1e-9)
-    return {size: float(np.median(times)) for size, times in taken.items()}
+            call, wait = bound[size], adapter.synchronize
+            taken[size].append(sample_block(call, wait, min_ns=0, min_calls=1, resumed=True, cpu_time=cpu_time))
+    return {size: _typical(blocks) for size, blocks in taken.items()}
+
+
+def _typical(blocks: Sequence[Block]) -> float:
+    own = [b.calls_cpu_ns for b in blocks]
+    times = [float(b.calls_ns[0]) if cpu is None else float(cpu[0]) for b, cpu in zip(blocks, own, strict=True)]
+    calm = [t for t, b, cpu in zip(times, blocks, own, strict=True) if cpu is not None or not b.preempted[0]]
+    return (float(np.median(calm)) if calm else min(times)) * 1e-9
 
 
 def _bytes_of_sample(node: ir.Node, shapes: Shapes) -> int:

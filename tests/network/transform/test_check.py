@@ -70,7 +70,7 @@ def test_a_fault_beside_a_change_of_precision_is_found() -> None:
 def test_overflow_in_float16_is_no_rounding() -> None:
     net = network("f (float[4,4] x) => (float[4,4] y) { z = Mul(x, x)  y = Div(z, c) }", c=np.float32(1000))
     found = check(net, precision(net, "float16"), {"x": np.full((4, 4), 1000, np.float32)})
-    assert not found.ok
+    assert found.word == "reduced precision"
 
 
 def test_too_coarse_a_format_is_not_right() -> None:
@@ -92,3 +92,10 @@ def test_sequences_are_compared_bit_by_bit_only() -> None:
     found = check(net, other, x)
     assert not found.identical
     assert found.word == "cannot tell"
+
+
+def test_too_few_bits_are_the_fault_of_the_format() -> None:
+    """The difference of two numbers near 1000, which float16 holds to half a unit."""
+    net = network("f (float[64] x) => (float[64] y) { z = Add(x, c)  y = Sub(z, c) }", c=np.float32(1000))
+    x = {"x": normal(64)}
+    assert check(net, precision(net, "float16"), x).word == "reduced precision"
