@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_bench import frameworks
 from deep_bench.check.ladder import in_float64
 from deep_bench.check.subject import Arrays
 from deep_bench.framework import Adapter
@@ -34,6 +35,13 @@ def converts(on: str | Variant | Adapter[Any]) -> bool:
     if isinstance(on, Adapter):
         return False
     return "dtype" in (Variant.parse(on) if isinstance(on, str) else on).options
+
+
+def as_given(on: str | Variant | Adapter[Any]) -> bool:
+    """Whether it runs networks as their files have them, open dimensions included."""
+    if isinstance(on, Adapter):
+        return not on.upgrades
+    return not frameworks[(Variant.parse(on) if isinstance(on, str) else on).framework].upgrades
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from deep_bench.measure.workers import Worker
 from deep_bench.network.divergence import ACCUSED
 from deep_bench.network.pullback import Pullback, pull_back
 from deep_bench.network.reduction.candidate import Candidate
-from deep_bench.network.suspect import Suspect, as_adapter, called, converts
+from deep_bench.network.suspect import Suspect, as_adapter, as_given, called, converts
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 
@@ -54,7 +54,7 @@ class Wrong:
 
     def __init__(self, on: str | Variant | Adapter[Any], *, gradients: bool = False) -> None:
         self.adapter, self.system, self.gradients = as_adapter(on), called(on), gradients
-        self._cast = converts(on)
+        self._cast, self.as_given = converts(on), as_given(on)
         self.description = f"{'gradients' if gradients else 'results'} of {self.system} that rounding cannot explain"
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
@@ -103,7 +103,7 @@ class Crashes:
     """
 
     def __init__(self, on: str | Variant, *, limit: float = 120.0) -> None:
-        self.system, self._limit = str(on), limit
+        self.system, self._limit, self.as_given = str(on), limit, as_given(on)
         self.description = f"a failure of {self.system}"
         self.failure = ""
         self._first = ""
@@ -170,7 +170,7 @@ class Slower:
     """
 
     def __init__(self, on: str | Variant, than: str | Variant, times: float = 2.0) -> None:
-        self.system, self.than, self.times = str(on), str(than), times
+        self.system, self.than, self.times, self.as_given = str(on), str(than), times, as_given(on)
         self.description = f"a network that takes {self.system} {times:g} times as long as {self.than}"
         self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
         self._workers: dict[str, Worker] = {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network
-from deep_bench.network.problem import make_problem
+from deep_bench.network.problem import Problem, make_problem
 from deep_bench.network.progress import Bars
 from deep_bench.network.reduction.candidate import Candidate
 from deep_bench.network.reduction.search import OutOfTimeError, Predicate, Search
@@ -98,7 +98,7 @@ def reduce(
         network: A network, a file, or the name of one that ships.
         inputs: An ``.npz`` file or arrays by name; ``None`` draws them.
         predicate: Called with a network and its inputs; `Wrong`, `Crashes` and `Slower` are ready-made. An exception counts
-            as ``False``, but for the first call.
+            as ``False``, but for the first call. Dimensions are fixed, unless it has an attribute ``as_given`` that is true.
         budget: Seconds for the search. What was found by then is kept; so it is after Ctrl-C.
         sizes, batch, seed: As for `run`.
         progress: False shows no bar on a terminal.
@@ -119,8 +119,7 @@ def reduce(
     """
     start = time.perf_counter()
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
-    whole = Candidate(problem.network, problem.inputs.arrays)
-    _check(predicate, whole)
+    whole = _first(predicate, problem)
     bars = Bars(progress)
     bars.phase("reducing", budget, "s")
     search = Search(predicate, whole, budget, bars)
@@ -129,7 +128,10 @@ def reduce(
     return _result(search, whole, end, time.perf_counter() - start)
 
 
-def _check(predicate: Predicate, whole: Candidate) -> None:
+def _first(predicate: Predicate, problem: Problem) -> Candidate:
+    """The network itself, for which the predicate holds."""
+    posed = problem.source if getattr(predicate, "as_given", False) else problem.network
+    whole = Candidate(posed, problem.inputs.arrays)
     with quiet():
         shown = predicate(whole.network, whole.inputs)
     if not shown:
@@ -138,6 +140,7 @@ def _check(predicate: Predicate, whole: Candidate) -> None:
             "a network and inputs for which the predicate holds",
             "see what `deep-bench diverge` says of it, or give other inputs",
         )
+    return whole
 
 
 def _searched(search: Search) -> End:

@@ -19,6 +19,7 @@ from deep_bench.check.oracle import WideArithmetic, in_range
 from deep_bench.check.rounding import Rounding
 from deep_bench.check.settings import settings_of
 from deep_bench.check.subject import named
+from deep_bench.check.thresholds import INFORMATION
 from deep_bench.framework import check_inputs, map_arrays
 from deep_bench.graph import Network
 from deep_bench.network.transform.draft import runs
@@ -37,8 +38,9 @@ class Equivalence:
 
     Args:
         word: *right*; *wrong* (in float64, too, they differ by more than the rounding of constants); *reduced precision* (in
-            float64 they agree, but not in the network's own formats: overflow, cancellation, or too few bits); *cannot tell* (random numbers,
-            or an error at the edge of what rounding does); *no information* (rounding drowns the outputs).
+            float64 they agree, but not in the formats of the changed network: overflow, cancellation, too few bits); *cannot
+            tell* (random numbers, or an error at the edge of what rounding does); *no information* (rounding may drown the
+            outputs).
         reason: Why, in one sentence.
         bits: The significant bits of the worst output.
         identical: Whether the outputs are the same bit by bit on the reference.
@@ -119,7 +121,7 @@ def check(
     else:
         exact = _assess(*_in_float64(truth, run, through, lowered, seed))
         word, reason = _said(truth, actual, whole, exact, lowered)
-        if word == "no information" and lowered and not _assess(truth, plain).information:
+        if word == "no information" and lowered and _lost_much(whole) and not _assess(truth, plain).information:
             word, reason = "reduced precision", f"{reason} in {_names(lowered)}, and not so in the network's own formats"
     formats = tuple(sorted({f.name for f in lowered.values()}))
     return Equivalence(word, reason, whole.bits, identical, whole.outputs, formats, time.perf_counter() - start)
@@ -322,6 +324,11 @@ def _said(
     if whole.information:
         return "no information", whole.reason
     return "right", f"the outputs differ by rounding{' in ' + _names(lowered) if lowered else ''} only"
+
+
+def _lost_much(whole: Whole) -> bool:
+    """Whether some error is of the size of the results themselves."""
+    return any(o.max_rel_error >= INFORMATION for o in whole.outputs)
 
 
 def _names(lowered: Mapping[str, np.dtype]) -> str:

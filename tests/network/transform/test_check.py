@@ -95,7 +95,10 @@ def test_sequences_are_compared_bit_by_bit_only() -> None:
 
 
 def test_too_few_bits_are_the_fault_of_the_format() -> None:
-    """The difference of two numbers near 1000, which float16 holds to half a unit."""
-    net = network("f (float[64] x) => (float[64] y) { z = Add(x, c)  y = Sub(z, c) }", c=np.float32(1000))
+    """The difference of two numbers near 4000, which float16 holds to two units."""
+    net = network("f (float[64] x) => (float[64] y) { z = Add(x, c)  y = Sub(z, c) }", c=np.float32(4000))
     x = {"x": normal(64)}
-    assert check(net, precision(net, "float16"), x).word == "reduced precision"
+    assert check(net, net.copy(), x).ok
+    found = check(net, precision(net, "float16"), x)
+    assert found.word == "reduced precision"
+    assert "not so in the network's own formats" in found.reason
