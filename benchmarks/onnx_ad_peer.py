@@ -2,7 +2,9 @@
 
     deep-bench conformance --gradients --on onnx_ad_peer:OnnxAd        # in this folder, after pip install onnx-ad
 
-The derivative networks it makes are run on the reference, so that only its rules are judged.
+The derivative networks it makes are run on the reference, so that only its rules are judged. It wants axes, sizes and the
+like as constants, and some operators in newer versions: so every input that is not differentiated becomes a constant, and
+networks are brought to opset 21, as for ours.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ad
 
 import deep_bench as db
 from deep_bench.errors import Unsupported
 from deep_bench.framework import Adapter, Executor, Forms, Mode
 
+_OPSET = 21
 _SEEDS = "nadj"
 """The trailing axis that onnx-ad gives every gradient: one for each direction that is asked for at once."""
 
@@ -84,11 +88,25 @@ class OnnxAdExecutor(Executor[np.ndarray]):
         del on_ready
         names = list(wrt or ())
         try:
-            adjoint = onnx_ad.reverse(self._network.to_proto(), inputs=names, outputs=[loss], layout="onnx", dim=_SEEDS)
+            proto = _with_constants(self._network, inputs, names)
+            adjoint = onnx_ad.reverse(proto, inputs=names, outputs=[loss], layout="onnx", dim=_SEEDS)
         except (onnx_ad.UnsupportedOperator, ValueError) as refusal:  # what it raises on purpose
             raise Unsupported(str(refusal)) from refusal
         prefix = f"{adjoint.graph.output[-1].name.removesuffix(names[-1])}"
         executor = self._reference.prepare(db.Network.from_proto(adjoint))
         (seed,) = [spec for spec in executor.inputs if spec.name not in inputs]
-        found: dict[str, Any] = executor({**inputs, seed.name: np.ones(1, seed.dtype)})
+        fed = {spec.name: inputs[spec.name] for spec in executor.inputs if spec is not seed}
+        found: dict[str, Any] = executor({**fed, seed.name: np.ones(1, seed.dtype)})
         return found, {name: found[prefix + name][..., 0] for name in names}
+
+
+def _with_constants(network: db.Network, inputs: Mapping[str, Any], free: Sequence[str]) -> onnx.ModelProto:
+    """The network in opset 21 or newer, with all inputs but some turned into constants."""
+    proto = network.upgraded(max(_OPSET, network.opset)).to_proto()
+    kept = [v for v in proto.graph.input if v.name in free or not isinstance(inputs.get(v.name), np.ndarray | np.generic)]
+    for value in proto.graph.input:
+        if value not in kept:
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(inputs[value.name]), value.name))
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept)
+    return proto

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from deep_bench.errors import Unsupported
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.graph import OPSET, Network
 from deep_bench.graph.upgrade import upgrade, upgrade_nodes
 from deep_bench.graph.upgrade.edit import Names
@@ -361,3 +361,12 @@ def test_ranks_after_a_function_of_another_opset() -> None:
     data = normal(1, 1, 3, 4)
     (y,) = in_reference(upgrade(Network.from_proto(proto)), {"x": data})
     np.testing.assert_allclose(y, np.exp(data[0]) / np.exp(data).sum(), rtol=1e-5)
+
+
+def test_the_oldest_target() -> None:
+    network = Network.from_proto(
+        onnx.parser.parse_model('<ir_version: 4, opset_import: ["" : 9]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+    )
+    assert network.upgraded(21).opset == 21
+    with pytest.raises(InvalidArgument, match="opset 21 to 28"):
+        network.upgraded(13)

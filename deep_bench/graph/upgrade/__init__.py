@@ -8,13 +8,15 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
-from deep_bench.errors import InvalidNetwork, Unsupported
+from deep_bench.errors import InvalidArgument, InvalidNetwork, Unsupported
 from deep_bench.graph import runtime
 from deep_bench.graph.load import OLDEST_OPSET
 from deep_bench.graph.network import OPSET, Network
 from deep_bench.graph.node import is_standard, operator_name
 from deep_bench.graph.upgrade.edit import Edit, Names, Types
 from deep_bench.graph.upgrade.rules import RULES
+
+_OLDEST_TARGET = 21
 
 __all__ = ["inline_functions", "newest_schema", "upgrade", "upgrade_nodes"]
 
@@ -29,7 +31,7 @@ def upgrade(network: Network, to: int = OPSET) -> Network:
     Args:
         network: A network in any opset up to `OPSET`; it is not changed. If it uses no operator of the default operator
             set, it counts as written in `OPSET`.
-        to: The version to bring it to.
+        to: The version to bring it to, at least 21: rules write forms that are the same from then on.
 
     Returns:
         A new network, or the same one if it is in that version already and defines no functions.
@@ -47,6 +49,8 @@ def upgrade(network: Network, to: int = OPSET) -> Network:
     """
     if network.opset == to and not network.model.functions:
         return network
+    if to < _OLDEST_TARGET:
+        raise InvalidArgument(f"an upgrade to opset {to}", f"opset {_OLDEST_TARGET} to {OPSET}")
     if not OLDEST_OPSET <= network.opset <= to:
         raise Unsupported(f"{network.name} is written in opset {network.opset}", f"opset {OLDEST_OPSET} to {to}")
     changed = inline_functions(network)
