@@ -6,12 +6,20 @@ import os
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from .fetch import Unreachable, fetch
 from .table import REAL, Real
 
+FIRST = {real.package.name: real for real in reversed(REAL)}
+"""The first network of each package: the others, which are much like it, run in ``make test-full``."""
 
-@pytest.fixture(params=REAL, ids=lambda real: real.name)
+
+def _parameter(real: Real) -> ParameterSet:
+    return pytest.param(real, id=real.name, marks=() if FIRST[real.package.name] is real else pytest.mark.full)
+
+
+@pytest.fixture(params=list(map(_parameter, REAL)))
 def real(request: pytest.FixtureRequest) -> Real:
     """One entry of the table of real networks: parametrises the test over all of them."""
     return request.param
