@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ def command(
 ) -> None:
     """Find the first node of NETWORK whose result rounding cannot explain.
 
-    Exit status: 0 rounding explains everything; 1 it does not; 2 bad usage or input.
+    Exit status: 0 rounding explains everything; 1 it does not; 2 bad usage or input; 130 interrupted.
     """
     from deep_bench.network.divergence import diverge
 
@@ -45,13 +47,22 @@ def command(
     for system in on:
         found.append(diverge(network, system, **options))
         click.echo(found[-1].table(every=every))
-        if plot is not None:
-            target = plot if len(on) == 1 else plot.with_stem(f"{plot.stem}-{_file_name(system)}")
-            click.echo(f"plot: {found[-1].plot(target)}")
     if json_file is not None:
         write_json(json_file, [d.as_json() for d in found])
         click.echo(f"record: {json_file}")
+    for system, one in zip(on, found, strict=True):
+        if plot is not None:
+            target = plot if len(on) == 1 else plot.with_stem(f"{plot.stem}-{_file_name(system)}")
+            click.echo(drawn("plot", partial(one.plot, target)))
     sys.exit(0 if all(d.ok for d in found) else 1)
+
+
+def drawn(label: str, draw: Callable[[], Path]) -> str:
+    """What to say of a picture, also where nothing can draw it."""
+    try:
+        return f"{label}: {draw()}"
+    except ImportError:
+        return f"no {label}: matplotlib is not installed (pip install 'deep-bench[report]')"
 
 
 def write_json(path: Path, content: Any) -> None:

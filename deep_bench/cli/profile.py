@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from deep_bench.cli.diverge import drawn
 from deep_bench.cli.run import Size
 
 
@@ -44,7 +45,11 @@ def command(
     if json_file is not None:
         click.echo(f"profile: {found.save(json_file)}")
     if plot_file is not None:
-        from deep_bench.network.profiling.picture import plot
-
-        click.echo(f"picture: {plot(found, plot_file)}")
+        click.echo(drawn("picture", lambda: _plot(found, plot_file)))
     sys.exit(0 if found.ok else 1)
+
+
+def _plot(found: Any, file: Path) -> Path:
+    from deep_bench.network.profiling.picture import plot
+
+    return Path(plot(found, file))

@@ -74,7 +74,7 @@ class Contestant:
         if self.executor is not None:
             return self._declared(self.network, self.executor(inputs))
         assert self._function is not None
-        found = self._function(dict(inputs))
+        found = self._function(_copies(inputs))
         if not isinstance(found, Mapping):
             raise InvalidInput(f"a {type(found).__name__} as outputs", "a mapping from name to array")
         return {name: _array(name, array) for name, array in found.items()}
@@ -92,7 +92,7 @@ class Contestant:
             return self.executor.bind({n: self.executor.device.from_numpy(a) for n, a in checked.items()})
         if self._function is None:
             return None
-        function, given = self._function, dict(inputs)
+        function, given = self._function, _copies(inputs)
         return lambda: function(given)
 
     def _declared(self, network: Network | None, outputs: Mapping[str, Any]) -> Arrays:
@@ -101,6 +101,11 @@ class Contestant:
             return arrays
         declared = {spec.name: spec.dtype for spec in network.outputs}
         return {n: a.astype(declared[n]) if _widened(a, declared.get(n)) else a for n, a in arrays.items()}
+
+
+def _copies(inputs: Mapping[str, np.ndarray]) -> Arrays:
+    """Arrays of its own for a function, which may write into them."""
+    return {name: np.array(array) for name, array in inputs.items()}
 
 
 def _array(name: str, value: Any) -> np.ndarray:

@@ -77,7 +77,7 @@ def training_step(
         network: A network with a loss (`Network.with_loss`).
         loss: Name of the loss.
         optimizer: ``"sgd"``, ``"momentum"`` or ``"adam"``.
-        wrt: Names of the initializers to train; by default the network's parameters.
+        wrt: Names of the initializers to train; by default the network's parameters. What no output depends on is left out.
         **settings: See the table.
 
     Raises:
@@ -97,13 +97,14 @@ def training_step(
             f"{network.name} has no initializer {missing[0]!r}", f"some of {', '.join(network.parameters)}"
         )
     derived = differentiate(network, loss, names).copy()
-    gradients = {name: gradient_name(loss, name) for name in names}
+    gradients = {name: gradient_name(loss, name) for name in names if name in derived.graph.initializers}
     state = _State(derived)
     _keep_statistics(state)
-    for name in names:
+    for name in gradients:
         state.feed(name)
     _update(state, rule, chosen, gradients)
-    derived.graph.outputs[:] = [v for v in derived.graph.outputs if v.name not in gradients.values()]
+    dropped = {gradient_name(loss, name) for name in names}
+    derived.graph.outputs[:] = [v for v in derived.graph.outputs if v.name not in dropped]
     return TrainingStep(Network(derived.model, name=f"training step of {network.name}"), state.following, state.initial)
 
 

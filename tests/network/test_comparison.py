@@ -302,3 +302,17 @@ def test_outputs_of_other_names_after_timing_are_a_finding(monkeypatch: pytest.M
     experiment.record = {"a": type("System", (), {"verdict": Verdict})}  # type: ignore[assignment]
     experiment._compare_answers(type("Fleet", (), {"runners": {"a": None}}))  # type: ignore[arg-type]
     assert Verdict.findings == ["outputs other, y differ after timing from those that were judged"]
+
+
+def test_a_function_that_writes_into_its_inputs_harms_nobody() -> None:
+    network = db.load("digits-cnn")
+    image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
+    before = image.copy()
+
+    def writes(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        inputs["image"] += 1
+        return {"logits": np.zeros((1, 10), np.float32)}
+
+    found = db.network.compare({"o": "onnxruntime", "f": writes}, {"image": image}, network=network, budget=0.1)
+    np.testing.assert_array_equal(image, before)
+    assert {system.label: system.word for system in found.systems} == {"o": "right", "f": "wrong"}

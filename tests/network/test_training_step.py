@@ -127,3 +127,15 @@ def test_running_statistics_are_part_of_the_state() -> None:
 def test_what_makes_no_step_is_refused(options: dict, named: str) -> None:
     with pytest.raises(InvalidArgument, match=named):
         training_step(mlp(), **options)
+
+
+def test_a_parameter_without_effect_is_left_out() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float loss) '
+        "<float[2] w = {1, 2}, float[2] unused = {3, 4}> { y = Mul(x, w)  loss = ReduceSum<keepdims = 0>(y) }"
+    )
+    step = training_step(db.Network.from_proto(proto), optimizer="momentum")
+    assert set(step.initial) == {"w", "w.momentum"}
+    run = db.frameworks["reference"]().prepare(step.network)
+    outputs = run({"x": np.ones(2, np.float32), **step.initial, "learning_rate": np.float32(0.5)})
+    np.testing.assert_array_equal(step.next(outputs)["w"], [0.5, 1.5])
