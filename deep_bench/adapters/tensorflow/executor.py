@@ -12,7 +12,7 @@ from deep_bench.adapters.lowering import Lowered
 from deep_bench.adapters.tensorflow.gradients import Gradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, NeedsType, NeedsValue, as_arrays, as_value
 from deep_bench.adapters.tensorflow.layout import Stored
-from deep_bench.adapters.tensorflow.tracing import Traced, signature, structure, trace
+from deep_bench.adapters.tensorflow.tracing import Traced, flattened, signature, structure, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Device, Executor, Mode, NodeProfile, map_arrays
 from deep_bench.graph import OPSET, Network
@@ -99,6 +99,7 @@ class TensorFlowExecutor(Executor[Any]):
         self._runner = GraphRunner(lowered.plan, assignable=True)
         self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
         self._network = network
+        self._convolves = any(node.op_type in ("Conv", "ConvInteger") for node in network.all_nodes())
         self._place, self._dtype, self._jit = place, dtype, jit
         self.untraced = "it was asked for" if eager else None
         self._gradients = Gradients(network, self._runner, self.output_names, mode=mode, widened=self._widened, jit=jit)
@@ -121,7 +122,9 @@ class TensorFlowExecutor(Executor[Any]):
         arguments = [inputs[spec.name] for spec in self.inputs]
         if self._learns:
             self._learn(arguments)
-        names, traced = self.output_names, None if self.untraced else self._traced(arguments)
+        # In a graph, TensorFlow gives a convolution of an empty batch its input's shape if the batch was open in the trace.
+        walked = self.untraced or (self._convolves and not self._jit and _is_empty(arguments))
+        names, traced = self.output_names, None if walked else self._traced(arguments)
         call = (lambda: self._walk(arguments)) if traced is None else traced.bind(arguments)
         return lambda: dict(zip(names, call(), strict=True))
 
@@ -236,3 +239,8 @@ class TensorFlowExecutor(Executor[Any]):
                 raise Unsupported(f"XLA cannot compile this network: {error}", advice="leave out jit='xla'") from error
             self.untraced = self.untraced or str(error)
             self._learns = isinstance(error, NeedsType) and not self._eager
+
+
+def _is_empty(arguments: Sequence[Any]) -> bool:
+    """Whether any tensor has no elements."""
+    return any(0 in tensor.shape for tensor in flattened(arguments))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
+import deep_bench as db
 from deep_bench.reference.operators import find
 
 from .agreement import agrees, i64, noise, same
@@ -129,3 +131,16 @@ def test_col2im(run, fixed):
 def test_affine_grid(run, size, corners, fixed):
     n = len(size) - 2
     agrees(run, "AffineGrid", [noise(2, n, n + 1), i64(*size)], align_corners=corners, fixed=fixed)
+
+
+@pytest.mark.parametrize(("batch", "group"), [("n", 1), (0, 1), ("n", 2), (0, 2)])
+def test_a_convolution_of_no_images(batch: str | int, group: int) -> None:
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> g (float[{batch},2,5,5] x, float[4,{2 // group},3,3] w) '
+        f"=> (float[{batch},4,3,3] y) {{ y = Conv<group = {group}>(x, w) }}"
+    )
+    executor = db.frameworks["tensorflow"]().prepare(db.Network.from_proto(proto))
+    w = np.ones((4, 2 // group, 3, 3), np.float32)
+    assert executor({"x": np.zeros((0, 2, 5, 5), np.float32), "w": w})["y"].shape == (0, 4, 3, 3)
+    if batch == "n":
+        assert executor({"x": np.ones((2, 2, 5, 5), np.float32), "w": w})["y"][0, 0, 0, 0] == 18 / group

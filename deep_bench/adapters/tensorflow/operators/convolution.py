@@ -35,16 +35,14 @@ def Conv(site: Site) -> Callable[..., Any]:
     if depthwise:
         return _depthwise(w, shape, n, channels, tf.float32 if dtype_of(site) in HALF else tf_dtype(dtype_of(site)))
     convolve = _convolution(w, n, group)
-    return channels_last(lambda x, f, b=None: _biased(_of_no_batch(convolve(x, f), x), b), {1: (*range(2, n + 2), 1, 0)})
+    return channels_last(lambda x, f, b=None: _biased(_of_any_batch(convolve, x, f), b), {1: (*range(2, n + 2), 1, 0)})
 
 
-def _of_no_batch(y: Any, x: Any) -> Any:
-    """TensorFlow's convolution of an empty batch has its input's shape when it runs, and the right one before."""
-    if x.shape[0] == 0 and y.shape.is_fully_defined():
-        return tf.zeros(y.shape, y.dtype)
-    if x.shape[0] is None and y.shape[1:].is_fully_defined():
-        return tf.reshape(y, tf.stack([tf.shape(x)[0], *y.shape[1:]]))
-    return y
+def _of_any_batch(convolve: Callable[[Any, Any], Any], x: Any, f: Any) -> Any:
+    """TensorFlow's convolution of an empty batch has its input's shape: none of a batch of one has the right one."""
+    if x.shape[0] == 0:
+        return convolve(tf.zeros([1, *x.shape[1:]], x.dtype), f)[:0]
+    return convolve(x, f)
 
 
 def _filter_shape(site: Site) -> tuple[int, ...]:
@@ -143,9 +141,9 @@ def _depthwise(w: Window, shape: tuple[int, ...], n: int, channels: int, inner: 
             f, step = dilated(f, dilations), None
         else:
             step = dilations if max(dilations) > 1 else None
-        y = tf.nn.depthwise_conv2d(x, f, (1, stride, stride, 1), "SAME" if same else "VALID", dilations=step)
-        y = _of_no_batch(tf.squeeze(y, [1]) if n == 1 else y, x)
-        return _biased(tf.cast(y, native), b)
+        padding = "SAME" if same else "VALID"
+        y = _of_any_batch(lambda a, k: tf.nn.depthwise_conv2d(a, k, (1, stride, stride, 1), padding, dilations=step), x, f)
+        return _biased(tf.cast(tf.squeeze(y, [1]) if n == 1 else y, native), b)
 
     apart = (channels, shape[0] // channels, *shape[2:])
     return channels_last(run, {1: (*range(2, n + 2), 0, 1)}, shapes={1: apart})
@@ -220,7 +218,8 @@ def ConvInteger(site: Site) -> Callable[..., Any]:
     if int(np.prod(shape[1:])) * 2**18 > 2**53:
         raise NotNative("the sums might not be exact in float64")
     w, group = window(site, shape[2:], dims_of(site)[2:]), site.attribute("group", 1)
-    convolve = channels_last(_convolution(w, n, group), {1: (*range(2, n + 2), 1, 0)})
+    inner = _convolution(w, n, group)
+    convolve = channels_last(lambda x, f: _of_any_batch(inner, x, f), {1: (*range(2, n + 2), 1, 0)})
 
     @on_values
     def run(x: Any, f: Any, zero_x: Any = None, zero_f: Any = None) -> Any:
@@ -233,6 +232,6 @@ def ConvInteger(site: Site) -> Callable[..., Any]:
             zero = tf.cast(zero_f.first, tf.float64)
             b = b - tf.reshape(zero, [-1] + [1] * (n + 1))
         (y,) = convolve(Value(a), Value(b))
-        return (Value(tf.cast(_of_no_batch(y.tensor, x.first), tf.int32), last=True),)
+        return (Value(tf.cast(y.tensor, tf.int32), last=True),)
 
     return run
