@@ -67,9 +67,10 @@ def drawn(label: str, draw: Callable[[], Path]) -> str:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a file of JSON, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=2, allow_nan=False), encoding="utf-8")
-    partial.replace(path)
+    from deep_bench.measure.storage import replace
+
+    text = json.dumps(content, indent=2, allow_nan=False)
+    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _file_name(system: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 import onnx
 
@@ -14,6 +14,7 @@ from deep_bench.fault import exposures
 from deep_bench.graph import Network
 from deep_bench.testing.case import KINDS, Case, freeze, standard_cases
 from deep_bench.testing.generated import generated_cases
+from deep_bench.testing.gradients import GradientOutcome, gradient_outcome
 from deep_bench.testing.process import CaseProcess, run_cases, said_by
 from deep_bench.testing.standard import FORMS, Outcome, Word, run_case
 from deep_bench.variant import Variant
@@ -24,7 +25,20 @@ BAD: frozenset[Word] = frozenset({"wrong", "failed", "undecided"})
 """The words that are no surprise only where the adapter lists the case."""
 
 _LONGEST_S = 86_400
-_SYSTEM = f"{__name__}:Subject"
+SUBJECT = f"{__name__}:Subject"
+"""The import path of what holds an adapter in a process of its own."""
+
+
+class OfOperators(Protocol):
+    """The result of a case that contains some operators."""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The distinct operators in the case's outermost graph."""
+        ...
+
+
+R = TypeVar("R", bound=OfOperators)
 
 
 @dataclass(frozen=True)
@@ -112,11 +126,7 @@ class Conformance:
 
     def by_operator(self) -> dict[str, list[CaseResult]]:
         """Operator to the cases whose outermost graph contains it."""
-        found: dict[str, list[CaseResult]] = {}
-        for result in self.results:
-            for operator in result.operators:
-                found.setdefault(operator, []).append(result)
-        return dict(sorted(found.items()))
+        return by_operator(self.results)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, with every case."""
@@ -130,6 +140,15 @@ class Conformance:
             "passed": {form: self.passed_by_form[form] for form in FORMS},
             "cases": [r.as_json() for r in self.results],
         }
+
+
+def by_operator(results: Iterable[R]) -> dict[str, list[R]]:
+    """Operator to the results of the cases whose outermost graph contains it, in alphabetical order."""
+    found: dict[str, list[R]] = {}
+    for result in results:
+        for operator in result.operators:
+            found.setdefault(operator, []).append(result)
+    return dict(sorted(found.items()))
 
 
 class Subject:
@@ -155,6 +174,10 @@ class Subject:
     def run(self, case: Case) -> Outcome:
         """Run one case."""
         return run_case(self._adapter, case)
+
+    def gradients(self, case: Case) -> GradientOutcome | None:
+        """The gradients of one case; ``None`` if it has none."""
+        return gradient_outcome(self._adapter, case)
 
 
 def _exposed(process: CaseProcess, case: Case) -> str:
@@ -214,7 +237,7 @@ def run_conformance(
         return Conformance(system, facts, frozen, list(results), interrupted)
 
     kept = None if keep is None else lambda facts, results: keep(found(facts, results))
-    return found(*run_cases(_SYSTEM, system, chosen, run, limit_s=limit_s, progress=progress, keep=kept))
+    return found(*run_cases(SUBJECT, system, chosen, run, limit_s=limit_s, progress=progress, keep=kept))
 
 
 def _result(process: CaseProcess, case: Case, listed: Mapping[str, str]) -> CaseResult:

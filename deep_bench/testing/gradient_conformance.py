@@ -12,14 +12,12 @@ import onnx
 
 from deep_bench.errors import DeepBenchError
 from deep_bench.testing.case import Case
-from deep_bench.testing.conformance import GENERATED, chosen_cases
-from deep_bench.testing.gradients import GradientOutcome, GradientWord, gradient_outcome
+from deep_bench.testing.conformance import GENERATED, SUBJECT, by_operator, chosen_cases
+from deep_bench.testing.gradients import GradientOutcome, GradientWord
 from deep_bench.testing.process import CaseProcess, run_cases, said_by
-from deep_bench.variant import Variant
 
 GRADIENT_WORDS: tuple[GradientWord, ...] = get_args(GradientWord)
 GRADIENT_BAD: frozenset[GradientWord] = frozenset({"wrong", "failed"})
-_SYSTEM = f"{__name__}:GradientSubject"
 _WIDE = (np.float32, np.float64)
 
 
@@ -82,11 +80,7 @@ class GradientConformance:
 
     def by_operator(self) -> dict[str, list[GradientResult]]:
         """Operator to the cases whose outermost graph contains it."""
-        found: dict[str, list[GradientResult]] = {}
-        for result in self.results:
-            for operator in result.operators:
-                found.setdefault(operator, []).append(result)
-        return dict(sorted(found.items()))
+        return by_operator(self.results)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, with every case."""
@@ -99,26 +93,6 @@ class GradientConformance:
             "words": {word: self.words[word] for word in GRADIENT_WORDS},
             "cases": [r.as_json() for r in self.results],
         }
-
-
-class GradientSubject:
-    """An adapter in a process of its own.
-
-    Args:
-        system: The adapter with its options, as written on the command line.
-    """
-
-    def __init__(self, system: str) -> None:
-        self._adapter = Variant.parse(system).create()
-
-    def describe(self) -> dict[str, Any]:
-        """What the adapter says of itself, and its known failures."""
-        facts = {str(name): str(fact) for name, fact in self._adapter.describe().items()}
-        return {"facts": facts, "known": dict(self._adapter.known_failures)}
-
-    def run(self, case: Case) -> GradientOutcome | None:
-        """The gradients of one case; ``None`` if it has none."""
-        return gradient_outcome(self._adapter, case)
 
 
 def has_gradient(case: Case) -> bool:
@@ -171,7 +145,7 @@ def run_gradients(
         return GradientConformance(system, facts, [r for r in results if r is not None], interrupted)
 
     kept = None if keep is None else lambda facts, results: keep(found(facts, results))
-    return found(*run_cases(_SYSTEM, system, chosen, _result, limit_s=limit_s, progress=progress, keep=kept))
+    return found(*run_cases(SUBJECT, system, chosen, _result, limit_s=limit_s, progress=progress, keep=kept))
 
 
 def _result(process: CaseProcess, case: Case, known: Mapping[str, str]) -> GradientResult | None:
@@ -181,7 +155,7 @@ def _result(process: CaseProcess, case: Case, known: Mapping[str, str]) -> Gradi
 
 def _outcome(process: CaseProcess, case: Case) -> GradientOutcome | None:
     try:
-        outcome: GradientOutcome | None = process.call("run", case)
+        outcome: GradientOutcome | None = process.call("gradients", case)
     except DeepBenchError as failure:  # whatever an adapter does, it costs this case only
         return GradientOutcome(case.name, "failed", said_by(failure))
     return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from deep_bench.testing import Case, standard_cases
 from deep_bench.testing.gradient_conformance import GradientConformance, has_gradient, run_gradients
 from deep_bench.testing.gradient_coverage import line
 from deep_bench.testing.gradient_report import gradients_as_text
+from tests.conformance.sample import one_for_each_operator
 
 PAGE = Path(__file__).parents[2] / "docs" / "gradients.md"
 SEED = 4
@@ -28,12 +28,7 @@ def chosen(case: Case) -> bool:
 
 @cache
 def _sample() -> frozenset[str]:
-    """One case for each operator; a case counts for the last operator in it."""
-    by_operator: dict[str, set[str]] = {}
-    for case in filter(has_gradient, standard_cases("node")):
-        by_operator.setdefault(case.operators[-1], set()).add(case.name)
-    choose = random.Random(SEED).choice
-    return frozenset(choose(sorted(names)) for _, names in sorted(by_operator.items()))
+    return one_for_each_operator(filter(has_gradient, standard_cases("node")), SEED)
 
 
 def conformance(framework: str, **options) -> GradientConformance:

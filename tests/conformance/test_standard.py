@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from deep_bench.testing.case import KINDS
 from deep_bench.testing.conformance import Conformance, run_conformance
 from deep_bench.testing.coverage import row
 from deep_bench.testing.report import as_text
+from tests.conformance.sample import one_for_each_operator
 
 COVERAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 SEED = 3
@@ -73,13 +73,7 @@ def chosen(case: Case) -> bool:
 
 @cache
 def _sample() -> frozenset[str]:
-    """One case for each operator; a case counts for the last operator in it."""
-    by_operator: dict[str, set[str]] = {}
-    for kind in KINDS:
-        for case in standard_cases(kind):
-            by_operator.setdefault(case.operators[-1], set()).add(case.name)
-    choose = random.Random(SEED).choice
-    return frozenset(choose(sorted(names)) for _, names in sorted(by_operator.items()))
+    return one_for_each_operator((case for kind in KINDS for case in standard_cases(kind)), SEED)
 
 
 def conformance(framework: str, frozen: bool, **options) -> Conformance:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import Unsupported, UnsupportedOperator
@@ -116,14 +115,3 @@ class Site:
         return UnsupportedOperator(
             str(self.node.name), operator_name(self.node), self.op.knowledge.opset, f"it has no gradient: {reason}"
         )
-
-    def known(self, x: Symbol | None, what: str) -> np.ndarray:
-        """The contents of an input.
-
-        Raises:
-            Unsupported: They are known only in a run.
-        """
-        found = None if x is None else x.known
-        if found is None:
-            raise self.refusal(f"its {what} is known only in a run")
-        return found
