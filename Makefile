@@ -71,7 +71,8 @@ gradients: $(INSTALLED)
 	-$(BIN)/deep-bench conformance --kind node $(FRAMEWORKS) --json build/outputs.json
 	-$(BIN)/deep-bench conformance --gradients $(FRAMEWORKS) --json build/gradients.json
 	-cd benchmarks && ../$(BIN)/deep-bench conformance --gradients --on onnx_ad_peer:OnnxAd --json ../build/peer.json
-	$(BIN)/python -m deep_bench.testing.gradient_coverage build/gradients.json build/peer.json build/outputs.json > docs/gradients.md
+	$(BIN)/python -W ignore -m deep_bench.testing.agreement reference onnxruntime torch tensorflow > build/agreement.json
+	$(BIN)/python -m deep_bench.testing.gradient_coverage build/gradients.json build/peer.json build/outputs.json build/agreement.json > docs/gradients.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ EXTRAS = {
     "tensorflow": ["tensorflow>=2.19"],
     "onnxruntime": ["onnxruntime>=1.20"],
     "export": ["onnxscript>=0.5", "tf2onnx>=1.16.1"],
+    "native": ["apache-tvm-ffi>=0.1.5"],
     "report": ["matplotlib>=3.9"],
 }
 TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11", "openvino>=2025.2"]
@@ -28,7 +29,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11",
     packages=find_packages(include=["deep_bench", "deep_bench.*"]),
-    package_data={"deep_bench": ["py.typed", "data/*"]},
+    package_data={"deep_bench": ["py.typed", "data/*", "operators/data/*", "operators/native_code/*.h"]},
     install_requires=[
         "numpy>=2.1",
         "onnx>=1.20",
@@ -36,6 +37,7 @@ setup(
         "ml-dtypes>=0.5",
         "scipy>=1.14",
         "h5py>=3.12",
+        "cloudpickle>=3",
         "pydantic>=2.10",
         "click>=8.1",
         "rich>=13.9",

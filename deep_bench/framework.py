@@ -198,6 +198,8 @@ class Executor(ABC, Generic[A]):
         Raises:
             Unsupported: The executor was not prepared with ``mode="train"``, or a node has no gradient here.
             InvalidArgument: ``loss`` is no output of one element, or a name in ``wrt`` is no parameter or real input.
+            InvalidInput: A missing or unknown input, or one of a wrong shape or element type; see
+                `deep_bench.request.check_native`.
         """
         del inputs, loss, wrt, on_ready
         raise Unsupported(f"{type(self).__name__} computes no gradients", "an executor with a method gradients")
@@ -218,6 +220,23 @@ class Executor(ABC, Generic[A]):
         """
         del inputs, repeat, loss, wrt
         raise Unsupported(f"{type(self).__name__} cannot be profiled", "an executor with a method profile")
+
+    def algorithms(self, inputs: Mapping[str, A]) -> Mapping[str, tuple[str, ...] | str]:
+        """Run the network once, and find out what its libraries say that they ran for each node.
+
+        Args:
+            inputs: Name to native array.
+
+        Returns:
+            Name of each node of the outermost graph to the functions or kernels, in the libraries' own words; or to the
+            reason why they are not known.
+
+        Raises:
+            Unsupported: The framework does not tell, or was not asked to when its process started; see
+                `deep_bench.network.chosen_algorithms`.
+        """
+        del inputs
+        raise Unsupported(f"{type(self).__name__} does not tell which algorithms its kernels use", "oneDNN, oneMKL or CUDA")
 
     def walk(self, inputs: Mapping[str, A], tell: Callable[[Moment, NodeEvent], None]) -> dict[str, A]:
         """Run the network as `forward` does, and tell before and after each node.
@@ -283,16 +302,40 @@ def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict
     Raises:
         InvalidInput: A missing or unknown name, or a wrong shape or element type.
     """
+    check_input_names(specs, inputs)
+    sizes: dict[str, int] = {}
+    return {spec.name: _check_value(spec, inputs[spec.name], sizes) for spec in specs}
+
+
+def check_input_names(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> None:
+    """Whether there is one value for each declared input, and no other.
+
+    Raises:
+        InvalidInput: A missing or unknown name.
+    """
+    if isinstance(inputs, Mapping) and len(inputs) == len(specs) and all([s.name in inputs for s in specs]):  # noqa: C419
+        return
     expected = "; ".join(map(str, specs))
     if not isinstance(inputs, Mapping):
         raise InvalidInput(f"inputs of type {type(inputs).__name__}", f"a mapping from name to array: {expected}")
     unknown = sorted(set(inputs) - {s.name for s in specs})
     missing = [s.name for s in specs if s.name not in inputs]
-    if unknown or missing:
-        came = f"unknown input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing"
-        raise InvalidInput(came, expected, "name the arrays as the network's inputs are named")
-    sizes: dict[str, int] = {}
-    return {spec.name: _check_value(spec, inputs[spec.name], sizes) for spec in specs}
+    came = f"unknown input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing"
+    raise InvalidInput(came, expected, "name the arrays as the network's inputs are named")
+
+
+def fits(spec: TensorSpec, shape: Sequence[int], sizes: dict[str, int]) -> bool:
+    """Whether a shape is as declared; the sizes of open dimensions are noted in ``sizes``, and must stay the same.
+
+    Example:
+        >>> sizes: dict[str, int] = {}
+        >>> x, y = (TensorSpec(name, ("n",), np.dtype("float32")) for name in "xy")
+        >>> fits(x, (3,), sizes), fits(y, (4,), sizes), sizes
+        (True, False, {'n': 3})
+    """
+    return len(shape) == spec.rank and all(
+        d == (sizes.setdefault(s, d) if isinstance(s, str) else s) for s, d in zip(spec.shape, shape, strict=True)
+    )
 
 
 def _check_value(spec: TensorSpec, value: Any, sizes: dict[str, int]) -> Any:
@@ -320,10 +363,7 @@ def _check_input(spec: TensorSpec, array: np.ndarray, sizes: dict[str, int]) -> 
         raise InvalidInput(came, f"{spec}: Python strings", "convert it: array.astype(str)")
     if array.dtype != spec.dtype and not strings:
         raise InvalidInput(came, str(spec), f"convert it: array.astype({str(spec.dtype)!r})")
-    fits = len(array.shape) == spec.rank and all(
-        d == (sizes.setdefault(s, d) if isinstance(s, str) else s) for s, d in zip(spec.shape, array.shape, strict=True)
-    )
-    if not fits:
+    if not fits(spec, array.shape, sizes):
         known = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
         raise InvalidInput(came, f"{spec}{known}", "change the array's shape, or the network's sizes")
     return array.astype(object) if strings else array

@@ -24,6 +24,7 @@ class Registry(Mapping[str, Any]):
         builtin: Name to ``"package.module:attribute"``.
         requires: Name to the packages (import names) that must be installed for it.
         extras: Name to the pip requirement that installs what ``requires`` names.
+        made: What lies behind a name is a function without arguments that makes the object.
 
     Example:
         >>> shapes = Registry("shape", "example.shapes", {"ordered": "collections:OrderedDict"})
@@ -38,12 +39,15 @@ class Registry(Mapping[str, Any]):
         builtin: Mapping[str, str],
         requires: Mapping[str, tuple[str, ...]] | None = None,
         extras: Mapping[str, str] | None = None,
+        *,
+        made: bool = False,
     ) -> None:
         self.kind = kind
         self.group = group
         self._builtin = dict(builtin)
         self._requires = dict(requires or {})
         self._extras = dict(extras or {})
+        self._made = made
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._builtin, *self._foreign()}))
@@ -62,6 +66,10 @@ class Registry(Mapping[str, Any]):
             FrameworkMissing: The name is known, but a package it needs is not installed.
         """
         self.require(name)
+        found = self._found(name)
+        return found() if self._made and callable(found) else found
+
+    def _found(self, name: str) -> Any:
         if name in self._builtin:
             return self._imported(self._builtin[name])
         return self._imported(name) if ":" in name else self._foreign()[name].load()

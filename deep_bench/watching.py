@@ -78,6 +78,10 @@ class Watched(Executor[A]):
         """The profile of the executor itself, without the callback."""
         return self._executor.profile(inputs, repeat=repeat, loss=loss, wrt=wrt)
 
+    def algorithms(self, inputs: Mapping[str, A]) -> Mapping[str, tuple[str, ...] | str]:
+        """That of the executor that is watched; the callback is not told of it."""
+        return self._executor.algorithms(inputs)
+
     def _call(self, run: Callable[[], Any]) -> Any:
         index = next(self._calls)
         self._tell(Moment.BEFORE_CALL, index, None)

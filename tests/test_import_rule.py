@@ -17,7 +17,7 @@ ORDER = (
     ("tensor", "errors", "registry", "events", "data"),
     ("graph",),
     ("fault",),
-    ("framework", "variant", "watching"),
+    ("framework", "request", "variant", "watching"),
     ("measure", "check"),
     ("operators",),
     ("network",),

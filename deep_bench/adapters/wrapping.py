@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.tensor import TensorSpec, is_float
+from deep_bench.tensor import TensorSpec
 
 T = TypeVar("T")
 
@@ -124,36 +124,6 @@ def named_results(result: Any, names: Sequence[str], check: Callable[[Any], bool
                 "wrap a function or module that returns these",
             )
     return dict(zip(names, values, strict=True))
-
-
-def checked_names(
-    parameters: Sequence[str], inputs: Sequence[TensorSpec], wrt: Sequence[str] | None, whose: str
-) -> tuple[str, ...]:
-    """The names to differentiate with respect to: those asked for, or all parameters.
-
-    Raises:
-        InvalidArgument: A name that is no parameter and no floating-point input, or is there twice.
-    """
-    names = tuple(parameters if wrt is None else wrt)
-    known = [*parameters, *(spec.name for spec in inputs if is_float(spec.dtype))]
-    for name in names:
-        if name not in known:
-            raise InvalidArgument(
-                f"{whose} has no trained parameter or floating-point input {name!r}", f"some of {', '.join(known)}"
-            )
-    if len(set(names)) < len(names):
-        raise InvalidArgument(f"{', '.join(names)} to differentiate with respect to", "each name once")
-    return names
-
-
-def check_loss(outputs: Sequence[str], loss: str, whose: str) -> None:
-    """Whether a loss is one of the outputs.
-
-    Raises:
-        InvalidArgument: It is none.
-    """
-    if loss not in outputs:
-        raise InvalidArgument(f"{whose} has no output {loss!r}", f"one of {', '.join(outputs)}")
 
 
 def check_mode(mode: str) -> None:

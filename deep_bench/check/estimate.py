@@ -147,7 +147,7 @@ def compare(actual: np.ndarray, expected: Expectation) -> Agreement:
     absolute = np.abs(error)
     size = max(z2.size, 1)
     scale, norm = float(np.max(magnitude, initial=0.0)), float(np.sqrt(np.sum(magnitude**2)))
-    signal = float(np.std(np.where(np.isfinite(value), np.abs(value), 0.0))) or scale
+    signal = (float(np.std(magnitude)) if magnitude.size else 0.0) or scale
     spread = float(np.sqrt(np.mean(np.square(expected.spread)))) if z2.size else 0.0
     return Agreement(
         bits=_bits(float(np.sum(z2)) / size, u),

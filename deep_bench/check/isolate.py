@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.graph import Network
+from deep_bench.graph.attached import keep_attached
 from deep_bench.graph.node import as_array, is_standard, subgraphs
 
 _RANDOM = frozenset(["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"])
@@ -84,7 +85,7 @@ def _copy(
     for value in outputs:
         if value.name:
             _declare(value, values[value.name])
-    return ir.Node(
+    copy = ir.Node(
         node.domain,
         node.op_type,
         inputs,
@@ -94,6 +95,8 @@ def _copy(
         version=node.version,
         name=node.name,
     )
+    keep_attached(node, copy)
+    return copy
 
 
 def _source(

@@ -2,41 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from deep_bench.graph import Network
-from deep_bench.graph.node import subgraphs
+from deep_bench.graph.node import as_array, is_standard, schema, subgraphs
 from deep_bench.tensor import is_float
 
 _WIDENED = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-_STATED = ("to", "dtype", "stash_type", "softmax_precision", "output_dtype")
+_STATED = ("to", "dtype", "stash_type", "softmax_precision", "output_dtype", "output_datatype")
+_FLOAT, _DOUBLE = ir.DataType.FLOAT.value, ir.DataType.DOUBLE.value
 
 
 def in_float64(network: Network, inputs: Mapping[str, np.ndarray]) -> tuple[Network, dict[str, np.ndarray]]:
-    """A network and its inputs with float32, float16 and bfloat16 widened to float64: weights, casts and constants too."""
+    """A network and its inputs with float32, float16 and bfloat16 widened to float64: weights, casts and constants too.
+
+    Inputs that the standard has in narrower types only, such as the scales of ``Resize``, keep their type.
+    """
     changed = network.copy()
-    _widen_graph(changed.graph)
+    _widen_graph(changed.graph, changed.opsets)
     wide = {n: x.astype(np.float64) if is_float(x.dtype) and x.dtype.itemsize > 1 else x for n, x in inputs.items()}
     return Network(changed.model, name=f"{network.name} in float64"), wide
 
 
-def _widen_graph(graph: ir.Graph) -> None:
+def _widen_graph(graph: ir.Graph, opsets: Mapping[str, int]) -> None:
+    nodes = [(node, schema(node, opsets.get("" if is_standard(node) else node.domain, 0))) for node in graph]
+    kept = {value for node, known in nodes if known is not None for value in _keep_narrow(node, known)}
     for value in graph.initializers.values():
-        if value.const_value is not None and value.const_value.dtype in _WIDENED:
+        if value.const_value is not None and value.const_value.dtype in _WIDENED and value not in kept:
             value.const_value = ir.tensor(value.const_value.numpy().astype(np.float64), name=value.name)
             value.type = ir.TensorType(ir.DataType.DOUBLE)
     for value in (*graph.inputs, *graph.outputs):
         _widen_type(value)
-    for node in graph:
+    for node, known in nodes:
         for value in node.outputs:
             _widen_type(value)
         for name, attribute in list(node.attributes.items()):
             _widen_attribute(node, name, attribute)
+        if known is not None:
+            _widen_defaults(node, known)
         for body in subgraphs(node).values():
-            _widen_graph(body)
+            _widen_graph(body, opsets)
+
+
+def _keep_narrow(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]:
+    """Feed the inputs that may be float32 but not float64 with values of their own; yields those that are constants."""
+    for index, (value, formal) in enumerate(zip(node.inputs, known.inputs, strict=False)):
+        if value is None or "tensor(double)" in formal.types or "tensor(float)" not in formal.types:
+            continue
+        graph, array = node.graph, as_array(value)
+        assert graph is not None
+        if array is None:
+            cast = ir.Node("", "Cast", [value], [ir.AttrInt64("to", _FLOAT)], num_outputs=1)
+            graph.insert_before(node, cast)
+            node.replace_input_with(index, cast.outputs[0])
+        else:
+            name = f"{value.name}.kept.{node.name}.{index}"
+            tensor = ir.tensor(array, name=name)
+            copy = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+            graph.register_initializer(copy)
+            node.replace_input_with(index, copy)
+            if not value.uses() and not value.is_graph_output() and value.name in graph.initializers:
+                del graph.initializers[str(value.name)]
+            yield copy
+
+
+def _widen_defaults(node: ir.Node, known: onnx.defs.OpSchema) -> None:
+    """State float64 where a node leaves out what is float32 by default."""
+    if node.op_type == "ConstantOfShape" and "value" not in node.attributes:
+        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float64)))
+    for name in ("dtype", "output_datatype"):
+        stated = known.attributes.get(name)
+        if stated is not None and name not in node.attributes and stated.default_value.i == _FLOAT:
+            node.attributes[name] = ir.AttrInt64(name, _DOUBLE)
 
 
 def _widen_type(value: ir.Value) -> None:
@@ -51,4 +92,4 @@ def _widen_attribute(node: ir.Node, name: str, attribute: ir.Attr) -> None:
         del node.attributes[name]
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.asarray(attribute.value, np.float64)))
     elif name in _STATED and attribute.type is ir.AttributeType.INT and attribute.value in [d.value for d in _WIDENED]:
-        node.attributes[name] = ir.AttrInt64(name, ir.DataType.DOUBLE.value)
+        node.attributes[name] = ir.AttrInt64(name, _DOUBLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,22 @@ class JudgedNodes:
     findings: Sequence[str]
 
 
-def judge_nodes(truth: Truth, subject: Subject, norm_wise: Collection[str] = ()) -> JudgedNodes:
+def judge_nodes(
+    truth: Truth,
+    subject: Subject,
+    norm_wise: Collection[str] = (),
+    told: Callable[[NodeVerdict], object] | None = None,
+) -> JudgedNodes:
     """Replay all nodes; examine those that are not clear, the worst first.
 
     Args:
         truth: Of the network.
         subject: The system under test.
         norm_wise: Operators that are judged relative to the largest elements of their results.
+        told: Called with each verdict as soon as it is there, for who may be interrupted; for a node that must be examined
+            first with *cannot tell*, and again later.
     """
+    tell = told or (lambda _: None)
     verdicts: list[NodeVerdict] = []
     doubted: list[tuple[Replayed, Any]] = []
     remarks: dict[str, str] = {}
@@ -53,13 +61,17 @@ def judge_nodes(truth: Truth, subject: Subject, norm_wise: Collection[str] = ())
             remarks.setdefault(replayed.operator, remark)
         if all(o.level == "clear" for o in opinions.values()):
             verdicts.append(node_verdict(replayed, opinions, Settled("right")))
+            tell(verdicts[-1])
         else:
             doubted.append((replayed, opinions))
+            tell(node_verdict(replayed, opinions, _doubted(opinions, "not examined yet")))
     doubted.sort(key=lambda pair: -max(o.deficit for o in pair[1].values()))
     for number, (replayed, opinions) in enumerate(doubted):
         examined = number < _EXAMINED
-        settled = settle(truth, subject, replayed, opinions) if examined else _unexamined(opinions)
+        unexamined = _doubted(opinions, f"{_EXAMINED} worse nodes were examined")
+        settled = settle(truth, subject, replayed, opinions) if examined else unexamined
         verdicts.append(node_verdict(replayed, opinions, settled))
+        tell(verdicts[-1])
     findings = list(remarks.values())
     if refusals:
         first = refusals[0]
@@ -69,6 +81,6 @@ def judge_nodes(truth: Truth, subject: Subject, norm_wise: Collection[str] = ())
     return JudgedNodes(verdicts, refusals, findings)
 
 
-def _unexamined(opinions: Mapping[str, Any]) -> Settled:
+def _doubted(opinions: Mapping[str, Any], why: str) -> Settled:
     worst = max(opinions.values(), key=lambda o: o.deficit)
-    return Settled("cannot tell", f"{worst.reason}; {_EXAMINED} worse nodes were examined", worst)
+    return Settled("cannot tell", f"{worst.reason}; {why}", worst)

@@ -55,7 +55,8 @@ def settings_of(graph: ir.Graph) -> frozenset[str]:
         _mark_data(graph, data)
         if len(data) == before:
             break
-    return frozenset(str(v.name) for n in graph.all_nodes() for v in n.outputs if _is_setting(v, n, data))
+    computed = {str(v.name) for n in graph.all_nodes() for v in n.outputs if _is_setting(v, n, data)}
+    return frozenset(computed | {str(v.name) for v in graph.initializers.values() if v.uses() and v not in data})
 
 
 def _is_setting(value: ir.Value, node: ir.Node, data: set[ir.Value]) -> bool:

@@ -23,6 +23,7 @@ _VERBS = {
     "list": "Frameworks: what is known, what is installed, with which options.",
     "profile": "Where the time and memory of a network go, node by node.",
     "reduce": "Shrink a network to the smallest that is still wrong, crashes or is slow.",
+    "roofline": "What this machine computes and moves in a second at most, measured.",
     "run": "Check and time a network in several frameworks.",
     "show": "Print a record again, recomputed from its raw samples.",
     "transform": "Change a network: fold, fuse, split, cut, other batch or precision; and check it.",

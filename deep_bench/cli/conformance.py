@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from tqdm import tqdm
 
 from deep_bench.cli import INTERRUPTED
+from deep_bench.cli.options import FileToWrite, check_systems
 
 _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -38,7 +38,7 @@ _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 @click.option(
     "--limit", type=click.IntRange(1, 86_400), default=60, show_default=True, help="The most seconds a case may take."
 )
-@click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Write everything to this file.")
+@click.option("--json", "file", type=FileToWrite(), help="Write everything to this file.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, debug: bool, **options: Any) -> None:  # noqa: ARG001
     """Run the ONNX standard's own test cases on a framework.
@@ -57,14 +57,9 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
     Exit status: 0 nothing wrong or failed but known failures; 1 something was, or a known failure passed; 2 bad usage; 130
     interrupted (what was found is kept).
     """
-    from deep_bench.variant import Variant
-
-    for system in systems:
-        Variant.parse(system)  # all of them before minutes are spent on the first
+    check_systems(systems)
     if options["gradients"] and options["frozen"]:
         raise click.UsageError("--gradients is about inputs, and --frozen leaves one: give one of the two")
-    if file is not None and not os.access(file.parent, os.W_OK):
-        raise click.BadParameter(f"{file.parent} is no folder that can be written to", param_hint="--json")
     found: list[Any] = []
 
     def keep(part: Any) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli.run import Size
+from deep_bench.cli import FAILED
+from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_files, check_systems, one_each
+from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork
+
+if TYPE_CHECKING:
+    from deep_bench.network.divergence import Divergence
 
 
 @click.command("diverge")
@@ -24,8 +28,8 @@ from deep_bench.cli.run import Size
 @click.option("--gradients", metavar="LOSS", help="Examine the gradients of this value.")
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True)
 @click.option("--all", "every", is_flag=True, help="Show every node, not only those that matter.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Write a picture; with several frameworks one each.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all of it as JSON.")
+@click.option("--plot", type=PictureToWrite(), help="Write a picture; with several frameworks one each.")
+@click.option("--json", "json_file", type=FileToWrite(), help="Write all of it as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     network: str,
@@ -38,31 +42,79 @@ def command(
 ) -> None:
     """Find the first node of NETWORK whose result rounding cannot explain.
 
-    Exit status: 0 rounding explains everything; 1 it does not; 2 bad usage or input; 130 interrupted.
+    Exit status: 0 rounding explains everything; 1 it does not, there was nothing to judge, or one of several frameworks
+    failed; 2 bad usage or input; 130 interrupted (what was examined by then is shown and written, as partial).
     """
+    check_systems(on)
+    pictures = [] if plot is None else one_each(plot, on)
+    check_files(pictures, "--plot")
+    options["sizes"] = dict(options["sizes"])
+    found: list[Divergence] = []
+    errors: dict[str, DeepBenchError] = {}
+    why = "interrupted before it was reached"
+    try:
+        _examine(network, on, options, found, errors, every=every)
+    except Exception as error:  # shown as it is, once what was examined is kept
+        why = f"ended by {type(error).__name__}: {error}"
+        raise
+    finally:
+        if found:
+            _write(on, found, {s: str(errors.get(s, why)) for s in on}, json_file, pictures)
+    if any(d.interrupted for d in found):
+        raise KeyboardInterrupt
+    sys.exit(0 if not errors and all(d.ok and d.judged for d in found) else FAILED)
+
+
+def _examine(
+    network: str,
+    on: Sequence[str],
+    options: dict[str, Any],
+    found: list[Divergence],
+    errors: dict[str, DeepBenchError],
+    *,
+    every: bool,
+) -> None:
+    """Each framework in turn. One that fails is said to, and the others are examined, unless none can be."""
     from deep_bench.network.divergence import diverge
 
-    options["sizes"] = dict(options["sizes"])
-    found = []
     for system in on:
-        found.append(diverge(network, system, **options))
+        try:
+            found.append(diverge(network, system, **options))
+        except (InvalidInput, InvalidNetwork):
+            raise  # no framework can do better
+        except DeepBenchError as error:
+            if len(on) == 1:
+                raise
+            errors[system] = error
+            continue
         click.echo(found[-1].table(every=every))
-    if json_file is not None:
-        write_json(json_file, [d.as_json() for d in found])
-        click.echo(f"record: {json_file}")
-    for system, one in zip(on, found, strict=True):
-        if plot is not None:
-            target = plot if len(on) == 1 else plot.with_stem(f"{plot.stem}-{_file_name(system)}")
-            click.echo(drawn("plot", partial(one.plot, target)))
-    sys.exit(0 if all(d.ok for d in found) else 1)
+        if found[-1].interrupted:
+            return
+    if not found:
+        raise next(iter(errors.values()))
 
 
-def drawn(label: str, draw: Callable[[], Path]) -> str:
-    """What to say of a picture, also where nothing can draw it."""
-    try:
-        return f"{label}: {draw()}"
-    except ImportError:
-        return f"no {label}: matplotlib is not installed (pip install 'deep-bench[report]')"
+def _write(
+    on: Sequence[str],
+    found: Sequence[Divergence],
+    reasons: Mapping[str, str],
+    file: Path | None,
+    pictures: Sequence[Path],
+) -> None:
+    """Write what was examined, and why the others were not."""
+    examined = {one.system: one for one in found}
+    missing = [system for system in on if system not in examined]
+    if missing:
+        click.echo(f"partial: {len(examined)} of {len(on)} systems were examined")
+    for system in missing:
+        click.echo(f"{system}: not examined: {reasons[system]}")
+    if file is not None:
+        plain = [examined[s].as_json() if s in examined else {"system": s, "error": reasons[s]} for s in on]
+        write_json(file, plain)
+        click.echo(f"record: {file}")
+    for system, picture in zip(on, pictures, strict=False):  # no pictures if none were asked for
+        if system in examined:
+            click.echo(f"plot: {examined[system].plot(picture)}")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -71,7 +123,3 @@ def write_json(path: Path, content: Any) -> None:
 
     text = json.dumps(content, indent=2, allow_nan=False)
     replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def _file_name(system: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in system)

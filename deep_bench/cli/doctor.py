@@ -17,6 +17,7 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     """This machine: what would disturb a measurement, and what to do about it."""
     from deep_bench.measure.environment import capture
     from deep_bench.measure.risks import risks
+    from deep_bench.measure.tables import columns, print_table
 
     environment = capture()
     found = risks(environment)
@@ -24,12 +25,12 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
         listed = [{"name": r.name, "risk": r.what, "advice": r.advice} for r in found]
         click.echo(json.dumps({"environment": environment.model_dump(mode="json"), "risks": listed}, indent=2))
         return
-    console = Console()
+    console = Console(width=columns())
     table = Table("fact", "value", show_header=False)
     for name, value in environment.model_dump(mode="json", exclude={"unknown"}).items():
         if value not in (None, [], {}):
             table.add_row(name.replace("_", " "), Text(_shown(value)))
-    console.print(table)
+    print_table(console, table)
     for name, reason in environment.unknown.items():
         console.print(Text(f"unknown: {name.replace('_', ' ')}: {reason}"))
     for risk in found:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError
+from deep_bench.measure.tables import columns, print_table
 from deep_bench.measure.workers import Worker
 from deep_bench.variant import Variant, option_types
 
@@ -34,7 +35,7 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     for row in rows:
         options = ", ".join(f"{name}=<{kind}>" for name, kind in row["options"].items())
         table.add_row(row["name"], Text(row["version"] or row["problem"]), row["device"] or "", Text(options))
-    Console().print(table)
+    print_table(Console(width=columns()), table)
 
 
 class Description:

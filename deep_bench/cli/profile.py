@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from deep_bench.cli.diverge import drawn
-from deep_bench.cli.run import Size
+from deep_bench.cli import FAILED, INTERRUPTED
+from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_systems
 
 
 @click.command("profile")
@@ -24,8 +24,8 @@ from deep_bench.cli.run import Size
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to print.")
 @click.option("--all", "everything", is_flag=True, help="Print all rows.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write everything to a file.")
-@click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Write a picture (PNG).")
+@click.option("--json", "json_file", type=FileToWrite(), help="Write everything to a file.")
+@click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     network: str, top: int, everything: bool, json_file: Path | None, plot_file: Path | None, debug: bool, **options: Any
@@ -34,9 +34,11 @@ def command(
 
     NETWORK is an .onnx file or the name of one that ships (digits-cnn).
 
-    Exit status: 0 all frameworks were profiled; 1 one of them could not be; 2 bad usage or input; 130 interrupted.
+    Exit status: 0 all frameworks were profiled; 1 one of them could not be; 2 bad usage or input; 130 interrupted
+    (the frameworks that were profiled by then are shown and written, as partial).
     """
     del debug  # looked for by the main program
+    check_systems(options["on"])
     from deep_bench.network.profiling.profile import profile
 
     systems, sizes = list(options.pop("on")) or None, dict(options.pop("sizes"))
@@ -45,11 +47,10 @@ def command(
     if json_file is not None:
         click.echo(f"profile: {found.save(json_file)}")
     if plot_file is not None:
-        click.echo(drawn("picture", lambda: _plot(found, plot_file)))
-    sys.exit(0 if found.ok else 1)
+        from deep_bench.network.profiling.picture import plot
 
-
-def _plot(found: Any, file: Path) -> Path:
-    from deep_bench.network.profiling.picture import plot
-
-    return Path(plot(found, file))
+        click.echo(f"picture: {plot(found, plot_file)}")
+    if found.interrupted:
+        click.echo("deep-bench: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    sys.exit(0 if found.ok else FAILED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from deep_bench.cli import INTERRUPTED
-from deep_bench.cli.run import Seconds, Size
+from deep_bench.cli.options import Seconds, Size, check_systems
 from deep_bench.errors import InvalidArgument
 
 
@@ -23,7 +23,8 @@ from deep_bench.errors import InvalidArgument
     "--while", "condition", default="wrong", show_default=True, metavar="wrong|crashes|slower=2x",
     help="What must stay true; slower is meant relative to a second --on.",
 )  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), required=True, help="A folder for what is found.")
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder for what is found.")
+@click.option("--force", is_flag=True, help="Use a folder that is not empty, and replace an earlier reduction in it.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
 @click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
@@ -36,30 +37,33 @@ def command(
     on: tuple[str, ...],
     condition: str,
     output: Path,
+    force: bool,
     gradients: str | None,
     debug: bool,  # noqa: ARG001 (read by main)
     **options: Any,
 ) -> None:
     """Shrink NETWORK to the smallest that is still computed wrongly, crashes, or is slow.
 
-    Writes model.onnx, inputs.npz, expected.npz and reproduce.py, which does without deep_bench.
+    Writes model.onnx, inputs.npz, expected.npz, actual.npz and reproduce.py, which does without deep_bench. A folder that is
+    not empty is refused; with --force it is used: those files of an earlier reduction are replaced or removed, others stay.
 
     Exit status: 0 a network was found and written; 2 bad usage, or it does not show what it should; 130 interrupted (the
     smallest network until then is written).
     """
-    from deep_bench.network.folder import output_folder
     from deep_bench.network.reduction import reduce
 
-    output_folder(output)
+    check_systems(on)
+    _check_condition(on, condition)
+    _check_folder(output, force=force)
     options["sizes"] = dict(options["sizes"])
     with ExitStack() as stack:
         posed, predicate = _posed(network, on, condition, gradients, stack)
         found = reduce(posed, options.pop("inputs"), predicate, **options)
-        found.save(output)
+        written = sorted(found.write(output))
     click.echo(str(found))
     for line in (*found.steps, *(f"note: {note}" for note in found.notes)):
         click.echo(f"  {line}")
-    click.echo(f"written to {output}: {', '.join(sorted(file.name for file in output.iterdir()))}")
+    click.echo(f"written to {output}: {', '.join(written)}")
     if found.interrupted:
         sys.exit(INTERRUPTED)
 
@@ -68,18 +72,55 @@ def _posed(network: str, on: Sequence[str], condition: str, gradients: str | Non
     """The network to reduce, and what must stay true of it."""
     from deep_bench.network.reduction import Crashes, Slower, Wrong
 
-    slower = re.fullmatch(r"slower=(\d+(?:\.\d+)?)x?", condition)
+    slower = _factor(condition)
+    if slower:
+        return _derived(network, gradients), stack.enter_context(Slower(on[0], on[1], slower))
+    if condition == "crashes":
+        return _derived(network, gradients), stack.enter_context(Crashes(on[0]))
+    wrong = Wrong(on[0], gradients=gradients is not None and _differentiates(on[0]))
+    return _with_loss(network, str(gradients)) if wrong.gradients else _derived(network, gradients), wrong
+
+
+def _check_condition(on: Sequence[str], condition: str) -> None:
+    """See that the condition exists, and that there are as many frameworks as it is about."""
+    slower = _factor(condition)
+    if not slower and condition not in ("wrong", "crashes"):
+        raise InvalidArgument(f"--while {condition}", "wrong, crashes, or slower=2x")
     if len(on) != (2 if slower else 1):
         came = f"--on {' --on '.join(on)} --while {condition}"
         raise InvalidArgument(came, "one --on, and for slower=2x a second one: what the first is slower than")
-    if slower:
-        return _derived(network, gradients), stack.enter_context(Slower(on[0], on[1], float(slower[1])))
-    if condition == "crashes":
-        return _derived(network, gradients), stack.enter_context(Crashes(on[0]))
-    if condition != "wrong":
-        raise InvalidArgument(f"--while {condition}", "wrong, crashes, or slower=2x")
-    wrong = Wrong(on[0], gradients=gradients is not None and _differentiates(on[0]))
-    return _with_loss(network, str(gradients)) if wrong.gradients else _derived(network, gradients), wrong
+
+
+def _factor(condition: str) -> float | None:
+    """How many times slower is meant, if that is what is meant.
+
+    Raises:
+        InvalidArgument: The factor is no finite number above 1: anything is slower than nothing.
+    """
+    word, equals, text = condition.partition("=")
+    if word != "slower":
+        return None
+    try:
+        times = float(text.removesuffix("x"))
+    except ValueError:
+        times = math.nan
+    if not (equals and math.isfinite(times) and times > 1):
+        raise InvalidArgument(f"--while {condition}", "slower=2x, or another factor above 1")
+    return times
+
+
+def _check_folder(output: Path, *, force: bool) -> None:
+    """Make the folder; one that holds files is refused, unless that is what is wanted."""
+    from deep_bench.measure.folder import output_folder
+
+    output_folder(output)
+    there = sorted(file.name for file in output.iterdir())
+    if there and not force:
+        raise InvalidArgument(
+            f"the output folder {output} is not empty: {', '.join(there[:5])}{', …' if len(there) > 5 else ''}",
+            "a new or an empty folder, so that no file in it is of an earlier run",
+            "name another, or use it with --force",
+        )
 
 
 def _differentiates(system: str) -> bool:

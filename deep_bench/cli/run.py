@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,57 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import INTERRUPTED
+from deep_bench.cli.options import Seconds, Size, Sweep, check_systems
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
-
-_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-class Seconds(click.ParamType[float]):
-    """A duration: ``20``, ``20s``, ``2m``, ``500ms``."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number with a unit."""
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-z]*)\s*", str(value))
-        if found is None or found[2] not in _UNITS:
-            self.fail(f"{value!r} is no duration: write 20s, 500ms or 2m", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
-
-
-class Size(click.ParamType[tuple[str, int]]):
-    """A dimension and its size: ``seq=128``."""
-
-    name = "dimension=size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Read a pair."""
-        if isinstance(value, tuple):
-            return value
-        name, _, size = str(value).rpartition("=")
-        if not name or not size.isdecimal():
-            self.fail(f"{value!r}: write a dimension and its size, such as seq=128", param, ctx)
-        return name, int(size)
-
-
-class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """A dimension and several sizes: ``batch=1,8,64``."""
-
-    name = "dimension=size,size,…"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, tuple[int, ...]]:
-        """Read a name and a list."""
-        if isinstance(value, tuple):
-            return value
-        name, _, sizes = str(value).rpartition("=")
-        parts = sizes.split(",")
-        if not name or not all(p.isdecimal() for p in parts):
-            self.fail(f"{value!r}: write a dimension and its sizes, such as batch=1,8,64", param, ctx)
-        return name, tuple(map(int, parts))
 
 
 @click.command("run")
@@ -89,9 +41,10 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, or a framework failed; 2 bad usage
     or input; 130 interrupted (what was measured is kept).
     """
+    check_systems(options["on"])
     wanted = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
     del wanted["no_twin"]
-    chosen = _transformed(network, wanted.pop("steps"))
+    chosen = _transformed(network, wanted.pop("steps"), options["output"])
     if sweep is not None:
         found = _sweep(chosen, sweep, wanted)
     else:
@@ -107,14 +60,21 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     sys.exit(0 if found.ok else 1)
 
 
-def _transformed(network: str, steps: Sequence[str]) -> str | Network:
-    """The network, after the transformations that were asked for."""
+def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Network:
+    """The network, after the transformations that were asked for; the folder for the record is looked at before."""
     if not steps:
         return network
     from deep_bench.graph import load
+    from deep_bench.measure.folder import output_folder
     from deep_bench.network.transform.steps import Step, transformed
 
-    return transformed(load(network), [Step.parse(text) for text in steps])
+    parsed = [Step.parse(text) for text in steps]
+    output_folder(output)
+
+    def unchanged(step: Step, what: str) -> None:
+        click.echo(f"deep-bench: the transformation {step} {what}", err=True)
+
+    return transformed(load(network), parsed, unchanged=unchanged)
 
 
 def _sweep(network: str | Network, sweep: tuple[str, tuple[int, ...]], wanted: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED
+from deep_bench.cli.options import FileToWrite, check_files
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ def _step(flag: str, name: str | None, **settings: Any) -> Callable[[Any], Any]:
 @_step("--fuse-batchnorm", "fuse_batchnorm", is_flag=True, help="Batch normalization into the weights before it.")
 @_step("--layout", "layout", metavar="NHWC|NCHW", help="Images at the borders in this layout.")
 @_step("--micro-batch", "micro_batch", metavar="memory=SIZE[,on=FRAMEWORK]", help="Convolutions in pieces of their batch.")
-@_step("--precision", "precision", metavar="FORMAT[:keep=NODE,…]", help="float16 or bfloat16, with nodes kept in float32.")
+@_step("--precision", "precision", metavar="FORMAT[:keep=NODE,…]", help="float16 or bfloat16, with nodes kept as they are.")
 @_step("--transform", None, metavar="NAME[:OPTIONS]", help="Any of these, or your own: my_module:function.")
 @click.option("--cut", type=click.IntRange(min=1), help="Write so many stages of a pipeline.")
 @click.option(
     "--costs", type=click.Choice(["flops", "parameters"]), default="flops", show_default=True, help="Of the stages."
 )
-@click.option("--output", type=click.Path(path_type=Path), help="The .onnx file to write; with --cut, several: name.1.onnx.")
+@click.option("--output", type=FileToWrite(), help="The .onnx file to write; with --cut, several: name.1.onnx.")
 @click.option("--check", is_flag=True, help="Judge each transformation on drawn inputs.")
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Of the check.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -64,6 +65,8 @@ def _step(flag: str, name: str | None, **settings: Any) -> Callable[[Any], Any]:
 @click.pass_context
 def command(ctx: click.Context, network: str, **options: Any) -> None:
     """Transform NETWORK, an .onnx file or the name of one that ships, in the order of the options.
+
+    A transformation that changes nothing says so. With --cut, stages of an earlier cut into more are refused.
 
     Exit status: 0 all right; 1 a check did not find a transformation right; 2 bad usage or input.
     """
@@ -76,6 +79,8 @@ def command(ctx: click.Context, network: str, **options: Any) -> None:
         raise InvalidArgument("nothing to do", "transformations, such as --fold, and --output or --check")
     if options["cut"] and not output:
         raise InvalidArgument("--cut without --output", "a file name for the stages: --output stages.onnx")
+    if output and options["cut"]:
+        _check_stages(output, options["cut"])
     changed, rows = _apply(load(network), steps, options)
     written = _write(changed, output, options) if output else []
     if options["as_json"]:
@@ -89,7 +94,7 @@ def _apply(network: Network, steps: list[Step], options: dict[str, Any]) -> tupl
     rows = [{"step": network.name, **_facts(network)}]
     for step in steps:
         applied = step.apply(network, verify=not options["check"])
-        row: dict[str, Any] = {"step": str(step), **_facts(applied.network)}
+        row: dict[str, Any] = {"step": str(step), **_facts(applied.network), "unchanged": applied.unchanged}
         if options["check"]:
             found = applied.check(effort=options["effort"], seed=options["seed"])
             row |= {"verdict": found.word, "reason": found.reason, "bits": found.bits, "identical": found.identical}
@@ -103,8 +108,9 @@ def _facts(network: Network) -> dict[str, Any]:
 
 
 def _line(row: dict[str, Any]) -> str:
+    unchanged = f"; {row['unchanged']}" if row.get("unchanged") else ""
     said = f": {row['verdict']}, {row['reason']} ({row['bits']:.1f} bits)" if "verdict" in row else ""
-    return f"{row['step']}  {row['nodes']} nodes, {row['constants_bytes']:,} bytes of constants{said}"
+    return f"{row['step']}  {row['nodes']} nodes, {row['constants_bytes']:,} bytes of constants{unchanged}{said}"
 
 
 def _write(network: Network, output: Path, options: dict[str, Any]) -> list[str]:
@@ -113,4 +119,19 @@ def _write(network: Network, output: Path, options: dict[str, Any]) -> list[str]
     if not options["cut"]:
         return [str(network.save(output))]
     stages = cuts(network, options["cut"], options["costs"])
-    return [str(s.save(output.with_suffix(f".{k}{output.suffix}"))) for k, s in enumerate(stages, 1)]
+    return [str(s.save(_stage(output, k))) for k, s in enumerate(stages, 1)]
+
+
+def _stage(output: Path, number: int) -> Path:
+    return output.with_suffix(f".{number}{output.suffix}")
+
+
+def _check_stages(output: Path, count: int) -> None:
+    """See that all stages can be written, and that none of an earlier, longer pipeline would stay beside them."""
+    check_files([_stage(output, k) for k in range(1, count + 1)], "--output")
+    stale = _stage(output, count + 1)
+    if stale.exists():
+        raise InvalidArgument(
+            f"{stale} is there, a stage of an earlier cut into more than {count}",
+            advice="remove it, or name another --output",
+        )

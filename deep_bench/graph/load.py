@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from deep_bench.errors import InvalidNetwork
+from deep_bench.errors import InvalidArgument, InvalidNetwork
 from deep_bench.graph.network import OPSET, Network, read_model
 from deep_bench.graph.runtime import known_to_onnx
 
@@ -19,6 +20,31 @@ _OPSETS_SINCE_IR = 3
 """Before this IR version a file stated no operator sets, and meant opset 1."""
 
 _INFERRED_BELOW = 2**31 - 2**20
+
+NetworkLike: TypeAlias = "str | Path | Network"
+"""A network, or what `load` reads one from."""
+
+
+def as_network(given: NetworkLike) -> Network:
+    """A network as it is, or the one in a file or of a name; see `load`.
+
+    Raises:
+        InvalidArgument: Something else.
+        InvalidNetwork: No such file, or not a usable network.
+
+    Example:
+        >>> as_network("digits-cnn").name
+        'digits-cnn'
+    """
+    if isinstance(given, Network):
+        return given
+    if not isinstance(given, str | Path):
+        raise InvalidArgument(
+            f"a {type(given).__name__} as a network",
+            "a Network, an .onnx file, or the name of a network that ships",
+            "Network.from_proto takes an onnx.ModelProto, Network.from_torch a module, Network.from_keras a model",
+        )
+    return load(given)
 
 
 def load(path: str | Path) -> Network:

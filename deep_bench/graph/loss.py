@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -18,11 +21,18 @@ _OLDEST_OPSET = 13
 _UPGRADED_TO = 21
 """What an older network is brought to: gradients are written in it too."""
 
+_REDUCTIONS = ("mean", "none", "sum")
+_ARGUMENTS = ("name", "output", "target")
+
 
 def with_loss(network: Network, kind: str, *, output: str, target: str | None, name: str, **attributes: Any) -> Network:
     """See `Network.with_loss`."""
     if kind not in LOSSES:
-        raise InvalidArgument(f"loss {kind!r}", f"one of {', '.join(LOSSES)}")
+        raise InvalidArgument(f"loss {kind!r}", f"one of {', '.join(LOSSES)}", _nearest(str(kind), LOSSES))
+    _check_attributes(kind, attributes)
+    for what, value in {"output": output, "target": target, "name": name}.items():
+        if value == "" or not isinstance(value, str | None if what == "target" else str):
+            raise InvalidArgument(f"{what}={value!r}", "the name of a value")
     changed = (network if network.opset >= _OLDEST_OPSET else network.upgraded(_UPGRADED_TO)).copy()
     site = _Site(changed, output, name)
     if target is not None and target in site.values:
@@ -35,8 +45,31 @@ def with_loss(network: Network, kind: str, *, output: str, target: str | None, n
             f"{kind} with target {target!r}",
             "the name of a new input, such as target='label'" if takes_target else "no target",
         )
-    LOSSES[kind](site, str(target), attributes)
+    stated = {key: int(value) if key == "ignore_index" else value for key, value in attributes.items()}
+    LOSSES[kind](site, str(target), stated)
     return Network(changed.model, name=network.name, source=None)
+
+
+def _check_attributes(kind: str, attributes: Mapping[str, Any]) -> None:
+    """Whether a loss has these attributes, with values that ONNX has for them."""
+    known = ATTRIBUTES.get(kind, ())
+    for name, value in attributes.items():
+        if name not in known:
+            advice = _nearest(name, (*known, *_ARGUMENTS))
+            raise InvalidArgument(
+                f"{kind} has no attribute {name!r}", f"some of {', '.join(known)}" if known else "no attributes", advice
+            )
+        if name == "reduction" and value not in _REDUCTIONS:
+            raise InvalidArgument(
+                f"reduction={value!r}", f"one of {', '.join(_REDUCTIONS)}", _nearest(str(value), _REDUCTIONS)
+            )
+        if name == "ignore_index" and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
+            raise InvalidArgument(f"ignore_index={value!r}", "an integer, the label of what does not count")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 class _Site:
@@ -98,10 +131,6 @@ def _by_class(op_type: str) -> Callable[[_Site, str, Mapping[str, Any]], None]:
     """A loss of scores or log-probabilities [N, C, …] and labels [N, …]."""
 
     def append(site: _Site, target: str, attributes: Mapping[str, Any]) -> None:
-        known = onnx.defs.get_schema(op_type).attributes
-        unknown = sorted(set(attributes) - set(known))
-        if unknown:
-            raise InvalidArgument(f"{op_type} has no attribute {unknown[0]!r}", f"some of {', '.join(known)}")
         batch, _, *rest = site.shape(2)
         labels = site.target(target, ir.DataType.INT64, [batch, *rest])
         site.end(op_type, site.y, labels, **attributes)
@@ -112,8 +141,7 @@ def _by_class(op_type: str) -> Callable[[_Site, str, Mapping[str, Any]], None]:
 def _mean_of(*op_types: str) -> Callable[..., None]:
     """The mean of a function of the difference between the output and a target of its shape."""
 
-    def append(site: _Site, target: str, attributes: Mapping[str, Any]) -> None:
-        _no_attributes(attributes)
+    def append(site: _Site, target: str, _: Mapping[str, Any]) -> None:
         difference = site.node("Sub", site.y, site.target(target, site.dtype, site.shape(0)))
         for op_type in op_types:
             inputs = (difference, difference) if op_type == "Mul" else (difference,)
@@ -123,14 +151,8 @@ def _mean_of(*op_types: str) -> Callable[..., None]:
     return append
 
 
-def _sum(site: _Site, _: str, attributes: Mapping[str, Any]) -> None:
-    _no_attributes(attributes)
+def _sum(site: _Site, _: str, __: Mapping[str, Any]) -> None:
     site.end("ReduceSum", site.y, keepdims=0)
-
-
-def _no_attributes(attributes: Mapping[str, Any]) -> None:
-    if attributes:
-        raise InvalidArgument(f"attributes {', '.join(attributes)}", "none: this loss has no attributes")
 
 
 LOSSES: Mapping[str, Callable[[_Site, str, Mapping[str, Any]], None]] = {
@@ -141,3 +163,8 @@ LOSSES: Mapping[str, Callable[[_Site, str, Mapping[str, Any]], None]] = {
     "Sum": _sum,
 }
 """Name to what appends the loss."""
+
+ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {kind: tuple(onnx.defs.get_schema(kind).attributes) for kind in LOSSES if onnx.defs.has(kind)}
+)
+"""Name to the attributes of a loss that is an operator of ONNX; others have none."""

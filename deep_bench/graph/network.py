@@ -238,10 +238,12 @@ class Network:
             output: Name of the value that it is the loss of.
             target: Name of a new input, what the output should be.
             name: Name of the loss, a scalar in the output's element type.
-            **attributes: Of the ONNX operator: ``reduction``, ``ignore_index``.
+            **attributes: Of the first two, which are operators of ONNX: ``reduction`` (``"mean"``, ``"sum"``, or ``"none"``
+                for one loss for each label, which is no scalar) and ``ignore_index``, an integer.
 
         Raises:
-            InvalidArgument: A loss, value or attribute that does not exist, or a name that is taken.
+            InvalidArgument: A loss, value or attribute that does not exist, an attribute's value that ONNX does not know, or
+                a name that is taken.
 
         Example:
             >>> import deep_bench as db

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerError
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.measure.system import Host, build, process_facts
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
 from deep_bench.measure.workers import Worker
+
+if TYPE_CHECKING:
+    from deep_bench.measure.metric import Metric, MetricRecord
 
 TWIN = " (A/A)"
 
@@ -30,6 +33,7 @@ class Contender:
         python: The interpreter to run it.
         path: Folders to put in front of its ``sys.path``.
         memory_limit: The most data it may allocate, in bytes.
+        limit_s: The most seconds that anything asked of it may take; then its process is killed. None waits.
         twin_of: The label of the contender that it is an A/A twin of: the same, started a second time.
     """
 
@@ -40,6 +44,7 @@ class Contender:
     python: str = sys.executable
     path: tuple[str | Path, ...] = ()
     memory_limit: int | None = None
+    limit_s: float | None = None
     twin_of: str | None = None
 
     def twin(self) -> Contender:
@@ -54,19 +59,33 @@ class Runner(Protocol):
 
     def call(self, method: str, *args: Any, **options: Any) -> Any: ...
     def prepare(self) -> dict[str, Any]: ...
+    def load(self, *problem: Any) -> dict[str, Any]: ...
     def warm_up(self, name: str, **options: Any) -> WarmUp: ...
     def sample(self, name: str, min_ns: int = ..., min_calls: int = ..., max_ns: int | None = None) -> Block: ...
+    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]: ...
     def process_facts(self) -> dict[str, Any]: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def close(self) -> None: ...
 
 
+class Started(Protocol):
+    """What a measurement needs of several started systems: a `Fleet`, or a part of one."""
+
+    in_process: bool
+    runners: dict[str, Runner]
+    prepared: dict[str, dict[str, Any]]
+    failures: dict[str, DeepBenchError]
+
+    def awake(self, label: str, action: Callable[[Runner], Any]) -> Any: ...
+    def set_aside(self, label: str, error: DeepBenchError) -> None: ...
+
+
 class Local:
     """A system in this very process, for a debugger: nothing keeps it from disturbing the others, or from being disturbed.
 
     Args:
-        contender: Its environment, interpreter, path and memory limit are not used.
+        contender: Its environment, interpreter, path and limits are not used.
     """
 
     def __init__(self, contender: Contender) -> None:
@@ -79,11 +98,17 @@ class Local:
     def prepare(self) -> dict[str, Any]:
         return self._run("prepare", self._host.prepare)
 
+    def load(self, *problem: Any) -> dict[str, Any]:
+        return self._run("load", lambda: self._host.load(*problem))
+
     def warm_up(self, name: str, **options: Any) -> WarmUp:
         return self._run("warm_up", lambda: self._host.warm_up(name, **options))
 
     def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
         return self._run("sample", lambda: self._host.sample(name, min_ns, min_calls, max_ns))
+
+    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]:
+        return self._run("collect", lambda: self._host.collect(name, metrics, calls))
 
     def process_facts(self) -> dict[str, Any]:
         return process_facts()
@@ -139,13 +164,14 @@ class Fleet:
         if len(self.contenders) < len(contenders):
             raise InvalidArgument(f"labels {[c.label for c in contenders]}", "each one once", "give them other labels")
         self.in_process = in_process
+        self._logs = Path(logs)
         self.runners: dict[str, Runner] = {}
         self.prepared: dict[str, dict[str, Any]] = {}
         self.failures: dict[str, DeepBenchError] = {}
         try:
             for contender in contenders:
                 starting(contender.label)
-                self._start(contender, Path(logs))
+                self._start(contender)
         except BaseException:
             self.close()
             raise
@@ -164,10 +190,22 @@ class Fleet:
             raise self.failures.get(label) or InvalidArgument(f"no system {label!r}", f"one of {', '.join(self.contenders)}")
         runner = self.runners[label]
         runner.resume()
+        alive = True
         try:
             return action(runner)
+        except WorkerDied:  # how it ended is said: stopping it would only fail again, and say less
+            alive = False
+            raise
         finally:
-            runner.pause()
+            if alive:
+                runner.pause()
+
+    def restart(self, label: str) -> None:
+        """End one system, if it still runs, and start it afresh; what became of it before is forgotten."""
+        if runner := self.runners.pop(label, None):
+            runner.close()
+        self.failures.pop(label, None)
+        self._start(self.contenders[label])
 
     def set_aside(self, label: str, error: DeepBenchError) -> None:
         """End a system that failed, and remember why."""
@@ -187,10 +225,10 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self, contender: Contender, logs: Path) -> None:
+    def _start(self, contender: Contender) -> None:
         label = contender.label
         try:
-            self.runners[label] = runner = Local(contender) if self.in_process else _worker(contender, logs)
+            self.runners[label] = runner = Local(contender) if self.in_process else _worker(contender, self._logs)
             self.prepared[label] = runner.prepare()
             runner.pause()
         except DeepBenchError as error:
@@ -207,4 +245,5 @@ def _worker(contender: Contender, logs: Path) -> Worker:
         python=contender.python,
         path=contender.path,
         memory_limit=contender.memory_limit,
+        limit_s=contender.limit_s,
     )

@@ -132,7 +132,13 @@ class SampleSet(Model):
         warm_up = WarmUpRecord.model_validate(vars(series.warm_up)) if series.warm_up else None
         blocks = [
             BlockRecord(
-                start_ns=b.start_ns, batch=b.batch, n=len(b.ns), resume_ns=b.resume_ns, ns=b.ns, preempted=b.preempted
+                start_ns=b.start_ns,
+                batch=b.batch,
+                n=len(b.ns),
+                resume_ns=b.resume_ns,
+                ns=b.ns,
+                preempted=b.preempted,
+                cpu_ns=b.cpu_ns,
             )
             for b in series.blocks
         ]
@@ -200,6 +206,55 @@ class ErrorRecord(Model):
         return cls(kind=type(error).__name__, message=str(error), details=details)
 
 
+class CaseFacts(Model):
+    """One problem for kernels: what it asks for, how often it occurs, and what it must compute and move at least."""
+
+    label: str
+    operator: str
+    attributes: dict[str, JsonValue] = {}
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+    dtype: str = ""
+    tags: list[str] = []
+    count: int = 1
+    source: str = ""
+    flops: int | None = None
+    special: int | None = None
+    comparisons: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+
+
+class SuiteFacts(Model):
+    """The problems of a study, and where they are from."""
+
+    name: str
+    source: str = ""
+    licence: str = ""
+    notes: list[str] = []
+    cases: list[CaseFacts] = []
+
+
+class TrialRecord(Model):
+    """One system on one problem of a suite; ``unavailable`` maps what was not timed to why."""
+
+    case: str
+    forms: Forms | None = None
+    known_faults: list[FaultRecord] = []
+    setup_ns: int | None = None
+    first_call_ns: int | None = None
+    samples: list[SampleSet] = []
+    verdict: VerdictRecord | None = None
+    gradients: VerdictRecord | None = None
+    metrics: list[dict[str, JsonValue]] = []
+    unavailable: dict[str, str] = {}
+    error: ErrorRecord | None = None
+
+    def blocks(self, quantity: str) -> list[Block]:
+        """All blocks of one quantity."""
+        return [block for s in self.samples if s.quantity == quantity for block in s.times()]
+
+
 class SystemRecord(Model):
     """One system under test: what it is, what it took, what it gave."""
 
@@ -217,6 +272,7 @@ class SystemRecord(Model):
     peak_memory_bytes: int | None = None
     stamp_overhead_ns: int | None = None
     samples: list[SampleSet] = []
+    trials: list[TrialRecord] = []
     verdict: VerdictRecord | None = None
     error: ErrorRecord | None = None
 
@@ -248,7 +304,9 @@ class Record(Model):
     command: list[str] = []
     recipe: Recipe = Recipe()
     network: NetworkFacts | None = None
+    suite: SuiteFacts | None = None
     data: DataFacts | None = None
+    roofline: dict[str, JsonValue] | None = None
     environment: Environment
     steal: float | None = Field(
         default=None, description="Share of CPU time that the hypervisor gave to others during the run"

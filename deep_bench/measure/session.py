@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deep_bench.errors import DeepBenchError, InvalidArgument
-from deep_bench.measure.fleet import Contender, Fleet, Runner
+from deep_bench.measure.fleet import Contender, Fleet, Runner, Started
 from deep_bench.measure.statistics import median_interval, select
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
@@ -163,7 +163,7 @@ def measure(
 
 
 def measure_launch(
-    fleet: Fleet, plan: Plan, result: Measurement | None = None, *, launch: int = 0, watch: Watch = lambda _: None
+    fleet: Started, plan: Plan, result: Measurement | None = None, *, launch: int = 0, watch: Watch = lambda _: None
 ) -> Measurement:
     """Time all calls of a fleet that is already prepared: one launch. See `measure`.
 
@@ -195,7 +195,7 @@ def measure_launch(
 class _Launch:
     """The state of one launch: the clock, and a series for each call."""
 
-    def __init__(self, fleet: Fleet, plan: Plan, launch: int, watch: Watch) -> None:
+    def __init__(self, fleet: Started, plan: Plan, launch: int, watch: Watch) -> None:
         self.fleet, self.plan, self.launch, self.watch = fleet, plan, launch, watch
         self.series = [
             Series(label, name, launch)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -108,24 +108,32 @@ def _new_path(folder: Path, record: Record) -> Path:
         raise InvalidArgument(
             f"no folder {str(folder)!r} for the record", "an existing folder", "create it, or name another"
         )
-    name = re.sub(r"[^\w.-]+", "_", record.network.name if record.network else "run")[:60]
+    of = record.network or record.suite
+    name = re.sub(r"[^\w.-]+", "_", of.name if of else "run")[:60]
     return folder / f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
 
 
 def _split(record: Record) -> tuple[dict[str, Any], dict[str, SampleSet]]:
     """The record as JSON data, and the sample sets that go to HDF5, taken out of it."""
-    where = {f"systems/{i}/samples/{j}": (i, j) for i, s in enumerate(record.systems) for j in range(len(s.samples))}
-    sets = {name: record.systems[i].samples[j] for name, (i, j) in where.items()}
+    sets = _sets(record)
     if sum(block.n for s in sets.values() for block in s.blocks) <= INLINE_SAMPLES:
         return record.model_dump(mode="json"), {}
-    outside = {"systems": {"__all__": {"samples": {"__all__": {"blocks": {"__all__": set(_COLUMNS)}}}}}}
+    columns = {"samples": {"__all__": {"blocks": {"__all__": set(_COLUMNS)}}}}
+    outside: Any = {"systems": {"__all__": {**columns, "trials": {"__all__": columns}}}}
     content = record.model_dump(mode="json", exclude=outside)
-    for name, (i, j) in where.items():
-        written = content["systems"][i]["samples"][j]
+    for name, samples in sets.items():
+        written = _at(content, name)
         written["dataset"] = name
-        for block, whole in zip(written["blocks"], sets[name].blocks, strict=True):
+        for block, whole in zip(written["blocks"], samples.blocks, strict=True):
             block |= {column: [] for column in _COLUMNS if getattr(whole, column) is not None}
     return content, sets
+
+
+def _at(content: Any, place: str) -> Any:
+    """What lies at a place such as ``"systems/0/samples/1"``."""
+    for part in place.split("/"):
+        content = content[int(part) if part.isdecimal() else part]
+    return content
 
 
 def _json(content: dict[str, Any]) -> str:
@@ -198,7 +206,7 @@ def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
         raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
     try:
         with h5py.File(beside, "r") as file:
-            for samples in _sets(record):
+            for samples in _sets(record).values():
                 if samples.dataset is not None:
                     _fill_set(samples, file[samples.dataset], path)
     except (OSError, KeyError) as error:
@@ -218,12 +226,18 @@ def _fill_set(samples: SampleSet, group: h5py.Group, path: Path) -> None:
 
 
 def _check_sizes(record: Record, path: Path) -> None:
-    for samples in _sets(record):
+    for samples in _sets(record).values():
         for block in samples.blocks:
             lengths = {column: len(v) for column in _COLUMNS if (v := getattr(block, column)) is not None}
             if set(lengths.values()) != {block.n}:
                 raise InvalidRecord(f"{path}: a block of {samples.quantity!r} has {lengths}", f"{block.n} of each")
 
 
-def _sets(record: Record) -> Iterator[SampleSet]:
-    return (samples for system in record.systems for samples in system.samples)
+def _sets(record: Record) -> dict[str, SampleSet]:
+    """All samples of a record, by their place in it."""
+    found: dict[str, SampleSet] = {}
+    for i, system in enumerate(record.systems):
+        holders = [(f"systems/{i}", system.samples)]
+        holders += [(f"systems/{i}/trials/{k}", trial.samples) for k, trial in enumerate(system.trials)]
+        found |= {f"{place}/samples/{j}": s for place, samples in holders for j, s in enumerate(samples)}
+    return found

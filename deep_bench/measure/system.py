@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from time import perf_counter_ns
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.measure.timing import Block, Call, Timer, sample_block, stamp_overhead_ns
 from deep_bench.measure.warmup import WarmUp, warm_up
+
+if TYPE_CHECKING:
+    from deep_bench.measure.metric import Metric, MetricRecord
 
 CPU_TIME_FROM_NS = 100_000
 """The CPU time of calls this long is noted too: many of them are preempted on a busy machine, perhaps all."""
@@ -21,6 +24,9 @@ CPU_TIME_FROM_NS = 100_000
 @runtime_checkable
 class System(Protocol):
     """Anything that can be timed. It may have more methods, reached through ``call``, and a ``timer`` of its device.
+
+    One that poses several problems, one after the other, has ``load``: it makes the next one ready and returns its facts,
+    as ``prepare`` does for the first. ``before`` maps the name of a call to what is done before each of its samples.
 
     Attributes:
         threaded: Whether its calls work in several threads of this process.
@@ -58,8 +64,31 @@ class Host:
             ``facts`` (the system's own), ``prepare_ns``, ``calls`` (their names), ``threaded``, ``stamp_overhead_ns``,
             and ``process`` (`process_facts`).
         """
+        return self._ready(self.system.prepare)
+
+    def load(self, *problem: Any) -> dict[str, Any]:
+        """Give the system its next problem, which takes the place of the one before.
+
+        Args:
+            *problem: What the system's ``load`` takes.
+
+        Returns:
+            As `prepare`.
+
+        Raises:
+            Unsupported: The system has a single problem.
+        """
+        take = getattr(self.system, "load", None)
+        if take is None:
+            raise Unsupported(f"{type(self.system).__name__} has a single problem", "a system with a method load")
+        self._calls = {}
+        self._batch.clear()
+        self._long.clear()
+        return self._ready(lambda: take(*problem))
+
+    def _ready(self, action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         begin = perf_counter_ns()
-        facts = self.system.prepare()
+        facts = action()
         self.system.synchronize()
         prepare_ns = perf_counter_ns() - begin
         self._calls = self.system.calls()
@@ -74,6 +103,7 @@ class Host:
 
     def warm_up(self, name: str, **options: Any) -> WarmUp:
         """Warm one of the calls up (see `deep_bench.measure.warmup.warm_up`), and remember its batch size."""
+        options.setdefault("before", self._before(name))
         result = warm_up(self._call(name), self.system.synchronize, timer=self._timer, **options)
         self._batch[name] = result.batch
         if result.medians_ns and result.medians_ns[-1] >= CPU_TIME_FROM_NS:
@@ -93,11 +123,34 @@ class Host:
             timer=self._timer,
             resumed=True,
             cpu_time=name in self._long and not self.system.threaded and self._timer is None,
+            before=self._before(name),
+        )
+
+    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]:
+        """Let metrics watch one of the calls; see `deep_bench.measure.metric.collect`.
+
+        Args:
+            name: The call.
+            metrics: What makes each of them here: a name among `deep_bench.measure.metric.builtin_metrics`, or a function of
+                no arguments.
+            calls: How many calls each watches.
+
+        Raises:
+            UnknownName: No such metric.
+        """
+        from deep_bench.measure.metric import collect, make_metric
+
+        return collect(
+            self._call(name), [make_metric(metric) for metric in metrics], calls=calls, synchronize=self.system.synchronize
         )
 
     @property
     def _timer(self) -> Timer | None:
         return getattr(self.system, "timer", None)
+
+    def _before(self, name: str) -> Call | None:
+        found: Call | None = getattr(self.system, "before", {}).get(name)
+        return found
 
     def _call(self, name: str) -> Call:
         if name not in self._calls:

@@ -79,6 +79,7 @@ def sample_block(
     timer: Timer | None = None,
     resumed: bool = False,
     cpu_time: bool = False,
+    before: Call | None = None,
 ) -> Block:
     """Time a call again and again, and keep every sample.
 
@@ -96,9 +97,11 @@ def sample_block(
         timer: The device's own clock, used instead of the stamps.
         resumed: Make a first call whose time is kept apart, in ``resume_ns``.
         cpu_time: Note the thread's CPU time as well, outside the stamps; only for work of one thread on the CPU.
+        before: Called before each sample, outside the stamps: it empties the caches, say. What it waits for and is
+            interrupted in does not count.
 
     Raises:
-        InvalidArgument: A negative duration, or a number of calls or a batch below one.
+        InvalidArgument: A negative duration, a number of calls or a batch below one, or a batch above one with ``before``.
 
     Example:
         >>> block = sample_block(lambda: sum(range(1000)), lambda: None, min_ns=0, min_calls=10)
@@ -109,38 +112,53 @@ def sample_block(
         raise InvalidArgument(
             f"a block of {min_ns} ns, {min_calls} calls, {batch} to a sample", "at least 0 ns, 1 call, 1 to a sample"
         )
+    if before is not None and batch > 1:
+        raise InvalidArgument(f"{batch} calls to a sample, and something before each call", "1 call to a sample")
     clock = timer or stamps(synchronize)
     repeated = call if batch == 1 else _batched(call, batch)
     start = perf_counter_ns()
     resume_ns = clock(call) if resumed else None
     least, most = start + min_ns, start + (max_ns if max_ns is not None else 1 << 62)
     who = resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD
-    columns = _repeat(clock, repeated, who, thread_time_ns if cpu_time else _zero, -(-min_calls // batch), least, most)
+    cpu_clock, fewest = thread_time_ns if cpu_time else _zero, -(-min_calls // batch)
+    columns = _repeat(clock, repeated, before, who, cpu_clock, fewest, least, most)
     ns, cpu, voluntary, involuntary = (np.array(column, dtype=np.int64) for column in columns)
-    waited, preempted = np.diff(voluntary) > 0, np.diff(involuntary) > 0
+    waited, preempted = voluntary > 0, involuntary > 0
     return Block(start, batch, ns, preempted, resume_ns, np.where(waited, ns, cpu) if cpu_time else None)
 
 
 def _repeat(
-    clock: Timer, call: Call, who: int, cpu_clock: Callable[[], int], fewest: int, least: int, most: int
+    clock: Timer,
+    call: Call,
+    before: Call | None,
+    who: int,
+    cpu_clock: Callable[[], int],
+    fewest: int,
+    least: int,
+    most: int,
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """Sample until the stamp ``least`` and so many samples, or until the stamp ``most``.
 
     Returns:
-        The duration and the CPU time of each sample; and the voluntary and involuntary switches before the first sample and
-        after each. Only plain integers are kept: anything else would bring the garbage collector into the samples.
+        The duration and the CPU time of each sample; and how many voluntary and involuntary switches there were in it. Only
+        plain integers are kept: anything else would bring the garbage collector into the samples.
     """
     durations: list[int] = []
     cpu: list[int] = []
+    voluntary: list[int] = []
+    involuntary: list[int] = []
     usage = resource.getrusage(who)
-    voluntary, involuntary = [usage.ru_nvcsw], [usage.ru_nivcsw]
     while True:
+        if before is not None:
+            before()
+            usage = resource.getrusage(who)
+        waited, taken = usage.ru_nvcsw, usage.ru_nivcsw
         begin = cpu_clock()
         durations.append(clock(call))
         cpu.append(cpu_clock() - begin)
         usage = resource.getrusage(who)
-        voluntary.append(usage.ru_nvcsw)
-        involuntary.append(usage.ru_nivcsw)
+        voluntary.append(usage.ru_nvcsw - waited)
+        involuntary.append(usage.ru_nivcsw - taken)
         now = perf_counter_ns()
         if (now >= least and len(durations) >= fewest) or now >= most:
             return durations, cpu, voluntary, involuntary

@@ -50,6 +50,7 @@ def warm_up(
     block_calls: int = 3,
     max_ns: int = 3_000_000_000,
     tolerance: float = 0.02,
+    before: Call | None = None,
 ) -> WarmUp:
     """Make calls in short blocks until `judge` finds them steady, or ``max_ns`` is over.
 
@@ -61,16 +62,28 @@ def warm_up(
         block_calls: How many calls it has at least, unless they outlast ``block_ns`` tenfold.
         max_ns: When to give up.
         tolerance: The relative change over the window that counts as steady.
+        before: Called before each call; then a sample covers one call.
     """
     begin = perf_counter_ns()
+    if before is not None:
+        before()
     first = (timer or stamps(synchronize))(call)
     medians: list[float] = []
     calls = 1
     while judge(medians, tolerance)[0] is not True and perf_counter_ns() - begin < max_ns:
-        block = sample_block(call, synchronize, timer=timer, min_ns=block_ns, min_calls=block_calls, max_ns=10 * block_ns)
+        block = sample_block(
+            call,
+            synchronize,
+            timer=timer,
+            min_ns=block_ns,
+            min_calls=block_calls,
+            max_ns=10 * block_ns,
+            before=before,
+        )
         medians.append(float(np.median(block.ns)))
         calls += len(block.ns)
-    batch = 1 if medians and medians[-1] > 100_000 else choose_batch(call, synchronize, timer)
+    single = before is not None or bool(medians and medians[-1] > 100_000)
+    batch = 1 if single else choose_batch(call, synchronize, timer)
     verdict, reason = judge(medians, tolerance)
     return WarmUp(verdict, first, perf_counter_ns() - begin, calls, tuple(medians), batch, reason)
 

@@ -8,16 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.measure.death import cause, oom_kills
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
+
+if TYPE_CHECKING:
+    from deep_bench.measure.metric import Metric, MetricRecord
 
 _LOG_TAIL_BYTES = 4_000
 
@@ -100,6 +103,10 @@ class Worker:
         """See `deep_bench.measure.system.Host.prepare`."""
         return self._ask(".prepare")
 
+    def load(self, *problem: Any) -> dict[str, Any]:
+        """See `deep_bench.measure.system.Host.load`."""
+        return self._ask(".load", *problem)
+
     def warm_up(self, name: str, **options: Any) -> WarmUp:
         """See `deep_bench.measure.warmup.warm_up`."""
         return self._ask(".warm_up", name, **options)
@@ -107,6 +114,10 @@ class Worker:
     def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
         """Take one block of samples there; only the result crosses. See `deep_bench.measure.system.Host.sample`."""
         return self._ask(".sample", name, min_ns, min_calls, max_ns)
+
+    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]:
+        """Let metrics watch a call there; see `deep_bench.measure.system.Host.collect`. Functions must survive pickling."""
+        return self._ask(".collect", name, list(metrics), calls)
 
     def process_facts(self) -> dict[str, Any]:
         """Process number, CPUs it may use, and peak memory until now."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deep_bench.network.comparison import compare as compare
     from deep_bench.network.divergence import Divergence as Divergence
     from deep_bench.network.divergence import diverge as diverge
+    from deep_bench.network.profiling.algorithms import chosen_algorithms as chosen_algorithms
     from deep_bench.network.profiling.model import Profile as Profile
     from deep_bench.network.profiling.profile import profile as profile
     from deep_bench.network.reduction import Crashes as Crashes
@@ -33,6 +34,7 @@ _LAZY = {
     "Reduced": "deep_bench.network.reduction",
     "Slower": "deep_bench.network.reduction",
     "Wrong": "deep_bench.network.reduction",
+    "chosen_algorithms": "deep_bench.network.profiling.algorithms",
     "compare": "deep_bench.network.comparison",
     "diverge": "deep_bench.network.divergence",
     "profile": "deep_bench.network.profiling.profile",
@@ -48,6 +50,7 @@ __all__ = [
     "Slower",
     "TrainingStep",
     "Wrong",
+    "chosen_algorithms",
     "compare",
     "differentiate",
     "diverge",

@@ -16,11 +16,12 @@ from deep_bench.check.judge import judge
 from deep_bench.check.truth import Effort, establish
 from deep_bench.check.verdict import Verdict, Word
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName
-from deep_bench.graph import Network, load
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.measure.fleet import Contender
 from deep_bench.measure.session import Plan, measure
 from deep_bench.measure.statistics import Summary, summarize
 from deep_bench.measure.timing import Block
+from deep_bench.network.comparison_judgement import between, names_that_differ, not_finite, objections, remarks
 from deep_bench.network.contestants import Contestant, Subject, default_label, make_contestant
 from deep_bench.network.differences import ORACLE, Difference, Yardstick, badness, difference, from_oracle
 from deep_bench.network.inputs import read_inputs
@@ -100,21 +101,31 @@ class NetworkComparison(Mapping[str, Compared]):
 
     @property
     def ok(self) -> bool:
-        """Whether no system failed, none is wrong, and rounding may explain what they differ by."""
-        bad = any(s.word in ("failed", "wrong") for s in self.systems)
-        return not bad and not any(d.word == "more than rounding" for d in self.pairs)
+        """Whether all were compared, none failed or is wrong, and rounding may explain what they differ by.
+
+        Without a reference, only equal outputs are: nothing says what rounding may do. See `objections`.
+        """
+        return not self.objections
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Why it is not `ok`: what failed, is wrong, was not compared or differs; empty where it is."""
+        return objections(self)
 
     def between(self, label: str, base: str, output: str) -> Difference:
-        """How one output of a system differs from that of an earlier one, or of ``"oracle"``.
+        """How one output of a system differs from another's, or from that of ``"oracle"``.
+
+        Args:
+            label: The system.
+            base: What it is compared with: relative norms are over the base's norms, and units in the last place are the
+                base's. The word is the same both ways.
+            output: Name of the output.
 
         Raises:
-            InvalidArgument: There is no such pair.
+            UnknownName: There is no such system.
+            InvalidArgument: They have no such output in common.
         """
-        for found in (*self.against_oracle, *self.pairs):
-            if (found.label, found.base, found.output) == (label, base, output):
-                return found
-        known = {f"{d.label} from {d.base}: {d.output}" for d in (*self.against_oracle, *self.pairs)}
-        raise InvalidArgument(f"no comparison of {output!r} of {label} with {base}", "; ".join(sorted(known)) or "(none)")
+        return between(self, label, base, output)
 
     def table(self, width: int = 140) -> str:
         """The systems, the differences between them, and what else is worth knowing, as text."""
@@ -151,7 +162,7 @@ def compare(
     executors: Sequence[Any] | Mapping[str, Any],
     inputs: str | Path | Mapping[str, np.ndarray] | None = None,
     *,
-    network: str | Path | Network | None = None,
+    network: NetworkLike | None = None,
     labels: Sequence[str] | None = None,
     check: Checking = "auto",
     budget: float = 2.0,
@@ -240,7 +251,7 @@ def _compared(
         for name in outputs[base]
         if name in outputs[label]
     ]
-    notes = (*_names_that_differ(outputs, yardstick), *_said(yardstick, blocks))
+    notes = (*names_that_differ(outputs, yardstick), *not_finite(outputs), *remarks(yardstick, blocks))
     return NetworkComparison(tuple(systems), tuple(against), tuple(pairs), outputs, notes, yardstick)
 
 
@@ -267,17 +278,17 @@ def _told_apart(labels: Sequence[str]) -> list[str]:
     return [f"{label} ({labels[: i + 1].count(label)})" if label in labels[:i] else label for i, label in enumerate(labels)]
 
 
-def _found_network(network: str | Path | Network | None, given: Any) -> Network | None:
+def _found_network(network: NetworkLike | None, given: Any) -> Network | None:
     """The network that all are meant to compute: the stated one, or the first among them."""
     if network is not None:
-        return network if isinstance(network, Network) else load(network)
+        return as_network(network)
     for thing in given:
         if isinstance(thing, tuple) and len(thing) == 2:
             thing = thing[1]
         if isinstance(thing, Network):
             return thing
         if isinstance(thing, str | Path) and Path(thing).suffix == ".onnx":
-            return load(thing)
+            return as_network(thing)
     return None
 
 
@@ -366,31 +377,3 @@ def _timed(
 def _with_blocks(system: Compared, blocks: Sequence[Block]) -> Compared:
     facts = {name: getattr(system, name) for name in system.__dataclass_fields__}
     return Compared(**{**facts, "blocks": tuple(blocks)})
-
-
-def _names_that_differ(outputs: Mapping[str, Mapping[str, np.ndarray]], yardstick: Yardstick | None) -> list[str]:
-    """What of the outputs' names not all agree on."""
-    reference = {} if yardstick is None else {"the network": yardstick.truth.outputs}
-    names = {label: list(arrays) for label, arrays in {**reference, **outputs}.items()}
-    every = list(dict.fromkeys(name for known in names.values() for name in known))
-    notes = []
-    for name in every:
-        without = [label for label, known in names.items() if name not in known]
-        owners = [label for label in names if label not in without]
-        if without and len(without) <= len(owners):
-            notes.append(f"the output {name!r} is missing in {', '.join(without)}, and not compared there")
-        elif without:
-            notes.append(f"the output {name!r} is in {', '.join(owners)} only, and not compared with the others")
-    return notes
-
-
-def _said(yardstick: Yardstick | None, blocks: Mapping[str, Any]) -> list[str]:
-    notes = []
-    if yardstick is None:
-        notes.append("no reference: the differences are plain norms, and nothing says which of the systems is right")
-    if blocks:
-        notes.append(
-            "timed in turn, in random order, in this one process, where systems disturb each other; "
-            "deep_bench.run gives each framework a process of its own"
-        )
-    return notes

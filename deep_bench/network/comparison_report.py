@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from deep_bench.network.units import duration, duration_range, significant
+from deep_bench.measure.units import duration, duration_range, significant
 
 if TYPE_CHECKING:
     from deep_bench.network.comparison import Compared, NetworkComparison
@@ -22,8 +22,8 @@ _SYSTEMS = ("system", "what it is", "verdict", "by its", "bits", "median (95 % i
 _PAIRS = (
     "output",
     "system",
-    "compared with",
-    "difference",
+    "base",
+    "differs by",
     "bits",
     "L1",
     "L2",
@@ -32,7 +32,11 @@ _PAIRS = (
     "L2 rel",
     "max rel",
     "max ulp",
+    "mismatches",
+    "not finite",
 )
+_OBJECTIONS = 5
+"""How many are shown."""
 
 
 def as_text(found: NetworkComparison, width: int) -> str:
@@ -52,7 +56,11 @@ def lines_below(found: NetworkComparison) -> list[str]:
     """Reasons and notes."""
     lines = [f"{s.label}: {s.word}: {s.reason}" for s in found.systems if s.reason and s.word != "right"]
     lines += [f"{s.label}: {finding}" for s in found.systems if s.verdict is not None for finding in s.verdict.findings]
-    return [*lines, *_unlike(found.pairs), *found.notes]
+    against = found.objections
+    shown = [f"not ok: {why}" for why in against[:_OBJECTIONS]]
+    if len(against) > _OBJECTIONS:
+        shown.append(f"not ok: for {len(against) - _OBJECTIONS} more reasons, see objections")
+    return [*lines, *_unlike(found.pairs), *found.notes, *shown]
 
 
 def _unlike(pairs: Iterable[Difference]) -> list[str]:
@@ -68,6 +76,7 @@ def as_json(found: NetworkComparison) -> dict[str, Any]:
     """The figures in plain JSON types; times in seconds, and figures that are not finite as ``None``."""
     return {
         "ok": found.ok,
+        "objections": list(found.objections),
         "systems": {system.label: _system_json(system) for system in found.systems},
         "against_oracle": [_plain(asdict(pair)) for pair in found.against_oracle],
         "pairs": [_plain(asdict(pair)) for pair in found.pairs],
@@ -101,10 +110,12 @@ def _time(system: Compared) -> str:
 def _pair(pair: Difference) -> list[str]:
     head = [pair.output, pair.label, pair.base, pair.word, _bits(pair.bits)]
     if pair.norms is None:
-        return [*head, *["–"] * 7]
+        return [*head, *["–"] * 9]
     n = pair.norms
     figures = (n.l1, n.l2, n.linf, n.l1_rel, n.l2_rel, n.linf_rel)
-    return [*head, *(f"{figure:.1e}" for figure in figures), significant(n.max_ulp)]
+    shown = ["–" if math.isnan(figure) else f"{figure:.1e}" for figure in figures]
+    ulp = "–" if math.isnan(n.max_ulp) else significant(n.max_ulp)
+    return [*head, *shown, ulp, str(n.mismatches), f"{n.not_finite} of {n.size}" if n.not_finite else "0"]
 
 
 def _bits(bits: float | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from deep_bench.check.ladder import in_float64
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.framework import Adapter, Executor, check_inputs
-from deep_bench.graph import Network, load
+from deep_bench.graph import Network, as_network
 from deep_bench.network.inputs import read_inputs
 from deep_bench.registry import Registry
 from deep_bench.tensor import is_float
@@ -263,7 +263,7 @@ def _adapter(given: Any) -> Adapter[Any]:
 
 
 def _network(given: Any) -> Network:
-    return given if isinstance(given, Network) else load(given)
+    return as_network(given)
 
 
 def _is_file(given: Any, suffix: str) -> bool:

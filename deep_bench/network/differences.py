@@ -28,11 +28,14 @@ class Norms:
     r"""Plain norms of the difference :math:`d = a - b` of two arrays of one shape.
 
     Args:
-        l1, l2, linf: :math:`\sum |d|`, :math:`\sqrt{\sum |d|^2}` and :math:`\max |d|`, over elements finite in both.
+        l1, l2, linf: :math:`\sum |d|`, :math:`\sqrt{\sum |d|^2}` and :math:`\max |d|`, over elements finite in both; NaN if
+            there are elements, but none of these.
         l1_rel, l2_rel, linf_rel: These over the same norm of :math:`b`; infinite where that alone is zero.
         max_ulp: The largest :math:`|d|` in units in the last place of :math:`b`; 0 for integers.
         mismatches: How many elements differ where equality is asked for (integers, booleans, strings), or are NaN or
-            infinite in one array only.
+            infinite in one array and something else in the other.
+        not_finite: How many elements are NaN or infinite in at least one of them, so that no norm counts them.
+        size: How many elements each array has.
     """
 
     l1: float
@@ -43,13 +46,23 @@ class Norms:
     linf_rel: float
     max_ulp: float
     mismatches: int
+    not_finite: int = 0
+    size: int = 0
 
     @property
     def bits(self) -> float:
-        r"""The bits that agree in the mean, :math:`-\log_2` of the relative L2 norm; infinite for equal arrays."""
-        if self.mismatches and not self.l2_rel:
+        r"""The bits that agree in the mean, :math:`-\log_2` of the relative L2 norm.
+
+        Infinite for equal arrays, 0 where NaN or infinity meets something else, and NaN where no element is finite in both.
+        """
+        if self.mismatches and (self.not_finite or not self.l2_rel):
             return 0.0
         return float(-np.log2(self.l2_rel)) if self.l2_rel else float("inf")
+
+    @property
+    def comparable_bits(self) -> float | None:
+        """`bits`; ``None`` where no element is finite in both."""
+        return None if np.isnan(self.bits) else self.bits
 
 
 def norms(actual: np.ndarray, base: np.ndarray, form: np.dtype | None = None) -> Norms:
@@ -66,9 +79,9 @@ def norms(actual: np.ndarray, base: np.ndarray, form: np.dtype | None = None) ->
         (1.0, 0.25)
     """
     form = base.dtype if form is None else form
-    if base.dtype.kind in "OSUb" or actual.dtype.kind in "OSUb":
+    if base.dtype.kind in "OSUb" or actual.dtype.kind in "OSUb" or not base.size:
         different = int(np.sum(np.asarray(actual != base)))
-        return Norms(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, different)
+        return Norms(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, different, size=base.size)
     wide = np.complex128 if np.iscomplexobj(actual) or np.iscomplexobj(base) else np.float64
     value, other = base.astype(wide), actual.astype(wide)
     inexact = is_inexact(form)
@@ -77,6 +90,11 @@ def norms(actual: np.ndarray, base: np.ndarray, form: np.dtype | None = None) ->
     magnitude = np.abs(np.where(np.isfinite(value), value, 0.0))
     total, length = float(np.sum(magnitude)), float(np.sqrt(np.sum(np.square(magnitude))))
     finite = np.isfinite(value) & np.isfinite(other)
+    not_finite = int(finite.size - np.count_nonzero(finite))
+    misplaced = found.misplaced if inexact else int(np.sum(actual != base))
+    if finite.size and not_finite == finite.size:
+        none = float("nan")
+        return Norms(none, none, none, none, none, none, none, misplaced, not_finite, base.size)
     with np.errstate(all="ignore"):
         l2 = float(np.sqrt(np.sum(np.square(np.abs(np.where(finite, other - value, 0.0))))))
     return Norms(
@@ -87,7 +105,9 @@ def norms(actual: np.ndarray, base: np.ndarray, form: np.dtype | None = None) ->
         _ratio(l2, length),
         found.max_rel_error,
         found.max_ulp if inexact else 0.0,
-        found.misplaced if inexact else int(np.sum(actual != base)),
+        misplaced,
+        not_finite,
+        base.size,
     )
 
 
@@ -137,8 +157,11 @@ class Yardstick:
         What is expected of the difference has :math:`\sqrt 2` times the spread of one system's error.
         """
         oracle = np.asarray(self.truth.outputs[name])
+        if actual.dtype != base.dtype and not {actual.dtype.kind, base.dtype.kind} <= set("OSU"):
+            return Assessed("wrong", f"is {actual.dtype} instead of {base.dtype}", 0.0)
         if not is_inexact(oracle.dtype):
-            return self._assessed(name, actual, base, [])
+            both = (self._assessed(name, actual, base, []), self._assessed(name, base, actual, []))
+            return max(both, key=lambda assessed: badness(assessed.word))
         if not is_inexact(base.dtype) or base.shape != oracle.shape:
             return Assessed("cannot tell", "both are of another type or shape than the reference's", 0.0)
         value = base.astype(oracle.dtype)
@@ -164,7 +187,8 @@ class Yardstick:
         if self.decisions and name not in self.decisions:
             undecided = "; but decisions in the network lie within the margin of rounding, and this may follow from one"
             return Assessed("cannot tell", f"{found.reason}{undecided}", whole.bits)
-        return Assessed(whole.word, found.reason, whole.bits)
+        misplaced = found.mismatches and is_inexact(np.asarray(expected).dtype)  # NaN or infinity, which no bits measure
+        return Assessed(whole.word, found.reason, 0.0 if misplaced else whole.bits)
 
 
 def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> Assessed:
@@ -202,7 +226,7 @@ class Difference:
             rounding*, *cannot tell* or *no information*; or *no reference*: there is nothing to judge by.
         reason: What else there is to say, such as another shape or element type.
         bits: Significant bits by the estimate; where there is none, the bits that agree in the mean (`Norms.bits`). ``None``
-            for arrays of different shapes.
+            for arrays of different shapes, or without an element that is finite in both.
         norms: ``None`` for arrays of different shapes.
         alike: Whether the arrays have the same shape and element type.
     """
@@ -227,13 +251,13 @@ def difference(
     judged = yardstick is not None and output in yardstick.truth.outputs
     if actual.shape != base.shape:
         word = "more than rounding" if judged else "no reference"
-        return Difference(output, label, base_label, word, _unlike(actual, base), None, None, alike=False)
+        return Difference(output, label, base_label, word, unlike(actual, base), None, None, alike=False)
     alike, found = actual.dtype == base.dtype, norms(actual, base)
-    remark = "" if alike else _unlike(actual, base)
+    remark = _not_finite(found) if alike else unlike(actual, base)
     if alike and same_bits(actual, base):
-        return Difference(output, label, base_label, "equal", "", found.bits, found)
+        return Difference(output, label, base_label, "equal", remark, found.comparable_bits, found)
     if yardstick is None or not judged:
-        return Difference(output, label, base_label, "no reference", remark, found.bits, found, alike)
+        return Difference(output, label, base_label, "no reference", remark, found.comparable_bits, found, alike)
     assessed = yardstick.between(output, actual, base)
     word = _WORDS.get(assessed.word, assessed.word)
     return Difference(output, label, base_label, word, remark or assessed.reason, _bits(assessed, found), found, alike)
@@ -248,7 +272,8 @@ def from_oracle(output: str, label: str, actual: np.ndarray, yardstick: Yardstic
     if actual.shape != oracle.shape:
         return Difference(output, label, ORACLE, word, assessed.reason, None, None, alike=False)
     found = norms(actual, oracle, form)
-    return Difference(output, label, ORACLE, word, assessed.reason, _bits(assessed, found), found, actual.dtype == form)
+    reason = assessed.reason or _not_finite(found)
+    return Difference(output, label, ORACLE, word, reason, _bits(assessed, found), found, actual.dtype == form)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -258,10 +283,21 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes() if a.dtype != object else bool(np.all(a == b))
 
 
-def _bits(assessed: Assessed, found: Norms) -> float:
+def _bits(assessed: Assessed, found: Norms) -> float | None:
     """Bits by the estimate; those that agree in the mean where another element type kept it from being made."""
+    if found.size and found.not_finite == found.size:
+        return found.comparable_bits
     return assessed.bits if assessed.bits or found.mismatches else found.bits
 
 
-def _unlike(actual: np.ndarray, base: np.ndarray) -> str:
+def _not_finite(found: Norms) -> str:
+    """What NaN and infinity there is, of which no norm tells."""
+    if not found.not_finite:
+        return ""
+    where = f", {found.mismatches} of them in one of the two only" if found.mismatches else ", and the same in both"
+    return f"{found.not_finite} of {found.size} elements are NaN or infinite{where}"
+
+
+def unlike(actual: np.ndarray, base: np.ndarray) -> str:
+    """That an array has another shape or element type than another one."""
     return f"is {actual.dtype}{list(actual.shape)} instead of {base.dtype}{list(base.shape)}"

@@ -20,15 +20,18 @@ from deep_bench.check.verdict import NodeVerdict
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import subgraphs
+from deep_bench.measure.progress import Bars
 from deep_bench.network.divergence_carried import Carried, CarriedValues
+from deep_bench.network.divergence_information import empty_inputs, first_nan, nothing_in
 from deep_bench.network.problem import Problem, make_problem
-from deep_bench.network.progress import Bars
 from deep_bench.network.suspect import Suspect, as_adapter, called, converts, quiet
 from deep_bench.variant import Variant
 
 _PARTS = 3
 ACCUSED = ("wrong", "reduced precision")
 """What is said of a node that rounding in the network's own element types cannot explain."""
+UNJUDGED = ("no information", "not replayed", "not compared", "fused")
+"""What is said of a node that was not compared with anything, or whose results tell nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class NodePrecision:
     Args:
         name: The node's.
         operator: Its ONNX operator.
-        word: What its replay says, alone on the oracle's inputs; *not replayed* if it was not.
+        word: What its replay says, alone on the oracle's inputs; *not replayed* if it was not; *no information* if what is
+            expected is empty or not finite.
         bits: Its significant bits then; 53 for exact results without an error, NaN if not replayed.
         format: The element type that it works in; empty where nothing rounds.
         reason: Why, in one sentence.
@@ -74,6 +78,7 @@ class Divergence:
         nodes: In the order in which they are computed; the backward pass from the loss to the inputs.
         findings: Remarks that do not decide.
         backward: Whether the nodes' gradients are meant, by the framework's own differentiation.
+        interrupted: Whether Ctrl-C ended it: nodes that were not reached are *not replayed* and *not compared*.
         seconds: What all of it took.
     """
 
@@ -82,6 +87,7 @@ class Divergence:
     nodes: Sequence[NodePrecision]
     findings: Sequence[str] = ()
     backward: bool = False
+    interrupted: bool = False
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -98,6 +104,11 @@ class Divergence:
     def ok(self) -> bool:
         """Whether rounding explains everything that could be compared."""
         return self.first is None and self.first_carried is None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there was anything to judge: some node's values, alone or end to end."""
+        return any(word not in UNJUDGED for n in self.nodes for word in (n.word, n.carried.word))
 
     def table(self, *, every: bool = False) -> str:
         """The nodes as text: those that matter, or every one."""
@@ -150,6 +161,9 @@ def diverge(
         sizes, batch, seed: As for `run`.
         progress: False shows no bar on a terminal.
 
+    Returns:
+        What was found. Ctrl-C ends it early; the result then holds the nodes that were replayed.
+
     Raises:
         UnsupportedOperator: The reference or the framework cannot run a node.
         InvalidNetwork, InvalidInput, InvalidArgument: As for `run`.
@@ -179,8 +193,8 @@ def _backward(
     """The nodes' gradients, by the framework's own differentiation."""
     from deep_bench.network.divergence_backward import backward_nodes
 
-    nodes = backward_nodes(problem, adapter, loss, effort, cast=converts(on))
-    return Divergence(problem.network.name, called(on), nodes, (), True)
+    nodes, findings, interrupted = backward_nodes(problem, adapter, loss, effort, cast=converts(on))
+    return Divergence(problem.network.name, called(on), nodes, findings, True, interrupted)
 
 
 def _forward(
@@ -196,8 +210,9 @@ def _forward(
     bars.at("reference")
     truth = establish(posed, problem.inputs.arrays, effort)
     as_given = posed if adapter.upgrades or loss is not None else problem.source
-    nodes, findings = _nodes(truth, Suspect(adapter, as_given, problem.inputs.arrays, cast=converts(on)), bars)
-    return Divergence(posed.name, called(on), nodes, findings)
+    suspect = Suspect(adapter, as_given, problem.inputs.arrays, cast=converts(on))
+    nodes, findings, interrupted = _nodes(truth, suspect, bars)
+    return Divergence(posed.name, called(on), nodes, findings, interrupted=interrupted)
 
 
 def _derived(problem: Problem, loss: str) -> Network:
@@ -206,25 +221,46 @@ def _derived(problem: Problem, loss: str) -> Network:
     return differentiate(problem.network, loss)
 
 
-def _nodes(truth: Truth, suspect: Suspect, bars: Bars) -> tuple[list[NodePrecision], Sequence[str]]:
+def _nodes(truth: Truth, suspect: Suspect, bars: Bars) -> tuple[list[NodePrecision], Sequence[str], bool]:
     form = form_of(truth.network, suspect.upgrades)
     bars.advance()
     bars.at("each node alone")
-    replays = judge_nodes(truth, suspect)
-    verdicts = {v.name: v for v in replays.verdicts}
-    refused = {str(r.node.name): r.refused for r in replays.refusals}
+    verdicts: dict[str, NodeVerdict] = {}
     kinds = {
         str(v.name): _kind(node, v) for node in form.nodes if node.op_type != "Constant" for v in node.outputs if v.name
     }
-    bars.advance()
-    bars.at("end to end")
-    carried = CarriedValues(truth, suspect, kinds).compared()
+    refused: dict[str, str] = {}
+    carried: Mapping[str, Carried] = {}
+    findings: list[str] = []
+    interrupted = False
+    try:
+        replays = judge_nodes(truth, suspect, told=lambda v: verdicts.update({v.name: v}))
+        refused = {str(r.node.name): r.refused for r in replays.refusals}
+        findings += replays.findings
+        bars.advance()
+        bars.at("end to end")
+        carried = CarriedValues(truth, suspect, kinds).compared()
+    except KeyboardInterrupt:
+        if not verdicts:
+            raise
+        interrupted = True
+    outputs = {str(node.name): [str(v.name) for v in node.outputs] for node in form.all_nodes()}
+    findings += [*empty_inputs(truth.inputs), *first_nan(form, truth.inputs, truth.values)]
+    missing = "interrupted before it was reached" if interrupted else ""
     found = [
-        _node(node, verdicts.get(str(node.name)), refused.get(str(node.name), ""), carried)
+        _node(node, verdicts.get(str(node.name)), refused.get(str(node.name), ""), carried, missing)
         for node in form.all_nodes()
         if node.op_type != "Constant"
     ]
-    return found, replays.findings
+    return [_informed(node, outputs[node.name], truth) for node in found], findings, interrupted
+
+
+def _informed(found: NodePrecision, outputs: Sequence[str], truth: Truth) -> NodePrecision:
+    """The same, unless the node is only right for want of anything that could be wrong."""
+    nothing = nothing_in(truth.values[name] for name in outputs if name in truth.values)
+    if found.word != "right" or not nothing:
+        return found
+    return replace(found, word="no information", bits=float("nan"), reason=f"what it should give is {nothing}")
 
 
 def _kind(node: ir.Node, value: ir.Value) -> str:
@@ -232,15 +268,18 @@ def _kind(node: ir.Node, value: ir.Value) -> str:
     return f"{operator_name(node)} to {', '.join(sorted({operator_name(use.node) for use in value.uses()}))}"
 
 
-def _node(node: ir.Node, verdict: NodeVerdict | None, refused: str, carried: Mapping[str, Carried]) -> NodePrecision:
+def _node(
+    node: ir.Node, verdict: NodeVerdict | None, refused: str, carried: Mapping[str, Carried], missing: str
+) -> NodePrecision:
+    """What is said of a node; ``missing`` says why what is not there is missing, if there is one reason for all."""
     values = [carried[str(v.name)] for v in node.outputs if v.name in carried]
-    inside = Carried("not compared", reason="its values are inside a subgraph, or no tensors")
-    worst = worst_of(values) or inside
+    inside = missing or "its values are inside a subgraph, or no tensors"
+    worst = worst_of(values) or Carried("not compared", reason=inside)
     if verdict is not None:
         return NodePrecision(
             verdict.name, verdict.operator, verdict.word, verdict.bits, verdict.format, verdict.reason, worst
         )
-    reason = f"it does not run alone: {refused}" if refused else _why_not_replayed(node)
+    reason = f"it does not run alone: {refused}" if refused else missing or _why_not_replayed(node)
     return NodePrecision(str(node.name), operator_name(node), "not replayed", float("nan"), "", reason, worst)
 
 

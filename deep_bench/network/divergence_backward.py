@@ -15,20 +15,23 @@ import onnx_ir as ir
 
 from deep_bench.check.endtoend import assess_whole
 from deep_bench.check.isolate import SUFFIX, isolate, replayable
-from deep_bench.check.truth import Effort, Truth, establish, narrowed
+from deep_bench.check.truth import Effort, Truth, narrowed
 from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, operator_name
 from deep_bench.network.divergence import NodePrecision, worst_of
 from deep_bench.network.divergence_carried import Carried
-from deep_bench.network.gradient import differentiate, gradient_name
+from deep_bench.network.divergence_information import empty_inputs, first_nan, nothing_in
+from deep_bench.network.gradient import gradient_name
 from deep_bench.network.gradient.types import Knowledge
 from deep_bench.network.problem import Problem
-from deep_bench.network.pullback import Differentiated, pull_back
+from deep_bench.network.pullback import Differentiated, pull_back, truth_of_gradients
 from deep_bench.tensor import is_float
 
 
-def backward_nodes(problem: Problem, adapter: Adapter[Any], loss: str, effort: Effort, *, cast: bool) -> list[NodePrecision]:
+def backward_nodes(
+    problem: Problem, adapter: Adapter[Any], loss: str, effort: Effort, *, cast: bool
+) -> tuple[list[NodePrecision], list[str], bool]:
     """What is said of each node's gradient, from the loss back.
 
     Args:
@@ -37,19 +40,29 @@ def backward_nodes(problem: Problem, adapter: Adapter[Any], loss: str, effort: E
         loss: Name of a value of the network with one element.
         effort: As for `diverge`.
         cast: Whether gradients are brought to the element type of what they are of.
+
+    Returns:
+        The nodes; where NaN came from, and what is empty; and whether Ctrl-C ended it: nodes after that are *not replayed*.
     """
     network = problem.network.upgraded()
     inputs = problem.inputs.arrays
     inner = _float_values(network)
     wrt = [name for name in inner if not network.graph.initializers.get(name) or name in network.parameters]
-    truth = establish(differentiate(network, loss, wrt), inputs, effort)
+    truth = truth_of_gradients(network, loss, wrt, inputs, effort)
     carried = _carried(Differentiated(adapter, network, loss, _leaves(network), inputs, cast), truth)
     known = set(map(id, replayable(network, truth.values)))
-    return [
-        _node(node, network, adapter, truth, loss, carried, cast) if id(node) in known else _left_out(node, carried)
-        for node in reversed(network.nodes)
-        if node.op_type != "Constant"
-    ]
+    nodes = [node for node in reversed(network.nodes) if node.op_type != "Constant"]
+    found: list[NodePrecision] = []
+    try:
+        for node in nodes:
+            replayed = id(node) in known
+            found.append(_node(node, network, adapter, truth, loss, carried, cast) if replayed else _left_out(node, carried))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    late = [_left_out(node, carried, "interrupted before it was reached") for node in nodes[len(found) :]]
+    findings = [*empty_inputs(inputs), *first_nan(truth.network.upgraded(), inputs, truth.values)]
+    return [*found, *late], findings, bool(late)
 
 
 def _float_values(network: Network) -> list[str]:
@@ -78,7 +91,7 @@ def _carried(subject: Differentiated, truth: Truth) -> dict[str, Carried]:
         key = gradient_name(subject.loss, name)
         samples = [{key: s[key]} for s in truth.samples]
         whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
-        found[name] = Carried.of(whole)
+        found[name] = Carried.of(whole, nothing_in([np.asarray(truth.outputs[key])]))
     return found
 
 
@@ -93,7 +106,7 @@ def _node(
 ) -> NodePrecision:
     """One node's gradient, alone."""
     name, operator = str(node.name), operator_name(node)
-    nothing = ("not replayed", float("nan"), "")
+    unknown = ("not replayed", float("nan"), "")
     own = _own(node, carried)
     gradients = {
         str(v.name): narrowed(np.asarray(truth.outputs[key]), truth.formats.get(str(v.name)))
@@ -101,27 +114,33 @@ def _node(
         if (key := gradient_name(loss, str(v.name))) in truth.outputs
     }
     if not any(np.any(g) for g in gradients.values()):
-        return NodePrecision(name, operator, *nothing, "the loss does not depend on it", own)
+        return NodePrecision(name, operator, *unknown, "the loss does not depend on it", own)
     try:
         alone = isolate(network, [node], truth.values)
         posed = pull_back(alone.network, alone.inputs, gradients)
         if not posed.wrt:
-            return NodePrecision(name, operator, *nothing, "it has no floating-point input to differentiate by", own)
+            return NodePrecision(name, operator, *unknown, "it has no floating-point input to differentiate by", own)
         known = posed.truth()
     except DeepBenchError as error:
-        return NodePrecision(name, operator, *nothing, f"its gradient has no oracle alone: {error.came}", own)
+        return NodePrecision(name, operator, *unknown, f"its gradient has no oracle alone: {error.came}", own)
     try:
         whole = posed.judged(known, adapter, cast=cast)
     except Exception as error:  # a framework may fail in any way on a node alone
         reason = f"its gradient does not run alone: {next(iter(str(error).splitlines()), type(error).__name__)[:300]}"
-        return NodePrecision(name, operator, *nothing, reason, own)
+        return NodePrecision(name, operator, *unknown, reason, own)
+    nothing = nothing_in(np.asarray(y) for y in known.outputs.values())
+    if nothing and whole.word == "right":
+        return NodePrecision(name, operator, "no information", float("nan"), "", f"what it should give is {nothing}", own)
     return NodePrecision(
         name, operator, whole.word, whole.bits, whole.outputs[0].format, whole.reason.replace(SUFFIX, ""), own
     )
 
 
-def _left_out(node: ir.Node, carried: Mapping[str, Carried]) -> NodePrecision:
-    reason = "it holds subgraphs, draws random numbers, or has inputs or outputs that are no tensors"
+def _left_out(
+    node: ir.Node,
+    carried: Mapping[str, Carried],
+    reason: str = "it holds subgraphs, draws random numbers, or has inputs or outputs that are no tensors",
+) -> NodePrecision:
     return NodePrecision(str(node.name), operator_name(node), "not replayed", float("nan"), "", reason, _own(node, carried))
 
 

@@ -12,6 +12,7 @@ from deep_bench.check.decisions import Seen, open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole
 from deep_bench.check.rounding import Recall
 from deep_bench.check.truth import SAMPLES, Truth
+from deep_bench.network.divergence_information import nothing_in
 from deep_bench.network.suspect import Suspect, as_float
 from deep_bench.tensor import is_float
 
@@ -36,9 +37,11 @@ class Carried:
     reason: str = ""
 
     @classmethod
-    def of(cls, whole: Whole) -> Carried:
-        """What a comparison of one value says."""
+    def of(cls, whole: Whole, nothing: str = "") -> Carried:
+        """What a comparison of one value says, and why what is expected tells nothing, if so."""
         (output,) = whole.outputs
+        if nothing and whole.word == "right":
+            return cls("no information", reason=f"what it should be is {nothing}")
         if whole.clear and whole.information:
             return cls("no information", output.bits, "rounding alone changes it by as much as its own spread")
         return cls(whole.word, output.bits, output.reason)
@@ -108,7 +111,7 @@ class CarriedValues:
         if self.suspect.cast:
             actual = as_float(actual, self.truth.formats.get(name, np.asarray(oracle).dtype))
         whole = assess_whole(self.truth, {name: actual}, {name: oracle}, [{name: s} for s in samples], decisions)
-        return Carried.of(whole)
+        return Carried.of(whole, nothing_in([np.asarray(oracle)]))
 
     def _evaluations(
         self, names: frozenset[str], imposed: Mapping[str, np.ndarray]

@@ -28,7 +28,7 @@ def plot_divergence(found: Divergence, file: Path) -> Path:
     ):
         places, bits = [p for p, _ in points], [b for _, b in points]
         style = {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 0.8, "alpha": 0.85}
-        axes.plot(places, bits, label=label, **style)  # type: ignore[arg-type]
+        axes.plot(places, bits, label=label if points else None, **style)  # type: ignore[arg-type]
     first, end_to_end = found.first, found.first_carried
     if first is not None:
         _mark(axes, found.nodes.index(first), COLOURS[0], f"first divergence alone: {first.name} ({first.operator})")
@@ -42,8 +42,9 @@ def plot_divergence(found: Divergence, file: Path) -> Path:
     axes.grid(visible=True, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, fontsize="small", loc="outside lower center", ncols=2)
+    partial = " (partial: interrupted)" if found.interrupted else ""
     figure.suptitle(
-        f"{'Gradients of ' if found.backward else ''}{found.network} on {found.system}: precision along the network"
+        f"{'Gradients of ' if found.backward else ''}{found.network} on {found.system}: precision along the network{partial}"
     )
     figure.savefig(file, dpi=150)
     return file

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.check.thresholds import EXACT_BITS
+from deep_bench.measure.tables import columns, print_line, print_table
 
 if TYPE_CHECKING:
     from deep_bench.network.divergence import Divergence, NodePrecision
 
-_WIDTH = 160
-_NARROWEST = 80
 _AROUND = 2
 _WORST = 8
 _MOST = 40
@@ -30,12 +27,11 @@ _PLAIN = ("right", "fused", "not compared", "not replayed")
 def as_text(found: Divergence, *, every: bool = False) -> str:
     """The table, under it the first divergences and what else is worth knowing."""
     out = io.StringIO()
-    width = max(os.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else _WIDTH
-    console = Console(file=out, width=width, highlight=False, color_system=None)
+    console = Console(file=out, width=columns(), highlight=False, color_system=None)
     shown = list(range(len(found.nodes))) if every else _chosen(found)
     table = Table(title=Text(_title(found)), title_justify="left", pad_edge=False)
     for name in ("#", "node", "operator", "alone", "bits", "carried", "bits", "why"):
-        table.add_column(name, overflow="fold", justify="right" if name in ("#", "bits") else "left")
+        table.add_column(name, justify="right" if name in ("#", "bits") else "left")
     before = -1
     for number in shown:
         if number > before + 1:
@@ -44,20 +40,33 @@ def as_text(found: Divergence, *, every: bool = False) -> str:
         before = number
     if before + 1 < len(found.nodes):
         table.add_row("…", Text(f"{len(found.nodes) - before - 1} more"))
-    console.print(table)
+    if found.nodes:
+        print_table(console, table)
     for line in lines_below(found):
-        console.print(Text(line))
+        print_line(console, line)
     return out.getvalue().rstrip("\n")
 
 
 def lines_below(found: Divergence) -> list[str]:
     """The first divergences in a sentence each, how many values could not be compared, and the findings."""
+    partial = []
+    if found.interrupted:
+        replayed = sum(node.word != "not replayed" for node in found.nodes)
+        compared = sum(node.carried.word not in ("fused", "not compared") for node in found.nodes)
+        done = f"{replayed} of {len(found.nodes)} nodes were replayed, and {compared} compared end to end"
+        partial = [f"partial: interrupted; {done}; this is about those only"]
+    if not found.judged:
+        return [*partial, f"nothing to judge: {_why_nothing(found)}", *(f"note: {finding}" for finding in found.findings)]
     first, carried = found.first, found.first_carried
     alone = "its gradient alone" if found.backward else "alone, on the oracle's inputs"
+    uninformed = _uninformed(found.nodes)
+    among = "each node that tells something" if uninformed else "every replayed node"
     lines = [
+        *partial,
         f"first divergence: node {first.name!r} ({first.operator}), {alone}: {first.word}: {first.reason}"
         if first
-        else f"first divergence: none; rounding explains what every replayed node gives {alone}"
+        else f"first divergence: none; rounding explains what {among} gives {'for ' if found.backward else ''}{alone}",
+        *uninformed,
     ]
     if carried:
         lines.append(
@@ -68,6 +77,22 @@ def lines_below(found: Divergence) -> list[str]:
         lines.append("first divergence end to end: none among the values that could be compared")
     lines += _left_out(found.nodes)
     return [*lines, *(f"note: {finding}" for finding in found.findings)]
+
+
+def _why_nothing(found: Divergence) -> str:
+    """Why no node could be judged, each reason with how many nodes it holds for."""
+    if not found.nodes:
+        return f"{found.network} has no nodes"
+    reasons = [n.reason or n.carried.reason for n in found.nodes]
+    counted = {reason: reasons.count(reason) for reason in reasons}
+    return "; ".join(f"{count} node{'' if count == 1 else 's'}: {reason}" for reason, count in counted.items())
+
+
+def _uninformed(nodes: Sequence[NodePrecision]) -> list[str]:
+    """How many nodes tell nothing, alone."""
+    reasons = [n.reason for n in nodes if n.word == "no information"]
+    kinds = [f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons)]
+    return [f"{len(reasons)} of {len(nodes)} nodes tell nothing; {'; '.join(kinds)}"] if reasons else []
 
 
 def _left_out(nodes: Sequence[NodePrecision]) -> list[str]:
@@ -87,6 +112,8 @@ def as_json(found: Divergence) -> dict[str, Any]:
         "network": found.network,
         "system": found.system,
         "backward": found.backward,
+        "interrupted": found.interrupted,
+        "judged": found.judged,
         "seconds": found.seconds,
         **{key: None if node is None else node.name for key, node in names.items()},
         "findings": list(found.findings),
@@ -102,7 +129,8 @@ def _plain(x: Any) -> Any:
 
 def _title(found: Divergence) -> str:
     what = "the gradients of " if found.backward else ""
-    return f"{what}{found.network} on {found.system}: precision of {len(found.nodes)} nodes"
+    partial = ", partial" if found.interrupted else ""
+    return f"{what}{found.network} on {found.system}: precision of {len(found.nodes)} nodes{partial}"
 
 
 def _chosen(found: Divergence) -> list[int]:

@@ -16,11 +16,14 @@ import psutil
 from pydantic import JsonValue
 
 import deep_bench
+from deep_bench.check.fleet_subject import FleetSubject
 from deep_bench.check.judge import judge
+from deep_bench.check.recorded import forms_record, verdict_record
 from deep_bench.check.truth import Effort, Truth, establish
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput
 from deep_bench.measure.environment import StealMeter, capture
 from deep_bench.measure.fleet import Contender, Fleet
+from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import (
     DataFacts,
     ErrorRecord,
@@ -36,10 +39,7 @@ from deep_bench.measure.risks import risks
 from deep_bench.measure.session import Measurement, Plan, Progress, measure_launch
 from deep_bench.measure.storage import RecordWriter
 from deep_bench.network.problem import Problem
-from deep_bench.network.progress import Bars
 from deep_bench.network.settings import Settings
-from deep_bench.network.subject import FleetSubject
-from deep_bench.network.verdicts import forms_record, verdict_record
 from deep_bench.tensor import TensorSpec
 from deep_bench.variant import Variant
 

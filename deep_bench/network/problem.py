@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from deep_bench.errors import InvalidNetwork
-from deep_bench.graph import Network, load
+from deep_bench.graph import Network, as_network
 from deep_bench.network.inputs import Inputs, prepare_inputs, read_inputs
 from deep_bench.network.sizes import Sizes, choose_sizes
 
@@ -53,7 +53,7 @@ def make_problem(
         InvalidInput: The inputs do not fit it.
         InvalidArgument: A size for a dimension that is not open.
     """
-    source = network if isinstance(network, Network) else load(network)
+    source = as_network(network)
     _check_tensors(source)
     is_file = isinstance(inputs, str | Path)
     given = read_inputs(inputs) if isinstance(inputs, str | Path) else inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from deep_bench import frameworks
 from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
 from deep_bench.check.ladder import in_float64
 from deep_bench.check.truth import Effort, Truth, establish
@@ -40,18 +42,45 @@ class Pullback:
 
     def truth(self, effort: Effort = "quick") -> Truth:
         """What is known of the gradients, which are the outputs of the network that `differentiate` derives."""
-        derived = differentiate(self.network, LOSS, self.wrt)
-        return establish(derived.with_outputs([gradient_name(LOSS, n) for n in self.wrt]), self.inputs, effort)
+        return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs, effort)
 
     def judged(self, truth: Truth, adapter: Adapter[Any], *, cast: bool = False) -> Whole:
         """What is said of a framework's gradients; where they are off, float64 may show that it is rounding."""
         subject = self.subject(adapter, cast=cast)
-        whole = assess_whole(truth, subject.outputs(), truth.outputs, truth.samples)
-        return whole if whole.clear else settle_whole(truth, subject, whole, besides="")
+        return judge_gradients(truth, subject)
 
     def subject(self, adapter: Adapter[Any], *, cast: bool = False) -> Differentiated:
         """A framework that differentiates the network on its own."""
         return Differentiated(adapter, self.network, LOSS, self.wrt, self.inputs, cast)
+
+
+_RECURRENT = frozenset({"RNN", "GRU", "LSTM"})
+
+
+def truth_of_gradients(
+    network: Network, loss: str, wrt: Sequence[str], inputs: Mapping[str, np.ndarray], effort: Effort = "quick"
+) -> Truth:
+    """What is known of gradients that a framework finds by its own differentiation.
+
+    Inside recurrent layers frameworks take the slopes of saturating functions from rounded values, which loses bits of the
+    gradient where these are nearly 1. The oracle loses none, and the evaluations with rounding errors do as frameworks do.
+
+    Args:
+        network: With the loss among its values.
+        loss: Name of the loss.
+        wrt: What to differentiate with respect to.
+        inputs: Name to array.
+        effort: As for `deep_bench.check.establish`.
+    """
+    names = [gradient_name(loss, name) for name in wrt]
+
+    def established(**form: bool) -> Truth:
+        return establish(differentiate(network, loss, wrt, **form).with_outputs(names), inputs, effort)
+
+    exact = established()
+    if not any(node.op_type in _RECURRENT for node in network.all_nodes()):
+        return exact
+    return dataclasses.replace(established(rounded_slopes=True), outputs=exact.outputs)
 
 
 def pull_back(network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> Pullback:
@@ -90,6 +119,19 @@ def _append(graph: ir.Graph, operator: str, inputs: list[ir.Value], attributes: 
     return value
 
 
+def judge_gradients(truth: Truth, subject: Differentiated) -> Whole:
+    """What is said of a framework's gradients; where they are off, float64 may show that it is rounding.
+
+    Args:
+        truth: From `truth_of_gradients`, of the same loss and parameters.
+        subject: The framework.
+    """
+    whole = assess_whole(truth, subject.outputs(), truth.outputs, truth.samples)
+    if whole.clear:
+        return whole
+    return settle_whole(truth, subject, whole, besides="", precise_oracle=subject.oracle_in_float64)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Differentiated:
     """A `deep_bench.check.Subject` whose outputs are gradients by the framework's own differentiation.
@@ -126,6 +168,14 @@ class Differentiated:
     ) -> dict[str, np.ndarray]:
         """The gradients in float64."""
         return self._gradients(*in_float64(self.network, inputs))
+
+    def oracle_in_float64(self) -> dict[str, Any]:
+        """The gradients that are derived from the network in float64, all of whose constants are exact to that."""
+        network, inputs = in_float64(self.network, self.inputs)
+        names = [gradient_name(self.loss, name) for name in self.wrt]
+        derived = differentiate(network, self.loss, self.wrt).with_outputs(names)
+        found: dict[str, Any] = frameworks["reference"]().prepare(derived)(inputs)
+        return found
 
     def _gradients(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         adapter = self.adapter

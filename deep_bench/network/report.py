@@ -15,7 +15,7 @@ from rich.text import Text
 
 from deep_bench.fault import remarks
 from deep_bench.measure.rules import check
-from deep_bench.network.units import duration, duration_range, share, significant
+from deep_bench.measure.units import duration, duration_range, share, significant
 
 if TYPE_CHECKING:
     from deep_bench.network.result import Result, SystemResult

@@ -205,7 +205,7 @@ class Result(Mapping[str, SystemResult]):
         Raises:
             InvalidArgument: The folder cannot be made or written.
         """
-        from deep_bench.network.folder import output_folder
+        from deep_bench.measure.folder import output_folder
 
         self.path = storage.save(self.record, output_folder(folder))
         return self.path

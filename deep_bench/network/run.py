@@ -9,10 +9,10 @@ import numpy as np
 
 from deep_bench import frameworks
 from deep_bench.graph import Network
+from deep_bench.measure.folder import output_folder
+from deep_bench.measure.progress import Bars
 from deep_bench.network.experiment import Experiment
-from deep_bench.network.folder import output_folder
 from deep_bench.network.problem import make_problem
-from deep_bench.network.progress import Bars
 from deep_bench.network.result import Result
 from deep_bench.network.settings import Checking, Settings
 from deep_bench.variant import Variant

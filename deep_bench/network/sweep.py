@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.measure.tables import columns, print_table
+from deep_bench.measure.units import duration, duration_range, significant
 from deep_bench.network.result import Result, SystemResult
 from deep_bench.network.run import run
-from deep_bench.network.units import duration, duration_range, significant
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class SweepResult:
         table = Table(*self.columns)
         for row in self.rows():
             table.add_row(*map(Text, row))
-        console = Console(file=out, width=120, highlight=False)
-        console.print(table)
+        console = Console(file=out, width=columns(), highlight=False)
+        print_table(console, table)
         if self.plot is not None or self.remark:
             console.print(Text(f"plot: {self.plot}" if self.plot is not None else self.remark))
         if self.interrupted:

@@ -11,15 +11,22 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient import differentiate, gradient_name
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
 from deep_bench.network.gradient.types import Knowledge
+from deep_bench.request import names_once
 
 RATE = "learning_rate"
+"""Name of the input that is the learning rate, a float32 scalar."""
+
 STEPS = "steps"
+"""Name of the input that counts the steps before this one, where an optimizer needs their number."""
+
+_WORKING = np.dtype(np.float32)
+"""What narrower parameters are updated in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +34,9 @@ class TrainingStep:
     """A network that computes one training step, and what to feed it first.
 
     Args:
-        network: Its inputs are those of the network to train, the parameters, the optimizer's state, and the learning rate.
-            Its outputs are those of the network to train, the new parameters and the new state.
+        network: Its inputs are those of the network to train, the parameters, the optimizer's state, and the learning rate,
+            a float32 scalar called ``learning_rate``. Its outputs are those of the network to train, the new parameters and
+            the new state.
         following: Input to the output that is its value in the next step.
         initial: The first value of each of these inputs.
 
@@ -56,7 +64,7 @@ class TrainingStep:
 
 
 def training_step(
-    network: Network, loss: str = "loss", *, optimizer: str = "sgd", wrt: Sequence[str] | None = None, **settings: float
+    network: NetworkLike, loss: str = "loss", *, optimizer: str = "sgd", wrt: Sequence[str] | None = None, **settings: float
 ) -> TrainingStep:
     r"""One step of training as a network of plain ONNX operators, which any runtime can run.
 
@@ -70,31 +78,43 @@ def training_step(
                  :math:`w - r \frac{m'}{1 - \beta_1^t} / (\sqrt{\frac{s'}{1 - \beta_2^t}} + \epsilon)`
     ============ ======================================================================== ==================================
 
-    The learning rate is an input, so that a schedule may change it. The running mean and variance of each BatchNormalization
-    in training mode are part of the state.
+    The learning rate is an input, ``learning_rate``, so that a schedule may change it. The running mean and variance of each
+    BatchNormalization in training mode are part of the state.
+
+    Parameters of less than 32 bits (float16, bfloat16) are updated in float32, and only their new value is rounded: in
+    float16, Adam's :math:`\epsilon` and the squares of most gradients would be 0. The optimizer's state of these is float32.
+    Forward and backward run in the network's own types, and the parameter is stored in its own: an update of less than half
+    a unit in the last place is lost, and so is a gradient below the format's range.
 
     Args:
-        network: A network with a loss (`Network.with_loss`).
+        network: A network with a loss (`Network.with_loss`), or its file.
         loss: Name of the loss.
         optimizer: ``"sgd"``, ``"momentum"`` or ``"adam"``.
         wrt: Names of the initializers to train; by default the network's parameters. What no output depends on is left out.
         **settings: See the table.
 
     Raises:
-        InvalidArgument: An unknown optimizer or setting, or a parameter that is no initializer.
+        InvalidArgument: An unknown optimizer or setting; a parameter that is no initializer, or is named twice; or a network
+            that has a value called ``learning_rate`` already.
         UnsupportedOperator: A node between the loss and a parameter has no gradient.
 
     Source:
         Robbins and Monro, 1951; Sutskever et al., 2013, as PyTorch writes it; Kingma and Ba, 2015, algorithm 1.
     """
-    rule = _rule(optimizer)
+    network, rule = as_network(network), _rule(optimizer)
     chosen = {**rule.settings, **settings}
     if unknown := sorted(set(settings) - set(rule.settings)):
         raise InvalidArgument(f"{optimizer} with {unknown[0]!r}", f"some of {', '.join(rule.settings) or '(no settings)'}")
-    names = tuple(network.parameters if wrt is None else wrt)
+    names = names_once(network.parameters if wrt is None else wrt)
     if missing := [n for n in names if n not in network.initializers]:
         raise InvalidArgument(
             f"{network.name} has no initializer {missing[0]!r}", f"some of {', '.join(network.parameters)}"
+        )
+    if RATE in _value_names(network):
+        raise InvalidArgument(
+            f"{network.name} has a value {RATE!r}, which is what the step's input for the learning rate is called",
+            "a network without a value of this name",
+            "rename it in the network",
         )
     derived = differentiate(network, loss, names).copy()
     gradients = {name: gradient_name(loss, name) for name in names if name in derived.graph.initializers}
@@ -106,6 +126,13 @@ def training_step(
     dropped = {gradient_name(loss, name) for name in names}
     derived.graph.outputs[:] = [v for v in derived.graph.outputs if v.name not in dropped]
     return TrainingStep(Network(derived.model, name=f"training step of {network.name}"), state.following, state.initial)
+
+
+def _value_names(network: Network) -> set[str]:
+    """The names of all values, those in subgraphs included."""
+    graphs = [network.graph, *network.graph.subgraphs()]
+    given = {str(v.name) for graph in graphs for v in (*graph.inputs, *graph.initializers.values())}
+    return given | {str(v.name) for node in network.all_nodes() for v in node.outputs}
 
 
 class _State:
@@ -197,11 +224,12 @@ def _update(state: _State, rule: _Rule, settings: Mapping[str, float], gradients
         state.follow(before, count)
     for name, gradient in gradients.items():
         w, g = Symbol(state.tape, values[name]), Symbol(state.tape, values[gradient])
-        zeros = np.zeros_like(state.initial[name])
+        working = max(w.dtype, _WORKING, key=lambda dtype: dtype.itemsize)
+        zeros = np.zeros_like(state.initial[name], dtype=working)
         kept = [state.add(f"{name}.{label}", zeros) for label in rule.state]
-        results = rule.update(w, g, rate.cast(w), count, settings, *kept)
+        results = rule.update(w.cast(working), g.cast(working), rate.cast(working), count, settings, *kept)
         for old, new in zip([w, *kept], results, strict=True):
-            state.follow(old, new)
+            state.follow(old, new.cast(old))
 
 
 def _sgd(w: Symbol, g: Symbol, rate: Symbol, _: Symbol | None, __: Mapping[str, float]) -> tuple[Symbol, ...]:

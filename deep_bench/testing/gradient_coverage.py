@@ -1,8 +1,8 @@
 """The page that says how far the gradients of each framework are right.
 
 ``python -m deep_bench.testing.gradient_coverage found.json outputs.json > docs/gradients.md`` writes it from what
-``deep-bench conformance --gradients --json`` has found, and what the same command has without ``--gradients``; ``make
-gradients`` does all of it.
+``deep-bench conformance --gradients --json`` has found, what the same command has without ``--gradients``, and what
+``python -m deep_bench.testing.agreement`` has; ``make gradients`` does all of it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deep_bench.testing.agreement import AGREEMENT_WORDS
 from deep_bench.testing.coverage import read
 from deep_bench.testing.gradient_conformance import GRADIENT_WORDS
 from deep_bench.testing.report import one_line, plain_refusal
@@ -39,6 +40,16 @@ have a gradient that is right, at a kink or not.
 
 """
 
+_AGREEMENT = """
+## Agreement in the last bits
+
+The same gradients against those of the derived network in higher precision, by the rounding-error estimate
+(`docs/checking.md`), in each case's own types and widened to float64 (`python -m deep_bench.testing.agreement`). **Right**:
+rounding explains every difference. **Kink**: at some element the function has no single slope, and the framework's is
+another one that is allowed. Cases that draw their results are not compared.
+
+"""
+
 _PEERS = """
 `{system}` is the package of that name, another differentiation from ONNX to ONNX, whose networks were run on the reference
 too (`benchmarks/onnx_ad_peer.py`).
@@ -53,10 +64,12 @@ def page(runs: Iterable[Run]) -> str:
     """
     runs = list(runs)
     found = [run for run in runs if run.get("gradients")]
-    plain = {run["system"]: run for run in runs if not run.get("gradients") and not run.get("frozen")}
+    plain = {run["system"]: run for run in runs if "cases" in run and not run.get("gradients") and not run.get("frozen")}
     lines = [_HEAD.format(onnx=", ".join(sorted({run["onnx"] for run in found}))) + "\n".join(_summary(found, plain))]
     peers = [run for run in found if ":" in run["system"]]
     lines += [_PEERS.format(system=_name(run)) for run in peers]
+    if agreed := [run for run in runs if run.get("agreement")]:
+        lines += [_AGREEMENT + "\n".join(_agreements(agreed))]
     lines += ["\n## Refusals\n", *_refusals(found), "\n## By operator\n", *_operators(found)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -86,6 +99,18 @@ def _share(run: Run, plain: Run | None) -> str:
     counted = [case for case in run["cases"] if case["case"] in passed]
     right = sum(case["word"] in ("right", "kink") for case in counted)
     return f"{right:,} of {len(counted):,} ({right / len(counted):.1%})" if counted else "–"
+
+
+def _agreements(agreed: Sequence[Run]) -> Iterator[str]:
+    yield f"| framework | in | {' | '.join(AGREEMENT_WORDS)} |"
+    yield f"|---|---|{'---:|' * len(AGREEMENT_WORDS)}"
+    for run in agreed:
+        counts = " | ".join(f"{run['words'].get(word, 0):,}" for word in AGREEMENT_WORDS)
+        yield f"| {run['system']} | {'float64' if run['double'] else 'its own types'} | {counts} |"
+    for run in agreed:
+        for case in run["others"]:
+            where = f"{run['system']} in {'float64' if run['double'] else 'its own types'}"
+            yield f"\n{where}, `{case['case']}`: {case['word']}: {one_line(case['reason'])}"
 
 
 def _refusals(found: Sequence[Run]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_info
@@ -11,19 +12,38 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import Network
 from deep_bench.reference.network.executor import ReferenceExecutor
+from deep_bench.reference.operators.algorithms import choose
+
+if TYPE_CHECKING:
+    from deep_bench.network.pullback import Pullback
 
 
 class ReferenceAdapter(Adapter[np.ndarray]):
     """NumPy, one function per operator, in the element types of the network.
+
+    Args:
+        algorithms: Which algorithm computes an operator, where there are several: ``"Conv/winograd_4+MatMul/strassen"``, or
+            a mapping from operator to name; see `deep_bench.reference.operators.algorithms`. Derived gradients are computed
+            with the same ones.
+
+    Raises:
+        UnknownName: No such operator or algorithm.
 
     Example:
         >>> import deep_bench as db
         >>> executor = db.frameworks["reference"]().prepare(db.load("digits-cnn"))
         >>> executor({"image": np.zeros((1, 1, 8, 8), np.float32)})["logits"].shape
         (1, 10)
+        >>> dict(ReferenceAdapter(algorithms="Conv/direct").describe())["algorithms"]
+        'Conv/direct'
     """
 
     name = "reference"
+
+    def __init__(self, *, algorithms: str | Mapping[str, str] | None = None) -> None:
+        self._functions = {} if algorithms is None else choose(algorithms)
+        chosen = algorithms if isinstance(algorithms, str) else "+".join(map("/".join, (algorithms or {}).items()))
+        self._facts = {"algorithms": chosen} if chosen else {}
 
     def prepare(
         self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
@@ -31,7 +51,7 @@ class ReferenceAdapter(Adapter[np.ndarray]):
         """Look up the function of every node."""
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
-        return ReferenceExecutor(network, self, outputs, mode)
+        return ReferenceExecutor(network, self, outputs, mode, self._functions)
 
     def describe(self) -> Mapping[str, str]:
         """NumPy's version, and the threads of its BLAS."""
@@ -45,7 +65,19 @@ class ReferenceAdapter(Adapter[np.ndarray]):
             "device": "cpu",
             "threads": threads,
             "precision": "as the network",
+            **self._facts,
         }
+
+    def pull_back(
+        self, network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]
+    ) -> Pullback:
+        """The network with a loss that has given gradients with respect to its outputs, and what is known of its gradients.
+
+        See `deep_bench.network.pullback.pull_back`: layers before it reach it here.
+        """
+        from deep_bench.network.pullback import pull_back
+
+        return pull_back(network, inputs, gradients)
 
     def from_numpy(self, array: np.ndarray) -> np.ndarray:
         """The array itself."""

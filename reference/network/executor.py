@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.errors import InvalidArgument, InvalidNetwork, UnsupportedOperator
+from deep_bench.errors import InvalidNetwork, UnsupportedOperator
 from deep_bench.events import Moment, NodeEvent
 from deep_bench.framework import Adapter, Executor, Forms, Mode, NodeProfile
 from deep_bench.graph import Network, attributes, operator_name
+from deep_bench.graph.attached import function_of
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
 from deep_bench.network.gradient.derived import DerivedGradients
+from deep_bench.reference.network.parameters import Parameters
 from deep_bench.reference.operators import find, misuse, takes_count
+from deep_bench.request import describe_numpy
 from deep_bench.tensor import TensorSpec, is_float
 
 Values = tuple[Any, ...]
@@ -96,6 +100,7 @@ class ReferenceExecutor(Executor[np.ndarray]):
         adapter: The host.
         outputs: Names of values of the outermost graph to return instead of the network's outputs.
         mode: ``"inference"``, or ``"train"`` for gradients.
+        functions: Operator to the function that computes it in place of its reference.
 
     Raises:
         UnsupportedOperator: A node without a reference, or with inputs or attributes that its reference does not take.
@@ -109,18 +114,19 @@ class ReferenceExecutor(Executor[np.ndarray]):
         adapter: Adapter[np.ndarray],
         outputs: Sequence[str] | None = None,
         mode: Mode = "inference",
+        functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     ) -> None:
         chosen = network if outputs is None else network.with_outputs(outputs)
         upgraded = chosen.upgraded()
         self.device = adapter
         self.inputs = chosen.inputs
         self.output_names = tuple(s.name for s in chosen.outputs) if outputs is None else tuple(outputs)
-        self.body = _compile(upgraded.graph, upgraded.opsets)
+        self.body = _compile(upgraded.graph, upgraded.opsets, functions)
         self._weights = dict(self.body.constants)
-        self.parameters = _Parameters(self._weights, tuple(upgraded.parameters))
+        self.parameters = Parameters(self._weights, tuple(upgraded.parameters))
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
         self._network, self._names = upgraded, tuple(str(node.name) for node in network.nodes)
-        self._gradients = DerivedGradients(upgraded, adapter, mode)
+        self._gradients = DerivedGradients(upgraded, adapter, mode, describe_numpy)
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the network."""
@@ -169,6 +175,15 @@ class ReferenceExecutor(Executor[np.ndarray]):
         _, derived = self._gradients.executor(loss, wrt)
         assert isinstance(derived, ReferenceExecutor)
         return profile(derived, self._network, inputs, repeat, lambda: self.gradients(inputs, loss, wrt=wrt), self._names)
+
+    def algorithms(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, tuple[str, ...] | str]:
+        """The algorithm that each node is computed with, where the reference has several; nothing is run for that."""
+        from deep_bench.reference.operators.algorithms import name_of
+
+        del inputs
+        single = "the reference has one algorithm for it"
+        known = {str(s.node.name): name_of(operator_name(s.node), s.function) for s in self.body.steps}
+        return {name: (known[name],) if known.get(name) else single for name in self._names}
 
     def evaluate(
         self, inputs: Mapping[str, Any], *, arithmetic: Arithmetic = plain, observe: Observer | None = None
@@ -288,41 +303,14 @@ def in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) 
     return tuple(map(_wide, result)) if isinstance(result, tuple) else _wide(result)
 
 
-class _Parameters(MutableMapping[str, np.ndarray]):
-    def __init__(self, weights: dict[str, np.ndarray], names: Sequence[str]) -> None:
-        self._weights, self._names = weights, tuple(names)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._weights[name]
-
-    def __setitem__(self, name: str, array: np.ndarray) -> None:
-        old = self[name]
-        if array.shape != old.shape or array.dtype != old.dtype:
-            raise InvalidArgument(
-                f"parameter {name!r} was assigned {array.dtype}{list(array.shape)}", f"{old.dtype}{list(old.shape)}"
-            )
-        self._weights[name] = array
-
-    def __delitem__(self, name: str) -> None:
-        raise InvalidArgument(f"parameter {name!r} cannot be deleted", "an assignment")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def _compile(graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
+def _compile(graph: ir.Graph, opsets: Mapping[str, int], functions: Mapping[str, Callable[..., Any]]) -> Body:
     constants = {str(name): array for name, v in graph.initializers.items() if (array := as_array(v)) is not None}
     steps = []
     for node in graph:
         if node.op_type == "Constant" and (array := as_array(node.outputs[0])) is not None:
             constants[_name(node.outputs[0])] = array
         else:
-            steps.append(_step(node, opsets))
+            steps.append(_step(node, opsets, functions))
     for i, step in enumerate(steps):
         if step.node.op_type == "Gradient":
             steps[i] = _with_function(step, [*steps[:i], *steps[i + 1 :]])
@@ -338,13 +326,13 @@ def _declared(graph: ir.Graph) -> tuple[TensorSpec, ...] | None:
     return None
 
 
-def _step(node: ir.Node, opsets: Mapping[str, int]) -> Step:
-    function = find(node.domain, node.op_type)
+def _step(node: ir.Node, opsets: Mapping[str, int], functions: Mapping[str, Callable[..., Any]]) -> Step:
+    function = functions.get(operator_name(node)) or function_of(node) or find(node.domain, node.op_type)
     if function is None:
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), "it has no reference")
     if reason := misuse(function, len(node.inputs), attributes(node)):
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), reason)
-    bodies = {name: _compile(g, opsets) for name, g in subgraphs(node).items()}
+    bodies = {name: _compile(g, opsets, functions) for name, g in subgraphs(node).items()}
     stated = {name: value for name, value in attributes(node).items() if name not in bodies}
     if takes_count(function):
         stated["n_outputs"] = len(node.outputs)

@@ -13,7 +13,7 @@ from deep_bench.reference.operators.activation import Softmax
 __all__ = ["Attention", "LinearAttention", "RotaryEmbedding"]
 
 
-def _heads(x, count):
+def split_heads(x, count):
     """``(batch, length, heads * size)`` as ``(batch, heads, length, size)``; a tensor with four axes is so already."""
     if x.ndim == 4:
         return x
@@ -21,7 +21,7 @@ def _heads(x, count):
     return np.transpose(x.reshape(batch, length, count, width // count), (0, 2, 1, 3))
 
 
-def _joined(x):
+def join_heads(x):
     """``(batch, heads, length, size)`` as ``(batch, length, heads * size)``."""
     batch, count, length, size = x.shape
     return np.transpose(x, (0, 2, 1, 3)).reshape(batch, length, count * size)
@@ -62,7 +62,7 @@ def Attention(
     """
     check_choice("Attention", "qk_matmul_output_mode", qk_matmul_output_mode, (0, 1, 2, 3))
     packed = q.ndim == 3
-    q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
+    q, k, v = split_heads(q, q_num_heads), split_heads(k, kv_num_heads), split_heads(v, kv_num_heads)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None:
         k, v = np.concatenate((past_key, k), axis=2), np.concatenate((past_value, v), axis=2)
@@ -72,14 +72,14 @@ def Attention(
     root = math.sqrt(1 / math.sqrt(q.shape[3]) if scale is None else scale)
     raw = np.matmul(q * root, np.swapaxes(keys, 2, 3) * root)
     capped = softcap * np.tanh(raw / softcap) if softcap else raw
-    bias = _bias(raw, attn_mask, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
+    bias = attention_bias(raw, attn_mask, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
     scores = capped + bias
     weights = _softmax(scores, bias, softmax_precision)
     y = np.matmul(weights, values)
-    return (_joined(y) if packed else y), k, v, (raw, capped, scores, weights)[qk_matmul_output_mode]
+    return (join_heads(y) if packed else y), k, v, (raw, capped, scores, weights)[qk_matmul_output_mode]
 
 
-def _bias(scores, mask, past, lengths, is_causal, left, right):
+def attention_bias(scores, mask, past, lengths, is_causal, left, right):
     """What is added to the scores ``(batch, heads, queries, keys)``."""
     queries, keys = scores.shape[2:]
     offset = past if lengths is None or past else lengths.reshape(-1, 1, 1, 1) - queries
@@ -121,7 +121,7 @@ def RotaryEmbedding(x, cos_cache, sin_cache, position_ids=None, *, interleaved=0
     Source:
         ONNX RotaryEmbedding, opset 23; Su et al., 2021.
     """
-    heads = _heads(x, num_heads)
+    heads = split_heads(x, num_heads)
     turned = heads[..., : rotary_embedding_dim or heads.shape[3]]
     rest = heads[..., turned.shape[3] :]
     if position_ids is not None:
@@ -134,7 +134,7 @@ def RotaryEmbedding(x, cos_cache, sin_cache, position_ids=None, *, interleaved=0
     pair = (cos * first - sin * second, sin * first + cos * second)
     turned = np.stack(pair, axis=-1).reshape(turned.shape) if interleaved else np.concatenate(pair, axis=-1)
     y = np.concatenate((turned, rest), axis=-1)
-    return _joined(y) if x.ndim == 3 else y
+    return join_heads(y) if x.ndim == 3 else y
 
 
 def LinearAttention(
@@ -165,7 +165,7 @@ def LinearAttention(
     check_choice("LinearAttention", "update_rule", update_rule, ("linear", "gated", "delta", "gated_delta"))
     kept, state_kept = query.dtype, query.dtype if past_state is None else past_state.dtype
     query, key, value, state, decay, beta = map(widened, (query, key, value, past_state, decay, beta))
-    q, k, v = _heads(query, q_num_heads), _heads(key, kv_num_heads), _heads(value, kv_num_heads)
+    q, k, v = split_heads(query, q_num_heads), split_heads(key, kv_num_heads), split_heads(value, kv_num_heads)
     batch, _, length, size = q.shape
     scale = scale or 1 / math.sqrt(size)
     if state is None:
@@ -174,10 +174,10 @@ def LinearAttention(
     for t in range(length):
         kt, vt = k[:, :, t], v[:, :, t]
         if update_rule.startswith("gated"):
-            state = np.exp(_heads(decay, kv_num_heads)[:, :, t])[..., np.newaxis] * state
+            state = np.exp(split_heads(decay, kv_num_heads)[:, :, t])[..., np.newaxis] * state
         if update_rule.endswith("delta"):
-            vt = _heads(beta, beta.shape[2])[:, :, t] * (vt - np.einsum("bhk,bhkv->bhv", kt, state))
+            vt = split_heads(beta, beta.shape[2])[:, :, t] * (vt - np.einsum("bhk,bhkv->bhv", kt, state))
         state = state + kt[..., :, np.newaxis] * vt[..., np.newaxis, :]
         shared = np.repeat(state, q_num_heads // kv_num_heads, axis=1)
         y[:, :, t] = scale * np.einsum("bhk,bhkv->bhv", q[:, :, t], shared)
-    return _joined(y).astype(kept, copy=False), state.astype(state_kept, copy=False)
+    return join_heads(y).astype(kept, copy=False), state.astype(state_kept, copy=False)

@@ -31,7 +31,7 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
         ONNX Conv, opset 22.
     """
     at = windows(x.shape[2:], w.shape[2:], auto_pad=auto_pad, pads=pads, strides=strides, dilations=dilations)
-    return _with_bias(_correlate(at.pad(x, 0), w, at, group), b)
+    return with_bias(_correlate(at.pad(x, 0), w, at, group), b)
 
 
 def _correlate(x: Any, w: Any, at: Windows, group: int) -> Any:
@@ -49,7 +49,7 @@ def _correlate(x: Any, w: Any, at: Windows, group: int) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
 
 
-def _with_bias(y, b):
+def with_bias(y, b):
     return y if b is None else y + b.reshape(-1, *(1,) * (y.ndim - 2))
 
 
@@ -96,7 +96,7 @@ def ConvTranspose(
     weights = w.reshape(group, c // group, math.prod(w.shape[1:])).swapaxes(1, 2)
     columns = np.matmul(weights, x.reshape(n, group, c // group, math.prod(spatial)))
     m = w.shape[1] * group
-    return _with_bias(_overlap(columns.reshape(n, m, math.prod(at.kernel), *spatial), at, outputs), b)
+    return with_bias(_overlap(columns.reshape(n, m, math.prod(at.kernel), *spatial), at, outputs), b)
 
 
 def _overlap(columns: Any, at: Windows, outputs: Sequence[int]) -> Any:
@@ -190,7 +190,7 @@ def DeformConv(
         columns = columns * mask.reshape(n, offset_group, 1, positions, *at.outputs)
     columns = columns.reshape(n, group, c // group * positions, math.prod(at.outputs))
     weights = w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:]))
-    return _with_bias(np.matmul(weights, columns).reshape(n, w.shape[0], *at.outputs), b)
+    return with_bias(np.matmul(weights, columns).reshape(n, w.shape[0], *at.outputs), b)
 
 
 def _coordinates(at: Windows, axis: int) -> Any:

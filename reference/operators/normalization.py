@@ -21,10 +21,10 @@ __all__ = [
     "RMSNormalization",
 ]
 
-_EPSILON = 9.999999747378752e-06  # the float32 nearest to 1e-5, which is what the standard's default is
+EPSILON = 9.999999747378752e-06  # the float32 nearest to 1e-5, which is what the standard's default is
 
 
-def BatchNormalization(x, scale, b, mean, var, *, epsilon=_EPSILON, momentum=0.8999999761581421, training_mode=0):
+def BatchNormalization(x, scale, b, mean, var, *, epsilon=EPSILON, momentum=0.8999999761581421, training_mode=0):
     """``(x - mean) / sqrt(var + epsilon) * scale + b``, per channel, in the dtype of ``x``.
 
     In training mode the mean and (biased) variance are those of the batch, and two more results are the running ones,
@@ -47,7 +47,7 @@ def BatchNormalization(x, scale, b, mean, var, *, epsilon=_EPSILON, momentum=0.8
 
 
 @in_float32
-def InstanceNormalization(x, scale, b, *, epsilon=_EPSILON):
+def InstanceNormalization(x, scale, b, *, epsilon=EPSILON):
     """``(x - mean) / sqrt(var + epsilon) * scale + b``, over each channel of each instance.
 
     Source:
@@ -63,7 +63,7 @@ def _standardized(x, axes, epsilon):
     return centred / np.sqrt(variance + epsilon)
 
 
-def LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=_EPSILON, stash_type=1, n_outputs=1):
+def LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=EPSILON, stash_type=1, n_outputs=1):
     """``(x - mean) / sqrt(var + epsilon) * scale + b`` over the axes from ``axis`` on.
 
     The second and third result are the mean and ``1 / sqrt(var + epsilon)``, in the dtype that ``stash_type`` names.
@@ -80,7 +80,7 @@ def LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=_EPSILON, stash_typ
     return y if n_outputs == 1 else (y, *(v.astype(dtype_of(stash_type), copy=False) for v in (mean, inverse)))
 
 
-def RMSNormalization(x, scale, *, axis=-1, epsilon=_EPSILON, stash_type=1):
+def RMSNormalization(x, scale, *, axis=-1, epsilon=EPSILON, stash_type=1):
     """``x / sqrt(mean of x^2 + epsilon) * scale`` over the axes from ``axis`` on, in the dtype of ``scale``.
 
     Source:
@@ -92,7 +92,7 @@ def RMSNormalization(x, scale, *, axis=-1, epsilon=_EPSILON, stash_type=1):
 
 
 @in_float32
-def GroupNormalization(x, scale, b, *, num_groups, epsilon=_EPSILON, stash_type=1):
+def GroupNormalization(x, scale, b, *, num_groups, epsilon=EPSILON, stash_type=1):
     """``(x - mean) / sqrt(var + epsilon)`` over each group of channels, then ``* scale + b`` per channel.
 
     Source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -64,6 +66,9 @@ def test_older_networks_are_upgraded_as_far_as_needed() -> None:
     assert run(changed, x=X.astype(np.float32), label=np.array([0, 1]))["loss"].dtype == np.float32
 
 
+CLASSES = {"kind": "SoftmaxCrossEntropyLoss", "output": "y", "target": "t"}
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -73,13 +78,32 @@ def test_older_networks_are_upgraded_as_far_as_needed() -> None:
         ({"kind": "Sum", "output": "y", "target": "t"}, "target 't'"),
         ({"kind": "MeanSquaredError", "output": "y"}, "target None"),
         ({"kind": "MeanSquaredError", "output": "y", "target": "x"}, "a value 'x' already"),
-        ({"kind": "MeanSquaredError", "output": "y", "target": "t", "reduction": "sum"}, "attributes reduction"),
+        ({"kind": "MeanSquaredError", "output": "y", "target": "t", "reduction": "sum"}, "no attribute 'reduction'"),
+        ({"kind": "MeanSquareError", "output": "y", "target": "t"}, "did you mean 'MeanSquaredError'"),
+        ({"kind": "Sum", "output": "y", "nmae": "total"}, "(?s)no attribute 'nmae'.*did you mean 'name'"),
+        ({"kind": "Sum", "output": "y", "name": ""}, "name=''"),
+        ({"kind": "MeanSquaredError", "output": "y", "target": 3}, "target=3"),
+        (CLASSES | {"reduction": "foo"}, "(?s)reduction='foo'.*one of mean, none, sum"),
+        (CLASSES | {"reduction": "Mean"}, "did you mean 'mean'"),
+        (CLASSES | {"reduction": None}, "reduction=None"),
+        (CLASSES | {"ignore_index": 1.5}, "ignore_index=1.5"),
+        (CLASSES | {"ignore_index": True}, "ignore_index=True"),
+        (CLASSES | {"ignored_index": 1}, "(?s)no attribute 'ignored_index'.*did you mean 'ignore_index'"),
+        ({**CLASSES, "kind": "NegativeLogLikelihoodLoss", "reduction": "avg"}, "reduction='avg'"),
         ({"kind": "SoftmaxCrossEntropyLoss", "output": "y", "target": "t", "weight": 1}, "no attribute 'weight'"),
     ],
 )
-def test_what_cannot_be_appended_is_refused(options: dict[str, str], named: str) -> None:
+def test_what_cannot_be_appended_is_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgument, match=named):
         network().with_loss(**options)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none", "sum"])
+def test_each_reduction_of_the_standard_is_taken(reduction: str) -> None:
+    changed = network().with_loss(**CLASSES, reduction=reduction, ignore_index=np.int64(-1))
+    found = run(changed, x=X, t=np.array([2, -1]))["loss"]
+    each = np.array([-(Y[0] - np.log(np.exp(Y[0]).sum()))[2], 0.0])
+    assert found == pytest.approx(each if reduction == "none" else each.sum())
 
 
 def test_classes_need_their_dimension() -> None:

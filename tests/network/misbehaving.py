@@ -69,3 +69,10 @@ def _slowly(forward: Callable[[Any], Any], inputs: Any) -> Callable[[], Any]:
         return forward(inputs)
 
     return call
+
+
+class Refusing(_Host):
+    """Raises on every network."""
+
+    def prepare(self, network: Network, *, mode: Any = "inference", outputs: Sequence[str] | None = None) -> Executor[Any]:
+        raise RuntimeError(f"{network.name} is refused")

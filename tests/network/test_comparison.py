@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from onnx import helper
 
 import deep_bench as db
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.network import NetworkComparison, compare
 from deep_bench.network.differences import norms
 from deep_bench.network.experiment import Experiment
@@ -105,8 +106,26 @@ def test_pairs_are_judged_by_what_rounding_can_do_to_both(torches: NetworkCompar
     assert torches.between("ours", "oracle", "p").word == "rounding"
     assert len(torches.pairs) == 6
     assert len(torches.against_oracle) == 4
-    with pytest.raises(InvalidArgument, match="no comparison"):
-        torches.between("ours", "onnxruntime", "p")  # only of a later one with an earlier one
+    with pytest.raises(InvalidArgument, match=r"(?s)no comparison of 'q' of ours with onnxruntime.*'p' of wrong and ours"):
+        torches.between("ours", "onnxruntime", "q")
+    with pytest.raises(UnknownName, match="did you mean 'ours'"):
+        torches.between("our", "onnxruntime", "p")
+
+
+def test_a_pair_is_the_same_both_ways_but_for_the_base(torches: NetworkComparison) -> None:
+    for one, other in combinations([*torches, "oracle"], 2):
+        forth, back = torches.between(one, other, "p"), torches.between(other, one, "p")
+        assert (forth.label, forth.base) == (back.base, back.label) == (one, other)
+        assert forth.word == back.word
+        assert forth.norms is not None
+        assert back.norms is not None
+        assert (forth.norms.l1, forth.norms.linf) == (back.norms.l1, back.norms.linf)
+    a, b = (torches.outputs[label]["p"].astype(np.float64) for label in ("wrong", "ours"))
+    for label, base, norm in (("wrong", "ours", b), ("ours", "wrong", a)):
+        found = torches.between(label, base, "p").norms
+        assert found is not None
+        assert found.l1_rel == pytest.approx(np.abs(a - b).sum() / np.abs(norm).sum())
+        assert found.max_ulp == pytest.approx((np.abs(a - b) / np.spacing(norm.astype(np.float32))).max())
 
 
 def test_norms_are_those_of_the_arrays(torches: NetworkComparison) -> None:
@@ -174,6 +193,14 @@ def test_without_a_network_there_are_plain_norms_and_no_verdict(tmp_path: Any) -
     found = compare([numpy_mlp, tmp_path / "saved.npz", {"p": right["p"] * np.float32(1.5)}], X, budget=0)
     assert {system.word for system in found.values()} == {"no reference"}
     assert found.between("saved", "numpy_mlp", "p").word == "equal"
+    assert found.objections == tuple(
+        f"output 'p' of saved outputs and {other} differs, and there is no reference" for other in ("numpy_mlp", "saved")
+    )
+    assert compare([numpy_mlp, tmp_path / "saved.npz"], X, budget=0).ok
+    back = found.between("saved", "saved outputs", "p")
+    assert back.norms is not None
+    assert back.norms.l2_rel == pytest.approx(1 / 3, rel=1e-6)
+    assert back.bits == pytest.approx(np.log2(3), rel=1e-6)
     pair = found.between("saved outputs", "saved", "p")
     assert pair.word == "no reference"
     assert pair.norms is not None
@@ -205,6 +232,13 @@ def test_other_shapes_types_and_names_are_named() -> None:
     assert found["renamed"].word == "cannot tell"
     assert "'q'" in found["renamed"].reason
     assert found.between("short", "right", "p").norms is None
+    assert found.between("right", "short", "p").reason == "is float32[7, 5] instead of float32[7, 4]"
+    assert found.between("double", "right", "p").word == found.between("right", "double", "p").word == "more than rounding"
+    later = compare({"double": given["double"], "right": right}, X, network=mlp(), budget=0)
+    assert later.pairs[0].word == "more than rounding"
+    assert not found.ok
+    assert "renamed has no output 'p'" in found.objections
+    assert "renamed and right have no output in common" in found.objections
     double = found.between("double", "right", "p")
     assert double.norms is not None
     assert double.norms.l1 == 0
@@ -226,6 +260,7 @@ def test_one_that_fails_is_reported_and_the_others_go_on() -> None:
     assert found["fails"].reason == "ValueError: no such kernel"
     assert found["numpy"].word == "right"
     assert not found.ok
+    assert found.objections == ("fails failed", "sequence failed", "odd failed")
     assert not found.pairs
 
 
@@ -253,8 +288,101 @@ def test_a_decision_within_the_margin_is_no_fault() -> None:
     found = compare({"right": right, "flipped": flipped, "beyond": beyond}, X, network=network, budget=0)
     assert [system.word for system in found.values()] == ["right", "right", "wrong"]
     assert {found.between(label, "oracle", "r").word for label in ("right", "flipped")} == {"rounding"}
-    assert found.between("flipped", "right", "r").word == "rounding"
-    assert found.between("beyond", "right", "r").word == "more than rounding"
+    for one, other, word in (
+        ("flipped", "right", "rounding"),
+        ("beyond", "right", "more than rounding"),
+        ("beyond", "flipped", "more than rounding"),
+    ):
+        assert found.between(one, other, "r").word == found.between(other, one, "r").word == word
+    turned = compare({"beyond": beyond, "flipped": flipped, "right": right}, X, network=network, budget=0)
+    assert {pair.word for pair in turned.pairs if pair.output == "r" and pair.base == "beyond"} == {"more than rounding"}
+
+
+@pytest.mark.parametrize("network", [None, "mlp"])
+def test_what_was_not_compared_is_not_ok(network: str | None) -> None:
+    """Outputs of other names, without a reference or with one that has neither; and none at all."""
+    options: dict[str, Any] = {"network": mlp(), "check": "off"} if network else {}
+    p = numpy_mlp(X)["p"]
+    found = compare({"a": {"y": p}, "b": {"z": p}}, X, budget=0, **options)
+    assert not found.ok
+    assert found.objections == ("b and a have no output in common",)
+    assert "not ok: b and a have no output in common" in found.table()
+    assert json.loads(json.dumps(found.as_json()))["objections"] == ["b and a have no output in common"]
+    assert not compare([{}, {}], X, budget=0, **options).ok
+    three = compare({"a": {"y": p}, "b": {"y": p}, "c": {"z": p}}, X, budget=0, **options)
+    assert three.objections == ("c and a have no output in common", "c and b have no output in common")
+    both = compare({"a": {"y": p}, "b": {"y": p, "z": p}}, X, budget=0, **options)
+    assert both.ok
+
+
+def test_what_is_missing_or_could_not_be_decided_is_not_ok() -> None:
+    more = mlp(outputs=(("scores", onnx.TensorProto.FLOAT),))
+    p = numpy_mlp(X)["p"]
+    found = compare({"part": {"p": p}, "reference": "reference"}, X, network=more, budget=0)
+    assert found.objections == ("part has no output 'scores'",)
+    draws = helper.make_graph(
+        [helper.make_node("RandomNormalLike", ["x"], ["y"])],
+        "draws",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 2])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, 2])],
+    )
+    network = db.Network.from_proto(helper.make_model(draws, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    undecided = compare(["reference", {"y": np.ones((3, 2), np.float32)}], network=network, budget=0)
+    assert undecided.objections == ("nothing could be decided",)
+
+
+NAN = np.float32("nan")
+
+
+def with_nan(where: Any) -> dict[str, np.ndarray]:
+    p = numpy_mlp(X)["p"].copy()
+    p[where] = NAN
+    return {"p": p}
+
+
+@pytest.mark.parametrize("network", [None, "mlp"])
+def test_nan_in_one_of_two_is_a_difference(network: str | None) -> None:
+    options: dict[str, Any] = {"network": mlp()} if network else {}
+    given = {"right": numpy_mlp(X), "one": with_nan((2, 3)), "all": with_nan(...)}
+    found = compare(given, X, budget=0, **options)
+    assert not found.ok
+    for label, base, count in (("one", "right", 1), ("all", "right", 35), ("all", "one", 34)):
+        for pair in (found.between(label, base, "p"), found.between(base, label, "p")):
+            assert pair.word == ("more than rounding" if network else "no reference")
+            assert pair.norms is not None
+            assert (pair.norms.mismatches, pair.norms.size) == (count, 35)
+            assert pair.norms.not_finite == max(count, 35 if label == "all" else 1)
+            assert pair.bits == 0
+            assert np.isnan(pair.norms.l1) == (label == "all")
+    assert "35 of the 35 elements of output 'p' of all are NaN or infinite" in found.notes
+    assert not network or (found["one"].word, found["one"].bits, found["all"].bits) == ("wrong", 0, 0)
+    table = found.table(200)
+    assert "35 of 35" in table
+    assert "nan" not in table
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_nan_in_the_same_places_agrees_and_is_counted() -> None:
+    found = compare({"a": with_nan((2, 3)), "b": with_nan((2, 3)), "c": with_nan((2, 3))}, X, budget=0)
+    assert found.ok
+    pair = found.pairs[0]
+    assert (pair.word, pair.reason) == ("equal", "1 of 35 elements are NaN or infinite, and the same in both")
+    assert pair.norms is not None
+    assert (pair.norms.mismatches, pair.norms.not_finite, pair.norms.l1) == (0, 1, 0)
+    nothing = compare([with_nan(...), with_nan(...)], X, budget=0)
+    assert nothing.objections == ("nothing could be decided",)
+    every = nothing.pairs[0]
+    assert every.norms is not None
+    assert every.bits is None
+    assert np.isnan(every.norms.linf_rel)
+    assert every.norms.not_finite == 35
+
+
+def test_infinities_of_one_sign_agree() -> None:
+    inf = np.inf
+    found = norms(np.array([inf, -inf, 1.0, inf, np.nan]), np.array([inf, inf, 1.5, np.nan, np.nan]))
+    assert (found.mismatches, found.not_finite, found.size, found.l1, found.bits) == (2, 4, 5, 0.5, 0.0)
+    assert norms(np.zeros((0, 3)), np.zeros((0, 3))).bits == inf
 
 
 def test_integers_are_counted() -> None:

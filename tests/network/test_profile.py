@@ -187,7 +187,8 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
             Profile.load(tmp_path / file)
 
 
-def test_the_table_names_what_matters(profile: Profile) -> None:
+def test_the_table_names_what_matters(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)  # it may ask for a narrow table, in which names fold
     table = profile.table(None)
     for words in ("big", "between the nodes", "whole call", "268 M", "what being observed costs", "first call", "memory"):
         assert words in table

@@ -122,6 +122,8 @@ def test_running_statistics_are_part_of_the_state() -> None:
         ({"optimizer": "sgd", "momentum": 0.9}, "'momentum'"),
         ({"wrt": ["x"]}, "no initializer 'x'"),
         ({"loss": "logits"}, "a loss of one element"),
+        ({"wrt": ["w", "b", "w"]}, "'w' is in wrt 2 times"),
+        ({"wrt": "w"}, r"write wrt=\['w'\]"),
     ],
 )
 def test_what_makes_no_step_is_refused(options: dict, named: str) -> None:
@@ -139,3 +141,64 @@ def test_a_parameter_without_effect_is_left_out() -> None:
     run = db.frameworks["reference"]().prepare(step.network)
     outputs = run({"x": np.ones(2, np.float32), **step.initial, "learning_rate": np.float32(0.5)})
     np.testing.assert_array_equal(step.next(outputs)["w"], [0.5, 1.5])
+
+
+RATED = [
+    "(float[2] x, float learning_rate) => (float loss) <float[2] w = {1, 2}> { y = Mul(x, w)  z = Mul(y, learning_rate)",
+    "(float[2] x) => (float loss) <float[2] learning_rate = {1, 2}> { z = Mul(x, learning_rate)",
+    "(float[2] x) => (float loss) <float[2] w = {1, 2}> { learning_rate = Mul(x, w)  z = Neg(learning_rate)",
+    "(float[2] x, bool c) => (float loss) <float[2] w = {1, 2}> { y = Mul(x, w)  z = If (c) <"
+    "then_branch = t () => (float[2] learning_rate) { learning_rate = Neg(y) },"
+    "else_branch = e () => (float[2] s) { s = Abs(y) }>",
+]
+
+
+@pytest.mark.parametrize("text", RATED, ids=["input", "initializer", "node", "subgraph"])
+def test_a_network_with_a_learning_rate_of_its_own_is_refused(text: str) -> None:
+    head = '<ir_version: 10, opset_import: ["" : 21]> rated '
+    network = db.Network.from_proto(onnx.parser.parse_model(f"{head}{text}  loss = ReduceSum<keepdims = 0>(z) }}"))
+    with pytest.raises(InvalidArgument, match="rated has a value 'learning_rate'"):
+        training_step(network)
+
+
+@pytest.mark.parametrize("framework", ["reference", "onnxruntime", "torch"])
+@pytest.mark.parametrize("optimizer", sorted(SETTINGS))
+def test_parameters_of_16_bits_are_updated_in_float32(optimizer: str, framework: str) -> None:
+    """With the default epsilon of 1e-8, and a gradient whose square no float16 holds, which is 0/0 in float16."""
+    import ml_dtypes
+
+    for dtype in ("float16", "bfloat16") if framework != "onnxruntime" else ("float16",):
+        kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+        head = '<ir_version: 10, opset_import: ["" : 21]> tiny '
+        text = f"{head}({dtype}[4] x) => ({dtype} loss) {{ y = Mul(x, w)  loss = ReduceSum<keepdims = 0>(y) }}"
+        proto = onnx.parser.parse_model(text)
+        w = np.array([1.0, -2.0, 0.5, 0.25], kind)
+        proto.graph.initializer.append(onnx.helper.make_tensor("w", onnx.helper.np_dtype_to_tensor_dtype(kind), [4], w))
+        step = training_step(db.Network.from_proto(proto), optimizer=optimizer)
+        onnx.checker.check_model(step.network.to_proto(), full_check=True)
+        x = np.array([1e-4, -3e-5, 0.0, 1.0], kind)
+        state = dict(step.initial)
+        assert {n: a.dtype for n, a in state.items() if n.startswith("w.")} == {
+            n: np.float32 for n in state if n.startswith("w.")
+        }
+        run = db.frameworks[framework]().prepare(step.network)
+        held, loop = torch.tensor(w.astype(np.float32), requires_grad=True), []
+        made = {"sgd": torch.optim.SGD, "momentum": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9)}
+        loop = made.get(optimizer, torch.optim.Adam)([held], lr=0.1)
+        for _ in range(3):
+            state = step.next(run({"x": x, **state, "learning_rate": np.float32(0.1)}))
+            held.grad = torch.tensor(x.astype(np.float32))
+            loop.step()
+            held.data = torch.tensor(held.data.numpy().astype(kind).astype(np.float32))  # the parameter itself is narrow
+            assert state["w"].dtype == kind
+            np.testing.assert_allclose(
+                state["w"].astype(np.float32), held.detach().numpy(), rtol=2 * float(ml_dtypes.finfo(kind).eps)
+            )
+        assert state["w"][0] < w[0] if optimizer == "adam" else state["w"][3] < w[3]
+        assert state["w"][2] == w[2]
+
+
+def test_a_path_is_taken_as_by_run(tmp_path) -> None:
+    file = tmp_path / "mlp.onnx"
+    mlp().save(file)
+    assert set(training_step(file).initial) == set(training_step(mlp()).initial) == {"w", "b", "v"}

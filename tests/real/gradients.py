@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import deep_bench as db
-from deep_bench.check import establish
-from deep_bench.check.endtoend import Whole, assess_whole
+from deep_bench.check.endtoend import Whole
 from deep_bench.check.ladder import in_float64
 from deep_bench.check.truth import Truth
 from deep_bench.graph import Network
-from deep_bench.network import differentiate, gradient_name
+from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
 from deep_bench.tensor import is_float
 
 from .table import Inputs, sizes
@@ -36,19 +35,13 @@ class Scored:
     wrt: tuple[str, ...]
 
     def truth(self) -> Truth:
-        """The oracle's loss and gradients, and what rounding can do to them."""
-        derived = differentiate(self.network, LOSS, self.wrt)
-        return establish(derived.with_outputs([LOSS, *(gradient_name(LOSS, name) for name in self.wrt)]), self.inputs)
+        """The oracle's gradients, and what rounding can do to them."""
+        return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs)
 
     def by(self, framework: str, truth: Truth) -> Whole:
-        """How a framework's own loss and gradients compare with the oracle's."""
-        adapter = db.frameworks[framework]()
-        executor = adapter.prepare(self.network, mode="train")
-        fed = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
-        outputs, gradients = executor.gradients(fed, LOSS, wrt=self.wrt)
-        found = {LOSS: outputs[LOSS], **{gradient_name(LOSS, name): gradients[name] for name in self.wrt}}
-        actual = {name: np.asarray(adapter.to_numpy(array)) for name, array in found.items()}
-        return assess_whole(truth, actual, truth.outputs, truth.samples)
+        """How a framework's own gradients compare with the oracle's."""
+        subject = Differentiated(db.frameworks[framework](), self.network, LOSS, self.wrt, self.inputs)
+        return judge_gradients(truth, subject)
 
 
 def scored(network: Network, inputs: Inputs, *, double: bool = False) -> Scored:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import re
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime as ort
+
+from deep_bench.tensor import STRING
 
 Value: TypeAlias = "ort.OrtValue | np.ndarray"
 """An ``OrtValue``; or an array of strings, since no ``OrtValue`` can be made from those."""
@@ -49,6 +52,16 @@ def to_array(value: Value) -> np.ndarray:
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     tensor = onnx.TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=raw)
     return onnx.numpy_helper.to_array(tensor).copy()
+
+
+def described(value: Any) -> tuple[Sequence[int], np.dtype] | None:
+    """The shape and element type of a value; see `deep_bench.request.Describe`."""
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.dtype) if value.dtype.kind in "OUST" else None
+    if not isinstance(value, ort.OrtValue):
+        return None
+    code = value.element_type()
+    return value.shape(), STRING if code == onnx.TensorProto.STRING else onnx.helper.tensor_dtype_to_np_dtype(code)
 
 
 def to_feed(value: Value) -> Value:

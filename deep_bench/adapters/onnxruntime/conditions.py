@@ -47,6 +47,12 @@ def transposes_same_with_gaps(node: ir.Node) -> bool:
     return any(k is None or (k - 1) * d + 1 < s for k, d, s in steps)
 
 
+def pads_named_axes_of_a_transposed(node: ir.Node) -> bool:
+    """Whether only some axes are padded, in a graph that transposes."""
+    named = len(node.inputs) > 3 and node.inputs[3] is not None
+    return named and (node.graph is None or any(other.op_type == "Transpose" for other in node.graph))
+
+
 def loops_on_the_bodys_condition(node: ir.Node) -> bool:
     """Whether a loop has no initial condition, and its body's may be false."""
     after = as_array(subgraphs(node)["body"].outputs[0])

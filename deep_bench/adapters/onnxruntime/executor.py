@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnxruntime as ort
 
-from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_feed
+from deep_bench.adapters.onnxruntime.arrays import Value, described, is_narrow_type, to_feed
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Executor, Forms, Mode, NodeProfile, map_arrays
 from deep_bench.graph import Network
@@ -43,7 +43,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
         assignable = network.parameters if mode == "train" else ()
         self._assigned: dict[str, Value] = {n: adapter.from_numpy(network.initializers[n]) for n in assignable}
         self.parameters = _Parameters(network, adapter, self._assigned)
-        self._gradients = DerivedGradients(network, adapter, mode)
+        self._gradients = DerivedGradients(network, adapter, mode, described)
         # Only tensors that are no strings can be bound; the rest goes through Session.run.
         self._bindable = all(o.type.startswith("tensor") and "string" not in o.type for o in session.get_outputs())
 

@@ -138,22 +138,34 @@ class TensorFlowAdapter(Adapter[Any]):
         Raises:
             Unsupported: TensorFlow has no such element type.
         """
-        try:
-            with tf.device(self._place):
-                return tf.constant(array, tf.string if array.dtype == object else None)
-        except (TypeError, ValueError) as error:
-            raise Unsupported(f"TensorFlow has no tensors of {array.dtype}", advice="convert it first") from error
+        with tf.device(self._place):
+            return to_tensor(array)
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """The contents of a tensor, copied."""
-        if array.dtype == tf.string:
-            return decoded(array.numpy())
-        return np.array(array.numpy())
+        return to_array(array)
 
     def synchronize(self) -> None:
         """Return when all work given to the device is done; on a CPU, a call has ended when it returns."""
         if "GPU" in self._place:
             tf.test.experimental.sync_devices()
+
+
+def to_tensor(array: np.ndarray) -> Any:
+    """A tensor with the contents of an array.
+
+    Raises:
+        Unsupported: TensorFlow has no such element type.
+    """
+    try:
+        return tf.constant(array, tf.string if array.dtype == object else None)
+    except (TypeError, ValueError) as error:
+        raise Unsupported(f"TensorFlow has no tensors of {array.dtype}", advice="convert it first") from error
+
+
+def to_array(tensor: Any) -> np.ndarray:
+    """The contents of a tensor, copied; text as strings."""
+    return decoded(tensor.numpy()) if tensor.dtype == tf.string else np.array(tensor.numpy())
 
 
 def _place(device: str) -> str:

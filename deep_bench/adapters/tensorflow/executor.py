@@ -12,10 +12,11 @@ from deep_bench.adapters.lowering import Lowered
 from deep_bench.adapters.tensorflow.gradients import Gradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, NeedsType, NeedsValue, as_arrays, as_value
 from deep_bench.adapters.tensorflow.layout import Stored
-from deep_bench.adapters.tensorflow.tracing import Traced, flattened, signature, structure, trace
+from deep_bench.adapters.tensorflow.tracing import Traced, described, flattened, signature, structure, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Device, Executor, Mode, NodeProfile, map_arrays
 from deep_bench.graph import OPSET, Network
+from deep_bench.request import check_native
 
 
 class Parameters(MutableMapping[str, Any]):
@@ -146,12 +147,14 @@ class TensorFlowExecutor(Executor[Any]):
             Unsupported: See `Executor.gradients`; `UnsupportedOperator` where a node between the loss and one of ``wrt`` has
                 no gradient in TensorFlow, which would pass for zero.
         """
+        names = self._gradients.checked(loss, wrt)
+        check_native(self.inputs, inputs, described)
         arguments = [inputs[spec.name] for spec in self.inputs]
         if self._learns:
             self._learn(arguments)
         with tf.device(self._place):
             signatures = None if self.untraced else self._signatures_of(arguments)
-            outputs, gradients = self._gradients(arguments, signatures, loss, wrt)
+            outputs, gradients = self._gradients(arguments, signatures, loss, names)
         if on_ready is not None:
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
@@ -180,10 +183,26 @@ class TensorFlowExecutor(Executor[Any]):
             return whole(names, calls["plain"], self.device.synchronize, repeat)
         return profile(self._runner, self._gradients, names, calls, self.device.synchronize, repeat, self._place)
 
+    def algorithms(self, inputs: Mapping[str, Any]) -> Mapping[str, tuple[str, ...] | str]:
+        """What oneDNN prints for each step in an eager walk, since a graph does not tell.
+
+        Raises:
+            Unsupported: XLA made one piece of the network; it runs on a GPU; or oneDNN was not asked to print.
+        """
+        from deep_bench.adapters.tensorflow.told import told
+
+        if self._jit:
+            raise Unsupported("XLA made one piece of the network, in which nodes cannot be told apart")
+        if "GPU" in self._place:
+            raise Unsupported("TensorFlow does not tell which kernels it runs for each node on a GPU")
+        arguments = [inputs[spec.name] for spec in self.inputs]
+        names = [str(node.name) for node in self._network.nodes]
+        return told(self._runner, lambda: self._walk(arguments), names, self.device.synchronize)
+
     def _taped(self, arguments: Sequence[Any], loss: str, wrt: Sequence[str] | None) -> None:
         """Outputs and gradients by a walk of the steps."""
         with tf.device(self._place):
-            self._gradients(arguments, None, loss, wrt)
+            self._gradients(arguments, None, loss, self._gradients.checked(loss, wrt))
 
     def _learn(self, arguments: Sequence[Any]) -> None:
         """Run the steps once, which tells the element types of all results, and try again to trace them."""

@@ -19,7 +19,8 @@ from deep_bench.adapters.tensorflow.tracing import Traced, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Mode, map_arrays
 from deep_bench.graph import OPSET, Network
-from deep_bench.network.gradient.derived import checked_names, not_training
+from deep_bench.network.gradient.derived import not_training
+from deep_bench.request import checked_request
 from deep_bench.tensor import is_float
 
 _DIFFERENTIABLE = ("float16", "bfloat16", "float32", "float64")
@@ -50,9 +51,10 @@ class Gradients:
         self._network, self._runner, self._outputs = network, runner, tuple(outputs)
         self._mode, self._widened, self._jit = mode, widened, jit
         self._traces: dict[Any, Traced] = {}
+        self._names: dict[tuple[str, Sequence[str] | None], tuple[str, ...]] = {}
 
     def __call__(
-        self, arguments: Sequence[Any], signatures: Sequence[Any] | None, loss: str, wrt: Sequence[str] | None
+        self, arguments: Sequence[Any], signatures: Sequence[Any] | None, loss: str, names: tuple[str, ...]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The outputs and the gradients.
 
@@ -60,9 +62,8 @@ class Gradients:
             arguments: What is fed for each input.
             signatures: What TensorFlow is told of each; ``None`` runs the steps one by one.
             loss: Name of an output.
-            wrt: See `Executor.gradients`.
+            names: What to differentiate with respect to, as `checked` gave it.
         """
-        names = self._checked(loss, wrt)
         results: Sequence[Any]
         if signatures is None:
             results = self._run(arguments, loss, names)
@@ -72,13 +73,20 @@ class Gradients:
         _check_loss(loss, outputs[loss])
         return outputs, dict(zip(names, results[len(self._outputs) :], strict=True))
 
-    def _checked(self, loss: str, wrt: Sequence[str] | None) -> tuple[str, ...]:
+    def checked(self, loss: str, wrt: Sequence[str] | None) -> tuple[str, ...]:
+        """The names to differentiate with respect to.
+
+        Raises:
+            Unsupported: The network was prepared for inference.
+            InvalidArgument: See `deep_bench.request.checked_request`.
+        """
         if self._mode != "train":
             raise not_training(self._network.name)
-        names = checked_names(self._network, loss, wrt)
-        if loss not in self._outputs:
-            raise InvalidArgument(f"the executor does not return {loss!r}", f"one of {', '.join(self._outputs)}")
-        return names
+        key = (loss, wrt if wrt is None or isinstance(wrt, str) else tuple(wrt))
+        if key not in self._names:
+            network, parameters = self._network, list(self._network.parameters)
+            self._names[key] = checked_request(network.name, self._outputs, parameters, network.inputs, loss, wrt)
+        return self._names[key]
 
     def _traced(self, signatures: Sequence[Any], loss: str, names: tuple[str, ...]) -> Traced:
         key = (loss, names, str(signatures))

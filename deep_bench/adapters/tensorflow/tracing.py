@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from deep_bench.errors import Unsupported
@@ -42,6 +43,13 @@ class Traced:
         if self.plain:
             return lambda: call(*flat)
         return lambda: packed(self.layout, call(*flat) or ())
+
+
+def described(value: Any) -> tuple[Sequence[int], np.dtype] | None:
+    """The shape and element type of a tensor; see `deep_bench.request.Describe`."""
+    if not tf.is_tensor(value):
+        return None
+    return tuple(value.shape), np.dtype(value.dtype.as_numpy_dtype)
 
 
 def trace(function: Callable[[list[Any]], list[Any]], signatures: Sequence[Any], *, jit: bool) -> Traced:

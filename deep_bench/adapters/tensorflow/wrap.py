@@ -9,21 +9,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from deep_bench.adapters.tensorflow.adapter import TensorFlowAdapter
-from deep_bench.adapters.tensorflow.tracing import Traced, signature, trace
+from deep_bench.adapters.tensorflow.adapter import to_array, to_tensor
+from deep_bench.adapters.tensorflow.tracing import Traced, described, signature, trace
 from deep_bench.adapters.wrapping import (
     accepts,
-    check_loss,
     check_mode,
-    checked_names,
     named_results,
     own_or_given,
     positional_names,
     result_names,
 )
 from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
-from deep_bench.framework import Executor, Forms, Mode
+from deep_bench.framework import Device, Executor, Forms, Mode
 from deep_bench.network.gradient.derived import not_training
+from deep_bench.request import check_native, checked_request
 from deep_bench.tensor import STRING, TensorSpec
 
 Example = Sequence[Any] | Mapping[str, Any] | np.ndarray
@@ -39,6 +38,8 @@ def wrap(
 ) -> WrappedModel:
     """Make a Keras model an executor, so that it can be timed, compared and differentiated like a prepared network.
 
+    The model is used as it is, with TensorFlow's settings as they are, and wrapping changes neither.
+
     Args:
         model: A Keras model on the TensorFlow backend.
         inputs: Names for its inputs, in order; by default its own. For a subclassed model, which has none: specs, whose
@@ -48,7 +49,7 @@ def wrap(
         mode: ``"inference"`` or ``"train"``: the model is called with ``training`` set accordingly, so that dropout draws
             and batch normalization uses the batch's statistics.
         eager: Call the model as it is, in place of one graph made by ``tf.function``, as ``model.predict`` makes. It is
-            called once on zeros, to learn what it returns.
+            tried on zeros, to learn what it returns, and its weights, statistics and random states are put back.
 
     Raises:
         InvalidArgument: Not such a model, or names in another number than it has inputs or outputs.
@@ -95,7 +96,7 @@ class WrappedModel(Executor[Any]):
         eager: bool,
     ) -> None:
         self.model, self.mode = model, mode
-        self.device = TensorFlowAdapter()
+        self.device = _Tensors()
         self.inputs = tuple(inputs)
         self.forms = Forms()
         self._call, self._stated = call, outputs
@@ -103,7 +104,7 @@ class WrappedModel(Executor[Any]):
         self._signatures = [signature(spec) for spec in self.inputs]
         self._traced = None if eager else self._trace(self._outputs)  # this also finds the outputs' names
         if eager:
-            self._outputs([tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for s in self._signatures])
+            self._try()
         self.parameters = self._weights = ModelParameters(model.trainable_variables)
         self._derived: dict[tuple[str, tuple[str, ...]], Traced] = {}
 
@@ -130,8 +131,8 @@ class WrappedModel(Executor[Any]):
         """Run the model and TensorFlow's backward pass, as one graph that is kept; ``on_ready`` is called at its end."""
         if self.mode != "train":
             raise not_training(self.model.name)
-        check_loss(self.output_names, loss, self.model.name)
-        names = checked_names(list(self.parameters), self.inputs, wrt, self.model.name)
+        names = checked_request(self.model.name, self.output_names, list(self.parameters), self.inputs, loss, wrt)
+        check_native(self.inputs, inputs, described)
         arguments = self._arguments(inputs)
         if self._traced is None:
             results = self._differentiated(arguments, loss, names)
@@ -145,6 +146,18 @@ class WrappedModel(Executor[Any]):
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
         return outputs, gradients
+
+    def _try(self) -> None:
+        """Call the model once, to learn what it returns; its weights, statistics and random states are as before."""
+        zeros = [tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for s in self._signatures]
+        if not self.model.built:
+            self._call(*zeros, training=False)  # this makes the variables, and changes none
+        kept = [(variable, variable.numpy()) for variable in self.model.variables]
+        try:
+            self._outputs(zeros)
+        finally:
+            for variable, contents in kept:
+                variable.assign(contents)
 
     def _trace(self, function: Callable[[list[Any]], list[Any]]) -> Traced:
         try:
@@ -183,6 +196,20 @@ class WrappedModel(Executor[Any]):
         if inputs.keys() != {spec.name for spec in self.inputs}:
             raise InvalidInput(f"inputs named {sorted(inputs)}", f"exactly {sorted(spec.name for spec in self.inputs)}")
         return [inputs[spec.name] for spec in self.inputs]
+
+
+class _Tensors(Device[Any]):
+    """Tensors where TensorFlow puts them; unlike an adapter's, it leaves TensorFlow's settings alone."""
+
+    def from_numpy(self, array: np.ndarray) -> Any:
+        return to_tensor(np.asarray(array))
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        return to_array(array)
+
+    def synchronize(self) -> None:
+        if tf.config.list_logical_devices("GPU"):
+            tf.test.experimental.sync_devices()
 
 
 class ModelParameters(MutableMapping[str, Any]):
@@ -241,7 +268,7 @@ def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[Tensor
         specs = _own_specs(own, inputs, model.name)
         place = structure_of(model)
 
-        def call(*values: Any) -> Any:
+        def call(*values: Any, training: bool = training) -> Any:
             return model(keras.tree.pack_sequence_as(place, list(values)), training=training)
 
         return specs, call
@@ -253,7 +280,7 @@ def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[Tensor
     names = [spec.name for spec in specs]
     by_name = accepts(model.call, names)
 
-    def call_as_written(*values: Any) -> Any:
+    def call_as_written(*values: Any, training: bool = training) -> Any:
         if by_name:
             return model(**dict(zip(names, values, strict=True)), training=training)
         return model(*values, training=training)

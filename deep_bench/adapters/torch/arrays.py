@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -65,6 +65,14 @@ def is_foreign(dtype: np.dtype | None) -> bool:
 def numpy_dtype(dtype: torch.dtype) -> np.dtype:
     """The NumPy dtype of a torch type."""
     return _NUMPY[dtype]
+
+
+def described(value: Any) -> tuple[Sequence[int], np.dtype] | None:
+    """The shape and element type of a native value; see `deep_bench.request.Describe`."""
+    if isinstance(value, torch.Tensor):
+        dtype = _NUMPY.get(value.dtype)
+        return None if dtype is None else (value.shape, dtype)
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray) and is_foreign(value.dtype) else None
 
 
 def to_tensor(array: np.ndarray, device: torch.device | str = "cpu") -> torch.Tensor:

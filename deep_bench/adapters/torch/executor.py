@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from deep_bench.adapters.torch.arrays import copied, map_native, to_tensor
+from deep_bench.adapters.torch.arrays import TYPES, copied, described, map_native, numpy_dtype, to_tensor
 from deep_bench.adapters.torch.cuda import cuda_event_timer
 from deep_bench.adapters.torch.gradients import Autograd, OnReady
 from deep_bench.adapters.torch.module import PlanModule
@@ -17,7 +17,8 @@ from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.framework import Device, Executor, Forms, Mode, NodeProfile
 from deep_bench.graph import Network
 from deep_bench.network.gradient.derived import not_training
-from deep_bench.tensor import TensorSpec
+from deep_bench.request import check_native
+from deep_bench.tensor import TensorSpec, is_float
 
 GUARD_PAYS_FROM = 8
 """Number of steps from which entering inference mode (0.6 us) saves more than it costs (about 0.1 us an operator)."""
@@ -74,6 +75,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         self._guarded = mode == "inference" and guarded
         self._modules = tuple(module.modules())
         self._network, self._convert = network, convert
+        self._working = _working(inputs, dtypes)
         self._autograd: Autograd | None = None
         self.timer = cuda_event_timer(target) if target.type == "cuda" else None
 
@@ -118,8 +120,10 @@ class TorchExecutor(Executor[torch.Tensor]):
             own = tuple(spec.name for spec in self._network.outputs)
             network = self._network if self.output_names == own else self._network.with_outputs(self.output_names)
             self._autograd = Autograd(network, self.module._parameters, self._keys, self._zeros)
+        request = self._autograd.request(loss, wrt)
+        check_native(self.inputs, inputs, described, self._working)
         arguments = self._arguments(inputs)
-        outputs, gradients = self._autograd(self._run, arguments, loss, wrt, on_ready)
+        outputs, gradients = self._autograd(self._run, arguments, request, on_ready)
         return self._fresh(outputs, arguments), gradients
 
     def profile(
@@ -140,6 +144,19 @@ class TorchExecutor(Executor[torch.Tensor]):
         plain = self.bind(inputs) if loss is None else lambda: self.gradients(inputs, loss, wrt=wrt)
         compiled = self._run is not self.module.forward
         return profile(self, names, plain, repeat, self._target, compiled=compiled, backward=loss is not None)
+
+    def algorithms(self, inputs: Mapping[str, torch.Tensor]) -> Mapping[str, tuple[str, ...] | str]:
+        """What oneDNN and oneMKL print for each step of the generated code; on a CUDA device the names of its kernels.
+
+        Raises:
+            Unsupported: A compiler made one piece of the network, or the libraries were not asked to print.
+        """
+        from deep_bench.adapters.torch.told import told
+
+        if self._run is not self.module.forward:
+            raise Unsupported("torch.compile made one piece of the network, in which nodes cannot be told apart")
+        names = tuple(str(node.name) for node in self._network.nodes)
+        return told(self.module, self.bind(inputs), names, self._target)
 
     def _zeros(self, name: str) -> torch.Tensor:
         """The gradient of a parameter that no node reads."""
@@ -176,6 +193,12 @@ class TorchExecutor(Executor[torch.Tensor]):
             return value
 
         return {name: map_native(own, value) for name, value in outputs.items()}
+
+
+def _working(inputs: Sequence[TensorSpec], dtypes: Mapping[str, torch.dtype | None]) -> np.dtype | None:
+    """What floating-point inputs are converted to, where a network runs in another precision than its own."""
+    changed = {dtypes[s.name] for s in inputs if is_float(s.dtype) and dtypes[s.name] not in (None, TYPES.get(s.dtype))}
+    return next((numpy_dtype(dtype) for dtype in changed if dtype is not None), None)
 
 
 def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:

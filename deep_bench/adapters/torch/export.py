@@ -17,6 +17,7 @@ from torch import nn
 
 from deep_bench.adapters.exported import check_export
 from deep_bench.adapters.torch.arrays import to_array
+from deep_bench.adapters.torch.modes import Evaluating
 from deep_bench.adapters.torch.wrap import Example, WrappedModule, example_tensors, wrap
 from deep_bench.adapters.wrapping import accepts
 from deep_bench.errors import FrameworkMissing, InvalidArgument, Unsupported
@@ -34,18 +35,14 @@ def export(
     check: bool = True,
 ) -> Network:
     """Export a module in evaluation mode; see `deep_bench.graph.Network.from_torch`."""
-    modes = {part: part.training for part in module.modules()}
-    try:
-        executor = wrap(module, example, outputs)
-        tensors = example_tensors(module, example)
+    executor = wrap(module, example, outputs)
+    tensors = example_tensors(module, example)
+    with Evaluating(module):
         network = Network.from_proto(_exported(executor, tensors, dynamic or {}, opset), name=name or type(module).__name__)
         if check:
             arrays = {key: to_array(tensor) for key, tensor in tensors.items()}
             check_export(network, arrays, executor(arrays), network.name)
-        return network
-    finally:
-        for part, training in modes.items():
-            part.training = training
+    return network
 
 
 def _exported(

@@ -18,10 +18,11 @@ Named = Sequence[tuple[str, torch.Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """What to differentiate with respect to.
+class Request:
+    """What to differentiate, and with respect to what.
 
     Args:
+        loss: The output.
         names: In the order asked for.
         parameters: Those among them that are parameters, with their keys in the module.
         inputs: Those that are inputs, with their positions.
@@ -29,6 +30,7 @@ class _Request:
         everything: Whether all parameters of the module are among them.
     """
 
+    loss: str
     names: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]
     inputs: tuple[tuple[str, int], ...]
@@ -54,14 +56,13 @@ class Autograd:
         unread: Callable[[str], torch.Tensor],
     ) -> None:
         self._network, self._held, self._keys, self._unread = network, held, keys, unread
-        self._requests: dict[tuple[str, tuple[str, ...] | None], _Request] = {}
+        self._requests: dict[tuple[str, Sequence[str] | None], Request] = {}
 
     def __call__(
         self,
         run: Callable[..., dict[str, Any]],
         arguments: Sequence[Any],
-        loss: str,
-        wrt: Sequence[str] | None,
+        request: Request,
         on_ready: OnReady | None,
     ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """Run the module and differentiate; see `Executor.gradients`.
@@ -69,8 +70,6 @@ class Autograd:
         Returns:
             The outputs, which may share memory with each other and with what the module holds, and the gradients.
         """
-        key = (loss, None if wrt is None else tuple(wrt))
-        request = self._requests.get(key) or self._request(key)
         fed = [_detached(a) for a in arguments]
         leaves: list[tuple[str, Any]] = [(name, self._held[key]) for name, key in request.parameters]
         if not all([leaf.requires_grad for _, leaf in leaves]):  # noqa: C419 (a list is faster than a generator)
@@ -80,16 +79,26 @@ class Autograd:
             leaves.append((name, fed[index]))
         with torch.enable_grad():
             outputs = run(*fed)
-        value = _one_element(self._network, loss, outputs[loss])
-        found = _backward(value, leaves, request.everything, on_ready) if value.requires_grad else {}
+        value = _one_element(self._network, request.loss, outputs[request.loss])
+        found = _backward(value, leaves, request.everything, on_ready) if leaves and value.requires_grad else {}
         if len(found) < len(request.names):
             self._add_zeros(found, request, leaves, on_ready)
         return {name: map_native(_cut, y) for name, y in outputs.items()}, {name: found[name] for name in request.names}
 
-    def _request(self, key: tuple[str, tuple[str, ...] | None]) -> _Request:
+    def request(self, loss: str, wrt: Sequence[str] | None) -> Request:
+        """What is asked for, checked the first time.
+
+        Raises:
+            InvalidArgument: See `deep_bench.request.checked_request`.
+        """
+        key = (loss, wrt if wrt is None or isinstance(wrt, str) else tuple(wrt))
+        return self._requests.get(key) or self._checked(key)
+
+    def _checked(self, key: tuple[str, Sequence[str] | None]) -> Request:
         names = checked_names(self._network, *key)
         places = {spec.name: index for index, spec in enumerate(self._network.inputs)}
-        request = self._requests[key] = _Request(
+        request = self._requests[key] = Request(
+            key[0],
             names,
             tuple((name, self._keys[name]) for name in names if name in self._keys),
             tuple((name, places[name]) for name in names if name in places),
@@ -98,7 +107,7 @@ class Autograd:
         )
         return request
 
-    def _add_zeros(self, found: dict[str, torch.Tensor], request: _Request, leaves: Named, on_ready: OnReady | None) -> None:
+    def _add_zeros(self, found: dict[str, torch.Tensor], request: Request, leaves: Named, on_ready: OnReady | None) -> None:
         zeros = {name: torch.zeros_like(leaf, requires_grad=False) for name, leaf in leaves if name not in found}
         zeros |= {name: self._unread(name) for name in request.unread}
         found |= zeros

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from deep_bench.adapters.torch.arrays import numpy_dtype, to_array, to_tensor, torch_dtype
+from deep_bench.adapters.torch.arrays import described, numpy_dtype, to_array, to_tensor, torch_dtype
 from deep_bench.adapters.torch.cuda import cuda_event_timer
+from deep_bench.adapters.torch.modes import Evaluating, without_trace
 from deep_bench.adapters.wrapping import (
     accepts,
-    check_loss,
     check_mode,
-    checked_names,
     named_results,
     positional_names,
     result_names,
@@ -23,6 +23,7 @@ from deep_bench.adapters.wrapping import (
 from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
 from deep_bench.framework import Device, Executor, Forms, Mode
 from deep_bench.network.gradient.derived import not_training
+from deep_bench.request import check_native, checked_request
 from deep_bench.tensor import TensorSpec
 
 Example = Sequence[Any] | Mapping[str, Any] | torch.Tensor | np.ndarray
@@ -37,17 +38,19 @@ def wrap(
 ) -> WrappedModule:
     """Make a module an executor, so that it can be timed, compared and differentiated like a prepared network.
 
-    The module is used as it is, on the device that it is on, with torch's settings as they are. Its inputs are passed by
-    keyword where ``forward`` has parameters of their names, else in order.
+    The module is used as it is, on the device that it is on, with torch's settings as they are, and is left as it was: each
+    call in evaluation mode gives every part of the module its own mode back, whatever happens in it. Its inputs are passed
+    by keyword where ``forward`` has parameters of their names, else in order.
 
     Args:
         module: Any module whose ``forward`` takes tensors and returns a tensor, or a sequence or mapping of some.
         inputs: What it takes: specs, whose shapes may have open dimensions; or an example, by name or in order, that stands
             for inputs of just these shapes and types.
         outputs: Names of what it returns, in order; with an example they may be left out, and are then a mapping's keys, or
-            ``output``, or ``output_0``, ``output_1``, …
-        mode: ``"inference"`` puts the module in evaluation mode, and records nothing. ``"train"`` leaves its modes as they
-            are, so that it is for the caller to say ``module.eval()`` or ``module.train()``.
+            ``output``, or ``output_0``, ``output_1``, …: the module is tried on the example, which leaves no trace in its
+            buffers and in torch's random numbers.
+        mode: ``"inference"`` calls the module in evaluation mode, and records nothing. ``"train"`` calls it in the modes
+            that it and its parts are in, so that it is for the caller to say ``module.eval()`` or ``module.train()``.
 
     Raises:
         InvalidArgument: Inputs without names, outputs of another number, or no names for outputs beside specs.
@@ -63,8 +66,6 @@ def wrap(
         raise InvalidArgument(
             f"a {type(module).__name__} to wrap", "a torch.nn.Module", "wrap a callable in a module of your own"
         )
-    if mode == "inference":
-        module.eval()
     target = next((t.device for t in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     specs, example = _described(module, inputs, target)
     if outputs is None:
@@ -74,7 +75,7 @@ def wrap(
                 "a name for each value that the module returns",
                 "give outputs=[…], or an example in place of the specs",
             )
-        with torch.no_grad():
+        with without_trace(module, target), Evaluating(module) if mode == "inference" else nullcontext():
             outputs = result_names(_caller(module, specs)(*example), None, type(module).__name__)
     return WrappedModule(module, specs, tuple(outputs), mode, target)
 
@@ -106,7 +107,7 @@ class WrappedModule(Executor[torch.Tensor]):
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run the module; the outputs are copies."""
-        with torch.set_grad_enabled(self.mode == "train"):
+        with torch.set_grad_enabled(self.mode == "train"), self._evaluating():
             return {name: y.clone() for name, y in self._named(self._call(*self._arguments(inputs))).items()}
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> Callable[[], dict[str, torch.Tensor]]:
@@ -115,8 +116,10 @@ class WrappedModule(Executor[torch.Tensor]):
         if self.mode == "train":
             return lambda: named(call(*arguments))
 
+        evaluating = Evaluating(self.module)
+
         def bound() -> dict[str, torch.Tensor]:
-            with torch.inference_mode():
+            with torch.inference_mode(), evaluating:
                 return named(call(*arguments))
 
         return bound
@@ -136,15 +139,16 @@ class WrappedModule(Executor[torch.Tensor]):
         """
         if self.mode != "train":
             raise not_training(self._name)
-        check_loss(self.output_names, loss, self._name)
-        trained = [name for name, p in self.parameters.items() if p.requires_grad]
-        names = checked_names(trained, self.inputs, wrt, self._name)
+        parameters = dict(self.module.named_parameters())
+        trained = [name for name, p in parameters.items() if p.requires_grad]
+        names = checked_request(self._name, self.output_names, trained, self.inputs, loss, wrt)
+        check_native(self.inputs, inputs, described)
         arguments = [
             a.detach().requires_grad_() if spec.name in names else a.detach()
             for spec, a in zip(self.inputs, self._arguments(inputs), strict=True)
         ]
         fed = {spec.name: a for spec, a in zip(self.inputs, arguments, strict=True)}
-        leaves = [self.parameters[name] if name in trained else fed[name] for name in names]
+        leaves = [fed[name] if name in fed else parameters[name] for name in names]
         with torch.enable_grad():
             outputs = self._named(self._call(*arguments))
         found = _differentiated(loss, outputs[loss], leaves)
@@ -153,6 +157,9 @@ class WrappedModule(Executor[torch.Tensor]):
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
         return {name: y.detach().clone() for name, y in outputs.items()}, gradients
+
+    def _evaluating(self) -> Evaluating | nullcontext[None]:
+        return Evaluating(self.module) if self.mode == "inference" else nullcontext()
 
     def _arguments(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         if inputs.keys() != {spec.name for spec in self.inputs}:

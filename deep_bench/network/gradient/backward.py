@@ -32,10 +32,12 @@ class Backward:
 
     Args:
         straight_through: Whether quantization counts as if it did nothing, where it does not saturate.
+        rounded_slopes: Whether the slopes inside recurrent layers are taken from rounded values: ``y (1 - y)`` for the
+            sigmoid, which loses bits where ``y`` is nearly 1.
     """
 
-    def __init__(self, *, straight_through: bool = False) -> None:
-        self.straight_through = straight_through
+    def __init__(self, *, straight_through: bool = False, rounded_slopes: bool = False) -> None:
+        self.straight_through, self.rounded_slopes = straight_through, rounded_slopes
 
     def run(
         self, tape: Tape, nodes: Sequence[ir.Node], seeds: Mapping[ir.Value, Symbol], targets: Collection[ir.Value]

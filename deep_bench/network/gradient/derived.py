@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.errors import Unsupported
 from deep_bench.framework import Adapter, Direction, Executor, Mode
 from deep_bench.graph import Network
 from deep_bench.network.gradient.differentiate import differentiate, gradient_name
-from deep_bench.tensor import is_float
+from deep_bench.request import Describe, check_native, checked_request
 
 A = TypeVar("A")
 
@@ -21,10 +21,12 @@ class DerivedGradients(Generic[A]):
         network: The network.
         adapter: Prepares what is derived from it.
         mode: The mode that the network itself was prepared in.
+        describe: Tells the shape and element type of the adapter's arrays.
     """
 
-    def __init__(self, network: Network, adapter: Adapter[A], mode: Mode) -> None:
-        self._network, self._adapter, self._mode = network, adapter, mode
+    def __init__(self, network: Network, adapter: Adapter[A], mode: Mode, describe: Describe) -> None:
+        self._network, self._adapter, self._mode, self._describe = network, adapter, mode, describe
+        self._inputs = network.inputs
         self._executors: dict[tuple[str, tuple[str, ...]], Executor[A]] = {}
 
     def __call__(
@@ -36,7 +38,9 @@ class DerivedGradients(Generic[A]):
         on_ready: Callable[[str, A], None] | None,
     ) -> tuple[dict[str, A], dict[str, A]]:
         """See `Executor.gradients`; ``parameters`` are those of the executor, as they are now."""
-        names, executor = self.executor(loss, wrt)
+        names = self._names(loss, wrt)
+        check_native(self._inputs, inputs, self._describe)
+        names, executor = self.executor(loss, names)
         for name, value in parameters.items():
             if name in executor.parameters:  # what neither the outputs nor the gradients depend on is left out
                 executor.parameters[name] = value
@@ -49,13 +53,18 @@ class DerivedGradients(Generic[A]):
 
     def executor(self, loss: str, wrt: Sequence[str] | None) -> tuple[tuple[str, ...], Executor[A]]:
         """The names to differentiate with respect to, and what runs the network derived for them."""
-        if self._mode != "train":
-            raise not_training(self._network.name)
-        names = checked_names(self._network, loss, wrt)
+        names = self._names(loss, wrt)
         if (loss, names) not in self._executors:
             derived = differentiate(self._network, loss, names)
             self._executors[loss, names] = self._adapter.prepare(derived, mode="train")
         return names, self._executors[loss, names]
+
+    def _names(self, loss: str, wrt: Sequence[str] | None) -> tuple[str, ...]:
+        if self._mode != "train":
+            raise not_training(self._network.name)
+        if wrt is not None and (loss, tuple(wrt)) in self._executors and not isinstance(wrt, str):
+            return tuple(wrt)
+        return checked_names(self._network, loss, wrt)
 
 
 def not_training(network: str) -> Unsupported:
@@ -72,19 +81,7 @@ def checked_names(network: Network, loss: str, wrt: Sequence[str] | None) -> tup
         InvalidArgument: ``loss`` is no output, or one of ``wrt`` no parameter and no floating-point input; or named twice.
     """
     outputs = [spec.name for spec in network.outputs]
-    if loss not in outputs:
-        raise InvalidArgument(f"{network.name} has no output {loss!r}", f"one of {', '.join(outputs)}")
-    known = [*network.parameters, *(spec.name for spec in network.inputs if spec.is_tensor and is_float(spec.dtype))]
-    names = tuple(network.parameters if wrt is None else wrt)
-    for name in names:
-        if name not in known:
-            raise InvalidArgument(
-                f"{network.name} has no parameter or floating-point input {name!r}",
-                f"some of {', '.join(known) or '(none)'}",
-            )
-    if len(set(names)) < len(names):
-        raise InvalidArgument(f"{', '.join(names)} to differentiate with respect to", "each name once")
-    return names
+    return checked_request(network.name, outputs, list(network.parameters), network.inputs, loss, wrt)
 
 
 def origin(name: str, nodes: Container[str]) -> tuple[str, Direction]:

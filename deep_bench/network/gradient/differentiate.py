@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.prune import prune
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.backward import Backward
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
 from deep_bench.network.gradient.types import Knowledge
+from deep_bench.request import names_once
 from deep_bench.tensor import is_float
 
 OLDEST_OPSET = 21
@@ -31,7 +32,12 @@ def gradient_name(loss: str, value: str) -> str:
 
 
 def differentiate(
-    network: Network, loss: str = "loss", wrt: Sequence[str] | None = None, *, straight_through: bool = False
+    network: NetworkLike,
+    loss: str = "loss",
+    wrt: Sequence[str] | None = None,
+    *,
+    straight_through: bool = False,
+    rounded_slopes: bool = False,
 ) -> Network:
     r"""The network with the gradients of one of its values as further outputs.
 
@@ -40,19 +46,21 @@ def differentiate(
     differentiated through the body that ONNX defines for them. Steps, such as those of ``Floor``, have the gradient 0.
 
     Args:
-        network: Any network. It is brought to opset 21 if it is older.
+        network: Any network, or its file. It is brought to opset 21 if it is older.
         loss: Name of a value of the outermost graph with one element.
         wrt: Names of floating-point inputs, initializers or other values of the outermost graph to differentiate with
             respect to. By default the network's parameters, or its floating-point inputs if it has none.
         straight_through: Whether quantization counts as if it did nothing where it does not saturate, instead of as steps.
+        rounded_slopes: Whether the slopes of activations inside recurrent layers are taken from rounded values, as frameworks
+            do it: ``y (1 - y)`` loses the bits of a gradient where ``y`` is nearly 1, and by default no bits are lost.
 
     Returns:
         A network with the outputs of ``network``, then one gradient for each of ``wrt``, of its shape and element type and
         called as `gradient_name` says.
 
     Raises:
-        InvalidArgument: A name that the outermost graph does not have, or a value that is not floating point; or a loss of
-            more than one element.
+        InvalidArgument: A name that the outermost graph does not have, or that is in ``wrt`` twice; a value that is not
+            floating point; or a loss of more than one element.
         UnsupportedOperator: A node between them has no gradient; the message names it and says why.
 
     Example:
@@ -68,21 +76,25 @@ def differentiate(
     Source:
         Griewank and Walther, *Evaluating Derivatives*, 2nd ed., section 3.2.
     """
+    network = as_network(network)
+    wanted = None if wrt is None else names_once(wrt)
     changed = network.upgraded(max(OLDEST_OPSET, network.opset)).copy()
     knowledge = Knowledge(changed)
     values = _values(changed.graph)
     tape = Tape(changed.graph, Names(changed), knowledge, "gradient")
     result = Symbol(tape, _named(values, loss, changed))
     _check_loss(tape, result)
-    chosen = [_named(values, name, changed) for name in (_default(changed) if wrt is None else wrt)]
+    chosen = [_named(values, name, changed) for name in (_default(changed) if wanted is None else wanted)]
     for value in chosen:
         _check_float(tape, value)
     seeds = {result.value: tape.constant(1, result.dtype).expand(result.shape)}
-    found = Backward(straight_through=straight_through).run(tape, tuple(changed.graph), seeds, chosen)
+    found = Backward(straight_through=straight_through, rounded_slopes=rounded_slopes).run(
+        tape, tuple(changed.graph), seeds, chosen
+    )
     for value in chosen:
         gradient = found.get(value) or tape.zeros_like(Symbol(tape, value))
         _return(tape, gradient, gradient_name(loss, str(value.name)), value)
-    RemoveUnusedNodesPass()(changed.model)
+    prune(changed.graph)
     return Network(changed.model, name=f"{network.name} with gradients", source=None)
 
 

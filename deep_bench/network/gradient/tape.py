@@ -144,6 +144,26 @@ class Tape:
         """Tensors one after the other; a single one is itself."""
         return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=axis)
 
+    def Pad(
+        self, x: Symbol, pads: Operand, value: Operand | None = None, axes: Operand | None = None, *, mode: str | None = None
+    ) -> Symbol:
+        """``Pad``, of all axes where their number is known: ONNX Runtime's moving of transposes confuses those named."""
+        dims = self.known_dims(x.value)
+        named = axes.known if isinstance(axes, Symbol) else axes
+        if named is not None and dims is not None:
+            pads, axes = self._pads_of_all(pads, [int(axis) % len(dims) for axis in np.ravel(named)], len(dims)), None
+        found: Symbol = self.node("Pad", [x, pads, value, axes], mode=mode)
+        return found
+
+    def _pads_of_all(self, pads: Operand, axes: Sequence[int], rank: int) -> Operand:
+        places = [*axes, *(rank + axis for axis in axes)]
+        known = pads.known if isinstance(pads, Symbol) else pads
+        full = np.zeros(2 * rank, np.int64)
+        if known is None:
+            return self.ScatterElements(self.constant(full, np.int64), places, pads)
+        full[places] = known
+        return full
+
     def zeros_like(self, x: Symbol) -> Symbol:
         """Zeros of the shape and the element type of ``x``; float32 for one of 8 bits, which no operator computes in."""
         if x.dtype.itemsize < 2:

@@ -188,6 +188,7 @@ class Profile(_Plain):
         needs: Memory, computed.
         systems: In the order asked for.
         in_process: Whether all of them lived in one process.
+        interrupted: Whether Ctrl-C ended it: systems that were not reached say so as their error.
         schema_version: Of this form.
     """
 
@@ -202,6 +203,7 @@ class Profile(_Plain):
     needs: Needs
     systems: list[SystemProfile]
     in_process: bool = False
+    interrupted: bool = False
 
     def __getitem__(self, label: str) -> SystemProfile:
         """The part of one system."""

@@ -43,7 +43,8 @@ def plot(profile: Profile, file: Path, top: int = 15) -> Path:
     axes.invert_yaxis()
     axes.set_xlabel("share of an observed call (%); hatched: several nodes run as one")
     way = "forward" if profile.loss is None else f"forward and backward of {profile.loss}"
-    axes.set_title(f"{profile.network}: where the time of a call goes, {way}", loc="left")
+    partial = " (partial: interrupted)" if profile.interrupted else ""
+    axes.set_title(f"{profile.network}: where the time of a call goes, {way}{partial}", loc="left")
     axes.grid(True, axis="x", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(y=0.01)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.framework import NodeProfile
 from deep_bench.graph import Network, operator_name
 from deep_bench.measure.fleet import Contender, Fleet
+from deep_bench.measure.progress import Bars
 from deep_bench.network.gradient import differentiate
 from deep_bench.network.gradient.derived import origin
 from deep_bench.network.problem import Problem, make_problem
@@ -21,10 +22,10 @@ from deep_bench.network.profiling.flops import flops
 from deep_bench.network.profiling.memory import liveness
 from deep_bench.network.profiling.model import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
 from deep_bench.network.profiling.shapes import StaticShapes, seen_in_run, traffic
-from deep_bench.network.progress import Bars
 from deep_bench.variant import Variant
 
 _SYSTEM = "deep_bench.network.profiling.system:ProfiledSystem"
+_INTERRUPTED = "not profiled: interrupted before it was reached"
 
 
 def profile(
@@ -59,6 +60,9 @@ def profile(
         seed: Of drawn inputs.
         in_process: Profile everything in this process, for a debugger.
         progress: Show progress bars, if standard error is a terminal.
+
+    Returns:
+        What was found. Ctrl-C ends it early; the result then holds the systems that were profiled, if any was.
 
     Raises:
         InvalidNetwork: The network cannot be used.
@@ -102,6 +106,7 @@ def profile(
         needs=Needs(**vars(needs)),
         systems=found,
         in_process=in_process,
+        interrupted=any(system.error == _INTERRUPTED for system in found),
     )
 
 
@@ -175,10 +180,23 @@ def _profiled(
                 if isinstance(error, InvalidArgument):
                     raise error  # a wrong option is the user's to mend
             bars.phase("profiling", len(contenders), "systems")
-            return [_one(fleet, variant, repeat, starting) for variant in variants]
+            return _in_turn(fleet, variants, repeat, starting)
 
 
-def _one(fleet: Fleet, variant: Variant, repeat: int, starting: Any) -> SystemProfile:
+def _in_turn(fleet: Fleet, variants: Sequence[Variant], repeat: int, starting: Callable[[str], None]) -> list[SystemProfile]:
+    """All systems one after the other; Ctrl-C keeps those that are done."""
+    found: list[SystemProfile] = []
+    try:
+        for variant in variants:
+            found.append(_one(fleet, variant, repeat, starting))
+    except KeyboardInterrupt:
+        if not any(system.error is None for system in found):
+            raise
+    late = variants[len(found) :]
+    return [*found, *(SystemProfile(label=str(v), framework=v.framework, error=_INTERRUPTED) for v in late)]
+
+
+def _one(fleet: Fleet, variant: Variant, repeat: int, starting: Callable[[str], None]) -> SystemProfile:
     label = str(variant)
     starting(label)
     if label in fleet.failures:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.measure.units import duration, share, significant
 from deep_bench.network.profiling.model import median
 from deep_bench.network.profiling.rows import WHOLE, Cell, Row
-from deep_bench.network.units import duration, share, significant
 
 if TYPE_CHECKING:
     from deep_bench.network.profiling.model import Profile, SystemProfile
 
-_WIDTH = 160
 _VISIBLE = 0.0005
 """A node within a row is shown from this share on, unless all are asked for."""
 
@@ -33,21 +32,23 @@ def as_text(profile: Profile, top: int | None) -> str:
     """
     out = io.StringIO()
     terminal = sys.stdout.isatty()
-    columns = os.get_terminal_size().columns if terminal else _WIDTH
-    console = Console(file=out, width=columns, force_terminal=terminal, highlight=False)
-    console.print(_nodes(profile, top))
+    console = Console(file=out, width=columns(), force_terminal=terminal, highlight=False)
+    if profile.profiled and profile.nodes:
+        print_table(console, _nodes(profile, top))
     for line in _remarks(profile):
-        console.print(Text(line))
+        print_line(console, line)
+    if not profile.profiled:
+        return out.getvalue().rstrip("\n")
     console.print()
-    console.print(_overheads(profile))
-    console.print(Text("calls that nobody observed were taken in turn with observed ones; the two are never mixed"))
+    print_table(console, _overheads(profile))
+    print_line(console, "calls that nobody observed were taken in turn with observed ones; the two are never mixed")
     console.print()
-    console.print(_memory(profile))
-    console.print(
-        Text("by the process's resident set, and the kernel's high-water mark that is reset before the first call")
+    print_table(console, _memory(profile))
+    print_line(
+        console, "by the process's resident set, and the kernel's high-water mark that is reset before the first call"
     )
     for line in _kernels(profile):
-        console.print(Text(line))
+        print_line(console, line)
     return out.getvalue().rstrip("\n")
 
 
@@ -57,7 +58,7 @@ def _nodes(profile: Profile, top: int | None) -> Table:
     title = f"{profile.network}{f' ({sizes})' if sizes else ''} · {way} · observed calls: time and share of the whole call"
     table = Table(title=Text(title), title_justify="left", pad_edge=False)
     for name in ("node", "operator", "FLOP", "bytes", *(s.label for s in profile.profiled)):
-        table.add_column(Text(name), overflow="fold", justify="left" if name in ("node", "operator") else "right")
+        table.add_column(Text(name), justify="left" if name in ("node", "operator") else "right")
     ordered = sorted(profile.rows, key=lambda row: -row.share)
     for row in ordered if top is None else ordered[:top]:
         _add_row(table, profile, row, 0.0 if top is None else _VISIBLE)
@@ -118,12 +119,18 @@ def count(value: int | None) -> str:
 
 def _remarks(profile: Profile) -> Iterator[str]:
     """How each system was observed, what is fused, what was not run, what failed."""
+    if profile.interrupted:
+        count, total = len(profile.profiled), len(profile.systems)
+        yield f"partial: interrupted; {count} of {total} systems were profiled"
+    if not profile.nodes:
+        yield f"{profile.network} has no nodes: its outputs are its inputs or constants; no node has a time"
     if any(cell.state == "fused" for row in profile.rows for cell in row.cells.values()):
         yield "* runs the nodes of the row as one; those under it are told apart by the others"
-    yield (
-        f"times are medians over {profile.repeat} observed calls, and the whole is what they add up to; "
-        "FLOP and bytes are by the nodes' formulas and shapes (– where one is unknown)"
-    )
+    if profile.profiled and profile.nodes:
+        yield (
+            f"times are medians over {profile.repeat} observed calls, and the whole is what they add up to; "
+            "FLOP and bytes are by the nodes' formulas and shapes (– where one is unknown)"
+        )
     if profile.loss is not None:
         yield "FLOP of the way back are those of the network that `differentiate` derives, whatever a framework does instead"
     if profile.in_process:
@@ -145,7 +152,7 @@ def _overheads(profile: Profile) -> Table:
     table = Table(title=Text("overheads"), title_justify="left", pad_edge=False)
     table.add_column("")
     for system in profile.profiled:
-        table.add_column(Text(system.label), justify="right", overflow="fold")
+        table.add_column(Text(system.label), justify="right")
     for label, cells in _overhead_rows(profile.profiled, profile.loss):
         table.add_row(label, *cells)
     return table
@@ -181,15 +188,16 @@ def _seconds(ns: float | None) -> float | None:
 def _memory(profile: Profile) -> Table:
     needs = profile.needs
     left_out = f"; {needs.unknown} values of unknown size left out" if needs.unknown else ""
+    at = f" (at {needs.at})" if needs.at else ""
     title = (
-        f"memory · by shapes: parameters {grown(needs.parameters)}, activations at most {grown(needs.peak)} at once "
-        f"(at {needs.at}), {grown(needs.all_activations)} in all{left_out}"
+        f"memory · by shapes: parameters {grown(needs.parameters)}, activations at most {grown(needs.peak)} at once{at}, "
+        f"{grown(needs.all_activations)} in all{left_out}"
     )
     table = Table(title=Text(title), title_justify="left", pad_edge=False)
     table.add_column("resident memory of the system's own process")
     systems = [s for s in profile.profiled if s.memory is not None]
     for system in systems:
-        table.add_column(Text(system.label), justify="right", overflow="fold")
+        table.add_column(Text(system.label), justify="right")
     found = [s.memory for s in systems if s.memory is not None]
     table.add_row("added by importing the framework", *(grown(m.imported - m.before) for m in found))
     table.add_row("added by preparing the network", *(grown(m.prepared - m.imported) for m in found))

@@ -94,6 +94,10 @@ class ProfiledSystem:
         calls = {"native": executor.bind(self._native), "numpy": lambda: executor(self._inputs)}
         return {"profile": found, "numpy": in_turn(calls, self.synchronize, repeat)}
 
+    def algorithms(self) -> Mapping[str, tuple[str, ...] | str]:
+        """See `Executor.algorithms`."""
+        return self._ready().algorithms(self._native)
+
     def _call(self) -> None:
         executor = self._ready()
         if self._loss is None:

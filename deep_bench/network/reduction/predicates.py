@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -166,10 +167,17 @@ class Slower:
     Args:
         on: The framework, as a variant.
         than: The one to compare it with.
-        times: The factor.
+        times: The factor, above 1.
+
+    Raises:
+        InvalidArgument: Another factor, or one framework twice.
     """
 
     def __init__(self, on: str | Variant, than: str | Variant, times: float = 2.0) -> None:
+        if not (math.isfinite(times) and times > 1):
+            raise InvalidArgument(f"slower by a factor of {times}", "a finite one above 1")
+        if str(on) == str(than):
+            raise InvalidArgument(f"{on} slower than itself", "another framework, or the same one with other options")
         self.system, self.than, self.times, self.as_given = str(on), str(than), times, as_given(on)
         self.description = f"a network that takes {self.system} {times:g} times as long as {self.than}"
         self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")

@@ -13,8 +13,8 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network
+from deep_bench.measure.progress import Bars
 from deep_bench.network.problem import Problem, make_problem
-from deep_bench.network.progress import Bars
 from deep_bench.network.reduction.candidate import Candidate
 from deep_bench.network.reduction.search import OutOfTimeError, Predicate, Search
 from deep_bench.network.reduction.shrink import shrink
@@ -61,8 +61,20 @@ class Reduced:
     def save(self, folder: str | Path) -> Path:
         """Write ``model.onnx``, ``inputs.npz``, ``expected.npz`` and ``reproduce.py``, which does without deep_bench.
 
+        For a wrong result there is also ``actual.npz``. Files of these names that an earlier reduction left are replaced or
+        removed, once all new ones are on the disk.
+
         Returns:
             The folder.
+        """
+        self.write(folder)
+        return Path(folder)
+
+    def write(self, folder: str | Path) -> list[str]:
+        """The same.
+
+        Returns:
+            The names of the files that were written.
         """
         from deep_bench.network.reduction.save import save
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +14,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network, attributes, operator_name
-from deep_bench.network.folder import output_folder
+from deep_bench.measure.folder import output_folder
 from deep_bench.network.reduction import scripts
 from deep_bench.network.reduction.predicates import Slower, Wrong
 from deep_bench.tensor import is_float
@@ -22,9 +24,24 @@ if TYPE_CHECKING:
     from deep_bench.network.reduction.reduced import Reduced
 
 
-def save(reduced: Reduced, folder: str | Path) -> Path:
-    """See `Reduced.save`."""
+_OWN = ("actual.npz", "expected.npz", "inputs.npz", "model.onnx", "model.onnx.data", "reproduce.py")
+"""All that a reduction ever writes."""
+
+
+def save(reduced: Reduced, folder: str | Path) -> list[str]:
+    """See `Reduced.write`: all is written to a folder of its own inside, then moved, and what is stale is removed."""
     target = output_folder(folder)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".", suffix=".part") as temporary:
+        _write(reduced, Path(temporary))
+        written = sorted(file.name for file in Path(temporary).iterdir())
+        for name in written:
+            os.replace(Path(temporary) / name, target / name)
+    for name in set(_OWN) - set(written):
+        (target / name).unlink(missing_ok=True)
+    return written
+
+
+def _write(reduced: Reduced, target: Path) -> None:
     predicate: Any = reduced.predicate
     network, inputs, expected = reduced.network, reduced.inputs, reduced.expected
     if isinstance(predicate, Wrong):
@@ -36,7 +53,6 @@ def save(reduced: Reduced, folder: str | Path) -> Path:
     write_arrays(target / "inputs.npz", fed)
     write_arrays(target / "expected.npz", expected)
     (target / "reproduce.py").write_text(_script(predicate, stored, fed, compared=bool(expected)), encoding="utf-8")
-    return target
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

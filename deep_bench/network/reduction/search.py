@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from deep_bench.graph import Network
-from deep_bench.network.progress import Bars
+from deep_bench.measure.progress import Bars
 from deep_bench.network.reduction.candidate import Candidate
 from deep_bench.network.suspect import quiet
 

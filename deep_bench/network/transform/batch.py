@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from deep_bench import frameworks
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.graph import Network, operator_name
+from deep_bench.graph import Network, NetworkLike, as_network, operator_name
 from deep_bench.graph.node import is_standard
 from deep_bench.network.inputs import draw_inputs
 from deep_bench.network.sizes import choose_sizes
@@ -22,7 +22,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def batch(
-    network: Network, size: int, *, axes: Mapping[str, int] | None = None, verify: bool = True, seed: int = 0
+    network: NetworkLike, size: int, *, axes: Mapping[str, int] | None = None, verify: bool = True, seed: int = 0
 ) -> Network:
     """The network for batches of another size.
 
@@ -32,7 +32,7 @@ def batch(
     it gave before.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
         size: The new size.
         axes: Input to the axis of the batch; by default the first axis of every input.
         verify: Whether to check the result, with a few runs of the reference.
@@ -48,6 +48,7 @@ def batch(
         >>> [str(spec) for spec in batch(network, 8, verify=False).inputs]
         ['image: float32[8, 1, 8, 8]']
     """
+    network = as_network(network)
     if size < 1:
         raise InvalidArgument(f"a batch of {size}", "at least 1")
     chosen = _axes(network, axes)
@@ -59,15 +60,16 @@ def batch(
     return _Change(network, chosen, old, size, seed).run(verify=verify)
 
 
-def through_batch(network: Network, size: int, *, axes: Mapping[str, int] | None = None, seed: int = 0) -> Through:
+def through_batch(network: NetworkLike, size: int, *, axes: Mapping[str, int] | None = None, seed: int = 0) -> Through:
     """How to check what `batch` made with these arguments: other samples fill the batch, and are dropped again.
 
     Args:
-        network: The network before the change.
+        network: The network before the change, or its file.
         size: The new size.
         axes: Input to the axis of the batch.
         seed: Of the samples that fill up a larger batch.
     """
+    network = as_network(network)
     chosen = _axes(network, axes)
 
     def through(call: Call, inputs: Arrays) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from deep_bench.check.settings import settings_of
 from deep_bench.check.subject import named
 from deep_bench.check.thresholds import INFORMATION
 from deep_bench.framework import check_inputs, map_arrays
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.network.transform.draft import runs
 from deep_bench.tensor import TensorSpec, is_float, unit_roundoff
 
@@ -64,8 +64,8 @@ class Equivalence:
 
 
 def check(
-    before: Network,
-    after: Network,
+    before: NetworkLike,
+    after: NetworkLike,
     inputs: Arrays,
     *,
     effort: Effort = "quick",
@@ -101,6 +101,7 @@ def check(
         >>> check(network, fused, image).word
         'right'
     """
+    before, after = as_network(before), as_network(after)
     start = time.perf_counter()
     through = through or _directly
     before = _lifted(before)
@@ -221,7 +222,7 @@ def _in_float64(
     those that it does not hold at all any more, since others were computed from them, the estimate has the rounding.
     """
     after = run.network.upgraded()
-    formats = {n: truth.formats.get(n, _WIDE if lowered and is_float(d) else d) for n, d in run.formats.items()}
+    formats = {n: _wide_format(n, d, truth, lowered) for n, d in run.formats.items()}
     arithmetic = WideArithmetic(formats, settings_of(after.graph))
     found = through(lambda fed: run.reference.evaluate(fed, arithmetic=arithmetic), truth.inputs)
     held, kept = truth.network.upgraded().initializers, after.initializers
@@ -241,6 +242,15 @@ def _in_float64(
     expected.outputs = expected.evaluate(truth.arithmetic())
     expected.samples = _sampled(expected, changed, seed, lambda rng: truth.arithmetic()) if changed else []  # noqa: ARG005
     return expected, {n: _in_format(y, truth.formats.get(n)) for n, y in found.items()}
+
+
+def _wide_format(name: str, own: np.dtype, truth: Truth, lowered: Mapping[str, np.dtype]) -> np.dtype:
+    """The format of a value in the network before: its own there, or that of the value that it was cast from."""
+    known = truth.formats.get(name)
+    if known is not None or not (lowered and is_float(own)):
+        return own if known is None else known
+    cast_from = truth.formats.get(name.rpartition(".")[0])
+    return cast_from if cast_from is not None and is_float(cast_from) else _WIDE
 
 
 def _in_format(y: Any, form: np.dtype | None) -> Any:

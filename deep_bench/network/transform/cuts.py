@@ -10,14 +10,15 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
-from deep_bench.network.transform.draft import Draft, found, needs
+from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.prune import needs
+from deep_bench.network.transform.draft import Draft, found
 from deep_bench.network.transform.extract import extract
 from deep_bench.network.transform.work import Shapes, flops
 
 
 def cuts(
-    network: Network,
+    network: NetworkLike,
     parts: int,
     costs: str | Mapping[str, float] = "flops",
     *,
@@ -31,7 +32,7 @@ def cuts(
     ``for stage in stages: values |= run(stage, {spec.name: values[spec.name] for spec in stage.inputs})``
 
     Args:
-        network: Any network of fixed sizes.
+        network: A network of fixed sizes, or its file.
         parts: How many stages.
         costs: ``"flops"``, ``"parameters"``, or name of a node to its cost (a measured time); other nodes cost nothing.
         inputs: Arrays to run the reference on, where shapes follow from a run only.
@@ -46,6 +47,7 @@ def cuts(
         >>> [len(stage.nodes) for stage in stages], [spec.name for spec in stages[-1].outputs]
         ([10, 5, 7], ['logits'])
     """
+    network = as_network(network)
     draft = Draft(network, "cut", oldest=0)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(draft.network.model)
     nodes = tuple(draft.graph)

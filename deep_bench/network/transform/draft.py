@@ -13,7 +13,8 @@ import onnx_ir as ir
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork
 from deep_bench.graph import Network
-from deep_bench.graph.node import as_array, outer_values, subgraphs
+from deep_bench.graph.node import as_array
+from deep_bench.graph.prune import prune
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.tape import Tape
 from deep_bench.network.gradient.types import Knowledge
@@ -154,37 +155,6 @@ class Draft:
             ) from error
         prune(self.graph)
         return Network(self.network.model, name=self.source.name, source=None)
-
-
-def needs(node: ir.Node) -> set[ir.Value]:
-    """The values that a node uses, and the graphs in it."""
-    inner = {v for graph in subgraphs(node).values() for v in outer_values(graph)}
-    return {v for v in node.inputs if v is not None} | inner
-
-
-def prune(graph: ir.Graph) -> None:
-    """Remove the nodes and the initializers that no output needs.
-
-    Uses by the graphs inside removed nodes end too, which ``onnx_ir``'s own pass leaves.
-    """
-    needed = set(graph.outputs)
-    dead = []
-    for node in reversed(graph):
-        if any(v in needed for v in node.outputs):
-            needed |= needs(node)
-        else:
-            dead.append(node)
-    for node in dead:
-        inner = [g for held in subgraphs(node).values() for g in (held, *held.subgraphs())]
-        for user in [node, *(n for g in inner for n in g)]:
-            for index in range(len(user.inputs)):
-                user.replace_input_with(index, None)
-        for held in inner:
-            held.outputs.clear()
-    graph.remove(dead)
-    for name, value in list(graph.initializers.items()):
-        if value not in needed and not value.is_graph_input():
-            del graph.initializers[name]
 
 
 @contextmanager

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
-from deep_bench.graph import Network
-from deep_bench.network.transform.draft import Draft, needs, prune
+from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.prune import needs, prune
+from deep_bench.network.transform.draft import Draft
 
 
-def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
+def extract(network: NetworkLike, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
     """The part of a network that computes some of its values from others.
 
     All values keep their names. What depends on no input of the network stays inside.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
         inputs: Names of the values to start from: inputs, initializers, or what nodes give.
         outputs: Names of the values to give.
 
@@ -34,6 +35,7 @@ def extract(network: Network, inputs: Sequence[str], outputs: Sequence[str]) -> 
         >>> [spec.name for spec in head.inputs] == [first], len(network.nodes) - len(head.nodes)
         (True, 1)
     """
+    network = as_network(network)
     for kind, names in (("inputs", inputs), ("outputs", outputs)):
         if not names or len(set(names)) != len(names):
             raise InvalidArgument(f"{kind} {list(names)}", "at least one name, and none twice")

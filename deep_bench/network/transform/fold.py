@@ -10,22 +10,23 @@ import onnx_ir as ir
 from deep_bench import frameworks
 from deep_bench.check.isolate import draws_at_random
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import as_array, is_standard, subgraphs
-from deep_bench.network.transform.draft import Draft, prune
+from deep_bench.graph.prune import prune
+from deep_bench.network.transform.draft import Draft
 
 LIMIT = 2**20
 """How large a folded result may be in bytes, unless it is no larger than what it is computed from."""
 
 
-def fold(network: Network, *, limit: int = LIMIT) -> Network:
+def fold(network: NetworkLike, *, limit: int = LIMIT) -> Network:
     """The network with the results of nodes that depend on constants only in the place of these nodes.
 
     The reference computes them, in the network's own element types. Nodes that draw random numbers stay, and so do those
     with graphs inside. A ``Shape`` or ``Size`` of what has a fixed shape counts as a constant. Values keep their names.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
         limit: How large a result may be, in bytes, unless it is no larger than the constants it is computed from.
 
     Raises:
@@ -39,6 +40,7 @@ def fold(network: Network, *, limit: int = LIMIT) -> Network:
         >>> [node.op_type for node in fold(db.Network.from_proto(proto)).nodes]
         ['Reshape']
     """
+    network = as_network(network)
     if limit < 0:
         raise InvalidArgument(f"a limit of {limit} bytes", "at least 0")
     draft = Draft(network, "folded", oldest=0)

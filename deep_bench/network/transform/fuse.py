@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import is_standard
 from deep_bench.network.transform.draft import Draft
 
 
-def fuse_batchnorm(network: Network) -> Network:
+def fuse_batchnorm(network: NetworkLike) -> Network:
     r"""The network with batch normalizations folded into the weights of the linear operators before them.
 
     With :math:`f = \gamma / \sqrt{\sigma^2 + \epsilon}`, :math:`\gamma (Wx + b - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta`
@@ -24,7 +24,7 @@ def fuse_batchnorm(network: Network) -> Network:
     uses. All others stay.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
 
     Example:
         >>> import deep_bench as db
@@ -38,6 +38,7 @@ def fuse_batchnorm(network: Network) -> Network:
         Jacob et al., *Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference*, CVPR
         2018, section 3.2.
     """
+    network = as_network(network)
     draft = Draft(network, "fused")
     for node in tuple(draft.graph):
         if is_standard(node) and node.op_type == "BatchNormalization":

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.network.transform.check import Arrays, Call, Through
 from deep_bench.network.transform.draft import Draft
 from deep_bench.tensor import TensorSpec
@@ -18,7 +18,7 @@ Layout = Literal["NHWC", "NCHW"]
 
 
 def layout(
-    network: Network, to: Layout = "NHWC", *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+    network: NetworkLike, to: Layout = "NHWC", *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
 ) -> Network:
     """The network with images in another layout at its borders, and transposes behind them.
 
@@ -26,7 +26,7 @@ def layout(
     Inputs and outputs keep their names; the value in the old layout is called ``name.NCHW`` or ``name.NHWC``.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
         to: The layout that inputs and outputs shall have: ``"NHWC"`` for one that has NCHW, or the reverse.
         inputs: Which inputs; by default all of rank 4.
         outputs: Which outputs; by default all of rank 4.
@@ -39,6 +39,7 @@ def layout(
         >>> [str(spec) for spec in layout(db.load("digits-cnn"), "NHWC").inputs]
         ['image: float32[batch, 8, 8, 1]']
     """
+    network = as_network(network)
     chosen = _chosen(network, to, inputs, outputs)
     draft = Draft(network, "layout", oldest=0)
     old = "NCHW" if to == "NHWC" else "NHWC"
@@ -50,7 +51,7 @@ def layout(
 
 
 def through_layout(
-    network: Network, to: Layout = "NHWC", *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+    network: NetworkLike, to: Layout = "NHWC", *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
 ) -> Through:
     """How to check what `layout` made with these arguments: permutes what goes in, and back what comes out.
 
@@ -62,6 +63,7 @@ def through_layout(
         >>> check(network, layout(network), image, through=through_layout(network)).word
         'right'
     """
+    network = as_network(network)
     chosen = _chosen(network, to, inputs, outputs)
     old = "NCHW" if to == "NHWC" else "NHWC"
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Adapter
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import is_standard, operator_name
 from deep_bench.measure.timing import Block, sample_block
 from deep_bench.network.inputs import draw_inputs
@@ -39,14 +39,14 @@ Table: TypeAlias = Mapping[str, Mapping[int, Cost]]
 """Name of a node to piece size to cost."""
 
 
-def micro_batch(network: Network, memory: int, table: Table | None = None, *, on: str = "onnxruntime") -> Network:
+def micro_batch(network: NetworkLike, memory: int, table: Table | None = None, *, on: str = "onnxruntime") -> Network:
     r"""The network with the batch of some nodes split, so that each stays under a memory bound in the least predicted time.
 
     A node becomes a ``Split`` along the batch, one node for each piece, and a ``Concat``; its output keeps its name. The
     sizes of the pieces are chosen by `plan_pieces`. Nodes that are fastest whole, and fit, stay as they are.
 
     Args:
-        network: A network with a fixed batch.
+        network: A network with a fixed batch, or its file.
         memory: The bound in bytes, for each node while it runs.
         table: What nodes cost, by the size of a piece; the nodes in it are those that may be split. By default the
             convolutions, as `measure_pieces` finds them.
@@ -70,6 +70,7 @@ def micro_batch(network: Network, memory: int, table: Table | None = None, *, on
         2019, section V, which takes an integer program; Oyama et al., *Accelerating Deep Learning Frameworks with
         Micro-batches*, CLUSTER 2018, which takes dynamic programming.
     """
+    network = as_network(network)
     draft = Draft(network, "micro")
     shapes = Shapes(draft)
     if table is None:
@@ -132,7 +133,12 @@ def plan_pieces(costs: Mapping[int, Cost], batch: int, memory: int, node: str = 
 
 
 def measure_pieces(
-    network: Network, nodes: Sequence[str], *, on: str = "onnxruntime", sizes: Sequence[int] | None = None, calls: int = 20
+    network: NetworkLike,
+    nodes: Sequence[str],
+    *,
+    on: str = "onnxruntime",
+    sizes: Sequence[int] | None = None,
+    calls: int = 20,
 ) -> dict[str, dict[int, Cost]]:
     """Measure nodes alone, for pieces of their batch.
 
@@ -141,7 +147,7 @@ def measure_pieces(
     and result take, and the columns of im2col for a convolution: what a plain implementation needs.
 
     Args:
-        network: A network with a fixed batch.
+        network: A network with a fixed batch, or its file.
         nodes: Names of the nodes.
         on: Framework and options.
         sizes: Of pieces; by default the powers of two below the batch, and the batch.
@@ -151,6 +157,7 @@ def measure_pieces(
         InvalidArgument: A node that is not there.
         Unsupported: A node that does not treat the samples of its batch each by itself.
     """
+    network = as_network(network)
     draft = Draft(network, "micro")
     shapes = Shapes(draft)
     variant = Variant.parse(on)

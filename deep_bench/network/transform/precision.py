@@ -5,21 +5,23 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from deep_bench.check.settings import settings_of
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import is_standard, operator_name, outer_values, schema, subgraphs
 from deep_bench.network.transform.check import recast_name
 from deep_bench.network.transform.draft import Draft
 
 Overflow = Literal["refuse", "keep", "saturate"]
-_WIDE = np.dtype(np.float32)
+_WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+"""The formats that are narrowed."""
 _FORMATS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 _OLDEST_OPSET = {"float16": 13, "bfloat16": 22}
 """The first in which convolutions and pools take the format too."""
@@ -29,26 +31,26 @@ _STAYING = frozenset(["Cast", "CastLike", "Constant", "DequantizeLinear", "Quant
 
 
 def precision(
-    network: Network,
+    network: NetworkLike,
     to: str = "float16",
     *,
     keep: Sequence[str] = (),
     borders: bool = False,
     overflow: Overflow = "refuse",
 ) -> Network:
-    """The network with float32 values held in a narrower format.
+    """The network with float32 and float64 values held in a narrower format.
 
-    Each node computes in ``to`` where its operator allows that; the others stay in float32, between casts, and so do nodes
+    Each node computes in ``to`` where its operator allows that; the others stay as they are, between casts, and so do nodes
     with graphs inside and the arithmetic of shapes. Results of nodes keep their names in whatever format; where both formats
-    are needed, the other one is called ``name.float16`` or ``name.float32``.
+    are needed, the other one is called ``name.float16``, ``name.float32`` or ``name.float64``.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
         to: ``"float16"`` or ``"bfloat16"``.
-        keep: What stays in float32: names of nodes, with ``*`` and ``?``, or operators.
+        keep: What stays as it is: names of nodes, with ``*`` and ``?``, or operators.
         borders: Whether inputs and outputs change their type too; otherwise they are cast.
         overflow: What to do about constants beyond the range of ``to``: ``"refuse"``; ``"keep"`` the nodes that use them in
-            float32; or ``"saturate"``: take the largest number instead (masks of -3.4e38).
+            as they are; or ``"saturate"``: take the largest number instead (masks of -3.4e38).
 
     Raises:
         InvalidArgument: Another format; something to keep that is not there; or constants that overflow.
@@ -59,6 +61,7 @@ def precision(
         >>> [str(spec) for spec in half.inputs], sum(node.op_type == "Cast" for node in half.nodes)
         (['image: float32[batch, 1, 8, 8]'], 2)
     """
+    network = as_network(network)
     if to not in _FORMATS:
         raise InvalidArgument(f"the format {to!r}", f"one of {', '.join(_FORMATS)}")
     if overflow not in ("refuse", "keep", "saturate"):
@@ -69,11 +72,11 @@ def precision(
     return draft.finish()
 
 
-def beyond_range(network: Network, to: str = "float16") -> dict[str, str]:
+def beyond_range(network: NetworkLike, to: str = "float16") -> dict[str, str]:
     """What the constants of a network lose in a narrower format, apart from rounding.
 
     Args:
-        network: Any network.
+        network: Any network, or its file.
         to: ``"float16"`` or ``"bfloat16"``.
 
     Returns:
@@ -84,9 +87,10 @@ def beyond_range(network: Network, to: str = "float16") -> dict[str, str]:
         >>> beyond_range(db.load("digits-cnn"), "bfloat16")
         {}
     """
+    network = as_network(network)
     found = {}
     for name, array in network.initializers.items():
-        if array.dtype == _WIDE and array.size:
+        if array.dtype in _WIDE and array.size:
             lost = _lost(array, _FORMATS[to])
             said = [f"{count} of {array.size} elements {what}" for what, count in vars(lost).items() if count]
             if said:
@@ -114,7 +118,7 @@ def _kept(draft: Draft, keep: Sequence[str]) -> set[str]:
         if not named:
             operators = ", ".join(sorted({operator_name(n) for n in draft.graph}))
             raise InvalidArgument(
-                f"{wanted!r} to keep in float32, which {draft.source.name} does not have",
+                f"{wanted!r} to keep as it is, which {draft.source.name} does not have",
                 f"the name of a node, with * and ?, or an operator: {operators}",
             )
         kept.update(named)
@@ -129,14 +133,14 @@ class _Recast:
         self.settings = settings_of(draft.graph)
         self.low = ir.DataType.from_numpy(form)
         self._made: dict[tuple[ir.Value, np.dtype], ir.Value] = {}
-        self._lowered: set[ir.Value] = set()
+        self._lowered: dict[ir.Value, np.dtype] = {}
 
     def run(self) -> None:
         """Recast all nodes, then the inputs that they left, then the outputs."""
         knowledge = self.draft.knowledge
         if self.borders:
             for value in self.draft.graph.inputs:
-                if knowledge.dtype(value) == _WIDE and value.name not in self.draft.graph.initializers:
+                if knowledge.dtype(value) in _WIDE and value.name not in self.draft.graph.initializers:
                     self._retype(value)
         for node in tuple(self.draft.graph):
             wanted = self._lowered_inputs(node)
@@ -147,7 +151,7 @@ class _Recast:
             self._return(value)
 
     def _lowered_inputs(self, node: ir.Node) -> list[int]:
-        """The inputs of a node that can be of the narrower format; none if the node stays in float32."""
+        """The inputs of a node that can be of the narrower format; none if the node stays as it is."""
         found = schema(node, self.draft.network.opset) if is_standard(node) else None
         settings = any(str(v.name) in self.settings for v in node.outputs if v.name)
         if found is None or subgraphs(node) or settings or str(node.name) in self.kept or node.op_type in _STAYING:
@@ -164,11 +168,11 @@ class _Recast:
         return wanted
 
     def _is_wide(self, value: ir.Value) -> bool:
-        return self.draft.knowledge.dtype(value) == _WIDE or value in self._lowered
+        return self.draft.knowledge.dtype(value) in _WIDE or value in self._lowered
 
     def _overflows(self, value: ir.Value | None) -> bool:
         array = self.draft.constant(value)
-        return array is not None and array.dtype == _WIDE and _lost(array, self.form).overflow > 0
+        return array is not None and array.dtype in _WIDE and _lost(array, self.form).overflow > 0
 
     def _lower(self, node: ir.Node, wanted: Sequence[int]) -> bool:
         """Let a node compute in the narrower format, if its result is then in that format, as inference says."""
@@ -181,7 +185,7 @@ class _Recast:
             lowered = [v for v in node.outputs if v.name and knowledge.dtype(v) == self.form]
             for value in lowered:
                 value.type = ir.TensorType(self.low)
-            self._lowered.update(lowered)
+            self._lowered |= {v: self._before(known[v], before) for v in lowered}
             return True
         for index, own in enumerate(before):
             node.replace_input_with(index, own)
@@ -189,15 +193,22 @@ class _Recast:
             knowledge.state(value, form)
         return False
 
+    def _before(self, known: Any, inputs: Sequence[ir.Value | None]) -> np.dtype:
+        """The format that a value had: the one that was known, else the widest of what it is computed from."""
+        if known is not None:
+            return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(known.tensor_type.elem_type))
+        forms = [self._lowered.get(v, self.draft.knowledge.dtype(v)) for v in inputs if v is not None]
+        return max((f for f in forms if f in _WIDE), key=lambda f: f.itemsize)
+
     def _restore(self, node: ir.Node) -> None:
-        """Let a node that stays in float32 have its inputs so, and the graphs in it what they take from around them."""
+        """Let a node that stays as it is have its inputs so, and the graphs in it what they take from around them."""
         for index, value in enumerate(node.inputs):
-            if value in self._lowered:
-                node.replace_input_with(index, self._in(value, _WIDE, node))
+            if value is not None and value in self._lowered:
+                node.replace_input_with(index, self._in(value, self._lowered[value], node))
         for graph in subgraphs(node).values():
             for value in outer_values(graph):
                 if value in self._lowered:
-                    wide = self._in(value, _WIDE, node)
+                    wide = self._in(value, self._lowered[value], node)
                     for use in [u for u in value.uses() if u.node.graph is not self.draft.graph]:
                         use.node.replace_input_with(use.idx, wide)
                     for inner in (graph, *graph.subgraphs()):
@@ -230,7 +241,7 @@ class _Recast:
                 f"{lost} of {array.size} elements of the constant {value.name!r} of node {node.name!r} "
                 f"({operator_name(node)}) overflow in {self.form.name}: up to {largest:.4g}",
                 f"constants up to {float(ml_dtypes.finfo(self.form).max):.4g}",
-                f"keep the node in float32 (keep=[{str(node.name)!r}], or overflow='keep'), or overflow='saturate'",
+                f"keep the node as it is (keep=[{str(node.name)!r}], or overflow='keep'), or overflow='saturate'",
             )
         if lost:
             limit = float(ml_dtypes.finfo(self.form).max)
@@ -240,16 +251,18 @@ class _Recast:
     def _retype(self, value: ir.Value) -> None:
         known = self.draft.knowledge.type_of(value)
         assert known is not None
-        known.tensor_type.elem_type = int(self.low)
+        before, known.tensor_type.elem_type = known.tensor_type.elem_type, int(self.low)
         value.type = ir.TensorType(self.low)
-        self._lowered.add(value)
+        self._lowered[value] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(before))
 
     def _return(self, value: ir.Value) -> None:
         """Give an output in the type that it shall have, under its name."""
         knowledge, producer = self.draft.knowledge, value.producer()
         form = knowledge.dtype(value)
-        wanted = self.form if self.borders else _WIDE
-        if producer is None or form is None or form == wanted or not self._is_wide(value):
+        if producer is None or form is None or not self._is_wide(value):
+            return
+        wanted = self.form if self.borders else self._lowered.get(value, form)
+        if form == wanted:
             return
         shape, name = value.shape, str(value.name)
         made = self._in(value, wanted, producer)

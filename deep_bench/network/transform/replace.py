@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network
+from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import attributes, operator_name
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
@@ -62,13 +62,13 @@ class Match:
 Build: TypeAlias = Callable[[Tape, Match], "Symbol | tuple[Symbol, ...] | None"]
 
 
-def replace(network: Network, match: str | Callable[[ir.Node], bool], build: Build, *, required: bool = True) -> Network:
+def replace(network: NetworkLike, match: str | Callable[[ir.Node], bool], build: Build, *, required: bool = True) -> Network:
     """The network with other nodes in the place of those that match.
 
     Values that the replaced nodes gave keep their names. Nodes in the bodies of ``If``, ``Loop`` and ``Scan`` stay.
 
     Args:
-        network: Any network. It is brought to opset 21 if it is older.
+        network: Any network, or its file. It is brought to opset 21 if it is older.
         match: An operator (``"Relu"``), connected operators (``"Relu(Add(x, bias))"``, see `matcher`), ``by_name(…)``, or
             any function of a node.
         build: Called for each place with a tape, on which every ONNX operator is a method, and with what was found. Returns
@@ -87,6 +87,7 @@ def replace(network: Network, match: str | Callable[[ir.Node], bool], build: Bui
         >>> {node.op_type for node in clipped.nodes} >= {"Max"}, any(node.op_type == "Relu" for node in clipped.nodes)
         (True, False)
     """
+    network = as_network(network)
     look = matcher(match)
     draft = Draft(network, "replaced", OLDEST_OPSET)
     tape = draft.tape()

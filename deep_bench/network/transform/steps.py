@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +17,13 @@ from deep_bench.network.inputs import draw_inputs
 from deep_bench.network.sizes import choose_sizes
 from deep_bench.network.transform.batch import batch, through_batch
 from deep_bench.network.transform.check import Arrays, Call, Equivalence, Through, check
+from deep_bench.network.transform.difference import difference
 from deep_bench.network.transform.extract import extract
 from deep_bench.network.transform.fold import LIMIT, fold
 from deep_bench.network.transform.fuse import fuse_batchnorm
 from deep_bench.network.transform.layout import layout, through_layout
 from deep_bench.network.transform.micro_batch import micro_batch
+from deep_bench.network.transform.own import apply_own, own_function
 from deep_bench.network.transform.precision import precision
 from deep_bench.tensor import is_float
 
@@ -41,11 +40,13 @@ class Applied:
         network: The network.
         expected: What it is compared with: the network before, or the part of it that the transformation is about.
         through: How to get the outputs of ``expected`` from ``network``.
+        unchanged: What to say if the transformation left the network as it was; empty otherwise.
     """
 
     network: Network
     expected: Network
     through: Through | None = None
+    unchanged: str = ""
 
     def check(self, inputs: Arrays | None = None, *, effort: Effort = "quick", seed: int = 0) -> Equivalence:
         """Whether it computes the same.
@@ -84,11 +85,13 @@ class Step:
 
         Raises:
             UnknownName: No such transformation.
+            InvalidArgument: No such function.
         """
         name, _, rest = text.strip().partition(":")
         path = _PATH.match(text.strip())
         if name not in STEPS and path:
             name, rest = path[0], text.strip()[len(path[0]) + 1 :]
+            own_function(name, STEPS)
         elif name not in STEPS:
             raise UnknownName("transformation", name, STEPS, "or the import path of a function: my_module:my_function")
         pairs = [part.partition("=") for part in rest.split(",") if part]
@@ -105,15 +108,23 @@ class Step:
             InvalidArgument: An option that the transformation does not take.
             DeepBenchError: What the transformation itself refuses.
         """
-        return STEPS.get(self.name, _own)(network, _Options(self, verify))
+        applied = STEPS.get(self.name, _own)(network, _Options(self, verify))
+        return replace(applied, unchanged=difference(network, applied.network))
 
     def __str__(self) -> str:
         options = ",".join(f"{k}={v}" if k else v for k, v in self.options)
         return f"{self.name}:{options}" if options else self.name
 
 
-def transformed(network: Network, steps: Sequence[Step]) -> Network:
+def transformed(
+    network: Network, steps: Sequence[Step], *, unchanged: Callable[[Step, str], object] | None = None
+) -> Network:
     """A network after some transformations, which its name tells.
+
+    Args:
+        network: Any network.
+        steps: What to apply, in order.
+        unchanged: Called with each step that changed nothing, and what to say of it.
 
     Example:
         >>> import deep_bench as db
@@ -122,7 +133,10 @@ def transformed(network: Network, steps: Sequence[Step]) -> Network:
     """
     name = network.name
     for step in steps:
-        network = step.apply(network).network
+        applied = step.apply(network)
+        network = applied.network
+        if applied.unchanged and unchanged is not None:
+            unchanged(step, applied.unchanged)
     return Network(network.model, name=f"{name} after {', '.join(map(str, steps))}") if steps else network
 
 
@@ -254,23 +268,12 @@ def _micro_batch(network: Network, options: _Options) -> Applied:
 
 def _own(network: Network, options: _Options) -> Applied:
     """A function of the user's, named by its import path."""
-    path = options.step.name
-    module, _, name = path.partition(":")
-    if importlib.util.find_spec(module.partition(".")[0]) is None:
-        raise UnknownName("transformation", module, STEPS, "or the import path of a function: my_module:my_function")
-    try:
-        function = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidArgument(
-            f"the transformation {path}: {error}", "the import path of a function: my_module:mine"
-        ) from error
     stated = {k: v for k, v in options.left if k}
-    if len(stated) != len(options.left) or set(stated) - set(inspect.signature(function).parameters):
-        raise InvalidArgument(f"{options.step}", f"options that {path}{inspect.signature(function)} has, each once")
-    found = function(network, **stated)
-    if not isinstance(found, Network):
-        raise InvalidArgument(f"{path} returned a {type(found).__name__}", "a function from Network to Network")
-    return Applied(found, network)
+    if len(stated) != len(options.left):
+        raise InvalidArgument(
+            f"{options.step}", f"options that {options.step.name} has, each once: {options.step.name}:key=value"
+        )
+    return Applied(apply_own(options.step.name, network, stated), network)
 
 
 _USAGE: Mapping[str, str] = {

@@ -53,6 +53,38 @@ def test_it_gives_what_the_model_gives(squares: Any, eager: bool) -> None:
     assert np.array_equal(bound()["y"].numpy(), bound()["y"].numpy())
 
 
+@pytest.mark.parametrize("mode", ["inference", "train"])
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("eager", [True, False])
+def test_wrapping_and_comparing_leave_a_model_as_it_was(eager: bool, built: bool, mode: Any) -> None:
+    class Regular(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.drop = keras.layers.BatchNormalization(momentum=0.5), keras.layers.Dropout(0.5, seed=3)
+            self.dense = keras.layers.Dense(2, trainable=False)
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            return self.dense(self.drop(self.norm(x + 1, training=training), training=training))
+
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+    model = Regular()
+    if built:
+        model(X)
+        before = [variable.numpy() for variable in model.variables]
+        executor = wrap(model, {"x": X}, eager=eager, mode=mode)
+    else:
+        executor = wrap(model, {"x": X}, eager=eager, mode=mode)
+        before = [np.ones(3), np.zeros(3), np.zeros(3), np.ones(3)]  # of the normalization, as it is made
+    assert all(np.array_equal(a, v.numpy()) for a, v in zip(before, model.variables, strict=False))
+    if mode == "inference":
+        before = [variable.numpy() for variable in model.variables]
+        assert np.array_equal(executor({"x": X})["output"], executor({"x": X})["output"])
+        db.network.compare({"a": model, "b": model}, {"x": X}, budget=0)
+        assert all(np.array_equal(a, v.numpy()) for a, v in zip(before, model.variables, strict=True))
+    assert not model.dense.trainable
+    assert tf.config.experimental.tensor_float_32_execution_enabled()
+
+
 def test_a_branch_in_python_needs_eager_calls() -> None:
     class Branching(keras.Model):
         def call(self, x: Any) -> Any:

@@ -43,12 +43,111 @@ def x() -> torch.Tensor:
 
 
 def test_it_gives_what_the_module_gives_in_evaluation_mode(net: Net, x: torch.Tensor) -> None:
-    assert net.training
     executor = wrap(net, SPEC, ["y", "loss"])
     found = executor({"x": x.numpy()})
-    assert not net.training
+    net.eval()
     assert np.array_equal(found["y"], net(x)["y"].detach().numpy())
     assert executor.output_names == ("y", "loss")
+
+
+def state(module: nn.Module) -> tuple[Any, ...]:
+    """All that using a module could change in it and around it."""
+    return (
+        [(name, part.training) for name, part in module.named_modules()],
+        [(name, p.requires_grad, p.grad, id(p), p.detach().numpy().tobytes()) for name, p in module.named_parameters()],
+        [(name, id(b), b.numpy().tobytes()) for name, b in module.named_buffers()],
+        torch.get_rng_state().numpy().tobytes(),
+        (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_num_threads()),
+    )
+
+
+class Regular(Net):
+    """A module that draws random numbers, with a part that is in another mode, one that is frozen, and one that can fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.fail = nn.Dropout(), False
+        self.second.eval()
+        self.first.weight.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        if self.fail:
+            raise RuntimeError("no more")
+        return super().forward(self.drop(x))
+
+
+def use_all(module: Any, x: torch.Tensor) -> None:
+    executor = wrap(module, {"x": x})
+    executor({"x": x.numpy()})
+    executor.forward({"x": x})
+    call = executor.bind({"x": x})
+    assert torch.equal(call()["y"], call()["y"])  # without dropout
+    wrap(module, {"x": x}, mode="train")  # tried once in training mode
+    wrap(module, SPEC, ["y", "loss"], mode="train")
+    call = executor.bind({"x": x})
+    module.fail = True
+    for broken in (call, lambda: executor.forward({"x": x}), lambda: wrap(module, {"x": x}), lambda: compared(module, x)):
+        with pytest.raises(RuntimeError, match="no more"):
+            broken()
+    module.fail = False
+    compared(module, x)
+
+
+def compared(module: Any, x: torch.Tensor) -> None:
+    found = db.network.compare({"a": module, "b": module}, {"x": x.numpy()}, budget=0.05)
+    if found["a"].word == "failed":
+        raise RuntimeError(found["a"].reason)
+
+
+def test_a_module_is_left_as_it_was(x: torch.Tensor) -> None:
+    module = Regular()
+    module.second.weight.grad = torch.ones_like(module.second.weight)
+    before = state(module)
+    use_all(module, x)
+    assert state(module) == before
+
+
+def test_a_part_that_does_more_when_its_mode_changes_is_told(x: torch.Tensor) -> None:
+    """As the layers of LoRA, which merge their weights for evaluation."""
+
+    class Merging(nn.Linear):
+        merged = False
+
+        def train(self, mode: bool = True) -> Merging:
+            self.merged = not mode
+            return super().train(mode)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert self.merged is not self.training
+            return super().forward(x) + float(self.merged)
+
+    module = Regular()
+    module.first = Merging(3, 4)
+    before, merged = state(module), module.first.merged
+    use_all(module, x)
+    assert state(module) == before
+    assert module.first.merged is merged is False
+    plain = Merging(3, 4)
+    found = wrap(plain, {"input": x}, ["y"])({"input": x.numpy()})["y"]
+    assert np.allclose(found, nn.functional.linear(x, plain.weight, plain.bias).detach().numpy() + 1)
+
+
+def test_a_scripted_module_is_left_as_it_was(x: torch.Tensor) -> None:
+    with pytest.warns(DeprecationWarning, match="script"):
+        module = torch.jit.script(nn.Sequential(nn.Dropout(), nn.Linear(3, 2).eval()))
+    before = [part.training for part in module.modules()]
+    call = wrap(module, {"input": x}, ["y"]).bind({"input": x})
+    assert torch.equal(call()["y"], call()["y"])
+    assert [part.training for part in module.modules()] == before == [True, True, False]
+    assert not torch.equal(module(x), module(x))
+
+
+def test_a_module_whose_mode_changes_later_is_still_evaluated(x: torch.Tensor) -> None:
+    module = nn.Dropout(0.9).eval()
+    call = wrap(module, {"input": x}, ["y"]).bind({"input": x})
+    module.train()
+    assert torch.equal(call()["y"], x)
+    assert module.training
 
 
 def test_open_dimensions_take_any_size_and_fixed_ones_only_theirs(net: Net) -> None:
@@ -58,6 +157,7 @@ def test_open_dimensions_take_any_size_and_fixed_ones_only_theirs(net: Net) -> N
 
 
 def test_bound_calls_see_what_is_written_into_their_inputs(net: Net, x: torch.Tensor) -> None:
+    net.eval()
     call = wrap(net, SPEC, ["y", "loss"]).bind({"x": x})
     before = call()["y"].clone()
     x.mul_(2)

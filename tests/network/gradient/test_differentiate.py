@@ -139,3 +139,26 @@ def test_names_are_not_taken_twice() -> None:
     square = network("(double[3] x) => (double loss) { y = Mul(x, x)  loss = ReduceSum<keepdims = 0>(y) }")
     with pytest.raises(InvalidArgument, match="already"):
         differentiate(differentiate(square))
+
+
+@pytest.mark.parametrize(
+    ("wrt", "came"),
+    [
+        (["x", "x"], "'x' is in wrt 2 times"),
+        (["y", "x", "y", "y"], "'y' is in wrt 3 times"),
+        ("x", "wrt='x', a string"),
+        (["x", "label"], "the value 'label' is int64"),
+        (["nothing"], "g has no value 'nothing'"),
+    ],
+)
+def test_names_that_cannot_be_asked_for_are_refused(wrt: list[str] | str, came: str) -> None:
+    text = "(double[3] x, int64 label) => (double loss, int64 l) {"
+    plain = network(f"{text} y = Exp(x)  loss = ReduceSum<keepdims = 0>(y)  l = Identity(label) }}")
+    with pytest.raises(InvalidArgument) as refused:
+        differentiate(plain, wrt=wrt)
+    assert refused.value.came == came
+
+
+def test_of_no_values_there_are_no_gradients() -> None:
+    plain = network("(double[3] x) => (double loss) { loss = ReduceSum<keepdims = 0>(x) }")
+    assert [spec.name for spec in differentiate(plain, wrt=[]).outputs] == ["loss"]

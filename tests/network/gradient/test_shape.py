@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import deep_bench as db
+from deep_bench.network import differentiate
 from tests.network.gradient.checks import alone, check, twice
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> g '
@@ -194,3 +197,21 @@ def test_second_derivatives() -> None:
     text += '{ s = Slice(x, a, b, a, c) e = Pad<mode = "edge">(s, p) q = Mul(e, e) u = Concat<axis = 0>(q, e) '
     text += "v, w = Split<num_outputs = 2>(u) k = Mul(v, w) l = ReduceSum<keepdims = 0>(k) }"
     assert twice(HEAD + text, x=drawn(3, 4)) == "right"
+
+
+def test_pads_are_written_for_all_axes() -> None:
+    """ONNX Runtime takes the pads of named axes for those of all where it moves a transpose past them."""
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[2,3,4] x) => (float loss)
+        <int64[1] start = {1}, int64[1] end = {3}, int64[1] axis = {2}> {
+        t = Transpose<perm = [0, 2, 1]>(x) s = Slice(t, start, end, axis) u = Transpose<perm = [0, 2, 1]>(s)
+        z = Mul(u, u) loss = ReduceSum<keepdims = 0>(z) }"""
+    pytest.importorskip("onnxruntime")
+    derived = differentiate(db.Network.from_proto(onnx.parser.parse_model(text)))
+    pads = [node for node in derived.nodes if node.op_type == "Pad"]
+    assert pads
+    assert all(len(node.inputs) < 4 for node in pads)
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    found = db.frameworks["onnxruntime"]().prepare(derived)({"x": x})["d(loss)/d(x)"]
+    expected = 2 * x
+    expected[:, 0] = 0
+    np.testing.assert_array_equal(found, expected)

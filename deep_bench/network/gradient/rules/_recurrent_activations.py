@@ -17,6 +17,16 @@ def _bell(x: Symbol) -> Symbol:
     return small / ((small + 1) * (small + 1))
 
 
+def _rounded_bell(x: Symbol) -> Symbol:
+    y = x.tape.Sigmoid(x)
+    return y * (1 - y)
+
+
+def _rounded_arch(x: Symbol) -> Symbol:
+    y = x.tape.Tanh(x)
+    return 1 - y * y
+
+
 def _exponential(x: Symbol) -> Symbol:
     """``exp(x)`` where ``x`` is negative, and 1 elsewhere."""
     return x.tape.Exp(x.tape.Min(x, 0))
@@ -72,6 +82,14 @@ _FUNCTIONS: dict[str, tuple[Function, Function, dict[str, float]]] = {
 }
 
 
+# The slope from the function's rounded value, of x and the parameters: how frameworks write those that saturate.
+_ROUNDED_SLOPES: dict[str, Function] = {
+    "scaledtanh": lambda x, alpha, beta: _rounded_arch(x * beta) * (alpha * beta),
+    "sigmoid": _rounded_bell,
+    "tanh": _rounded_arch,
+}
+
+
 @dataclass(frozen=True)
 class Activation:
     """An activation function with its parameters.
@@ -102,9 +120,15 @@ class Activation:
 
 
 def activation_functions(
-    names: Sequence[str], alphas: Sequence[float] | None, betas: Sequence[float] | None, clip: float | None
+    names: Sequence[str],
+    alphas: Sequence[float] | None,
+    betas: Sequence[float] | None,
+    clip: float | None,
+    rounded_slopes: bool,
 ) -> list[Activation]:
     """The functions behind ``names``; each takes its parameters from the front of ``alphas`` and ``betas`` while they last.
+
+    With ``rounded_slopes`` slopes are taken from the rounded values, as `Backward` says.
 
     Raises:
         Unsupported: The standard knows no such function.
@@ -118,6 +142,8 @@ def activation_functions(
         if name.lower() not in _FUNCTIONS:
             raise Unsupported(f"the activation {name!r} is not one of {', '.join(_FUNCTIONS)}")
         function, derivative, parameters = _FUNCTIONS[name.lower()]
+        if rounded_slopes:
+            derivative = _ROUNDED_SLOPES.get(name.lower(), derivative)
         chosen = tuple(values[p].pop(0) if values[p] else default for p, default in parameters.items())
         made.append(Activation(function, derivative, chosen, clip))
     return made

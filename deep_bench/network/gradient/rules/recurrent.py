@@ -33,7 +33,7 @@ def RNN(
     layout=0,
 ):
     """``D = G f'(a)``; ``dX = D W``, ``dW = D^T X``, ``dR = D^T H``, ``dB = sum D``; ``G`` of the step before is ``D R``."""
-    functions = activation_functions(activations, activation_alpha, activation_beta, clip)
+    functions = activation_functions(activations, activation_alpha, activation_beta, clip, at.backward.rounded_slopes)
     layer = _Layer(at, (x, w, r, b, sequence_lens), (initial_h,), None, direction, layout)
     return layer.gradients([rnn(run) for run in layer.directions(functions, 1)])
 
@@ -58,7 +58,7 @@ def GRU(
 ):
     """As of `RNN`, with the ``D`` of three gates: see `gru`."""
     names = activations or ("Sigmoid", "Tanh") * 2
-    functions = activation_functions(names, activation_alpha, activation_beta, clip)
+    functions = activation_functions(names, activation_alpha, activation_beta, clip, at.backward.rounded_slopes)
     layer = _Layer(at, (x, w, r, b, sequence_lens), (initial_h,), None, direction, layout)
     found = [gru(run, linear_before_reset=bool(linear_before_reset)) for run in layer.directions(functions, 2)]
     return layer.gradients(found)
@@ -86,7 +86,7 @@ def LSTM(
 ):
     """As of `RNN`, with the ``D`` of four gates and the gradient of the cell's state: see `lstm`."""
     names = activations or ("Sigmoid", "Tanh", "Tanh") * 2
-    functions = activation_functions(names, activation_alpha, activation_beta, clip)
+    functions = activation_functions(names, activation_alpha, activation_beta, clip, at.backward.rounded_slopes)
     layer = _Layer(at, (x, w, r, b, sequence_lens), (initial_h, initial_c), p, direction, layout)
     return layer.gradients([lstm(run, input_forget=bool(input_forget)) for run in layer.directions(functions, 3)])
 

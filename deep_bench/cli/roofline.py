@@ -1,0 +1,90 @@
+"""``deep-bench roofline``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_bench.cli import FAILED, INTERRUPTED
+from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_systems
+
+if TYPE_CHECKING:
+    from deep_bench.measure.session import Progress
+
+
+class Threads(click.ParamType[tuple[int, ...]]):
+    """Numbers of threads: ``1,2,8``."""
+
+    name = "number,number,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Read a list of numbers."""
+        if isinstance(value, tuple):
+            return value
+        parts = str(value).split(",")
+        if not all(part.isdecimal() and int(part) > 0 for part in parts):
+            self.fail(f"{value!r}: write numbers of threads, such as 1,2,8", param, ctx)
+        return tuple(map(int, parts))
+
+
+@click.command("roofline")
+@click.option(
+    "--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Measured beside NumPy; repeat for more."
+)
+@click.option("--threads", type=Threads(), help="Numbers of threads. Default: 1, and all CPUs of this process.")
+@click.option("--dtype", "dtypes", multiple=True, help="An element type; repeat for more. Default: all.")
+@click.option("--budget", type=Seconds(), help="Time for measuring. Default: 2s for each product and copy.")
+@click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
+@click.option("--again", is_flag=True, help="Measure anew, whatever was kept.")
+@click.option("--json", "json_file", type=FileToWrite(), help="Write everything to a file.")
+@click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tuple[str, ...], **options: Any) -> None:
+    """Measure what this machine computes and moves in a second at most.
+
+    Products of large matrices for each element type, and copies and sums of large arrays, for each number of threads. What
+    was measured is kept and printed again the next time.
+
+    Exit status: 0 there are roofs of NumPy and of each framework; 1 one of them has none; 2 bad usage; 130 interrupted.
+    """
+    del debug  # looked for by the main program
+    check_systems(on)
+    from deep_bench.measure.progress import Bars
+    from deep_bench.measure.roofline import DTYPES, roofline
+    from deep_bench.measure.roofline.report import as_text
+    from deep_bench.measure.tables import columns
+
+    bars = Bars()
+    options["dtypes"] = options["dtypes"] or DTYPES
+    begun = False
+
+    def watch(progress: Progress) -> None:
+        nonlocal begun
+        if not begun:
+            bars.phase("measuring", progress.budget_s, "s")
+            begun = True
+        bars.measured(progress)
+
+    try:
+        found = roofline(on, watch=watch, **options)
+    finally:
+        bars.close()
+    click.echo(as_text(found, columns()))
+    if json_file is not None:
+        from deep_bench.measure.storage import replace
+
+        text = found.model_dump_json(indent=1) + "\n"
+        replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
+        click.echo(f"roofline: {json_file}")
+    if plot_file is not None:
+        from deep_bench.operators.plots.roofline import plot
+
+        click.echo(f"picture: {plot(found, plot_file)}")
+    if any(note.startswith("interrupted") for note in found.notes):
+        click.echo("deep-bench: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    missing = {rate.by for rate in found.rates} - {rate.by for rate in found.rates if rate.value is not None}
+    sys.exit(FAILED if missing else 0)

@@ -1,0 +1,78 @@
+"""``chosen_algorithms``: what a framework's libraries say that they run for each node."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from deep_bench.errors import Unsupported
+from deep_bench.graph import Network
+from deep_bench.measure.workers import Worker
+from deep_bench.network.problem import make_problem
+from deep_bench.variant import Variant
+
+_SYSTEM = "deep_bench.network.profiling.system:ProfiledSystem"
+_ASK = {"ONEDNN_VERBOSE": "1", "MKL_VERBOSE": "1"}
+
+
+def chosen_algorithms(
+    network: str | Path | Network,
+    on: str | Variant,
+    inputs: str | Path | Mapping[str, np.ndarray] | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+) -> dict[str, tuple[str, ...] | str]:
+    """Find out which algorithm a framework chose for each node, where its libraries say so.
+
+    oneDNN names its implementation and the algorithm (``brg_conv_fwd:avx512_core convolution_direct``), oneMKL the function
+    (``SGEMM``: a convolution in columns), CUDA the kernels. They are asked to in a process of its own, which runs the
+    network twice; the choice may depend on shapes, threads and the machine.
+
+    Args:
+        network: A network, an ``.onnx`` file, or the name of a network that ships.
+        on: A framework with options.
+        inputs: An ``.npz`` file or arrays by name; by default they are drawn by a seeded generator.
+        sizes: Open dimension to size; others are taken from the inputs, or chosen.
+        batch: Size of the open first dimensions.
+        seed: Of drawn inputs.
+
+    Returns:
+        Name of each node to what its libraries said, in their own words; or to the reason why it is not known.
+
+    Raises:
+        InvalidNetwork: The network cannot be used.
+        InvalidInput: The inputs do not fit it.
+        UnknownName: A framework that does not exist.
+        FrameworkMissing: A framework that is not installed.
+        UnsupportedOperator: A node cannot run there.
+
+    Example:
+        >>> found = chosen_algorithms("digits-cnn", "torch:threads=1", batch=8)
+        >>> found["stem"][0].split()[0] in ("oneDNN", "oneMKL"), found["flatten"]
+        (True, "a kernel of torch's own, which does not say its algorithm")
+    """
+    variant = on if isinstance(on, Variant) else Variant.parse(on)
+    problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
+    names = [str(node.name) for node in problem.network.nodes]
+    with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
+        folder = Path(temporary)
+        (folder / "given").mkdir()
+        source = problem.source.source or problem.source.save(folder / "given" / "network.onnx")
+        given = {
+            "variant": str(variant),
+            "network": str(problem.network.save(folder / "network.onnx")),
+            "source": str(source.resolve()),
+            "inputs": dict(problem.inputs.arrays),
+            "loss": None,
+        }
+        with Worker(_SYSTEM, given, label=str(variant), log=folder / "log", environment=_ASK) as worker:
+            worker.prepare()
+            try:
+                return dict(worker.call("algorithms"))
+            except Unsupported as error:
+                return dict.fromkeys(names, error.came)

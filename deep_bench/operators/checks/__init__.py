@@ -1,0 +1,1 @@
+"""Checks that anyone's kernel can be put through, each usable alone."""

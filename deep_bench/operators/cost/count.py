@@ -1,0 +1,193 @@
+"""Counting: the rule of each operator, applied to a node and to a network."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.graph import Network, attributes
+from deep_bench.graph.node import as_array, is_standard
+from deep_bench.operators.cost import (
+    activation,
+    attention,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    signal,
+)
+from deep_bench.operators.cost.model import Cost, Unknown, Work
+from deep_bench.operators.cost.movement import MOVES, traffic
+from deep_bench.operators.cost.sizes import KnownSizes, Sizes
+
+if TYPE_CHECKING:
+    from deep_bench.operators.case import Case
+
+_FAMILIES = (
+    activation,
+    attention,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    signal,
+)
+
+RULES: Mapping[str, Callable[..., Work]] = MappingProxyType(
+    {**dict.fromkeys(MOVES, Work), **{name: getattr(family, name) for family in _FAMILIES for name in family.__all__}}
+)
+"""Operator of the default domain to its rule.
+
+A rule takes the shapes of the inputs by position (``None`` for one that is absent) and attributes by keyword; ``y`` is the
+shape of the first output, and ``values`` are the contents of the inputs, as far as they are known. It names those that it
+reads only.
+"""
+
+
+def cost(node: ir.Node, sizes: Sizes) -> Cost | None:
+    """What a node must compute and move, by the definition of its operator.
+
+    Args:
+        node: The node.
+        sizes: What is known of its values.
+
+    Returns:
+        The cost; ``None`` (unknown, and not zero) for an operator without a rule, for one whose work depends on contents
+        that are not known, and where the size of a value is unknown.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_sizes({"batch": 1})
+        >>> found = cost(network.nodes[-1], KnownSizes(network))  # 64 features, 10 classes
+        >>> found.flops == 2 * 64 * 10 + 10, found.read_bytes == 4 * (64 + 64 * 10 + 10), found.written_bytes
+        (True, True, 40)
+    """
+    rule = RULES.get(node.op_type) if is_standard(node) else None
+    moved = traffic(node, sizes.nbytes)
+    if rule is None or moved is None:
+        return None
+    shapes = [None if value is None else sizes(value) for value in node.inputs]
+    result = sizes(node.outputs[0]) if node.outputs and node.outputs[0].name else None
+    if result is None or any(shape is None and value is not None for shape, value in zip(shapes, node.inputs, strict=True)):
+        return None
+    content = getattr(sizes, "content", as_array)
+    try:
+        work = _apply(rule, node, shapes, result, content)
+    except Unknown:
+        return None
+    return Cost(work.flops, *moved, special=work.special, comparisons=work.comparisons)
+
+
+def _apply(
+    rule: Callable[..., Work],
+    node: ir.Node,
+    shapes: list[Any],
+    y: tuple[int, ...],
+    content: Callable[[ir.Value], np.ndarray | None],
+) -> Work:
+    if rule is Work:
+        return Work()
+    positions, keywords = _reads(rule)
+    given: dict[str, Any] = {name: value for name, value in attributes(node).items() if name in keywords}
+    if "y" in keywords:
+        given["y"] = y
+    if "values" in keywords:
+        known = [None if value is None else content(value) for value in node.inputs]
+        given["values"] = known + [None] * (positions - len(known))
+    return rule(*shapes[:positions], **given)
+
+
+@functools.cache
+def _reads(rule: Callable[..., Work]) -> tuple[int, frozenset[str]]:
+    """How many inputs a rule reads, and the names of its keywords."""
+    parameters = inspect.signature(rule).parameters.values()
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    count = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+    return 10**6 if variadic else count, frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+
+def cost_of_case(case: Case, arrays: Mapping[str, Any] | None = None) -> Cost | None:
+    """What a case must compute and move; see `cost`.
+
+    Args:
+        case: A problem for a kernel. One that a NumPy function defines has no cost: nobody counted it.
+        arrays: Contents of its inputs. By default they are drawn if the cost depends on them.
+
+    Example:
+        >>> from deep_bench.operators.case import Case
+        >>> cost_of_case(Case.of("Gemm", (2, 3), (3, 4)))
+        Cost(flops=48, read_bytes=72, written_bytes=32, special=0, comparisons=0)
+    """
+    if case.domain or case.op_type not in RULES:
+        return None
+    network = case.network()
+    found = cost(network.nodes[0], KnownSizes(network, arrays))
+    if found is not None or arrays is not None:
+        return found
+    return cost(network.nodes[0], KnownSizes(network, case.arrays()))
+
+
+def costs_of(
+    network: Network, sizes: Sizes | None = None, *, inputs: Mapping[str, Any] | None = None
+) -> dict[str, Cost | None]:
+    """What each node of a network's outermost graph costs; see `cost`.
+
+    Args:
+        network: The network; that of `deep_bench.network.differentiate` gives the cost of gradients too.
+        sizes: What is known of its values; by default shapes are inferred …
+        inputs: … or found by running the reference on these.
+
+    Returns:
+        The name of each node, to its cost.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_sizes({"batch": 1})
+        >>> costs_of(network)["stem"].flops == 2 * 9 * 16 * 8 * 8  # 16 maps of 8 x 8 by kernels of 3 x 3
+        True
+    """
+    known = KnownSizes(network, inputs) if sizes is None else sizes
+    return {str(node.name): cost(node, known) for node in network.nodes}
+
+
+def cost_of(network: Network, sizes: Sizes | None = None, *, inputs: Mapping[str, Any] | None = None) -> Cost | None:
+    """What all nodes of a network cost together, each moving its own inputs and outputs; ``None`` if one is unknown.
+
+    Args:
+        network: As for `costs_of`.
+        sizes: As for `costs_of`.
+        inputs: As for `costs_of`.
+
+    Example:
+        >>> import deep_bench as db
+        >>> cost_of(db.load("digits-cnn").with_sizes({"batch": 1})).flops
+        854154
+    """
+    total = Cost(0, 0, 0)
+    for found in costs_of(network, sizes, inputs=inputs).values():
+        if found is None:
+            return None
+        total += found
+    return total

@@ -1,0 +1,95 @@
+"""Products of matrices and tensors."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from deep_bench.operators.cost.model import Shape, Work
+
+__all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
+
+
+def MatMul(a: Shape, b: Shape, *, y: Shape) -> Work:
+    """``2 K`` for each element of the result: K products and K sums.
+
+    Source:
+        ONNX MatMul, opset 13; Golub and Van Loan, *Matrix Computations*, 4th ed., section 1.1.15.
+    """
+    return Work(flops=2 * prod(y) * a[-1])
+
+
+def Gemm(
+    a: Shape, b: Shape, c: Shape | None = None, *, y: Shape, alpha: float = 1.0, beta: float = 1.0, transA: int = 0
+) -> Work:
+    """``alpha * A B + beta * C``: ``2 M N K``, and ``M N`` for ``alpha`` and ``C`` each; ``beta`` scales ``C`` as it is.
+
+    Source:
+        ONNX Gemm, opset 13; Golub and Van Loan, *Matrix Computations*, 4th ed., section 1.1.15.
+    """
+    inner = a[0] if transA else a[1]
+    added = 0 if c is None else prod(y) + (beta != 1) * prod(c)
+    return Work(flops=2 * prod(y) * inner + (alpha != 1) * prod(y) + added)
+
+
+def Einsum(*inputs: Shape, equation: str) -> Work:
+    """A product of two tensors: one product, and one sum if any index is summed, for each value of all indices together.
+
+    More than two are multiplied two by two, in the cheapest order.
+
+    Source:
+        ONNX Einsum, opset 28; the order: NumPy, ``einsum_path``.
+    """
+    inward, arrow, result = equation.replace(" ", "").partition("->")
+    terms = [_indices(term, len(shape)) for term, shape in zip(inward.split(","), inputs, strict=True)]
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, inputs, strict=True):
+        for index, size in zip(term, shape, strict=True):
+            sizes[index] = size if sizes.get(index, 1) == 1 else sizes[index]
+    every = [index for term in terms for index in term]
+    if arrow:
+        kept = {index for index in every if index.startswith(".") or index in result}
+    else:
+        kept = {index for index in every if index.startswith(".") or every.count(index) == 1}
+    work, remaining = Work(), [set(term) for term in terms]
+    for chosen in _order(equation, inputs):
+        group = [remaining.pop(i) for i in sorted(chosen, reverse=True)]
+        indices = set[str]().union(*group)
+        rest = kept.union(*remaining)
+        work += Work(flops=prod(sizes[index] for index in indices) * (len(group) - 1 + bool(indices - rest)))
+        remaining.append(indices & rest)
+    return work
+
+
+def _order(equation: str, shapes: tuple[Shape, ...]) -> list[tuple[int, ...]]:
+    """Which tensors are multiplied one step after the other; results come last."""
+    if len(shapes) <= 2:
+        return [tuple(range(len(shapes)))]
+    tensors = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+    return np.einsum_path(equation.replace(" ", ""), *tensors, optimize="optimal")[0][1:]
+
+
+def _indices(term: str, rank: int) -> list[str]:
+    """The names of a term's indices; those that an ellipsis stands for are numbered from the last, as they broadcast."""
+    before, dots, after = term.partition("...")
+    count = rank - len(before) - len(after) if dots else 0
+    return [*before, *(f".{count - 1 - i}" for i in range(count)), *after]
+
+
+def MatMulInteger(
+    a: Shape, b: Shape, a_zero_point: Shape | None = None, b_zero_point: Shape | None = None, *, y: Shape
+) -> Work:
+    """A `MatMul`, and the subtraction of the zero points that are given. Source: ONNX MatMulInteger, opset 10."""
+    shifted = (a_zero_point is not None) * prod(a) + (b_zero_point is not None) * prod(b)
+    return MatMul(a, b, y=y) + Work(flops=shifted)
+
+
+def Det(x: Shape) -> Work:
+    """Gaussian elimination, ``sum over k from 1 to n - 1 of k + 2 k^2``, and the product of the ``n`` pivots, ``n - 1``.
+
+    Source:
+        ONNX Det, opset 22; Golub and Van Loan, *Matrix Computations*, 4th ed., section 3.2.
+    """
+    n = x[-1]
+    return Work(flops=sum(k + 2 * k * k for k in range(1, n)) + max(n - 1, 0)) * prod(x[:-2])

@@ -1,0 +1,97 @@
+"""The shapes, sizes and contents of a network's values, as costs are counted from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from deep_bench import frameworks
+from deep_bench.graph import Network
+from deep_bench.graph.node import as_array
+from deep_bench.graph.upgrade.edit import inferred
+from deep_bench.operators.cost.model import Shape
+
+
+class Sizes(Protocol):
+    """What a count needs to know of values.
+
+    It may also have a method ``content(value)``, the array of a value that is known.
+    """
+
+    def __call__(self, value: ir.Value) -> Shape | None:
+        """The dimensions, or ``None`` if not all of them are known."""
+
+    def nbytes(self, value: ir.Value) -> int | None:
+        """The size in memory, or ``None`` if it is unknown."""
+
+
+class KnownSizes:
+    """Sizes by the standard's shape inference, or as a run of the reference shows them.
+
+    Args:
+        network: The network; dimensions of inputs that are open are unknown.
+        inputs: What it is fed. If inference leaves the shape of a value of the outermost graph open, the reference is run
+            once on these.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_sizes({"batch": 1})
+        >>> sizes = KnownSizes(network)
+        >>> sizes(network.graph.outputs[0]), sizes.nbytes(network.graph.outputs[0])
+        ((1, 10), 40)
+    """
+
+    def __init__(self, network: Network, inputs: Mapping[str, Any] | None = None) -> None:
+        self._types: dict[str, tuple[Shape, int]] = {}
+        self._contents: Mapping[str, Any] = {} if inputs is None else inputs
+        for name, tensor in inferred(network).items():
+            self._infer(name, tensor)
+        for value in (*network.graph.inputs, *network.graph.outputs):
+            if value.shape is not None and value.dtype is not None and value.shape.is_static():
+                self._note(str(value.name), tuple(value.shape.numpy()), np.dtype(value.dtype.numpy()))
+        if inputs is not None and any(v.name and self(v) is None for node in network.nodes for v in node.outputs):
+            self._run(network, inputs)
+
+    def __call__(self, value: ir.Value) -> Shape | None:
+        """The dimensions of a value, or ``None`` if not all of them are known."""
+        if value.const_value is not None:
+            return tuple(value.const_value.shape.numpy())
+        return self._types[str(value.name)][0] if str(value.name) in self._types else None
+
+    def nbytes(self, value: ir.Value) -> int | None:
+        """The size of a value in memory, or ``None`` if it is unknown."""
+        if value.const_value is not None:
+            return value.const_value.nbytes
+        found = self._types.get(str(value.name))
+        return None if found is None else prod(found[0]) * found[1]
+
+    def content(self, value: ir.Value) -> np.ndarray | None:
+        """The elements of a value that is a constant or an input."""
+        found = self._contents.get(str(value.name))
+        return as_array(value) if found is None else np.asarray(found)
+
+    def _note(self, name: str, shape: Shape, dtype: np.dtype) -> None:
+        if dtype.kind != "O":  # strings have no one size
+            self._types[name] = (shape, dtype.itemsize)
+
+    def _infer(self, name: str, tensor: onnx.TypeProto.Tensor) -> None:
+        dims = tensor.shape.dim if tensor.HasField("shape") else None
+        if dims is None or tensor.elem_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
+            return
+        if all(dim.HasField("dim_value") for dim in dims):
+            shape = tuple(dim.dim_value for dim in dims)
+            self._note(name, shape, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+
+    def _run(self, network: Network, inputs: Mapping[str, Any]) -> None:
+        def note(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+            for name, x in zip((*step.inputs, *step.outputs), (*arrays, *results), strict=False):
+                if name and isinstance(x, np.ndarray | np.generic):
+                    self._note(name, np.shape(x), x.dtype)
+
+        with np.errstate(all="ignore"):
+            frameworks["reference"]().prepare(network).evaluate(inputs, observe=note)

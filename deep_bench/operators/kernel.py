@@ -1,0 +1,195 @@
+"""A kernel as an adapter: whatever times or checks a framework on a network of one node does so for an operator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import InvalidArgument, InvalidInput, UnsupportedOperator
+from deep_bench.framework import Adapter, Executor, Forms, Mode
+from deep_bench.graph import Network, attributes, operator_name
+from deep_bench.graph.attached import function_of
+from deep_bench.graph.node import as_array, schema
+from deep_bench.operators.case_schema import split
+from deep_bench.operators.kernel_case import case_of_node
+from deep_bench.operators.operator import Operator
+
+A = TypeVar("A")
+
+
+class KernelAdapter(Adapter[Any]):
+    """Runs networks of one node with an operator of the user's.
+
+    Args:
+        operator: The kernel.
+
+    Example:
+        >>> from deep_bench.operators import Case
+        >>> class Plain(Operator):
+        ...     computes = "Add"
+        ...     def forward(self, a, b):
+        ...         return a + b
+        >>> case = Case.of("Add", (2,), [1.0, 2.0])
+        >>> sorted(KernelAdapter(Plain()).prepare(case.network())({"A": np.zeros(2, np.float32)}))
+        ['C']
+    """
+
+    name: ClassVar[str] = "kernel"
+
+    def __init__(self, operator: Operator[Any]) -> None:
+        if not isinstance(operator, Operator):
+            raise InvalidArgument(f"a {type(operator).__name__}", "an object of a subclass of deep_bench.Operator")
+        self.operator = operator
+        self._computes = split(operator.target)
+
+    def from_numpy(self, array: np.ndarray) -> Any:
+        """An array of the operator's device."""
+        return self.operator.device.from_numpy(array)
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        """A copy in NumPy."""
+        return self.operator.device.to_numpy(array)
+
+    def synchronize(self) -> None:
+        """Wait for the operator's device."""
+        self.operator.device.synchronize()
+
+    def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> KernelExecutor:
+        """Set the operator up for the network's only node."""
+        if mode not in ("inference", "train"):
+            raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
+        upgraded = network.upgraded()
+        for node in upgraded.nodes:
+            if (node.domain if node.domain != "ai.onnx" else "", node.op_type) != self._computes or len(upgraded.nodes) > 1:
+                opset = upgraded.opsets.get(node.domain)
+                reason = f"{self.operator.name} computes a single {split_name(self._computes)}"
+                raise UnsupportedOperator(str(node.name), operator_name(node), opset, reason)
+        return KernelExecutor(self, upgraded, outputs)
+
+    def describe(self) -> Mapping[str, str]:
+        """What the operator's device says of itself, if it says anything."""
+        described = getattr(self.operator.device, "describe", dict)
+        return {"version": type(self.operator).__qualname__, **described()}
+
+
+def split_name(computes: tuple[str, str]) -> str:
+    """An operator as messages call it."""
+    return f"{computes[0]}:{computes[1]}" if computes[0] else computes[1]
+
+
+class KernelExecutor(Executor[Any]):
+    """An operator, ready for one case.
+
+    Args:
+        adapter: The operator's.
+        network: One node.
+        outputs: Names of outputs to return instead of all.
+    """
+
+    def __init__(self, adapter: KernelAdapter, network: Network, outputs: Sequence[str] | None) -> None:
+        node = network.nodes[0]
+        self.device: Any = adapter
+        self.operator = adapter.operator
+        self.case = case_of_node(network)
+        self.inputs = network.inputs
+        self.results = tuple(str(v.name) if v.name else "" for v in node.outputs)
+        self.output_names = tuple(outputs) if outputs is not None else tuple(spec.name for spec in network.outputs)
+        self.attributes = keywords(self.operator.forward, node, network.opset, self.operator.name)
+        self.parameters = {n: adapter.from_numpy(a) for n, a in _constants(node).items()}
+        self.forms = Forms(native=(str(node.name),))
+        self._names = tuple(None if v is None else str(v.name) for v in node.inputs)
+        self.operator.setup(self.case)
+
+    def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The inputs in the operator's order, ``None`` for omitted ones."""
+        known = {**self.parameters, **inputs}
+        return [None if name is None else known[name] for name in self._names]
+
+    def outputs(self, found: Any) -> tuple[Any, ...]:
+        """What ``forward`` returned, as a tuple.
+
+        Raises:
+            InvalidInput: It is no array and no tuple of as many arrays as the node has outputs.
+        """
+        results = found if isinstance(found, tuple) else (found,)
+        wanted = len(self.results)
+        if isinstance(found, list | dict) or found is None or len(results) != wanted or any(r is None for r in results):
+            came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
+            expected = "an array" if wanted == 1 else f"a tuple of {wanted} arrays"
+            raise InvalidInput(f"{self.operator.name}.forward returned {came}", expected, "return the arrays themselves")
+        return results
+
+    def forward(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the kernel."""
+        found = self.outputs(self.operator.forward(*self.arguments(inputs), **self.attributes))
+        named = dict(zip(self.results, found, strict=True))
+        return {name: named[name] for name in self.output_names}
+
+    def bind(self, inputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
+        """The call that is timed: the kernel, and a dictionary for what it returns."""
+        return self.bound(self.operator.forward, inputs)
+
+    def bound(self, forward: Callable[..., Any], inputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
+        """The same call of another function in the place of ``forward``."""
+        arguments, stated, results = self.arguments(inputs), self.attributes, self.results
+        if len(results) == 1:
+            name = results[0]
+            return lambda: {name: forward(*arguments, **stated)}
+        return lambda: dict(zip(results, forward(*arguments, **stated), strict=True))
+
+    def pull_back(self, inputs: Mapping[str, Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """What ``backward`` returns for the gradients of all outputs, after a run of ``forward``.
+
+        Raises:
+            InvalidInput: It is no tuple with one entry for each input.
+        """
+        arguments = self.arguments(inputs)
+        outputs = self.outputs(self.operator.forward(*arguments, **self.attributes))
+        return self.gradients_of(self.operator.backward(tuple(grads), tuple(arguments), outputs, **self.attributes))
+
+    def gradients_of(self, found: Any) -> tuple[Any, ...]:
+        """What ``backward`` returned, as a tuple with one entry for each input."""
+        results = found if isinstance(found, tuple) else (found,)
+        if isinstance(found, list | dict) or len(results) != len(self._names):
+            came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
+            expected = f"a tuple with one array or None for each of the {len(self._names)} inputs"
+            raise InvalidInput(f"{self.operator.name}.backward returned {came}", expected)
+        return results
+
+
+def keywords(forward: Callable[..., Any], node: ir.Node, opset: int, name: str) -> dict[str, Any]:
+    """The attributes to call a kernel with: those that the node states, and defaults that the kernel asks for.
+
+    Raises:
+        UnsupportedOperator: The node states an attribute that the kernel does not take, and not its default.
+    """
+    stated = dict(attributes(node))
+    defaults = _defaults(node, opset)
+    parameters = inspect.signature(forward).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return {**defaults, **stated}
+    taken = {n for n, p in parameters.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    for attribute, value in stated.items():
+        if attribute not in taken and not (attribute in defaults and defaults[attribute] == value):
+            reason = f"{name}.forward has no keyword argument {attribute!r}, which is {value!r} here"
+            raise UnsupportedOperator(str(node.name), operator_name(node), opset, reason)
+    needed = {n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+    return {**{n: v for n, v in defaults.items() if n in needed}, **{n: v for n, v in stated.items() if n in taken}}
+
+
+def _defaults(node: ir.Node, opset: int) -> dict[str, Any]:
+    known = None if function_of(node) is not None else schema(node, opset)
+    if known is None:
+        return {}
+    named = {n: a.default_value for n, a in known.attributes.items() if a.default_value.name}
+    made = ir.Node("", "Defaults", [], [ir.serde.deserialize_attribute(proto) for proto in named.values()], num_outputs=1)
+    return attributes(made)
+
+
+def _constants(node: ir.Node) -> dict[str, np.ndarray]:
+    found = {str(v.name): as_array(v) for v in node.inputs if v is not None}
+    return {name: array for name, array in found.items() if array is not None}

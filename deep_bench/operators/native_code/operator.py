@@ -1,0 +1,290 @@
+"""A native function as an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deep_bench.errors import Unsupported
+from deep_bench.framework import Device
+from deep_bench.operators.case_values import content
+from deep_bench.operators.host import Host
+from deep_bench.operators.native_code import attributes as plain_attributes
+from deep_bench.operators.native_code import library, plain, tvm
+from deep_bench.operators.native_code.arrays import address, spec_of
+from deep_bench.operators.native_code.build import Built, Recipe, build, require_sanitizer
+from deep_bench.operators.native_code.call import Call, Tensors, backward_names, forward_names
+from deep_bench.operators.native_code.ready import Ready, Specs
+from deep_bench.operators.native_code.results import case_for, gradients_of, may_decide, results_of, setting
+from deep_bench.operators.native_code.signature import Signature
+from deep_bench.operators.operator import Operator
+from deep_bench.tensor import TensorSpec
+
+if TYPE_CHECKING:
+    from deep_bench.operators.case import Case
+    from deep_bench.operators.native_code.sanitizer import Sanitizer
+
+_KEPT = 8
+"""For how many different shapes a function is kept ready."""
+
+
+class NativeOperator(Operator[Any]):
+    """A function of a shared library, made by `deep_bench.operators.native`.
+
+    Its results are fresh arrays, and its inputs are kept until the next call. It must not be called by two threads at once.
+    When it is pickled, its source goes along, and is built or found in the cache on the other side.
+
+    Args:
+        recipe: What it is made of.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        if recipe.sanitize:
+            require_sanitizer(recipe)
+        self.recipe = recipe
+        self.computes = recipe.computes
+        self._ready: Ready | None = None
+        self._all_ready: dict[Any, Ready] = {}
+        self._outputs: int | None = len(recipe.signature.names("written")) if recipe.signature is not None else None
+
+    def __reduce__(self) -> Any:
+        return NativeOperator, (self.recipe,)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.recipe.function
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether it has a function for the gradients."""
+        return self.recipe.backward is not None
+
+    @cached_property
+    def device(self) -> Device[Any]:  # type: ignore[override]
+        """Where its arrays live: made on first use, since it may import a framework."""
+        device = self.recipe.device
+        if not isinstance(device, str):
+            return device
+        if device == "cpu":
+            return Host()
+        from deep_bench.variant import Variant
+
+        return Variant.parse("torch:device=cuda" if device == "cuda" else device).create()
+
+    @cached_property
+    def built(self) -> Built:
+        """Its library, compiled unless that was done before. See `deep_bench.operators.native_code.build.build`."""
+        return build(self.recipe)
+
+    def sanitized(self) -> NativeOperator:
+        """The same with ``sanitize=True``.
+
+        Raises:
+            InvalidArgument: It is a library that is built already, or on a device of a framework.
+        """
+        return NativeOperator(replace(self.recipe, sanitize=True))
+
+    def setup(self, case: Case) -> None:
+        """Compile the source, and allocate what a case needs.
+
+        Raises:
+            BuildFailed: The compiler refused.
+            Unsupported: The function does not take such inputs or attributes, or there is no compiler or device.
+            InvalidArgument: The library has no such function.
+        """
+        self._outputs = case.outputs
+        if self.recipe.sanitize:
+            self._sanitizer.setup(case)
+            return
+        specs = tuple(None if a is None else a.spec for a in case.arguments)
+        fixed = [None if a is None else a.value for a in case.arguments]
+        attributes = dict(case.attributes)
+        ready = self._new("forward", specs, results_of(case), attributes)
+        self._keep(self._key("forward", specs, [v if setting(v) else None for v in fixed], attributes), ready)
+
+    def forward(self, *inputs: Any, **attributes: Any) -> Any:
+        """Call the function.
+
+        Raises:
+            KernelFailed: It says that it failed.
+            MemoryViolation: It runs under a sanitizer, which found something.
+            Unsupported: The function does not take such inputs or attributes.
+        """
+        ready = self._ready
+        if ready is not None and attributes == ready.attributes:
+            held = ready.held
+            if len(held) == len(inputs):
+                for given, kept in zip(inputs, held):  # noqa: B905 (the lengths are equal, and strict=True costs time)
+                    if given is not kept:
+                        break
+                else:
+                    return ready.run()
+                if ready.exchange(inputs):
+                    return ready.run()
+        if self.recipe.sanitize:
+            return self._sanitizer.forward(inputs, attributes)
+        return self._accepting(inputs, attributes).run()
+
+    def forward_into(self, outputs: Sequence[Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+        """Call the function with given arrays for its results, all of them contiguous.
+
+        Raises:
+            InvalidInput: They are not as the results are.
+        """
+        self._accepting(tuple(inputs), dict(attributes)).run_into(outputs)
+
+    def bind(self, *inputs: Any, **attributes: Any) -> Callable[[], Any]:
+        """A call without arguments of the function on these inputs, at the lowest cost.
+
+        Its results are the same arrays each time, and so valid until the next call only.
+        """
+        specs = self._specs(inputs)
+        ready = self._new("forward", specs, self._results(inputs, attributes), attributes)
+        ready.accept(inputs)
+        return ready.bound()
+
+    def results(self, *inputs: Any, **attributes: Any) -> tuple[TensorSpec, ...]:
+        """Name, shape and element type of what it gives for these inputs."""
+        return self._results(inputs, attributes)
+
+    def backward(
+        self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], **attributes: Any
+    ) -> tuple[Any, ...]:
+        """Call the function for the gradients; see `deep_bench.operators.Operator.backward`."""
+        if self.recipe.backward is None:
+            return super().backward(grads, inputs, outputs, **attributes)
+        if self.recipe.sanitize:
+            return self._sanitizer.backward(grads, inputs, outputs, attributes)
+        found = self._accepting_back(grads, inputs, outputs, attributes).run()
+        return found if isinstance(found, tuple) else (found,)
+
+    def backward_into(
+        self,
+        gradients: Sequence[Any],
+        grads: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """As `backward`, with given arrays for the gradients; ``None`` where there is none."""
+        self._accepting_back(grads, inputs, outputs, dict(attributes)).run_into(gradients)
+
+    def gradients(self, *inputs: Any) -> Specs:
+        """Name, shape and element type of the gradient of each input, ``None`` where it gives none."""
+        return gradients_of(self._specs(inputs), self._wanted(len(inputs)))
+
+    def poison(self) -> None:
+        """Overwrite all arrays that it would use again for results."""
+        for ready in self._all_ready.values():
+            ready.poison()
+
+    @cached_property
+    def _sanitizer(self) -> Sanitizer:
+        from deep_bench.operators.native_code.sanitizer import Sanitizer
+
+        return Sanitizer(self.recipe)
+
+    def _accepting(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ready:
+        """The call for such inputs, pointed at these."""
+        specs = self._specs(inputs)
+        key = self._key("forward", specs, [x if setting(x) else None for x in inputs], attributes)
+        ready = self._all_ready.get(key)
+        if ready is None:
+            ready = self._new("forward", specs, self._results(inputs, attributes), attributes)
+            self._keep(key, ready)
+        ready.accept(inputs)
+        self._ready = ready
+        return ready
+
+    def _accepting_back(
+        self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], attributes: dict[str, Any]
+    ) -> Ready:
+        arrays = (*grads, *inputs, *outputs)
+        given, computed = self._specs(inputs), self._specs(outputs, "outputs")
+        wanted = (*(None if g is None else s for g, s in zip(grads, computed, strict=True)), *given, *computed)
+        key = self._key("backward", wanted, [len(grads)], attributes)
+        ready = self._all_ready.get(key)
+        if ready is None:
+            ready = self._new("backward", wanted, gradients_of(given, self._wanted(len(inputs))), attributes)
+            self._keep(key, ready)
+        ready.accept(arrays)
+        return ready
+
+    def _keep(self, key: Any, ready: Ready) -> None:
+        if len(self._all_ready) >= _KEPT:
+            del self._all_ready[next(iter(self._all_ready))]
+        self._all_ready[key] = ready
+
+    def _key(self, what: str, specs: Specs, values: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        shapes = tuple(None if s is None else (s.shape, s.dtype) for s in specs)
+        return (what, shapes, content(list(values)), content(attributes))
+
+    def _specs(self, arrays: Sequence[Any], what: str = "inputs") -> Specs:
+        """The arrays' names are those of the signature, if there is one."""
+        signature = self.recipe.signature
+        names = signature.names("read" if what == "inputs" else "written") if signature is not None else ()
+        short = "x" if what == "inputs" else "y"
+        return tuple(
+            None if a is None else spec_of(a, names[i] if i < len(names) else f"{short}{i}") for i, a in enumerate(arrays)
+        )
+
+    def _results(self, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+        return results_of(case_for(self.recipe.computes, inputs, attributes, self._outputs))
+
+    def _wanted(self, count: int) -> tuple[str, ...] | None:
+        """The name of each input's gradient where the backward function gives one, else an empty text; ``None`` for all."""
+        forward, backward = self.recipe.signature, self.recipe.backward_signature
+        if backward is None:
+            return None
+        if forward is None:
+            raise Unsupported("a backward signature without a forward one", "both", "give the forward function's signature")
+        written = backward.names("written")
+        return tuple(f"d{n}" if f"d{n}" in written else "" for n in forward.names("read")[:count])
+
+    @cached_property
+    def _library(self) -> Any:
+        return tvm.load(self.built.path) if self.built.route == "tvm-ffi" else library.load(self.built.path)
+
+    def _function(self, what: str) -> tuple[Any, str, Signature | None]:
+        recipe = self.recipe
+        name = recipe.function if what == "forward" else str(recipe.backward)
+        signature = recipe.signature if what == "forward" else recipe.backward_signature
+        find = tvm.function if self.built.route == "tvm-ffi" else library.function
+        return find(self._library, self.built.path, name), name, signature
+
+    def _new(self, what: str, read: Specs, written: Specs, attributes: Mapping[str, Any]) -> Ready:
+        function, name, signature = self._function(what)
+        values = plain_attributes.complete(self.recipe.computes, attributes)
+        names: dict[str, int] = {}
+        if signature is not None:
+            forward = self.recipe.signature
+            if what == "forward":
+                names = forward_names(signature, read, written, name)
+            elif forward is not None:
+                names = backward_names(signature, forward, name)
+            taken = [p.attribute for p in signature.parameters if p.attribute is not None]
+            plain_attributes.refuse_others(self.recipe.computes, values, taken, name)
+        tensors = Tensors(tuple(read), tuple(written), names)
+        by_tvm = self.built.route == "tvm-ffi"
+        return Ready(
+            self._call(function, name, signature, tensors, values),
+            name,
+            tensors.read,
+            tensors.written,
+            place=tvm.pass_on if by_tvm else address,
+            device=self.device,
+            attributes=dict(attributes),
+            decisive=[s is None or may_decide(s.shape, s.dtype) for s in tensors.read],
+        )
+
+    def _call(
+        self, function: Any, name: str, signature: Signature | None, tensors: Tensors, values: Mapping[str, Any]
+    ) -> Call:
+        if self.built.route == "tvm-ffi":
+            return tvm.call(function, name, signature, tensors, values)
+        if signature is None:
+            return plain.call_by_tensors(function, tensors, values)
+        return plain.call_by_signature(function, name, signature, tensors, values)

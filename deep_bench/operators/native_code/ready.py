@@ -1,0 +1,159 @@
+"""A call with arrays in it: those that it was last given, and those for its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from deep_bench.errors import InvalidInput
+from deep_bench.framework import Device
+from deep_bench.operators.native_code.arrays import empty_like, spec_of, usable
+from deep_bench.operators.native_code.call import Call
+from deep_bench.operators.native_code.errors import KernelFailed
+from deep_bench.operators.native_code.outputs import Several, Single, point
+from deep_bench.tensor import TensorSpec
+
+Specs = tuple[TensorSpec | None, ...]
+
+
+class Ready:
+    """A function that is ready for arrays of given shapes and element types.
+
+    Args:
+        call: The function.
+        name: What to call it in messages.
+        read: What it reads.
+        written: What it gives, ``None`` for what it does not.
+        place: Where an array is, as the call wants it.
+        device: Where the arrays live.
+        attributes: Those it was made for, as given.
+        decisive: Whether the contents of each thing it reads decide the shape of a result.
+
+    Attributes:
+        held: The arrays that it was last given.
+        run: Calls the function on these; raises `KernelFailed` where that says that it failed.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        name: str,
+        read: Specs,
+        written: Specs,
+        *,
+        place: Callable[[Any], Any],
+        device: Device[Any],
+        attributes: dict[str, Any],
+        decisive: Sequence[bool],
+    ) -> None:
+        self.attributes = attributes
+        self.held: tuple[Any, ...] = ()
+        self._call, self._name, self._place = call, name, place
+        self._read, self._written, self._decisive = read, written, decisive
+        self._used: list[Any] = [None] * len(read)
+        templates = [None if spec is None else _template(device, spec) for spec in written]
+        judge = None if call.failure is None else self._judge
+        self._outputs: Single | Several
+        if len(written) == 1 and isinstance(templates[0], np.ndarray):
+            self._outputs = Single(templates[0], call, judge, place)
+        else:
+            make = [None if t is None else partial(empty_like, t) for t in templates]
+            self._outputs = Several(make, call, judge, place)
+        self.run: Callable[[], Any] = self._outputs.call
+
+    def accept(self, arrays: tuple[Any, ...]) -> None:
+        """Take these arrays as what is read from now on.
+
+        Raises:
+            InvalidInput: One is not as it was declared.
+        """
+        for i, (array, spec) in enumerate(zip(arrays, self._read, strict=True)):
+            if spec is not None and not (self.held and array is self.held[i]):
+                self._take(i, self._checked(array, spec))
+        self.held = arrays
+
+    def exchange(self, arrays: tuple[Any, ...]) -> bool:
+        """Take these NumPy arrays, if they are just like those before; say whether they were."""
+        held, read = self.held, self._read
+        if len(arrays) != len(held):
+            return False
+        changed = [i for i, array in enumerate(arrays) if array is not held[i]]
+        for i in changed:
+            array, spec = arrays[i], read[i]
+            if type(array) is not np.ndarray or spec is None or self._decisive[i]:
+                return False
+            if array.shape != spec.shape or array.dtype != spec.dtype:
+                return False
+        for i in changed:
+            self._take(i, arrays[i])
+        self.held = arrays
+        return True
+
+    def run_into(self, outputs: Sequence[Any]) -> None:
+        """Call the function on what was accepted, with these arrays for its results.
+
+        Raises:
+            InvalidInput: One is not as the result is.
+            KernelFailed: It says that it failed.
+        """
+        if len(outputs) != len(self._written):
+            raise InvalidInput(f"{len(outputs)} arrays for the results of {self._name}", f"{len(self._written)} arrays")
+        for array, spec in zip(outputs, self._written, strict=True):
+            if (array is None) != (spec is None):
+                came = "nothing" if array is None else str(spec_of(array, "an array"))
+                raise InvalidInput(f"{came} for a result of {self._name}", str(spec or "None, since it gives nothing there"))
+            if spec is not None and usable(self._checked(array, spec)) is not array:
+                raise InvalidInput(f"an array for {spec} that is not contiguous", "a contiguous, aligned array")
+        try:
+            point(outputs, self._call.written, self._place)
+            returned = self._call.invoke()
+        finally:
+            self._outputs.aim()
+        self._judge(returned)
+
+    def bound(self) -> Callable[[], Any]:
+        """A call without arguments, at the lowest cost: its results are the same arrays each time."""
+        results = self._outputs.aim()
+        invoke, judge = self._call.invoke, self._judge
+        if self._call.failure is None:
+
+            def call() -> Any:
+                invoke()
+                return results
+        else:
+
+            def call() -> Any:
+                judge(invoke())
+                return results
+
+        return call
+
+    def poison(self) -> None:
+        """Overwrite the arrays that hold earlier results and are used again, so that no result survives by chance."""
+        for array in self._outputs.reused():
+            array.reshape(-1).view(np.uint8)[...] = 0xFF
+
+    def _judge(self, returned: Any) -> None:
+        failure = self._call.failure
+        if failure is not None and (text := failure(returned)) is not None:
+            raise KernelFailed(f"{self._name} failed: {text}")
+
+    def _take(self, index: int, array: Any) -> None:
+        kept = usable(array)
+        place = self._place(kept)
+        self._used[index] = (kept, place)
+        for slot in self._call.read[index]:
+            slot.value = place
+
+    def _checked(self, array: Any, spec: TensorSpec) -> Any:
+        came = spec_of(array, spec.name)
+        if came.shape != spec.shape or came.dtype != spec.dtype:
+            raise InvalidInput(f"{came} for {self._name}", str(spec))
+        return array
+
+
+def _template(device: Device[Any], spec: TensorSpec) -> Any:
+    return device.from_numpy(np.empty(tuple(int(d) for d in spec.shape), spec.dtype))

@@ -1,0 +1,1 @@
+"""Pictures of operators; importing its modules needs matplotlib."""

@@ -1,0 +1,1 @@
+"""Studies: operators, cases and frameworks side by side, each checked and timed. See `deep_bench.operators.study`."""

@@ -1,0 +1,208 @@
+"""The contestants of a study: operators, and frameworks with options; and how they reach their processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.measure.fleet import Contender
+from deep_bench.operators.case import Case
+from deep_bench.operators.operator import Operator
+from deep_bench.variant import Variant
+
+_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
+_SYSTEM = "deep_bench.operators.studies.system:OperatorSystem"
+OWN = "operator"
+"""What a record has in the place of a framework's name for an operator of the user's."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who takes part, as it is sent to its process.
+
+    Args:
+        label: Its name in the report.
+        framework: The framework, or `OWN`.
+        options: The framework's options.
+        arguments: What `deep_bench.operators.studies.system.OperatorSystem` is made from.
+        path: Folders that its code imports from.
+    """
+
+    label: str
+    framework: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> bool:
+        """Whether it is an operator of the user's."""
+        return self.framework == OWN
+
+    def contender(self, limit: float) -> Contender:
+        """It, ready to be started."""
+        return Contender(self.label, _SYSTEM, self.arguments, path=self.path, limit_s=limit)
+
+
+def contestants_of(given: Any) -> list[Contestant]:
+    """The contestants that a caller names.
+
+    Args:
+        given: Operators, their classes, frameworks with options (``"torch:threads=1"``), operators in files
+            (``"my_kernels.py:FastGelu"``): one of them, several, or a mapping from label to each.
+
+    Raises:
+        UnknownName, FrameworkMissing: As `Variant.parse`.
+        InvalidArgument: Something else, no contestant, two of the same label, or one that cannot be sent to a process.
+    """
+    if isinstance(given, Mapping):
+        found = [_contestant(one, str(label)) for label, one in given.items()]
+    else:
+        single = isinstance(given, str | Variant | Operator | type)
+        found = [_contestant(one) for one in ([given] if single or not isinstance(given, Sequence) else given)]
+    if not found:
+        raise InvalidArgument("no contestants", "at least one operator or framework")
+    twice = [label for label, count in Counter(c.label for c in found).items() if count > 1]
+    if twice:
+        raise InvalidArgument(
+            f"{twice[0]} takes part twice", "labels that differ", "give a mapping from label to contestant"
+        )
+    return found
+
+
+def _contestant(given: Any, label: str | None = None) -> Contestant:
+    if isinstance(given, str) and (match := _FILE.fullmatch(given)):
+        file = Path(match["file"]).absolute()
+        operator = operator_in(file, match["name"])
+        script = (str(file), match["name"])
+        return Contestant(label or operator.name, OWN, arguments={"script": script}, path=(str(file.parent),))
+    if isinstance(given, str | Variant):
+        variant = Variant.parse(given) if isinstance(given, str) else given
+        return Contestant(label or str(variant), variant.framework, variant.options, {"variant": str(variant)})
+    made = as_operator(given)
+    name = label or made.name
+    return Contestant(name, OWN, arguments={"pickled": dumped(made, name)})
+
+
+def as_operator(given: Any) -> Operator[Any]:
+    """An operator, made from its class if that is what is given.
+
+    Raises:
+        InvalidArgument: It is none, or its class cannot be made without arguments.
+    """
+    made = given
+    if isinstance(given, type) and issubclass(given, Operator):
+        try:
+            made = given()
+        except TypeError as error:
+            raise InvalidArgument(
+                f"the class {given.__name__} cannot be made without arguments: {error}",
+                "an object of it",
+                f"give {given.__name__}(…)",
+            ) from error
+    if not isinstance(made, Operator):
+        what = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
+        raise InvalidArgument(
+            f"{what} as a contestant",
+            "an object of a subclass of deep_bench.Operator, its class, a framework such as 'torch:threads=1', or "
+            "'file.py:Class'",
+        )
+    assert made.target  # raises where it says nothing
+    return made
+
+
+def operator_in(file: Path, name: str) -> Operator[Any]:
+    """An operator, or one made from a class, that a file of Python code holds.
+
+    Raises:
+        InvalidArgument: There is no such file, it cannot be run, or it has no such operator.
+    """
+    module = _module(file)
+    if not hasattr(module, name):
+        known = [n for n, v in vars(module).items() if _is_operator(v) and v is not Operator]
+        raise InvalidArgument(f"{file} has no {name!r}", f"one of its operators: {', '.join(known) or '(it has none)'}")
+    return as_operator(getattr(module, name))
+
+
+def _is_operator(value: Any) -> bool:
+    return isinstance(value, Operator) or (isinstance(value, type) and issubclass(value, Operator))
+
+
+def _module(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise InvalidArgument(f"there is no file {file}", "a file with Python code")
+    known = sys.modules.get(file.stem)
+    if known is not None and getattr(known, "__file__", None) == str(file):
+        return known
+    name = file.stem if known is None else f"{file.stem}_of_{abs(hash(str(file)))}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's code may raise anything
+        del sys.modules[name]
+        raise InvalidArgument(
+            f"{file} cannot be run: {type(error).__name__}: {error}", "Python code that can be imported"
+        ) from error
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def dumped(value: Operator[Any] | Case, label: str) -> bytes:
+    """It, pickled for another process. What that could not import, such as a class of a notebook, goes along whole.
+
+    Raises:
+        InvalidArgument: It cannot be pickled.
+    """
+    functions = [value.operator if isinstance(value, Case) else value.target]
+    homes = {kind.__module__ for kind in type(value).__mro__} | {getattr(f, "__module__", None) for f in functions}
+    try:
+        with _by_value([sys.modules[name] for name in homes if name in sys.modules and not _importable(str(name))]):
+            return bytes(cloudpickle.dumps(value))
+    except Exception as error:  # pickling runs other people's code, which may raise anything
+        raise InvalidArgument(
+            f"{label} cannot be sent to its process: {type(error).__name__}: {error}",
+            "something that can be pickled",
+            "open files, locks and devices in setup(case) instead of holding them from the beginning",
+        ) from error
+
+
+@contextmanager
+def _by_value(modules: Sequence[ModuleType]) -> Any:
+    """Within it, what these modules define is pickled whole."""
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _importable(name: str) -> bool:
+    """Whether another process with the same path can import a module; ``__main__``, which is another one there, it cannot."""
+    top = name.partition(".")[0]
+    if top == "__main__":
+        return True  # cloudpickle takes care of it
+    for finder in sys.meta_path:
+        spec = finder.find_spec(top, None)
+        if spec is not None:
+            here = getattr(sys.modules[top], "__file__", None) if top in sys.modules else None
+            return spec.origin is None or here is None or spec.origin in ("built-in", "frozen") or spec.origin == here
+    return False

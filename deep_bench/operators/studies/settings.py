@@ -1,0 +1,67 @@
+"""What a study may be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
+
+Checking = Literal["auto", "quick", "full", "off"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to check and measure.
+
+    Args:
+        seed: Of the inputs, of the random order and of the estimates.
+        ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
+        budget: … or after so many seconds of measuring the case.
+        check: ``"quick"`` (4 evaluations with rounding errors), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``: full
+            where one evaluation of the reference takes under 20 ms, else quick.
+        limit: The most seconds that anything asked of a contestant may take: setting up, a first call, a block of samples.
+        backward: Whether gradients are timed too.
+        numpy: Whether calls from and to NumPy arrays are timed too.
+        cold: Whether calls on empty caches are timed too.
+        dispatch: Whether a call that computes nothing is timed too, once for each signature.
+        isolate: Whether each case gets a fresh process, so that none can leave anything behind for the next.
+        in_process: Time everything in this process, for a debugger; the record says so.
+
+    Raises:
+        InvalidArgument: A number out of range.
+    """
+
+    seed: int = 0
+    ci_width: float = 0.01
+    budget: float = 3.0
+    check: Checking = "auto"
+    limit: float = 120.0
+    backward: bool = False
+    numpy: bool = False
+    cold: bool = False
+    dispatch: bool = True
+    isolate: bool = False
+    in_process: bool = False
+
+    def __post_init__(self) -> None:
+        if self.check not in get_args(Checking):
+            raise InvalidArgument(f"check={self.check!r}", f"one of {', '.join(get_args(Checking))}")
+        for name, kind in (("ci_width", float), ("budget", float), ("limit", float), ("seed", int)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, kind | int):
+                raise InvalidArgument(f"{name}={value!r}", f"a number of type {kind.__name__}")
+        if not 0 < self.ci_width < 1:
+            raise InvalidArgument(f"ci_width={self.ci_width}", "a share above 0 and below 1, such as 0.01")
+        for name in ("budget", "limit"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InvalidArgument(f"{name}={getattr(self, name)}", "seconds, above 0")
+        if self.seed < 0:
+            raise InvalidArgument(f"seed={self.seed}", "a whole number of at least 0")
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """What is timed."""
+        asked = {BOTH: self.backward, BACKWARD: self.backward, COLD: self.cold, NUMPY: self.numpy, DISPATCH: self.dispatch}
+        return (FORWARD, *(name for name, yes in asked.items() if yes))

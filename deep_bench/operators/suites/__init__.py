@@ -1,0 +1,1 @@
+"""The problems that ship, and reading others: deepbench, transformer, convnet."""

@@ -1,0 +1,238 @@
+"""The convolutions of well-known networks, derived from the tables of their papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """One convolution.
+
+    Args:
+        channels: Of its input.
+        filters: Channels of its output.
+        size: Length of each axis of its input.
+        kernel: Length of each axis of a filter.
+        stride, padding, dilation: The same in all directions.
+        groups: Parts of the channels that do not mix.
+        transposed: It is a transposed one.
+    """
+
+    channels: int
+    filters: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+    groups: int = 1
+    transposed: bool = False
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """Length of each axis of its output.
+
+        Example:
+            >>> Convolution(3, 64, (224, 224), (7, 7), stride=2, padding=3).made
+            (112, 112)
+        """
+        if self.transposed:
+            return tuple((s - 1) * self.stride + k - 2 * self.padding for s, k in zip(self.size, self.kernel, strict=True))
+        reach = [self.dilation * (k - 1) + 1 for k in self.kernel]
+        return tuple((s + 2 * self.padding - r) // self.stride + 1 for s, r in zip(self.size, reach, strict=True))
+
+    @property
+    def parameters(self) -> int:
+        """How many weights it has, without a bias."""
+        return self.channels * self.filters // self.groups * prod(self.kernel)
+
+    @property
+    def products(self) -> int:
+        """How many multiplications it does for one sample."""
+        places = self.size if self.transposed else self.made
+        return self.parameters * prod(places)
+
+
+def _square(channels: int, filters: int, size: int, kernel: int, stride: int = 1, groups: int = 1) -> Convolution:
+    """Of an image as wide as high, padded so that its size stays, but for the stride."""
+    return Convolution(channels, filters, (size, size), (kernel, kernel), stride, padding=kernel // 2, groups=groups)
+
+
+_RESNET_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+"""Width inside a block, and how many blocks: conv2_x to conv5_x."""
+
+
+def resnet50(image: int = 224) -> Iterator[Convolution]:
+    """ResNet-50, with the strides in the 3x3 convolutions ("v1.5"), as most implementations and MLPerf have it.
+
+    Example:
+        >>> layers = list(resnet50())
+        >>> len(layers), sum(c.parameters for c in layers)
+        (53, 23454912)
+
+    Source:
+        He et al., *Deep Residual Learning for Image Recognition*, CVPR 2016, table 1, where the strides are in the first 1x1
+        convolution of conv3_1, conv4_1 and conv5_1.
+    """
+    yield from _bottlenecks(image, inside=1, groups=1)
+
+
+def resnext50(image: int = 224) -> Iterator[Convolution]:
+    """ResNeXt-50 (32x4d): blocks twice as wide inside, in 32 groups.
+
+    Source:
+        Xie et al., *Aggregated Residual Transformations for Deep Neural Networks*, CVPR 2017, table 1.
+    """
+    yield from _bottlenecks(image, inside=2, groups=32)
+
+
+def _bottlenecks(image: int, *, inside: int, groups: int) -> Iterator[Convolution]:
+    first = _square(3, 64, image, 7, 2)
+    yield first
+    channels, size = 64, (first.made[0] + 1) // 2  # max-pooling, 3x3 by steps of 2
+    for stage, (width, blocks) in enumerate(_RESNET_STAGES):
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            middle, out = inside * width, 4 * width
+            yield _square(channels, middle, size, 1)
+            yield _square(middle, middle, size, 3, stride, groups=groups)
+            if not block:
+                yield _square(channels, out, size, 1, stride)
+            size //= stride
+            yield _square(middle, out, size, 1)
+            channels = out
+
+
+_MOBILENET_STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+"""Expansion t, channels c, repeats n, stride s."""
+
+
+def mobilenet_v2(image: int = 224) -> Iterator[Convolution]:
+    """MobileNetV2 of width 1.
+
+    Example:
+        >>> layers = list(mobilenet_v2())
+        >>> len(layers), sum(c.groups > 1 for c in layers)
+        (52, 17)
+
+    Source:
+        Sandler et al., *MobileNetV2: Inverted Residuals and Linear Bottlenecks*, CVPR 2018, table 2.
+    """
+    first = _square(3, 32, image, 3, 2)
+    yield first
+    channels, size = 32, first.made[0]
+    for expansion, filters, repeats, steps in _MOBILENET_STAGES:
+        for repeat in range(repeats):
+            stride, wide = (steps if not repeat else 1), expansion * channels
+            if expansion > 1:
+                yield _square(channels, wide, size, 1)
+            yield _square(wide, wide, size, 3, stride, groups=wide)
+            size //= stride
+            yield _square(wide, filters, size, 1)
+            channels = filters
+    yield _square(channels, 1280, size, 1)
+
+
+def unet(image: int = 572) -> Iterator[Convolution]:
+    """U-Net: unpadded convolutions down to 1,024 channels, and up again by transposed ones.
+
+    Example:
+        >>> layers = list(unet())
+        >>> len(layers), layers[-1].made
+        (23, (388, 388))
+
+    Source:
+        Ronneberger et al., *U-Net: Convolutional Networks for Biomedical Image Segmentation*, MICCAI 2015, figure 1.
+    """
+    channels, size = 1, image
+    for width in (64, 128, 256, 512, 1024):
+        for given in (channels, width):
+            yield Convolution(given, width, (size, size), (3, 3))
+            size -= 2
+        channels = width
+        size = size // 2 if width < 1024 else size
+    for width in (512, 256, 128, 64):
+        yield Convolution(2 * width, width, (size, size), (2, 2), stride=2, transposed=True)
+        size *= 2
+        for given in (2 * width, width):
+            yield Convolution(given, width, (size, size), (3, 3))
+            size -= 2
+    yield Convolution(64, 2, (size, size), (1, 1))
+
+
+def convnext_tiny(image: int = 224) -> Iterator[Convolution]:
+    """The depthwise convolutions of ConvNeXt-T, 7x7.
+
+    Source:
+        Liu et al., *A ConvNet for the 2020s*, CVPR 2022, table 9.
+    """
+    for stage, (width, blocks) in enumerate(((96, 3), (192, 3), (384, 9), (768, 3))):
+        for _ in range(blocks):
+            yield _square(width, width, image // 4 >> stage, 7, groups=width)
+
+
+def deeplab_v3(size: int = 33) -> Iterator[Convolution]:
+    """The dilated convolutions of DeepLabv3 at an output stride of 16: the last stage of its ResNet, and the pyramid.
+
+    Source:
+        Chen et al., *Rethinking Atrous Convolution for Semantic Image Segmentation*, 2017, section 3: rates 2, 4 and 8
+        for a multi-grid of (1, 2, 4); 6, 12 and 18 in the pyramid; 513 x 513 pixels give 33 x 33.
+    """
+    plain = Convolution(512, 512, (size, size), (3, 3))
+    yield from (replace(plain, dilation=rate, padding=rate) for rate in (2, 4, 8))
+    pyramid = replace(plain, channels=2048, filters=256)
+    yield from (replace(pyramid, dilation=rate, padding=rate) for rate in (6, 12, 18))
+
+
+def wav2vec2(samples: int = 16000) -> Iterator[Convolution]:
+    """The feature encoder of wav2vec 2.0: along time only.
+
+    Source:
+        Baevski et al., *wav2vec 2.0*, NeurIPS 2020, section 4.2: strides (5,2,2,2,2,2,2), widths (10,3,3,3,3,2,2).
+    """
+    channels: int = 1
+    size: tuple[int, ...] = (samples,)
+    for kernel, stride in zip((10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2), strict=True):
+        layer = Convolution(channels, 512, size, (kernel,), stride)
+        yield layer
+        channels, size = 512, layer.made
+
+
+def wavenet(samples: int = 16000) -> Iterator[Convolution]:
+    """The dilated convolutions along time of one block of ten of WaveNet's layers, 2 wide; the input is padded before it.
+
+    Source:
+        Van den Oord et al., *WaveNet*, 2016, section 2.1: dilations 1, 2, 4, ..., 512. The number of channels is not
+        published; it is 64 here.
+    """
+    for power in range(10):
+        rate = 2**power
+        yield Convolution(64, 64, (samples + rate,), (2,), dilation=rate)
+
+
+def c3d(frames: int = 16, image: int = 112) -> Iterator[Convolution]:
+    """C3D, over frames, height and width.
+
+    Source:
+        Tran et al., *Learning Spatiotemporal Features with 3D Convolutional Networks*, ICCV 2015, figure 3.
+    """
+    size: Sequence[int] = (frames, image, image)
+    channels = 3
+    for pooled, widths in (((1, 2, 2), (64,)), ((2, 2, 2), (128,)), ((2, 2, 2), (256, 256)), ((2, 2, 2), (512, 512))):
+        for width in widths:
+            yield Convolution(channels, width, tuple(size), (3, 3, 3), padding=1)
+            channels = width
+        size = [s // p for s, p in zip(size, pooled, strict=True)]
+    for _ in range(2):
+        yield Convolution(512, 512, tuple(size), (3, 3, 3), padding=1)

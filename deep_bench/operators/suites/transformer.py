@@ -1,0 +1,303 @@
+"""The operators of transformers at the published sizes of well-known models.
+
+Widths, heads, layers and vocabularies are the models'; batch sizes and lengths of sequences are chosen here: 8 sequences of
+128 and 512 tokens for BERT, 8 images for ViT, one sequence of the whole context for GPT-2; for the larger models a prompt of
+512 or 2,048 tokens (``prefill``), and one new token for each of 1 or 8 sequences with the keys and values of what came
+before (``decode``). ``count`` is how often a forward pass of the model has the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from deep_bench.operators.case import Case
+from deep_bench.operators.suites.models import (
+    BERT_BASE,
+    BERT_LARGE,
+    ENCODERS,
+    GPT2,
+    GPT2_XL,
+    LLAMA3_8B,
+    LLAMA3_70B,
+    LONG_CONTEXT,
+    MISTRAL_7B,
+    VIT_B16,
+    VIT_L16,
+    WINDOW,
+    Model,
+)
+from deep_bench.operators.suites.suite import Suite
+
+_CHOSEN = "batch sizes and lengths of sequences are chosen here; all other sizes are the models'"
+_GATED = (LLAMA3_8B, LLAMA3_70B, MISTRAL_7B)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A model at work.
+
+    Args:
+        model: The model.
+        phase: What it does: ``encode``, ``prefill`` or ``decode``.
+        batch: How many sequences.
+        tokens: How many tokens of each are new.
+    """
+
+    model: Model
+    phase: str
+    batch: int
+    tokens: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.model.name} {self.phase} {self.batch}x{self.tokens}"
+
+    def case(
+        self, operator: str | Callable[..., Any], *inputs: Any, count: int, suffix: str = "", tags: str = "", **more: Any
+    ) -> Case:
+        words = {"transformer", self.model.name, self.phase, *tags.split()}
+        return Case.of(
+            operator, *inputs, count=count, label=self.label + suffix, tags=words, source=self.model.source, **more
+        )
+
+
+def _encoding() -> Iterator[_Use]:
+    for model in ENCODERS:
+        for tokens in (model.context,) if model in (VIT_B16, VIT_L16) else (128, model.context):
+            yield _Use(model, "encode", 8, tokens)
+
+
+def _generating() -> Iterator[_Use]:
+    """What language models do, the smallest first."""
+    yield _Use(GPT2, "prefill", 1, GPT2.context)
+    yield _Use(GPT2_XL, "prefill", 1, GPT2_XL.context)
+    yield from _gated()
+
+
+def _gated() -> Iterator[_Use]:
+    for model in _GATED:
+        yield _Use(model, "decode", 1, 1)
+        yield _Use(model, "decode", 8, 1)
+        yield _Use(model, "prefill", 1, 512)
+        yield _Use(model, "prefill", 1, 2048)
+
+
+def _suite(name: str, cases: Iterable[Case]) -> Suite:
+    return Suite(
+        f"transformer/{name}", list(cases), "published sizes of models; see the source of each case", "", (_CHOSEN,)
+    )
+
+
+def _attend(use: _Use, keys: int, *, tags: str = "", **attributes: Any) -> Case:
+    """Attention of the new tokens to ``keys`` keys and values, each head with its own rows."""
+    model = use.model
+    kept = (use.batch, model.kv_heads, keys, model.head)
+    words = f"{tags} gqa" if model.kv_heads < model.heads else tags
+    suffix = "" if keys == use.tokens else f" of {keys}"
+    queries = (use.batch, model.heads, use.tokens, model.head)
+    return use.case("Attention", queries, kept, kept, count=model.layers, suffix=suffix, tags=words, **attributes)
+
+
+def _append(model: Model, tokens: int, past: int) -> Case:
+    """Attention of a few new tokens, which also lengthens the keys and values: what speculative decoding does."""
+    new, kept = (1, model.kv_heads, tokens, model.head), (1, model.kv_heads, past, model.head)
+    use = _Use(model, "append", 1, tokens)
+    queries = (1, model.heads, tokens, model.head)
+    return use.case(
+        "Attention", queries, new, new, None, kept, kept,
+        count=model.layers, suffix=f" to {past}", tags="gqa", is_causal=1, outputs=3,
+    )  # fmt: skip
+
+
+def attention() -> Suite:
+    """Scaled dot-product attention: encoders, prompts, single new tokens, grouped queries, long contexts.
+
+    Example:
+        >>> case = attention().case("llama3-8b decode 8x1 of 2048")
+        >>> [a.shape for a in case.arguments]
+        [(8, 32, 1, 128), (8, 8, 2048, 128), (8, 8, 2048, 128)]
+    """
+    cases = [_attend(use, use.tokens) for use in _encoding()]
+    cases += [_attend(use, use.tokens, is_causal=1) for use in _generating() if use.phase == "prefill"]
+    cases += [_attend(use, 2048) for use in _generating() if use.phase == "decode"]
+    cases += [_append(model, 16, 2032) for model in (LLAMA3_8B, LLAMA3_70B)]
+    cases += [_attend(_Use(model, "decode", 1, 1), model.context, tags="long-context") for model in (LLAMA3_8B, LLAMA3_70B)]
+    cases.append(_attend(_Use(MISTRAL_7B, "decode", 1, 1), WINDOW, tags="long-context"))
+    cases.append(_attend(_Use(LLAMA3_8B, "decode", 1, 1), LONG_CONTEXT, tags="long-context"))
+    whole = _Use(MISTRAL_7B, "prefill", 1, MISTRAL_7B.context)
+    cases.append(_attend(whole, whole.tokens, tags="long-context sliding-window", is_causal=1, left_window_size=WINDOW - 1))
+    return _suite("attention", cases)
+
+
+def layer_norm() -> Suite:
+    """Layer normalisation: before or after both parts of each block, and once more.
+
+    Example:
+        >>> case = layer_norm().case("bert-base encode 8x128")
+        >>> case.arguments[0].shape, case.count
+        ((8, 128, 768), 25)
+    """
+    uses = [*_encoding(), *(u for u in _generating() if u.model in (GPT2, GPT2_XL))]
+    return _suite("layer_norm", [_normalise("LayerNormalization", use, 2) for use in uses])
+
+
+def rms_norm() -> Suite:
+    """Normalisation by the root of the mean square.
+
+    Example:
+        >>> rms_norm().case("llama3-70b decode 8x1").count
+        161
+    """
+    return _suite("rms_norm", [_normalise("RMSNormalization", use, 1) for use in _gated()])
+
+
+def _normalise(operator: str, use: _Use, weights: int) -> Case:
+    width = use.model.hidden
+    shapes = [(width,)] * weights
+    count = 2 * use.model.layers + 1
+    return use.case(operator, (use.batch, use.tokens, width), *shapes, count=count, axis=-1, epsilon=use.model.epsilon)
+
+
+def gelu() -> Suite:
+    """GELU inside the feed-forward part: exact for BERT and ViT, by ``tanh`` for GPT-2.
+
+    Example:
+        >>> gelu().case("gpt2 prefill 1x1024").attributes["approximate"]
+        'tanh'
+    """
+    exact = [_activate(use) for use in _encoding()]
+    return _suite("gelu", exact + [_activate(u, approximate="tanh") for u in _generating() if u.model in (GPT2, GPT2_XL)])
+
+
+def _activate(use: _Use, **attributes: Any) -> Case:
+    return use.case("Gelu", (use.batch, use.tokens, use.model.feed_forward), count=use.model.layers, **attributes)
+
+
+def swiglu() -> Suite:
+    """``swish(a) * b`` inside the gated feed-forward part; the matrix products around it are in `linear`.
+
+    Example:
+        >>> swiglu().case("mistral-7b prefill 1x512").results[0].shape
+        (1, 512, 14336)
+    """
+    return _suite("swiglu", map(_gate, _gated()))
+
+
+def _gate(use: _Use) -> Case:
+    shape = (use.batch, use.tokens, use.model.feed_forward)
+    return use.case("SwiGLU", shape, shape, count=use.model.layers)
+
+
+def rotary() -> Suite:
+    """Rotary position embedding of queries and keys.
+
+    The models' own code pairs neighbouring elements (``interleaved``); most ports of them pair the halves of a head, which
+    is tagged ``halves``.
+
+    Example:
+        >>> rotary().case("llama3-8b decode 8x1 keys").arguments[0].shape
+        (8, 8, 1, 128)
+    """
+    parts = [("queries", 1), ("keys", 1), ("queries", 0)]
+    return _suite("rotary", [_rotate(use, part, interleaved) for use in _gated() for part, interleaved in parts])
+
+
+def _rotate(use: _Use, part: str, interleaved: int) -> Case:
+    model = use.model
+    heads = model.heads if part == "queries" else model.kv_heads
+    angles = (model.context, model.head // 2)
+    return use.case(
+        "RotaryEmbedding",
+        (use.batch, heads, use.tokens, model.head),
+        angles,
+        angles,
+        (use.batch, use.tokens),
+        interleaved=interleaved,
+        count=model.layers,
+        suffix=f" {part}" + ("" if interleaved else " halves"),
+        tags=part if interleaved else f"{part} halves",
+    )
+
+
+def embedding() -> Suite:
+    """The rows of the embedding table that the tokens name.
+
+    Example:
+        >>> [str(a) for a in embedding().case("gpt2 prefill 1x1024").arguments]
+        ['data: float32[50257, 768]', 'indices: int64[1, 1024]']
+    """
+    uses = [u for u in (*_encoding(), *_generating()) if u.model not in (VIT_B16, VIT_L16, LLAMA3_70B)]
+    return _suite("embedding", map(_look_up, uses))
+
+
+def _look_up(use: _Use) -> Case:
+    table = (use.model.vocabulary, use.model.hidden)
+    return use.case("Gather", table, (use.batch, use.tokens), count=1)
+
+
+def softmax() -> Suite:
+    """Softmax over the keys of an attention that is not fused, and over the vocabulary.
+
+    Example:
+        >>> softmax().case("bert-base encode 8x128").arguments[0].shape
+        (8, 12, 128, 128)
+    """
+    scores = [use for use in (*_encoding(), *_generating()) if use.phase != "decode" and use.tokens <= 1024]
+    words = [use for use in _generating() if use.phase == "decode" and use.model is not LLAMA3_70B]
+    cases = [u.case("Softmax", (u.batch, u.model.heads, u.tokens, u.tokens), count=u.model.layers) for u in scores]
+    cases += [
+        u.case("Softmax", (u.batch, u.model.vocabulary), count=1, suffix=" vocabulary", tags="vocabulary") for u in words
+    ]
+    return _suite("softmax", cases)
+
+
+def cross_entropy() -> Suite:
+    """The loss of training: over the vocabulary for each token, over the 1,000 classes of ImageNet for each image.
+
+    BERT's is of the masked tokens only, at most 20 of 128 (``max_predictions_per_seq`` of its published code).
+
+    Example:
+        >>> [a.shape for a in cross_entropy().case("gpt2 train 1x1024").arguments]
+        [(1024, 50257), (1024,)]
+    """
+    uses = [
+        _Use(VIT_B16, "train", 64, 1),
+        _Use(BERT_BASE, "train", 8, 20),
+        _Use(BERT_LARGE, "train", 8, 20),
+        _Use(GPT2, "train", 1, GPT2.context),
+        _Use(MISTRAL_7B, "train", 1, 512),
+        _Use(LLAMA3_8B, "train", 1, 512),
+    ]
+    return _suite("cross_entropy", map(_lose, uses))
+
+
+def _lose(use: _Use) -> Case:
+    rows = use.batch * use.tokens
+    return use.case("SoftmaxCrossEntropyLoss", (rows, use.model.vocabulary), (rows,), count=1)
+
+
+def linear() -> Suite:
+    """The matrix products with weights: queries, keys and values, what follows attention, and the feed-forward part.
+
+    Example:
+        >>> [a.shape for a in linear().case("llama3-8b decode 8x1 down").arguments]
+        [(8, 1, 14336), (14336, 4096)]
+    """
+    return _suite("linear", [case for use in (*_encoding(), *_generating()) for case in _products(use)])
+
+
+def _products(use: _Use) -> Iterator[Case]:
+    model = use.model
+    gated = model in _GATED
+    wide, kept = model.heads * model.head, model.kv_heads * model.head
+    products = {
+        "qkv": (model.hidden, wide + 2 * kept, 1),
+        "attended": (wide, model.hidden, 1),
+        "up": (model.hidden, model.feed_forward, 2 if gated else 1),
+        "down": (model.feed_forward, model.hidden, 1),
+    }
+    for name, (given, made, times) in products.items():
+        shape = (use.batch, use.tokens, given)
+        yield use.case("MatMul", shape, (given, made), count=times * model.layers, suffix=f" {name}", tags=name)

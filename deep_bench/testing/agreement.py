@@ -1,0 +1,126 @@
+"""Whether a framework's gradients agree with those of the derived network, on the standard's cases.
+
+Where `deep_bench.testing.gradients` compares with differences of the reference, this compares with the derived network in
+higher precision, by the rounding-error estimate: to the last bits, in float32 and in float64.
+
+``python -m deep_bench.testing.agreement torch tensorflow > build/agreement.json`` compares all cases in both precisions.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from tqdm import tqdm
+
+from deep_bench.check.endtoend import Whole
+from deep_bench.check.ladder import in_float64
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork, Unsupported
+from deep_bench.framework import Adapter
+from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
+from deep_bench.testing.case import Case, standard_cases
+from deep_bench.testing.gradient_conformance import has_gradient
+from deep_bench.testing.gradients import LOSS, gradient_outcome, gradient_problem
+from deep_bench.variant import Variant
+
+Word = Literal["right", "kink", "cannot tell", "wrong", "refused", "failed", "random"]
+
+AGREEMENT_WORDS: tuple[Word, ...] = get_args(Word)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the gradients of one case compare with the oracle's.
+
+    Args:
+        case: The case's name.
+        word: ``right``: rounding explains all differences; ``kink``: at some element the function has no single slope, and
+            the framework's is another one that is allowed; ``cannot tell`` and ``wrong`` as in a verdict; ``refused``: there
+            is no gradient, of the framework or to compare with; ``random``: the case draws its results.
+        bits: The significant bits of the worst gradient; NaN where none was compared.
+        reason: Why not right.
+    """
+
+    case: str
+    word: Word
+    bits: float = float("nan")
+    reason: str = ""
+
+
+def gradient_agreement(system: str, case: Case, *, double: bool = False) -> Agreement:
+    """Compare the gradients of a case.
+
+    Args:
+        system: A framework with its options, as on the command line.
+        case: One with floating-point inputs and outputs.
+        double: Whether to widen it to float64 first.
+
+    Example:
+        >>> case = next(c for c in standard_cases("node") if c.name == "test_tanh")
+        >>> gradient_agreement("reference", case).word
+        'right'
+    """
+    problem = gradient_problem(case)
+    if problem is None:
+        raise InvalidArgument(f"{case.name} has no floating-point input or output", "a case that has a gradient")
+    network, inputs = in_float64(problem.network, problem.inputs) if double else (problem.network, problem.inputs)
+    try:
+        with np.errstate(all="ignore"):  # cases overflow and divide by zero on purpose
+            truth = truth_of_gradients(network, LOSS, problem.wrt, inputs)
+            if truth.random:
+                return Agreement(case.name, "random")
+            adapter = Variant.parse(system).create()
+            whole = judge_gradients(truth, Differentiated(adapter, network, LOSS, problem.wrt, inputs))
+    except (Unsupported, InvalidNetwork, InvalidArgument) as error:
+        return Agreement(case.name, "refused", reason=str(error))
+    except (DeepBenchError, Exception) as error:  # whatever a framework raises, it costs this case only
+        return Agreement(case.name, "failed", reason=f"{type(error).__name__}: {error}")
+    return _agreement(adapter, case, whole)
+
+
+def _agreement(adapter: Adapter[Any], case: Case, whole: Whole) -> Agreement:
+    outcome = None if whole.clear else gradient_outcome(adapter, case)
+    if outcome is not None and outcome.word == "kink":
+        return Agreement(case.name, "kink")
+    if outcome is not None and outcome.word == "refused":  # its results are no more than draws of its own
+        return Agreement(case.name, "random", reason=outcome.detail)
+    word = next(w for w in AGREEMENT_WORDS if w == whole.word)
+    return Agreement(case.name, word, whole.bits, whole.reason)
+
+
+def gradient_agreements(system: str, cases: Iterable[Case], *, double: bool = False) -> Iterator[Agreement]:
+    """The same for many cases."""
+    for case in cases:
+        yield gradient_agreement(system, case, double=double)
+
+
+def counted(system: str, agreements: Iterable[Agreement], *, double: bool) -> dict[str, Any]:
+    """How a framework did, as plain data: the cases that are not right with their reasons, and the fewest bits."""
+    found = list(agreements)
+    return {
+        "agreement": True,
+        "system": system,
+        "double": double,
+        "words": dict(Counter(a.word for a in found)),
+        "others": [asdict(a) for a in found if a.word in ("cannot tell", "wrong", "failed")],
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Compare every framework that is named in both precisions, and write what came of it as JSON."""
+    cases = [case for case in standard_cases("node") if has_gradient(case)]
+    rows = []
+    for system in arguments:
+        for double in (False, True):
+            shown = tqdm(cases, desc=f"{system} in float64" if double else system, disable=not sys.stderr.isatty())
+            rows.append(counted(system, gradient_agreements(system, shown, double=double), double=double))
+    sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Ways to compute attention; the reference itself holds all scores at once."""

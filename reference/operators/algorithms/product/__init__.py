@@ -1,0 +1,1 @@
+"""Ways to multiply matrices, for ``MatMul`` and ``Gemm``; the reference itself leaves it to NumPy's BLAS."""
