@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -77,6 +78,16 @@ class Adapter(Device[A]):
 
     known_faults: ClassVar[tuple[KnownFault, ...]] = ()
     """The framework's own faults, each shown by a script that does without deep_bench."""
+
+    runs_kernels: ClassVar[bool] = False
+    """Whether nodes that a kernel of the user's computes (`Network.replace`) are computed by it; else they are refused."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Kernels that an adapter does not know of are refused, and never ignored."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__.get("prepare")
+        if own is not None and not cls.runs_kernels:
+            cls.prepare = _refusing_kernels(own)  # type: ignore[method-assign]
 
     @property
     def known_failures(self) -> Mapping[str, str]:
@@ -151,6 +162,23 @@ class NodeProfile:
     absent: Mapping[str, str] = field(default_factory=dict)
     allocated_bytes: int | None = None
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def _refusing_kernels(prepare: Callable[..., Any]) -> Callable[..., Any]:
+    """A method ``prepare`` that takes no network with kernels."""
+
+    @wraps(prepare)
+    def checked(self: Any, network: Network, *arguments: Any, **options: Any) -> Any:
+        kernels = network.kernels if isinstance(network, Network) else {}
+        for node, kernel in kernels.items():
+            raise Unsupported(
+                f"{self.name} runs no kernels of others, and {kernel.name} computes the node {node!r} of {network.name}",
+                "an adapter that does: the reference, torch, TensorFlow or ONNX Runtime",
+                "prepare network.without_kernels()",
+            )
+        return prepare(self, network, *arguments, **options)
+
+    return checked
 
 
 class Executor(ABC, Generic[A]):

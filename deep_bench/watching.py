@@ -52,8 +52,7 @@ class Watched(Executor[A]):
         """A call that runs the network on these inputs and reports."""
         if self._moments & _NODES:
             return lambda: self.forward(inputs)
-        bound = self._executor.bind(inputs)
-        return lambda: self._call(bound)
+        return self._told(self._executor.bind(inputs))
 
     def gradients(
         self,
@@ -82,6 +81,22 @@ class Watched(Executor[A]):
         """That of the executor that is watched; the callback is not told of it."""
         return self._executor.algorithms(inputs)
 
+    def _told(self, run: Callable[[], dict[str, A]]) -> Callable[[], dict[str, A]]:
+        """A call that does the same as `_call`, with everything at hand that it needs: it is timed."""
+        tell, numbers, clock = self._callback, self._calls, perf_counter_ns
+        before, after = (moment if moment in self._moments else None for moment in (Moment.BEFORE_CALL, Moment.AFTER_CALL))
+
+        def call() -> dict[str, A]:
+            index = next(numbers)
+            if before is not None and tell(before, index, clock(), None) is True:
+                raise _stopped(before, index)
+            result = run()
+            if after is not None and tell(after, index, clock(), None) is True:
+                raise _stopped(after, index)
+            return result
+
+        return call
+
     def _call(self, run: Callable[[], Any]) -> Any:
         index = next(self._calls)
         self._tell(Moment.BEFORE_CALL, index, None)
@@ -102,5 +117,9 @@ class Watched(Executor[A]):
 
     def _tell(self, moment: Moment, index: int, data: NodeEvent | None) -> None:
         if moment in self._moments and self._callback(moment, index, perf_counter_ns(), data) is True:
-            where = f"node {data.node!r}" if data is not None else f"call {index}"
-            raise Stopped(f"a callback stopped the run at {moment.value}, {where}")
+            raise _stopped(moment, index, data)
+
+
+def _stopped(moment: Moment, index: int, data: NodeEvent | None = None) -> Stopped:
+    where = f"node {data.node!r}" if data is not None else f"call {index}"
+    return Stopped(f"a callback stopped the run at {moment.value}, {where}")

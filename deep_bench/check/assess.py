@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from deep_bench.check.estimate import Agreement, Expectation, compare
-from deep_bench.check.thresholds import EXACT_BITS, GREY_BITS, LARGEST_RATIO, LINEAR_SHARE, ROUNDING_BITS
+from deep_bench.check.thresholds import EXACT_BITS, GREY_BITS, GREY_SHARE, LARGEST_RATIO, LINEAR_SHARE, ROUNDING_BITS
 from deep_bench.tensor import significand_bits
 
 Level = Literal["clear", "grey", "beyond", "impossible"]
@@ -67,7 +67,8 @@ def opinion_of(agreement: Agreement, precision: int) -> Opinion:
     if deficit <= ROUNDING_BITS:
         return Opinion("clear", "", agreement.bits, deficit, agreement)
     reason = _described(agreement, overall, sliced, single)
-    return Opinion("grey" if deficit <= GREY_BITS else "beyond", reason, agreement.bits, deficit, agreement)
+    grey = deficit <= min(GREY_BITS, precision * GREY_SHARE)
+    return Opinion("grey" if grey else "beyond", reason, agreement.bits, deficit, agreement)
 
 
 def _described(agreement: Agreement, overall: float, sliced: float, single: float) -> str:

@@ -51,7 +51,10 @@ def settle(truth: Truth, subject: Any, replayed: Replayed, opinions: Mapping[str
             return Settled("wrong", worst.reason, worst) if refused else Settled("right", "a decision within its margin")
     size = sum(x.nbytes for x in (*alone.inputs.values(), *replayed.actual.values()))
     if sequential := _sequential(alone, replayed.actual, samples_for(size, SAMPLES[truth.effort])):
-        return Settled("right", "it adds term by term, which loses bits on long sums", sequential)
+        precise = _precisely(subject, alone, replayed)
+        if precise is None or _all_shrink(replayed, precise):
+            return Settled("right", "it adds term by term, which loses bits on long sums", sequential)
+        return Settled("wrong", f"{worst.reason}; in float64 the error stays", worst)
     if narrow := recognise(alone, replayed.actual, replayed.expected):
         return Settled("reduced precision", f"it computes in {narrow}", worst)
     return _by_ladder(subject, alone, replayed, worst)
@@ -76,12 +79,9 @@ def _sequential(alone: Isolated, actual: Mapping[str, np.ndarray], samples: int)
 
 def _by_ladder(subject: Any, alone: Isolated, replayed: Replayed, worst: Opinion) -> Settled:
     """Run the node in float64: rounding shrinks, a fault stays."""
-    try:
-        precise = subject.run_precisely(alone.network, alone.inputs)
-    except Exception:  # a framework says in its own ways that it has no such kernel
-        precise = None
-    if precise is not None and all(n in precise and precise[n].shape == a.shape for n, a in replayed.actual.items()):
-        if all(_shrinks(replayed.actual[n], precise[n], e) for n, e in replayed.expected.items()):
+    precise = _precisely(subject, alone, replayed)
+    if precise is not None:
+        if _all_shrink(replayed, precise):
             if worst.bits < FEWEST_BITS:
                 return Settled("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
             return Settled("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
@@ -91,6 +91,19 @@ def _by_ladder(subject: Any, alone: Isolated, replayed: Replayed, worst: Opinion
     if worst.agreement is not None and worst.agreement.linear_share > LINEAR_SHARE:
         return Settled("wrong", worst.reason, worst)
     return Settled("cannot tell", f"{worst.reason}, and it cannot run in float64 here", worst)
+
+
+def _precisely(subject: Any, alone: Isolated, replayed: Replayed) -> Mapping[str, np.ndarray] | None:
+    """The node's results in float64, if it has any in the same shapes."""
+    try:
+        precise: Mapping[str, np.ndarray] = subject.run_precisely(alone.network, alone.inputs)
+    except Exception:  # a framework says in its own ways that it has no such kernel
+        return None
+    return precise if all(n in precise and precise[n].shape == a.shape for n, a in replayed.actual.items()) else None
+
+
+def _all_shrink(replayed: Replayed, precise: Mapping[str, np.ndarray]) -> bool:
+    return all(_shrinks(replayed.actual[n], precise[n], e) for n, e in replayed.expected.items())
 
 
 def _shrinks(actual: np.ndarray, precise: np.ndarray, expected: Expected) -> bool:

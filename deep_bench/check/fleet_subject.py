@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from deep_bench.check.ladder import in_float64
 from deep_bench.graph import Network
-from deep_bench.measure.fleet import Fleet
+
+
+class Prepared(Protocol):
+    """What is asked of the started systems: `deep_bench.measure.fleet.Fleet`, or a part of one."""
+
+    prepared: dict[str, dict[str, Any]]
+
+    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any: ...
 
 
 class FleetSubject:
@@ -19,7 +27,7 @@ class FleetSubject:
         label: Which one.
     """
 
-    def __init__(self, fleet: Fleet, label: str) -> None:
+    def __init__(self, fleet: Prepared, label: str) -> None:
         self._fleet, self._label = fleet, label
         self.upgrades = bool(fleet.prepared[label]["facts"]["upgrades"])
 
@@ -28,9 +36,13 @@ class FleetSubject:
         return dict(self._fleet.call(self._label, "outputs"))
 
     def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Prepare another network in the same adapter with the same options, and run it."""
-        serialized = network.to_proto().SerializeToString()
-        return dict(self._fleet.call(self._label, "run", serialized, dict(inputs)))
+        """Prepare another network in the same adapter with the same options, and run it.
+
+        Of kernels only the names of their nodes are sent: the system has them.
+        """
+        serialized = network.without_kernels().to_proto().SerializeToString()
+        kernels = {"kernels": list(network.kernels)} if network.kernels else {}
+        return dict(self._fleet.call(self._label, "run", serialized, dict(inputs), **kernels))
 
     def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """As `run`, in float64.

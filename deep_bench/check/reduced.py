@@ -69,18 +69,19 @@ def _explains(name: str, isolated: Isolated, actual: Mapping[str, np.ndarray], e
 
     outputs = (
         frameworks["reference"]()
-        .prepare(in_float64(network, {})[0])
+        .prepare(in_float64(network.without_kernels(), {})[0])
         .evaluate({n: x.astype(np.float64) if x.dtype == np.float32 else x for n, x in inputs.items()})
     )
     for output, e in expected.items():
         before = compare(actual[output], e)
         after = compare(actual[output], Expectation(outputs[output], e.spread, e.settled, e.form))
         near = after.bits >= significand_bits(e.form) - GREY_BITS + ROUNDING_BITS
-        if not near or after.bits < before.bits + 2:
+        if not near or after.misplaced or after.bits < before.bits + 2:
             return False
     return True
 
 
+@np.errstate(over="ignore")  # what is too large for the narrow format is infinite there, and explains nothing
 def _rounded(isolated: Isolated, to: Callable[[np.ndarray], np.ndarray]) -> tuple[Network, dict[str, np.ndarray]]:
     """The isolated node with its two factors rounded; what is only added stays."""
     import onnx_ir as ir

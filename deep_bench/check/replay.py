@@ -68,7 +68,7 @@ def evaluations(isolated: Isolated, samples: int, **options: Any) -> Iterator[di
     """
     from deep_bench import frameworks
 
-    reference = frameworks["reference"]().prepare(isolated.network)
+    reference = frameworks["reference"]().prepare(isolated.network.without_kernels())
     formats = formats_of(reference, isolated.inputs)
     settings = settings_of(isolated.network.upgraded().graph)
     recall = Recall()

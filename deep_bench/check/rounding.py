@@ -142,7 +142,8 @@ class Rounding:
     def disturbed(self, y: np.ndarray, amplitude: Any, *, summed: bool = False) -> np.ndarray:
         """``y`` plus random errors of this amplitude, where ``y`` is finite and not exact in the format.
 
-        A sum that the format happens to hold may still have been rounded on the way: only whole numbers count as exact.
+        A sum that the format happens to hold may still have been rounded on the way: only whole numbers count as exact, and
+        of these only as many as the format has digits for.
         """
         if self.rng is None or not y.size:
             return y
@@ -153,7 +154,7 @@ class Rounding:
         noise -= np.float32(0.5)
         noise *= np.float32(2.0 * self.scale)
         error = np.asarray(np.multiply(noise, amplitude, dtype=np.float64))
-        error[np.asarray(np.rint(y) == y if summed else self._holds(y))] = 0.0
+        error[self._is_whole(y) if summed else self._holds(y)] = 0.0
         if not np.isfinite(np.sum(error)):
             error[~(np.isfinite(error) & np.isfinite(y))] = 0.0
         error += y
@@ -168,4 +169,8 @@ class Rounding:
 
     def _holds(self, y: np.ndarray) -> np.ndarray:
         """Where the format holds ``y`` exactly; of float64, whose roundings cannot be seen here, whole numbers."""
-        return np.rint(y) == y if self.format.itemsize >= 8 else y.astype(self.format) == y
+        return self._is_whole(y) if self.format.itemsize >= 8 else np.asarray(y.astype(self.format) == y)
+
+    def _is_whole(self, y: np.ndarray) -> np.ndarray:
+        """Where ``y`` is a whole number that the format has digits for: beyond, float64 has no others."""
+        return np.asarray((np.rint(y) == y) & (np.abs(y) <= 1 / self.u))

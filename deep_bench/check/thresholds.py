@@ -14,6 +14,12 @@ GREY_BITS = 7.0
 Between the two lie naive summation, fast-math functions, and small faults: further tests decide.
 """
 
+GREY_SHARE = 0.5
+"""The share of a format's bits that may be missing at most for an error to be in the grey zone.
+
+bfloat16 has 8: a result with one or two left is no result of rounding, although fewer than `GREY_BITS` are missing.
+"""
+
 LARGEST_RATIO = 24.0
 """How often the largest error may exceed its own estimate.
 

@@ -69,7 +69,7 @@ def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort
     """Evaluate a network plainly, as the oracle, and with rounding errors.
 
     Args:
-        network: Any network whose operators have a reference.
+        network: Any network whose operators have a reference. Kernels in it are what is judged, and not asked.
         inputs: Name to array.
         effort: ``"quick"`` makes 4 evaluations with rounding errors, ``"full"`` 16.
         seed: Of the rounding errors.
@@ -80,7 +80,7 @@ def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort
     from deep_bench import frameworks
 
     start = time.perf_counter()
-    reference = frameworks["reference"]().prepare(network)
+    reference = frameworks["reference"]().prepare(network.without_kernels())
     formats = formats_of(reference, inputs)
     upgraded = network.upgraded()
     settings = settings_of(upgraded.graph)

@@ -21,6 +21,7 @@ _VERBS = {
     "diverge": "Find the first node of a network whose result rounding cannot explain.",
     "doctor": "What this machine is, and what would disturb a measurement.",
     "list": "Frameworks: what is known, what is installed, with which options.",
+    "operators": "Check and time operators: your own kernels, and those of frameworks, on a suite of cases.",
     "profile": "Where the time and memory of a network go, node by node.",
     "reduce": "Shrink a network to the smallest that is still wrong, crashes or is slow.",
     "roofline": "What this machine computes and moves in a second at most, measured.",

@@ -11,7 +11,8 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
-from deep_bench.graph.network import OPSET, Network, read_model
+from deep_bench.graph.network import OPSET, Network
+from deep_bench.graph.reading import read_model
 from deep_bench.graph.runtime import known_to_onnx
 
 DATA = Path(__file__).parent.parent / "data"

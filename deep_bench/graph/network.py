@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from deep_bench.errors import InvalidArgument, InvalidNetwork
+from deep_bench.errors import InvalidArgument, InvalidNetwork, Unsupported
+from deep_bench.graph.attached import Kernel, kernels_of
 from deep_bench.graph.naming import make_names_unique
+from deep_bench.graph.reading import read_model
+from deep_bench.graph.setting import only_sets_up
 from deep_bench.tensor import STRING, Container, TensorSpec, is_inexact, text
 
 OPSET = 28
@@ -154,12 +157,14 @@ class Network:
         (the scales of ``Resize``, the limits of ``Clip``) or holds running statistics.
         """
         return {
-            n: a for n, a in self.initializers.items() if is_inexact(a.dtype) and a.size > 1 and not _is_setting(self, n)
+            n: a
+            for n, a in self.initializers.items()
+            if is_inexact(a.dtype) and a.size > 1 and not only_sets_up(self.graph.initializers[n])
         }
 
     @cached_property
     def sha256(self) -> str:
-        """The SHA-256 of the serialised network, external data included."""
+        """The SHA-256 of the serialised network, external data included; of kernels it tells nothing."""
         digest = hashlib.sha256()
         for value in _stored(self.model):
             if isinstance(value.const_value, ir.ExternalTensor):
@@ -167,7 +172,7 @@ class Network:
         if self.source is not None:
             digest.update(self.source.read_bytes())
         else:
-            digest.update(self.to_proto().SerializeToString(deterministic=True))
+            digest.update(self.without_kernels().to_proto().SerializeToString(deterministic=True))
         return digest.hexdigest()
 
     @property
@@ -265,14 +270,60 @@ class Network:
 
         return upgrade(self, to)
 
+    @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """Name of each node that a kernel of the user's computes, to that kernel; see `replace`."""
+        return kernels_of(self.all_nodes())
+
+    def replace(self, match: str | Callable[[ir.Node], bool], operator: Kernel) -> Network:
+        """The network with nodes computed by a kernel of the user's.
+
+        What a node is meant to compute stays what it says: checks compare the kernel with that. The reference, PyTorch,
+        TensorFlow and ONNX Runtime run such networks; every other adapter refuses them.
+
+        Args:
+            match: An ONNX operator (``"Gelu"``, ``"com.microsoft:BiasGelu"``), a node's name, a pattern of names
+                (``"encoder.*"``), or a function that says of a node whether it is meant.
+            operator: A `deep_bench.Operator` that computes what these nodes do.
+
+        Raises:
+            InvalidArgument: No node is meant, or one that the kernel does not claim to compute or that holds graphs.
+
+        Example:
+            >>> import numpy as np, deep_bench as db
+            >>> relu = db.operators.wrap(lambda x: np.maximum(x, 0), computes="Relu")
+            >>> network = db.load("digits-cnn").replace("Relu", relu)
+            >>> len(network.kernels), len(network.without_kernels().kernels)
+            (7, 0)
+        """
+        from deep_bench.graph.replace import replace
+
+        return replace(self, match, operator)
+
+    def without_kernels(self) -> Network:
+        """The network with every node computed as the framework does it; itself where that is so already."""
+        from deep_bench.graph.replace import without_kernels
+
+        return without_kernels(self)
+
     # Writing it
 
     def to_proto(self) -> onnx.ModelProto:
-        """The network as a ``ModelProto``, with all tensors inside."""
+        """The network as a ``ModelProto``, with all tensors inside.
+
+        Raises:
+            Unsupported: Kernels compute some of its nodes, which a file cannot hold.
+        """
+        self._check_writable()
         return ir.to_proto(self._self_contained())
 
     def save(self, path: str | Path) -> Path:
-        """Write the network as one ``.onnx`` file, with its tensors in a ``.data`` file beside it above 1 GiB."""
+        """Write the network as one ``.onnx`` file, with its tensors in a ``.data`` file beside it above 1 GiB.
+
+        Raises:
+            Unsupported: Kernels compute some of its nodes, which a file cannot hold.
+        """
+        self._check_writable()
         path = Path(path)
         size = sum(a.nbytes for a in self.initializers.values())
         if size > 2**30:
@@ -280,6 +331,15 @@ class Network:
         else:
             ir.save(self._self_contained(), path)
         return path
+
+    def _check_writable(self) -> None:
+        if kernels := self.kernels:
+            shown = ", ".join(f"{name!r} ({kernel.name})" for name, kernel in kernels.items())
+            raise Unsupported(
+                f"{self.name} has nodes that kernels compute, which an ONNX file cannot hold: {shown}",
+                "a network without kernels",
+                "write network.without_kernels(), and keep the kernels' own source",
+            )
 
     def _self_contained(self) -> ir.Model:
         """The model with all tensors in memory: those in files are found from the network's own folder only."""
@@ -297,39 +357,6 @@ class Network:
     def __repr__(self) -> str:
         nodes = sum(1 for _ in self.all_nodes())
         return f"Network({self.name!r}, opset {self.opset}, {nodes} nodes, inputs {[str(s) for s in self.inputs]})"
-
-
-def read_model(proto: onnx.ModelProto, name: str) -> ir.Model:
-    """A ``ModelProto`` as ``onnx_ir`` holds it.
-
-    Raises:
-        InvalidNetwork: It has values that ``onnx_ir`` does not know (maps), no output, or one output twice.
-    """
-    _check_outputs(proto, name)
-    try:
-        return ir.from_proto(proto)
-    except ir.serde.SerdeError as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise InvalidNetwork(
-            f"{name} cannot be read: {cause}",
-            "values that are tensors, sequences or optionals",
-            "a classifier that returns maps (ZipMap) can usually be exported without them",
-        ) from error
-
-
-def _check_outputs(proto: onnx.ModelProto, name: str) -> None:
-    """Results are returned by name, so there must be some, under different names."""
-    names = [value.name for value in proto.graph.output]
-    if not names:
-        raise InvalidNetwork(f"{name} has no output", "at least one", "export it again with the values that it is to return")
-    for twice in (n for i, n in enumerate(names) if n in names[:i]):
-        raise InvalidNetwork(
-            f"{name} lists the output {twice!r} more than once",
-            "outputs of different names: results are returned by name",
-            "export it again with an Identity for each further output",
-        )
 
 
 def _stored(model: ir.Model) -> Iterator[ir.Value]:
@@ -368,20 +395,3 @@ def _dimension(value: ir.Value, axis: int, dim: int | ir.SymbolicDim) -> int | s
     name = dim.value if isinstance(dim, ir.SymbolicDim) else None
     # Exporters write "?" or "-1" for several unrelated dimensions, so such a name names nothing.
     return name if name and name not in ("?", "-1", "None", "unk") else f"{value.name}.{axis}"
-
-
-_SETTINGS = {
-    "Resize": {1, 2},
-    "Clip": {1, 2},
-    "Pad": {2},
-    "Upsample": {1},
-    "Dropout": {1},
-    "Range": {0, 1, 2},
-    "OneHot": {2},
-    "BatchNormalization": {3, 4},
-}
-
-
-def _is_setting(network: Network, name: str) -> bool:
-    uses = network.graph.initializers[name].uses()
-    return bool(uses) and all(use.idx in _SETTINGS.get(use.node.op_type, ()) for use in uses)

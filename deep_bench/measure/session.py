@@ -35,6 +35,7 @@ class Plan:
         min_rounds: Blocks of each call at least, unless the budget is spent.
         quantities: The calls to time, where a system has them; None for all of them.
         warm_up_s: The most that warming up one call may take.
+        warm_up_block_ns: The length of its blocks at least, in nanoseconds.
     """
 
     ci_width: float = 0.01
@@ -46,6 +47,7 @@ class Plan:
     min_rounds: int = 6
     quantities: tuple[str, ...] | None = None
     warm_up_s: float = 3.0
+    warm_up_block_ns: int = 10_000_000
 
     def __post_init__(self) -> None:
         bad = [n for n in ("ci_width", "budget_s", "launches", "min_calls", "min_rounds") if not getattr(self, n) > 0]
@@ -212,7 +214,7 @@ class _Launch:
         # at most half of the budget, so that something is left to measure
         each_s = min(self.plan.warm_up_s, self.budget_s / 2 / max(len(self.series), 1))
         for series in self.series:
-            series.warm_up = self._do(series, self._warming(series.quantity, int(each_s * 1e9)))
+            series.warm_up = self._do(series, self._warming(series.quantity, int(each_s * 1e9), self.plan.warm_up_block_ns))
             self._tell(series, -1)
 
     def rounds(self) -> None:
@@ -250,8 +252,8 @@ class _Launch:
                     series.process = self._do(series, lambda r: r.process_facts()) or {}
 
     @staticmethod
-    def _warming(name: str, max_ns: int) -> Callable[[Runner], WarmUp]:
-        return lambda runner: runner.warm_up(name, max_ns=max_ns)
+    def _warming(name: str, max_ns: int, block_ns: int) -> Callable[[Runner], WarmUp]:
+        return lambda runner: runner.warm_up(name, max_ns=max_ns, block_ns=block_ns)
 
     def _sample(self, series: Series, most_ns: int) -> None:
         plan = self.plan

@@ -5,6 +5,16 @@ from __future__ import annotations
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
+def time_unit(seconds: float) -> tuple[float, str]:
+    """The unit that suits a time: its length in seconds, and its sign.
+
+    Example:
+        >>> time_unit(0.012), time_unit(0.0)
+        ((0.001, 'ms'), (1e-09, 'ns'))
+    """
+    return next(((scale, unit) for scale, unit in _SCALES if seconds >= scale), _SCALES[-1])
+
+
 def duration(seconds: float | None) -> str:
     """A time with four significant digits.
 
@@ -14,7 +24,7 @@ def duration(seconds: float | None) -> str:
     """
     if seconds is None:
         return "–"
-    scale, unit = next(((s, u) for s, u in _SCALES if seconds >= s), _SCALES[-1])
+    scale, unit = time_unit(seconds)
     return f"{significant(seconds / scale, 4)} {unit}"
 
 
@@ -25,7 +35,7 @@ def duration_range(low: float, high: float) -> str:
         >>> duration_range(0.00012345, 0.0001321)
         '123.5 to 132.1 µs'
     """
-    scale, unit = next(((s, u) for s, u in _SCALES if high >= s), _SCALES[-1])
+    scale, unit = time_unit(high)
     return f"{significant(low / scale, 4)} to {significant(high / scale, 4)} {unit}"
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import Colormap, LogNorm
-from matplotlib.figure import Figure
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.measure.pictures import new_figure, shrunk, write
 from deep_bench.network.differences import ORACLE
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def plot(found: NetworkComparison, file: Path, output: str | None, base: str | N
 def _draw(errors: dict[str, np.ndarray], shape: tuple[int, ...], file: Path, title: str) -> None:
     columns = int(np.ceil(np.sqrt(len(errors))))
     rows = -(-len(errors) // columns)
-    figure = Figure(figsize=(4.2 * columns + 1, 3.4 * rows + 0.6), layout="constrained")
+    figure = new_figure(3.4 * rows + 0.6, 4.2 * columns + 1)
     figure.suptitle(title)
     finite = [e[np.isfinite(e) & (e > 0)] for e in errors.values()]
     largest = max((float(e.max()) for e in finite if e.size), default=1.0)
@@ -61,7 +61,7 @@ def _draw(errors: dict[str, np.ndarray], shape: tuple[int, ...], file: Path, tit
         axes = figure.add_subplot(rows, columns, number + 1)
         matrix = error.reshape(int(np.prod(shape[:split], dtype=int)), -1)
         axes.set_facecolor("white")
-        shown = _shrunk(matrix)
+        shown = shrunk(matrix, _PIXELS)
         shown = np.where(shown > 0, np.clip(shown, smallest, 10 * largest), np.nan)  # infinity would be drawn as nothing
         image = axes.imshow(
             shown,
@@ -75,7 +75,7 @@ def _draw(errors: dict[str, np.ndarray], shape: tuple[int, ...], file: Path, tit
     assert image is not None
     bar = figure.colorbar(image, ax=figure.axes, extend="max")
     bar.set_label("relative error (white: none; red: not finite)")
-    figure.savefig(file, dpi=150)
+    write(figure, file)
 
 
 def _colours() -> Colormap:
@@ -94,16 +94,6 @@ def _axes_name(shape: tuple[int, ...], begin: int, end: int) -> str:
     if not part:
         return ""
     return f"axis {begin} ({part})" if end - begin == 1 else f"axes {begin} to {end - 1} ({part})"
-
-
-def _shrunk(matrix: np.ndarray) -> np.ndarray:
-    """The matrix with at most so many rows and columns: each is the largest of several, so that no error is lost."""
-    for axis in (0, 1):
-        size = matrix.shape[axis]
-        if size > _PIXELS:
-            starts = np.unique(np.linspace(0, size, _PIXELS, endpoint=False).astype(int))
-            matrix = np.maximum.reduceat(matrix, starts, axis=axis)
-    return matrix
 
 
 def _same_kind(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -155,8 +155,8 @@ def diverge(
         on: The framework, as a variant or an adapter.
         inputs: An ``.npz`` file or arrays by name; by default they are drawn.
         gradients: Name of a loss, one of the network's values, whose gradients are examined. With a framework that
-            differentiates on its own, each node's gradient is replayed, from the loss back; with others the nodes of the
-            network that `differentiate` derives.
+            differentiates on its own, or a network with kernels of the user's, each node's gradient is replayed, from the
+            loss back; with others the nodes of the network that `differentiate` derives.
         effort: ``"quick"``, or ``"full"`` for four times as many evaluations with rounding errors.
         sizes, batch, seed: As for `run`.
         progress: False shows no bar on a terminal.
@@ -180,7 +180,7 @@ def diverge(
     bars = Bars(progress)
     bars.phase("diverge", _PARTS, "parts")
     with quiet(), closing(bars):
-        if gradients is not None and adapter.differentiates:
+        if gradients is not None and (adapter.differentiates or problem.network.kernels):
             found = _backward(problem, on, adapter, gradients, effort)
         else:
             found = _forward(problem, on, adapter, gradients, effort, bars)

@@ -19,11 +19,11 @@ from deep_bench.check.truth import Effort, Truth, narrowed
 from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, operator_name
+from deep_bench.graph.knowledge import Knowledge
 from deep_bench.network.divergence import NodePrecision, worst_of
 from deep_bench.network.divergence_carried import Carried
 from deep_bench.network.divergence_information import empty_inputs, first_nan, nothing_in
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.gradient.types import Knowledge
 from deep_bench.network.problem import Problem
 from deep_bench.network.pullback import Differentiated, pull_back, truth_of_gradients
 from deep_bench.tensor import is_float

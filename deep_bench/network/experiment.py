@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import psutil
 from pydantic import JsonValue
 
 import deep_bench
@@ -21,7 +18,7 @@ from deep_bench.check.judge import judge
 from deep_bench.check.recorded import forms_record, verdict_record
 from deep_bench.check.truth import Effort, Truth, establish
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput
-from deep_bench.measure.environment import StealMeter, capture
+from deep_bench.measure.environment import capture
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import (
@@ -35,9 +32,11 @@ from deep_bench.measure.record import (
     SystemRecord,
     Tensor,
 )
+from deep_bench.measure.recording import recording
 from deep_bench.measure.risks import risks
 from deep_bench.measure.session import Measurement, Plan, Progress, measure_launch
 from deep_bench.measure.storage import RecordWriter
+from deep_bench.network.kernels import described, pickled
 from deep_bench.network.problem import Problem
 from deep_bench.network.settings import Settings
 from deep_bench.tensor import TensorSpec
@@ -77,23 +76,13 @@ class Experiment:
 
     def run(self) -> Record:
         """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
-        steal = StealMeter()
-        try:
-            with ExitStack() as stack:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deep_bench_")))
-                contenders = self._contenders(folder)
-                logs = self._logs(folder)
-                for launch in range(self.settings.launches):
-                    self._launch(contenders, logs, launch)
-                    if self.record.interrupted:
-                        break
-        except KeyboardInterrupt:
-            self.record.interrupted = True
-        finally:
-            self.bars.close()
-        self.record.steal = steal.share()
-        self.record.load_after = psutil.getloadavg()[0]
-        self.record.complete = not self.record.interrupted
+        with recording(self.record, self.bars) as folder:
+            contenders = self._contenders(folder)
+            logs = self._logs(folder)
+            for launch in range(self.settings.launches):
+                self._launch(contenders, logs, launch)
+                if self.record.interrupted:
+                    break
         self._keep()
         return self.record
 
@@ -221,9 +210,14 @@ class Experiment:
     def _contenders(self, folder: Path) -> list[Contender]:
         problem, name = self.problem, _file_name(self.problem)
         (folder / "given").mkdir()
-        network = problem.network.save(folder / f"{name}.onnx")
-        source = problem.source.source or problem.source.save(folder / "given" / f"{name}.onnx")
-        given = {"network": str(network), "source": str(source.resolve()), "inputs": dict(problem.inputs.arrays)}
+        network = problem.network.without_kernels().save(folder / f"{name}.onnx")
+        source = problem.source.source or problem.source.without_kernels().save(folder / "given" / f"{name}.onnx")
+        given = {
+            "network": str(network),
+            "source": str(source.resolve()),
+            "inputs": dict(problem.inputs.arrays),
+            "kernels": pickled(problem.network),
+        }
         found = [Contender(label, _SYSTEM, {"variant": label, **given}) for label in self.variants]
         twin_of = twin_label(list(self.variants)) if self.settings.twin else None
         return found + [c.twin() for c in found if c.label == twin_of]
@@ -264,6 +258,8 @@ def _first_record(problem: Problem, variants: dict[str, Variant], settings: Sett
     if problem.sizes.chosen:
         stated = ", ".join(f"{name}={size}" for name, size in problem.sizes.chosen.items())
         record.notes.append(f"sizes chosen for open dimensions: {stated}")
+    if kernels := described(network):
+        record.notes.append(kernels)
     record.notes += [str(risk) for risk in risks(record.environment) if risk.name in ("load", "swap")]
     if settings.twin:
         label = twin_label(list(variants))
@@ -292,7 +288,7 @@ def _evaluate_reference(problem: Problem) -> None:
     Raises:
         InvalidInput: It cannot run on these inputs, which then do not suit the network.
     """
-    executor = deep_bench.frameworks["reference"]().prepare(problem.network)
+    executor = deep_bench.frameworks["reference"]().prepare(problem.network.without_kernels())
     try:
         executor.forward(problem.inputs.arrays)
     except DeepBenchError:

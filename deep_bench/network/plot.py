@@ -6,22 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+
+from deep_bench.measure.pictures import colour, marker, new_figure, tidy, write
 
 if TYPE_CHECKING:
     from deep_bench.network.sweep import SweepResult
 
-# Okabe and Ito's palette, which people with any colour vision can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = "osD^vP*"
-
 
 def plot_sweep(found: SweepResult, file: Path) -> Path:
     """Latency and throughput over the size, with 95 % intervals; written as a PNG."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = new_figure(4)
     latency, throughput = figure.subplots(1, 2)
     for number, label in enumerate(found.labels):
-        style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "label": label}
+        style = {"color": colour(number), "marker": marker(number), "label": label}
         points = [(n, s.median, s.interval) for n, r in found.results.items() if (s := r[label]).median is not None]
         sizes = [n for n, _, _ in points]
         medians = [m * 1e3 for _, m, _ in points]
@@ -34,13 +31,11 @@ def plot_sweep(found: SweepResult, file: Path) -> Path:
     latency.legend(frameon=False)
     name = next(iter(found.results.values())).record.network
     figure.suptitle(f"{name.name if name is not None else 'network'}: time and throughput over {found.dimension}")
-    figure.savefig(file, dpi=150)
-    return file
+    return write(figure, file)
 
 
 def _label(axes: Axes, found: SweepResult, quantity: str) -> None:
     axes.set(xlabel=found.dimension, ylabel=quantity, xscale="log", yscale="log")
     axes.set_xticks(list(found.results), labels=[str(size) for size in found.results])
     axes.minorticks_off()
-    axes.grid(True, which="both", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes, which="both")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
 
-from deep_bench.errors import InvalidArgument
-
-Checking = Literal["auto", "quick", "full", "off"]
+from deep_bench.measure.settings import Checking, refuse_bad
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,7 @@ class Settings:
     in_process: bool = False
 
     def __post_init__(self) -> None:
-        if self.check not in get_args(Checking):
-            raise InvalidArgument(f"check={self.check!r}", f"one of {', '.join(get_args(Checking))}")
-        for name, kind in (("ci_width", float), ("budget", float), ("launches", int), ("seed", int)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, kind | int):
-                raise InvalidArgument(f"{name}={value!r}", f"a number of type {kind.__name__}")
-        if not 0 < self.ci_width < 1:
-            raise InvalidArgument(f"ci_width={self.ci_width}", "a share above 0 and below 1, such as 0.01")
-        if not 0 < self.budget < float("inf"):
-            raise InvalidArgument(f"budget={self.budget}", "seconds, above 0")
-        if self.launches < 1:
-            raise InvalidArgument(f"launches={self.launches}", "a whole number of at least 1")
-        if self.seed < 0:
-            raise InvalidArgument(f"seed={self.seed}", "a whole number of at least 0")
+        refuse_bad(self, counts=("launches",))
 
     def as_options(self) -> dict[str, str | int | float | bool]:
         """The settings as a record keeps them."""

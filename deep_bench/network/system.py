@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter_ns
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from deep_bench.errors import Unsupported
 from deep_bench.fault import Exposure, exposures, remarks
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
+from deep_bench.graph.attached import attach_kernels
+from deep_bench.network.kernels import unpickled
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 
@@ -33,12 +36,21 @@ class NetworkSystem:
         network: A file with the network, all of whose input dimensions are fixed.
         source: A file with the network as it was given, for frameworks that run files as they are.
         inputs: What it is fed.
+        kernels: Name of each node that a kernel of the user's computes to that kernel, pickled.
     """
 
-    def __init__(self, variant: str, network: str, source: str, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        variant: str,
+        network: str,
+        source: str,
+        inputs: Mapping[str, np.ndarray],
+        kernels: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
         self.variant = Variant.parse(variant)
         self.inputs = dict(inputs)
         self._network, self._source = Path(network), Path(source)
+        self._kernels = unpickled(kernels)
         self.threaded = self.variant.options.get("threads") != "1"
         self._adapter: Adapter[Any] | None = None
         self._prepared: Network | None = None
@@ -62,6 +74,7 @@ class NetworkSystem:
         imported = perf_counter_ns()
         file = self._network if adapter.upgrades else self._source
         self._prepared = Network(ir.load(file), name=file.stem)
+        attach_kernels(self._prepared.all_nodes(), self._kernels)
         executor = self._executor = adapter.prepare(self._prepared)
         prepared = perf_counter_ns()
         try:
@@ -110,10 +123,17 @@ class NetworkSystem:
         assert self._prepared is not None
         return self._as_declared(self._prepared, {n: np.array(executor.device.to_numpy(a)) for n, a in found.items()})
 
-    def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Prepare another network with the same adapter, and run it once."""
+    def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray], kernels: Sequence[str] = ()) -> dict[str, np.ndarray]:
+        """Prepare another network with the same adapter, and run it once.
+
+        Args:
+            serialized: The network.
+            inputs: What it is fed.
+            kernels: Names of the nodes that are computed by the kernels of the nodes of these names.
+        """
         assert self._adapter is not None
         network = _parse(serialized)
+        attach_kernels(network.all_nodes(), {name: self._kernels[name] for name in kernels})
         return self._as_declared(network, self._adapter.prepare(network)(inputs))
 
     def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

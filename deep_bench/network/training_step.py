@@ -12,11 +12,11 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient import differentiate, gradient_name
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
-from deep_bench.network.gradient.types import Knowledge
 from deep_bench.request import names_once
 
 RATE = "learning_rate"

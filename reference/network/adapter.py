@@ -39,6 +39,7 @@ class ReferenceAdapter(Adapter[np.ndarray]):
     """
 
     name = "reference"
+    runs_kernels = True
 
     def __init__(self, *, algorithms: str | Mapping[str, str] | None = None) -> None:
         self._functions = {} if algorithms is None else choose(algorithms)
@@ -68,9 +69,7 @@ class ReferenceAdapter(Adapter[np.ndarray]):
             **self._facts,
         }
 
-    def pull_back(
-        self, network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]
-    ) -> Pullback:
+    def pull_back(self, network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> Pullback:
         """The network with a loss that has given gradients with respect to its outputs, and what is known of its gradients.
 
         See `deep_bench.network.pullback.pull_back`: layers before it reach it here.

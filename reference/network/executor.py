@@ -18,12 +18,15 @@ from deep_bench.graph.attached import function_of
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, subgraphs
 from deep_bench.network.gradient.derived import DerivedGradients
+from deep_bench.operators.placed import THROUGH_NUMPY
+from deep_bench.reference.network.kernels import kernel_functions
 from deep_bench.reference.network.parameters import Parameters
 from deep_bench.reference.operators import find, misuse, takes_count
 from deep_bench.request import describe_numpy
 from deep_bench.tensor import TensorSpec, is_float
 
 Values = tuple[Any, ...]
+_Functions = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +124,14 @@ class ReferenceExecutor(Executor[np.ndarray]):
         self.device = adapter
         self.inputs = chosen.inputs
         self.output_names = tuple(s.name for s in chosen.outputs) if outputs is None else tuple(outputs)
-        self.body = _compile(upgraded.graph, upgraded.opsets, functions)
+        self.body = _compile(upgraded.graph, upgraded.opsets, functions, kernel_functions(upgraded))
         self._weights = dict(self.body.constants)
         self.parameters = Parameters(self._weights, tuple(upgraded.parameters))
-        self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))
+        own = network.kernels
+        self.forms = Forms(
+            native=tuple(str(n.name) for n in network.all_nodes() if n.name not in own),
+            fallback=dict.fromkeys(own, THROUGH_NUMPY),
+        )
         self._network, self._names = upgraded, tuple(str(node.name) for node in network.nodes)
         self._gradients = DerivedGradients(upgraded, adapter, mode, describe_numpy)
 
@@ -303,14 +310,14 @@ def in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) 
     return tuple(map(_wide, result)) if isinstance(result, tuple) else _wide(result)
 
 
-def _compile(graph: ir.Graph, opsets: Mapping[str, int], functions: Mapping[str, Callable[..., Any]]) -> Body:
+def _compile(graph: ir.Graph, opsets: Mapping[str, int], functions: _Functions, kernels: _Functions) -> Body:
     constants = {str(name): array for name, v in graph.initializers.items() if (array := as_array(v)) is not None}
     steps = []
     for node in graph:
         if node.op_type == "Constant" and (array := as_array(node.outputs[0])) is not None:
             constants[_name(node.outputs[0])] = array
         else:
-            steps.append(_step(node, opsets, functions))
+            steps.append(_step(node, opsets, functions, kernels))
     for i, step in enumerate(steps):
         if step.node.op_type == "Gradient":
             steps[i] = _with_function(step, [*steps[:i], *steps[i + 1 :]])
@@ -326,13 +333,15 @@ def _declared(graph: ir.Graph) -> tuple[TensorSpec, ...] | None:
     return None
 
 
-def _step(node: ir.Node, opsets: Mapping[str, int], functions: Mapping[str, Callable[..., Any]]) -> Step:
+def _step(node: ir.Node, opsets: Mapping[str, int], functions: _Functions, kernels: _Functions) -> Step:
+    if str(node.name) in kernels:
+        return Step(node, kernels[str(node.name)], {}, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), {})
     function = functions.get(operator_name(node)) or function_of(node) or find(node.domain, node.op_type)
     if function is None:
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), "it has no reference")
     if reason := misuse(function, len(node.inputs), attributes(node)):
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), reason)
-    bodies = {name: _compile(g, opsets, functions) for name, g in subgraphs(node).items()}
+    bodies = {name: _compile(g, opsets, functions, kernels) for name, g in subgraphs(node).items()}
     stated = {name: value for name, value in attributes(node).items() if name not in bodies}
     if takes_count(function):
         stated["n_outputs"] = len(node.outputs)

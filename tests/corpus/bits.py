@@ -9,7 +9,7 @@ from deep_bench.check.arithmetic import as_plain, disturb
 from deep_bench.check.estimate import Deviations, compare
 from deep_bench.check.rounding import Rounding
 
-from .faults import _tf32
+from .patches import tf32
 
 LENGTHS = (16, 64, 256, 1024, 2048)
 _FLOAT32 = np.dtype(np.float32)
@@ -26,7 +26,7 @@ def bits(form: str, length: int, *, same_sign: bool) -> float:
         deviations.add(as_plain(disturb(a, Rounding(_FLOAT32, np.random.default_rng(seed))) @ b.astype(np.float64)))
     narrow = {
         "float32": lambda x: x,
-        "TF32": _tf32,
+        "TF32": tf32,
         "float16": lambda x: x.astype(np.float16).astype(np.float32),
         "bfloat16": lambda x: x.astype(ml_dtypes.bfloat16).astype(np.float32),
     }[form]

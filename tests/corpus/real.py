@@ -12,10 +12,11 @@ import deep_bench as db
 from tests.real.fetch import fetch
 from tests.real.table import REAL, sizes
 
-from .faults import _after, _bfloat16, _on_inputs, _rounded_factors, _scaled, _set, _swapped, _tf32, _with, _without
-from .problems import Problem, problem
+from .entry import Entry
+from .patches import after, attributes, bfloat16, element, on_inputs, rounded_factors, scaled, swapped, tf32, without
+from .problem import Problem
+from .problems import problem
 from .subjects import Patch, Patched
-from .variants import Entry
 
 
 class PatchedNode(Patched):
@@ -77,18 +78,18 @@ def _erf_by_tanh(f: Any, x: Any, a: Any) -> Any:
 
 
 FAULTS: Mapping[str, Patch] = {
-    "bfloat16 factors": _rounded_factors(_bfloat16),
-    "TF32 factors": _rounded_factors(_tf32),
-    "bias dropped": _without(2),
-    "kernel flipped": _on_inputs(lambda x: [x[0], np.ascontiguousarray(x[1][..., ::-1]), *x[2:]]),
-    "channels swapped": _after(_swapped(1)),
+    "bfloat16 factors": rounded_factors(bfloat16),
+    "TF32 factors": rounded_factors(tf32),
+    "bias dropped": without(2),
+    "kernel flipped": on_inputs(lambda x: [x[0], np.ascontiguousarray(x[1][..., ::-1]), *x[2:]]),
+    "channels swapped": after(swapped(1)),
     "pad shifted": _shifted_pads,
-    "one element zeroed": _after(_set(0.0)),
-    "wrong epsilon": _with(epsilon=1e-3),
-    "variance scaled": _scaled(4, 1.001),
+    "one element zeroed": after(element(0.0)),
+    "wrong epsilon": attributes(epsilon=1e-3),
+    "variance scaled": scaled(4, 1.001),
     "erf by tanh": _erf_by_tanh,
-    "scaled by 1.0001": _after(lambda y: y * y.dtype.type(1.0001)),
-    "rows rolled": _after(lambda y: np.roll(y, 1, axis=-1)),
+    "scaled by 1.0001": after(lambda y: y * y.dtype.type(1.0001)),
+    "rows rolled": after(lambda y: np.roll(y, 1, axis=-1)),
 }
 
 PLANTED = (

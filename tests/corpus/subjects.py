@@ -11,8 +11,9 @@ import deep_bench as db
 from deep_bench.check.ladder import in_float64
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
+from deep_bench.tensor import is_float
 
-from .problems import Problem
+from .problem import Problem
 
 Patch = Callable[..., Any]
 """Called with the operator's reference, its inputs as a list and its attributes as a dictionary; returns its outputs."""
@@ -49,7 +50,7 @@ class Patched:
         patch = self.patches.get(step.node.op_type)
         if patch is None:
             return function(*inputs)
-        given = next((x.dtype for x in inputs if x is not None and x.dtype.kind == "f"), None)
+        given = next((x.dtype for x in inputs if x is not None and is_float(x.dtype)), None)
         outputs = patch(step.function, list(inputs), dict(step.attributes))
         return _typed(outputs, given)
 
@@ -59,7 +60,7 @@ def _typed(outputs: Any, given: np.dtype | None) -> Any:
     if isinstance(outputs, tuple):
         return tuple(_typed(y, given) for y in outputs)
     y = np.asarray(outputs)
-    return y.astype(given) if given is not None and y.dtype.kind == "f" else y
+    return y.astype(given) if given is not None and is_float(y.dtype) else y
 
 
 class Stale(Patched):

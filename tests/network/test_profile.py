@@ -15,7 +15,7 @@ from deep_bench.network.profiling.memory import liveness
 from deep_bench.network.profiling.model import Profile, SystemProfile
 from deep_bench.network.profiling.report import grown
 from deep_bench.network.profiling.rows import OWN, WHOLE
-from deep_bench.network.profiling.shapes import StaticShapes, seen_in_run, traffic
+from deep_bench.operators.cost import KnownSizes, Work
 
 SYSTEMS = ["onnxruntime", "reference", "tensorflow", "torch"]
 
@@ -134,7 +134,7 @@ def test_the_way_back_is_told(backward: Profile) -> None:
             pieces = [piece for piece in backward[label].pieces if piece.direction == "backward"]
             assert "big" in max(pieces, key=lambda piece: min(piece.ns)).nodes, label
     big = next(node for node in backward.nodes if node.name == "big")
-    assert big.backward_flops == 2 * 512**3  # of the parameter only: nobody asked for the input's
+    assert big.backward == Work(2 * 512**3)  # of the parameter only: nobody asked for the input's
 
 
 def test_it_says_what_being_observed_costs(profile: Profile) -> None:
@@ -155,9 +155,11 @@ def test_the_runtime_takes_no_longer_than_python_around_it_sees(profile: Profile
 
 def test_what_a_node_asks_for_is_computed(forward: Profile) -> None:
     facts = {node.name: node for node in forward.nodes}
-    assert facts["big"].flops == 2 * 512**3
+    assert facts["big"].work == Work(2 * 512**3)
+    assert facts["after"].work == Work(special=8 * 8)
+    assert facts["known"].work == Work()
     assert facts["big"].bytes == 3 * 512 * 512 * 4
-    assert facts["part"].flops == 0
+    assert facts["part"].work == Work()
     assert facts["part"].bytes == 2 * 8 * 8 * 4 + 2 * 16
     assert forward.needs.parameters == 512 * 512 * 4 + 2 * 16 + 4
     assert forward.needs.peak == 2 * 512 * 512 * 4
@@ -238,12 +240,36 @@ def test_dimensions_that_only_a_run_shows() -> None:
         onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         chosen (float[4] x) => (float[n] y) { i = NonZero(x)  j = Squeeze(i)  g = Gather(x, j)  [last] y = Exp(g) }""")
     )
-    shapes = StaticShapes(network)
-    last = network.nodes[-1]
-    assert traffic(last, shapes) is None
-    assert liveness(network, shapes).unknown == 4
-    seen = seen_in_run(network, shapes, {"x": np.array([1, 0, 2, 3], np.float32)})
-    assert traffic(last, StaticShapes(network, seen)) == 2 * 3 * 4
+    inputs = {"x": np.array([1, 0, 2, 3], np.float32)}
+    assert liveness(network).unknown == 4
+    assert liveness(network, KnownSizes(network, inputs)).unknown == 0
+    found = db.network.profile(network, ["reference"], inputs, repeat=1, in_process=True, progress=False)
+    assert (found.nodes[-1].work, found.nodes[-1].bytes, found.needs.unknown) == (Work(special=3), 2 * 3 * 4, 0)
+
+
+def test_what_the_reference_cannot_run_leaves_the_rest_of_the_facts() -> None:
+    network = db.Network.from_proto(
+        onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "mine": 1]>
+        own (float[4] x) => (float[4] y) { [known] a = Relu(x)  [own] b = mine.Own(a)  [last] y = Exp(b) }""")
+    )
+    found = db.network.profile(network, ["reference"], repeat=1, in_process=True, progress=False)
+    assert not found.ok
+    facts = {node.name: node for node in found.nodes}
+    assert (facts["known"].work, facts["known"].bytes) == (Work(comparisons=4), 32)
+    assert (facts["own"].work, facts["own"].bytes) == (None, None)
+    assert found.needs.unknown == 1
+
+
+def test_inputs_that_no_system_can_take_are_refused_by_each() -> None:
+    network = db.Network.from_proto(
+        onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        fits (float[4] x) => (float[n] y) <float[3] w = {1, 2, 3}> {
+          i = NonZero(x)  j = Squeeze(i)  g = Gather(x, j)  [last] y = Add(g, w) }""")
+    )
+    inputs = {"x": np.ones(4, np.float32)}  # four elements, and three of the other
+    found = db.network.profile(network, ["reference"], inputs, repeat=1, in_process=True, progress=False)
+    assert "broadcast" in str(found["reference"].error)
+    assert found.nodes[-1].work is None
 
 
 def test_rows_of_no_node_come_last(forward: Profile) -> None:

@@ -95,6 +95,9 @@ def test_another_element_type() -> None:
     narrow = (db.suites["transformer/embedding"][:1] + mine()).with_dtype("bfloat16")
     assert [str(a) for a in narrow[0].arguments] == ["data: bfloat16[30522, 768]", "indices: int64[8, 128]"]
     assert narrow[-1].results[0].dtype == np.dtype("bfloat16")
+    masked = Case.of("Attention", (1, 2, 4, 8), (1, 2, 6, 8), (1, 2, 6, 8), "bool[4, 6]")
+    (found,) = Suite("masked", [masked]).with_dtype("float16")
+    assert [str(a.dtype) for a in found.arguments if a is not None] == ["float16"] * 3 + ["bool"]
     with pytest.raises(InvalidArgument, match="Gelu 2x3 in int8"):
         mine().with_dtype("int8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ FIRST = {real.package.name: real for real in reversed(REAL)}
 """The first network of each package: the others, which are much like it, run in ``make test-full``."""
 
 
-def _parameter(real: Real) -> ParameterSet:
-    return pytest.param(real, id=real.name, marks=() if FIRST[real.package.name] is real else pytest.mark.full)
+def parameters(short: Collection[str]) -> list[ParameterSet]:
+    """All real networks, of which only those named run in ``make test``."""
+    return [pytest.param(real, id=real.name, marks=() if real.name in short else pytest.mark.full) for real in REAL]
 
 
-@pytest.fixture(params=list(map(_parameter, REAL)))
+@pytest.fixture(params=parameters({real.name for real in FIRST.values()}))
 def real(request: pytest.FixtureRequest) -> Real:
     """One entry of the table of real networks: parametrises the test over all of them."""
     return request.param

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from deep_bench.measure.user_cache import user_cache
 
 PLATFORM = "manylinux_2_28_x86_64"
 """The networks are the same in every wheel, so all machines take those of one platform, and checksums agree."""
@@ -46,8 +47,8 @@ def packages() -> tuple[Package, ...]:
 
 
 def cache_folder() -> Path:
-    """``$DEEP_BENCH_CACHE``, else ``~/.cache/deep_bench/networks``."""
-    return Path(os.environ.get("DEEP_BENCH_CACHE") or Path.home() / ".cache" / "deep_bench" / "networks")
+    """``networks`` in the user's cache of deep_bench."""
+    return user_cache() / "networks"
 
 
 _failed: dict[str, Exception] = {}

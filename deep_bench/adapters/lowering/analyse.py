@@ -16,6 +16,7 @@ from deep_bench.adapters.lowering.fold import fold
 from deep_bench.adapters.lowering.gradient import GRADIENT, gradient
 from deep_bench.adapters.lowering.infer import infer, partial
 from deep_bench.errors import Unsupported
+from deep_bench.graph.attached import kernel_of
 from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, outer_values, subgraphs
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.tensor import text
@@ -90,7 +91,8 @@ class Analysis:
             return self._control(node, inputs, bodies, scope, steps)
         stated = {n: _readable(a) for n, a in attributes(node).items()}
         kinds = infer(node, inputs, self.opsets)
-        same = alias(node, inputs, stated, kinds[0][1])
+        own = kernel_of(node) is not None  # computes for itself what would be known otherwise
+        same = None if own else alias(node, inputs, stated, kinds[0][1])
         if same is not None and not any(_used(v) for v in node.outputs[1:]):
             self.bind(node.outputs[0], same)
             return None
@@ -98,7 +100,7 @@ class Analysis:
             self.bind(v, Fact(self.name(v), scope, dtype, shape, kind=kind))
             for v, (dtype, shape, kind) in zip(node.outputs, kinds, strict=True)
         ]
-        if self._known(node, inputs, outputs, stated):
+        if not own and self._known(node, inputs, outputs, stated):
             return None
         steps.append(DraftStep(node, stated, inputs, outputs))
         return None

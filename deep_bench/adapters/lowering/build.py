@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
@@ -14,13 +15,16 @@ from deep_bench.adapters.lowering.plan import NotNative, Plan, Site, Step
 from deep_bench.adapters.lowering.reference import bound, misuse, reference
 from deep_bench.errors import UnsupportedOperator
 from deep_bench.framework import Forms
+from deep_bench.graph.attached import kernel_of
 from deep_bench.graph.expand import expand
 from deep_bench.graph.network import OPSET
 from deep_bench.graph.node import is_standard, operator_name, outer_values, subgraphs
 from deep_bench.graph.upgrade.edit import ORIGIN
+from deep_bench.operators.placed import Placed, placed
 
 Native: TypeAlias = Callable[[Site], Callable[..., Any]]
 Fallback: TypeAlias = Callable[[Site, Callable[..., Any]], Callable[..., Any]]
+Kernel: TypeAlias = Callable[[Site, Placed], tuple[Callable[..., Any], str]]
 Built: TypeAlias = tuple[DraftStep, Step]
 
 
@@ -33,6 +37,7 @@ class Builder:
         fallback: As in `lower`.
         opsets: The version of each domain, the default one as the file has it.
         parameters: Names of the network's parameters.
+        kernel: As in `lower`.
     """
 
     def __init__(
@@ -42,10 +47,12 @@ class Builder:
         fallback: Fallback | None,
         opsets: Mapping[str, int],
         parameters: Mapping[str, Any],
+        kernel: Kernel | None = None,
     ) -> None:
         self.analysis = analysis
         self.native = native
         self.fallback = fallback
+        self.kernel = kernel
         self.opsets = opsets
         self.parameters = parameters
         self._depth = 0  # of expansions around the node at hand
@@ -82,6 +89,8 @@ class Builder:
 
     def _build(self, step: DraftStep, scope: int, used: set[str]) -> list[Built]:
         origin = step.node.meta.get(ORIGIN, step.node.name)
+        if kernel_of(step.node) is not None:
+            return [self._by_kernel(step, used, origin)]
         try:
             built = self._code(step, used)
         except NotNative as refusal:
@@ -91,6 +100,22 @@ class Builder:
         if not self._depth and not _is_copy(step.node):
             self._native.setdefault(origin)
         return [built]
+
+    def _by_kernel(self, step: DraftStep, used: set[str], origin: str) -> Built:
+        """A node that a kernel of the user's computes; it counts as a fallback, whatever arrays the kernel takes."""
+        site = self._site(step, used)
+        domain = "" if is_standard(step.node) else step.node.domain
+        constants = [None if f is None else f.constant for f in step.inputs]
+        kernel = placed(step.node, self.opsets.get(domain) if domain else OPSET, constants)
+        if self.kernel is None:
+            raise self._unsupported(step, f"no kernel of others runs here, and {kernel.kernel.name} is to compute it")
+        site = replace(site, operator=kernel.label)  # no rule for the operator's own code is a rule for the kernel
+        try:
+            code, how = self.kernel(site, kernel)
+        except NotNative as refusal:
+            raise self._unsupported(step, str(refusal)) from refusal
+        self._fallback.setdefault(origin, how)
+        return step, Step(site, code)
 
     def _further(self, step: DraftStep, scope: int, refusal: NotNative) -> list[Built]:
         """Inside an expansion all must be native, and nothing is counted."""

@@ -17,6 +17,7 @@ from deep_bench.framework import Mode
 from deep_bench.graph.network import Network
 from deep_bench.graph.upgrade import upgrade
 from deep_bench.graph.upgrade.edit import ORIGIN, Names
+from deep_bench.operators.placed import Placed
 from deep_bench.tensor import TensorSpec
 
 
@@ -27,6 +28,7 @@ def lower(
     fallback: Callable[[Site, Callable[..., Any]], Callable[..., Any]] | None,
     mode: Mode = "inference",
     outputs: Sequence[str] | None = None,
+    kernel: Callable[[Site, Placed], tuple[Callable[..., Any], str]] | None = None,
 ) -> Lowered:
     """Analyse a network and have an adapter build native code for what remains to be done.
 
@@ -42,6 +44,8 @@ def lower(
             instead.
         mode: In ``"train"`` nothing that depends on a parameter is computed in advance.
         outputs: Names of values of the outermost graph, instead of the network's outputs.
+        kernel: Wraps a kernel of the user's (`Network.replace`) for a site, whose operator then names the kernel too;
+            returns the code, and how it is run. ``None`` refuses instead.
 
     Returns:
         The plan, whose outputs are named as asked for and in that order, and how each node of the network is run.
@@ -62,7 +66,7 @@ def lower(
     parameters = network.parameters
     names = Names(newest)
     analysis = Analysis(names, parameters if mode == "train" else (), newest.opsets)
-    builder = Builder(analysis, native, fallback, network.opsets, parameters)
+    builder = Builder(analysis, native, fallback, network.opsets, parameters, kernel)
     draft = _analyse(newest, analysis)
     _ask(draft, newest, analysis, builder, outputs)
     plan = builder.plan(draft)

@@ -12,6 +12,7 @@ import onnx
 import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_array, to_value
+from deep_bench.adapters.onnxruntime.cut import CutExecutor
 from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor
 from deep_bench.adapters.onnxruntime.faults import FAULTS
 from deep_bench.adapters.options import one_of, thread_count
@@ -61,6 +62,7 @@ class OnnxRuntimeAdapter(Adapter[Value]):
 
     name = "onnxruntime"
     upgrades = False
+    runs_kernels = True
     known_faults = FAULTS
 
     @property
@@ -84,11 +86,13 @@ class OnnxRuntimeAdapter(Adapter[Value]):
 
     def prepare(
         self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
-    ) -> OnnxRuntimeExecutor:
-        """Create a session for the network."""
+    ) -> OnnxRuntimeExecutor | CutExecutor:
+        """Create a session for the network; several, with its kernels between them, where it has kernels."""
         if mode not in ("inference", "train"):
             raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
         chosen = _with_kernels(network if outputs is None else network.with_outputs(outputs))
+        if chosen.kernels:
+            return CutExecutor(chosen, self, mode)
         session = self.session(chosen, mode, ort.SessionOptions())
         _check_readable(session, chosen)
         return OnnxRuntimeExecutor(session, chosen, self, mode)

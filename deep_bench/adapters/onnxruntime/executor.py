@@ -42,7 +42,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
         self._memory = {o.name: _memory(o.type, adapter.memory) for o in session.get_outputs()}
         assignable = network.parameters if mode == "train" else ()
         self._assigned: dict[str, Value] = {n: adapter.from_numpy(network.initializers[n]) for n in assignable}
-        self.parameters = _Parameters(network, adapter, self._assigned)
+        self.parameters = Parameters(network, adapter, self._assigned)
         self._gradients = DerivedGradients(network, adapter, mode, described)
         # Only tensors that are no strings can be bound; the rest goes through Session.run.
         self._bindable = all(o.type.startswith("tensor") and "string" not in o.type for o in session.get_outputs())
@@ -165,7 +165,15 @@ def _fastest_of_some(call: Call) -> int:
     return min(times)
 
 
-class _Parameters(MutableMapping[str, Value]):
+class Parameters(MutableMapping[str, Value]):
+    """The parameters of a network.
+
+    Args:
+        network: The network.
+        adapter: Makes values of those that are constants of a session.
+        assigned: Those that are fed; they may be assigned.
+    """
+
     def __init__(self, network: Network, adapter: OnnxRuntimeAdapter, assigned: dict[str, Value]) -> None:
         self._network, self._adapter, self._assigned = network, adapter, assigned
 

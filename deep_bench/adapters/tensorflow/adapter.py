@@ -16,10 +16,12 @@ from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
 from deep_bench.adapters.tensorflow.fallback import decoded, fallback
 from deep_bench.adapters.tensorflow.graph import LateRefusal
 from deep_bench.adapters.tensorflow.operators import native
+from deep_bench.adapters.tensorflow.placed import kernel_code
 from deep_bench.adapters.tensorflow.precision import in_precision
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import OPSET, Network
+from deep_bench.operators.placed import Placed
 
 _PRECISIONS = ("float16", "bfloat16", "float32", "float64")
 
@@ -48,6 +50,7 @@ class TensorFlowAdapter(Adapter[Any]):
 
     name: ClassVar[str] = "tensorflow"
     differentiates: ClassVar[bool] = True
+    runs_kernels: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -103,7 +106,12 @@ class TensorFlowAdapter(Adapter[Any]):
                 raise NotNative(refused[site.name])
             return native(site)
 
-        lowered = lower(whole, native=code, fallback=None if self._jit else fallback, mode=mode, outputs=outputs)
+        def by_kernel(site: Site, kernel: Placed) -> tuple[Callable[..., Any], str]:
+            alike = isinstance(kernel.device, TensorFlowAdapter) and kernel.device._place == self._place
+            return kernel_code(site, kernel, direct=alike, jit=self._jit)
+
+        host = None if self._jit else fallback
+        lowered = lower(whole, native=code, fallback=host, mode=mode, outputs=outputs, kernel=by_kernel)
         return TensorFlowExecutor(
             self,
             lowered,
@@ -115,6 +123,16 @@ class TensorFlowAdapter(Adapter[Any]):
             place=self._place,
             dtype=self._dtype,
         )
+
+    @property
+    def place(self) -> str:
+        """TensorFlow's name of the device."""
+        return self._place
+
+    @property
+    def jit(self) -> bool:
+        """Whether XLA compiles what runs here."""
+        return self._jit
 
     def describe(self) -> Mapping[str, str]:
         """Version, device, threads, precision, compiler and libraries in effect."""

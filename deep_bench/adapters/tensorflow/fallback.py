@@ -20,7 +20,26 @@ REASON = "it is computed by the reference, through which TensorFlow takes no gra
 
 
 def fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A reference function as native code: a host function in a graph, which must know the types of its results.
+    """A reference function as native code, whose results refuse to be differentiated; see `host_call`.
+
+    Args:
+        site: The node.
+        function: Takes and gives NumPy arrays.
+
+    Raises:
+        NotNative: TensorFlow cannot hold a result.
+    """
+    call = host_call(site, function)
+
+    @on_values
+    def marked(*values: Value | None) -> tuple[Value, ...]:
+        return tuple(_marked(site, value, values) for value in call(*values))
+
+    return marked
+
+
+def host_call(site: Site, function: Callable[..., Any]) -> Callable[..., tuple[Value, ...]]:
+    """A function of NumPy arrays as native code: a host function in a graph, which must know the types of its results.
 
     Where shape inference does not tell those (operators outside the default domain), the first run does, without a graph;
     where a value is a sequence, no run has a graph.
@@ -35,11 +54,10 @@ def fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     dtypes = [None if slot is not None and slot.dtype is None else _dtype(slot) for slot in site.outputs]
     shapes = [None if slot is None else slot.shape for slot in site.outputs]
 
-    @on_values
     def call(*values: Value | None) -> tuple[Value, ...]:
         if tf.executing_eagerly():
             results = function(*(None if v is None else _host(v) for v in values))
-            made = tuple(_marked(site, _native(r), values) for r in _as_tuple(results)[: len(dtypes)])
+            made = tuple(_native(r) for r in _as_tuple(results)[: len(dtypes)])
             dtypes[:] = [
                 known or (None if v.dtype is None else v.tensor.dtype) for known, v in zip(dtypes, made, strict=True)
             ]
@@ -53,7 +71,7 @@ def fallback(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
         results = tf.numpy_function(host, [values[i].first for i in fed], dtypes)  # type: ignore[union-attr]
         for tensor, shape in zip(results, shapes, strict=True):
             tensor.set_shape(shape)
-        return tuple(_marked(site, Value(tensor), values) for tensor in results)
+        return tuple(map(Value, results))
 
     return call
 

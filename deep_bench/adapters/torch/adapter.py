@@ -16,10 +16,12 @@ from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.fallback import fallback
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators import build
+from deep_bench.adapters.torch.placed import kernel_code
 from deep_bench.adapters.torch.precision import PRECISIONS, Precision
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import Network
+from deep_bench.operators.placed import Placed
 
 
 class TorchAdapter(Adapter[torch.Tensor]):
@@ -47,6 +49,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
 
     name: ClassVar[str] = "torch"
     differentiates: ClassVar[bool] = True
+    runs_kernels: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -88,6 +91,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
             fallback=lambda site, function: fallback(site, function, self.target, self._precision.array),
             mode=mode,
             outputs=outputs,
+            kernel=lambda site, kernel: self._kernel(self._precision.site(site, read, self._elsewhere), kernel),
         )
         module = PlanModule(
             with_masks(lowered.plan) if mode == "train" else lowered.plan,
@@ -115,6 +119,19 @@ class TorchAdapter(Adapter[torch.Tensor]):
             network=network,
             convert=self._precision.array,
         )
+
+    def _kernel(self, site: Site, kernel: Placed) -> tuple[Callable[..., Any], str]:
+        """A kernel of the user's as native code; what it is set up with is part of the code."""
+        for index in range(len(site.inputs)) if kernel.sets_up else ():
+            site.constant(index)
+        home = kernel.device.target if isinstance(kernel.device, TorchAdapter) else None
+        alike = home is not None and (home.type, home.index or 0) == (self.target.type, self.target.index or 0)
+        return kernel_code(site, kernel, self.target, direct=alike)
+
+    @property
+    def backend(self) -> str | None:
+        """The backend of ``torch.compile``, if what runs here is compiled."""
+        return self._backend
 
     @property
     def _elsewhere(self) -> torch.device | None:

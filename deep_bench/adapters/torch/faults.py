@@ -6,6 +6,14 @@ from deep_bench.fault import KnownFault
 
 FAULTS = (
     KnownFault(
+        "det_gradient_singular",
+        ("Det",),
+        "wrong values",
+        "The gradient of a determinant is the adjugate, transposed, which is not 0 for a singular matrix of rank n - 1; "
+        "that of torch is. The adapter computes the adjugate.",
+        avoided=True,
+    ),
+    KnownFault(
         "interpolate_nearest_coordinates",
         ("Resize",),
         "less accurate",

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.measure.roofline.model import Rate, Roofline
+from deep_bench.measure.units import significant
 
 _NAMES = {"gemm": "product of matrices", "copy": "a = b", "triad": "a = b + 3 c", "add": "a = b + c"}
 
@@ -55,11 +56,6 @@ def _row(rate: Rate) -> tuple[str, ...]:
     )
     if rate.value is None:
         return _NAMES[rate.kind], rate.dtype, threads, rate.by, "not available", "–", size
-    interval = "too few" if rate.low is None or rate.high is None else f"{_giga(rate.low)} to {_giga(rate.high)}"
-    return _NAMES[rate.kind], rate.dtype, threads, rate.by, f"{_giga(rate.value)} G{rate.unit}", interval, size
-
-
-def _giga(value: float) -> str:
-    """A number in billions with three significant digits."""
-    billions = value / 1e9
-    return f"{billions:.0f}" if billions >= 100 else f"{billions:.1f}" if billions >= 10 else f"{billions:.3g}"
+    value, low, high = ("" if v is None else significant(v / 1e9) for v in (rate.value, rate.low, rate.high))
+    interval = f"{low} to {high}" if low and high else "too few"
+    return _NAMES[rate.kind], rate.dtype, threads, rate.by, f"{value} G{rate.unit}", interval, size

@@ -11,9 +11,11 @@ import onnx_ir as ir
 
 from deep_bench.errors import Unsupported, UnsupportedOperator
 from deep_bench.graph import operator_name
+from deep_bench.graph.attached import kernel_of
 from deep_bench.graph.expand import expand
 from deep_bench.graph.node import outer_values, subgraphs
 from deep_bench.network.gradient.copying import inlined
+from deep_bench.network.gradient.kernel import by_kernel
 from deep_bench.network.gradient.rules import find, is_step
 from deep_bench.network.gradient.rules._sequences import sum_of
 from deep_bench.network.gradient.site import Site
@@ -77,6 +79,8 @@ class Backward:
     def _node(
         self, node: ir.Node, tape: Tape, given: Sequence[Symbol | None], active: Collection[ir.Value]
     ) -> Iterable[tuple[ir.Value, Symbol]]:
+        if kernel_of(node) is not None:
+            return by_kernel(node, tape, given, active)
         if is_step(node):
             return []
         site = Site(node, tape, self, given, active.__contains__)

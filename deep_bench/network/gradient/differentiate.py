@@ -8,12 +8,12 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.prune import prune
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.backward import Backward
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
-from deep_bench.network.gradient.types import Knowledge
 from deep_bench.request import names_once
 from deep_bench.tensor import is_float
 
@@ -51,8 +51,9 @@ def differentiate(
         wrt: Names of floating-point inputs, initializers or other values of the outermost graph to differentiate with
             respect to. By default the network's parameters, or its floating-point inputs if it has none.
         straight_through: Whether quantization counts as if it did nothing where it does not saturate, instead of as steps.
-        rounded_slopes: Whether the slopes of activations inside recurrent layers are taken from rounded values, as frameworks
-            do it: ``y (1 - y)`` loses the bits of a gradient where ``y`` is nearly 1, and by default no bits are lost.
+        rounded_slopes: Whether the slopes of activations inside recurrent layers are taken from rounded values, as
+            frameworks do it: ``y (1 - y)`` loses the bits of a gradient where ``y`` is nearly 1, and by default no bits are
+            lost.
 
     Returns:
         A network with the outputs of ``network``, then one gradient for each of ``wrt``, of its shape and element type and

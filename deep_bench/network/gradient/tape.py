@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import Unsupported
+from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.node import as_array
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.symbol import Operand, Symbol
-from deep_bench.network.gradient.types import Knowledge
 
 _CONDITION = np.dtype(bool)
 

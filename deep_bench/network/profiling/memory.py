@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from deep_bench.graph import Network
 from deep_bench.graph.node import outer_values, subgraphs
-from deep_bench.network.profiling.shapes import StaticShapes
+from deep_bench.operators.cost import KnownSizes, Sizes
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Liveness:
     unknown: int
 
 
-def liveness(network: Network, shapes: StaticShapes | None = None) -> Liveness:
+def liveness(network: Network, sizes: Sizes | None = None) -> Liveness:
     """How much memory values take at once when the nodes run in the order of the file.
 
     Values of subgraphs are not counted; a framework may reuse an input's memory for a result, or need room of its own.
 
     Args:
         network: With fixed input dimensions.
-        shapes: Its shapes, if they are at hand.
+        sizes: Those of its values, if they are at hand.
 
     Example:
         >>> import deep_bench as db
@@ -48,22 +48,22 @@ def liveness(network: Network, shapes: StaticShapes | None = None) -> Liveness:
         >>> found.peak, found.at  # 32 * 8 * 8 float32, read and written
         (16384, 'pointwise_relu')
     """
-    shapes = shapes or StaticShapes(network)
+    sizes = sizes or KnownSizes(network)
     last = _last_uses(network)
     alive, peak, at, total, unknown = 0, 0, "", 0, 0
     for index, node in enumerate(network.nodes):
         for value in node.outputs:
-            size = shapes.nbytes(value) if value.name else 0
+            size = sizes.nbytes(value) if value.name else 0
             unknown += size is None
             alive += size or 0
             total += size or 0
         if alive > peak:
             peak, at = alive, str(node.name)
-        alive -= sum(shapes.nbytes(value) or 0 for value in last.get(index, ()))
+        alive -= sum(sizes.nbytes(value) or 0 for value in last.get(index, ()))
     fed = [v for v in network.graph.inputs if v.name not in network.graph.initializers]
     return Liveness(
         sum(array.nbytes for array in network.initializers.values()),
-        sum(shapes.nbytes(value) or 0 for value in fed),
+        sum(sizes.nbytes(value) or 0 for value in fed),
         peak,
         at,
         total,

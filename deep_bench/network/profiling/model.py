@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deep_bench.errors import InvalidRecord
 from deep_bench.measure.storage import replace
+from deep_bench.operators.cost import Work
 
 if TYPE_CHECKING:
     from deep_bench.network.profiling.rows import Row
@@ -146,21 +147,21 @@ class SystemProfile(_Plain):
 
 
 class NodeFacts(_Plain):
-    """What a node asks for, whoever runs it; ``None`` where a shape or a formula is missing.
+    """What a node asks for, whoever runs it; ``None`` where a shape or a rule is missing.
 
     Args:
         name: The node.
         operator: Its operator.
-        flops: Operations on the way forward.
+        work: Arithmetic on the way forward.
         bytes: What it must at least read and write.
-        backward_flops: Operations of the derived network's nodes for its gradients.
+        backward: Arithmetic of the derived network's nodes for its gradients.
     """
 
     name: str
     operator: str
-    flops: int | None
+    work: Work | None
     bytes: int | None
-    backward_flops: int | None = None
+    backward: Work | None = None
 
 
 class Needs(_Plain):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from deep_bench.network.plot import COLOURS
+from deep_bench.measure.pictures import colour, new_figure, tidy, write
 
 if TYPE_CHECKING:
     from deep_bench.network.profiling.model import Profile
@@ -27,14 +26,13 @@ def plot(profile: Profile, file: Path, top: int = 15) -> Path:
     rows = sorted(profile.rows, key=lambda row: -row.share)[:top]
     systems = profile.profiled
     height = 0.8 / max(len(systems), 1)
-    figure = Figure(figsize=(10, 1.8 + 0.17 * (len(rows) + 1) * max(len(systems), 2)), layout="constrained")
+    figure = new_figure(1.8 + 0.17 * (len(rows) + 1) * max(len(systems), 2))
     axes = figure.subplots()
     for number, system in enumerate(systems):
         places = [place + (number - (len(systems) - 1) / 2) * height for place in range(len(rows) + 1)]
         cells = [row.cells.get(system.label) for row in rows]
         values = [0.0 if cell is None else 100 * cell.share for cell in cells] + [100 * system.between / system.observed]
-        colour = COLOURS[number % len(COLOURS)]
-        bars = axes.barh(places, values, height, color=colour)
+        bars = axes.barh(places, values, height, color=colour(number))
         for bar, cell in zip(bars, cells, strict=False):
             if cell is not None and cell.state == "fused":
                 bar.set(hatch="///", edgecolor="white")
@@ -45,13 +43,11 @@ def plot(profile: Profile, file: Path, top: int = 15) -> Path:
     way = "forward" if profile.loss is None else f"forward and backward of {profile.loss}"
     partial = " (partial: interrupted)" if profile.interrupted else ""
     axes.set_title(f"{profile.network}: where the time of a call goes, {way}{partial}", loc="left")
-    axes.grid(True, axis="x", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes, axis="x")
     axes.margins(y=0.01)
-    keys = [Patch(color=COLOURS[n % len(COLOURS)], label=s.label) for n, s in enumerate(systems)]
+    keys = [Patch(color=colour(n), label=s.label) for n, s in enumerate(systems)]
     figure.legend(handles=keys, frameon=False, loc="outside lower center", ncols=len(keys))
-    figure.savefig(file, dpi=150)
-    return file
+    return write(figure, file)
 
 
 def _shortened(label: str) -> str:

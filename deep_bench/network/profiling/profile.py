@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError, InvalidArgument
@@ -18,10 +19,9 @@ from deep_bench.measure.progress import Bars
 from deep_bench.network.gradient import differentiate
 from deep_bench.network.gradient.derived import origin
 from deep_bench.network.problem import Problem, make_problem
-from deep_bench.network.profiling.flops import flops
 from deep_bench.network.profiling.memory import liveness
 from deep_bench.network.profiling.model import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
-from deep_bench.network.profiling.shapes import StaticShapes, seen_in_run, traffic
+from deep_bench.operators.cost import KnownSizes, Work, cost, traffic
 from deep_bench.variant import Variant
 
 _SYSTEM = "deep_bench.network.profiling.system:ProfiledSystem"
@@ -75,7 +75,7 @@ def profile(
         >>> found = profile("digits-cnn", ["reference"], repeat=4, batch=1, in_process=True, progress=False)
         >>> found["reference"].in_nodes < found["reference"].observed
         True
-        >>> [row.label for row in found.rows][:3], found.rows[0].flops
+        >>> [row.label for row in found.rows][:3], found.rows[0].work.flops
         (['stem', 'stem_norm', 'stem_relu'], 18432)
     """
     if repeat < 1:
@@ -85,11 +85,9 @@ def profile(
     if loss is not None and loss not in [spec.name for spec in problem.network.outputs]:
         outputs = ", ".join(spec.name for spec in problem.network.outputs)
         raise InvalidArgument(f"{problem.source.name} has no output {loss!r}", f"one of {outputs}", "see Network.with_loss")
-    known = StaticShapes(problem.network)
-    seen = seen_in_run(problem.network, known, problem.inputs.arrays)
-    shapes = StaticShapes(problem.network, seen) if seen else known
-    needs = liveness(problem.network, shapes)
-    facts = _node_facts(problem, shapes, loss)
+    known = _sizes_of(problem.network, problem.inputs.arrays)
+    needs = liveness(problem.network, known)
+    facts = _node_facts(problem, known, loss)
     bars = Bars(progress)
     try:
         found = _profiled(problem, variants, loss, repeat, in_process, bars)
@@ -121,36 +119,48 @@ def _variants(systems: Sequence[str | Variant] | str | None) -> list[Variant]:
     return variants
 
 
-def _node_facts(problem: Problem, shapes: StaticShapes, loss: str | None) -> list[NodeFacts]:
+def _sizes_of(network: Network, inputs: Mapping[str, np.ndarray]) -> KnownSizes:
+    """The sizes of a network's values; without those that only a run shows, where the reference cannot run it."""
+    try:
+        return KnownSizes(network, inputs)
+    except Exception:  # NumPy raises whatever fits; each system says for itself what it cannot run
+        return KnownSizes(network)
+
+
+def _node_facts(problem: Problem, sizes: KnownSizes, loss: str | None) -> list[NodeFacts]:
     network = problem.network
-    backward = {} if loss is None else _backward_flops(network, loss, problem.inputs.arrays)
+    backward = {} if loss is None else _backward_work(network, loss, problem.inputs.arrays)
     return [
         NodeFacts(
             name=str(node.name),
             operator=operator_name(node),
-            flops=flops(node, shapes),
-            bytes=traffic(node, shapes),
-            backward_flops=backward.get(str(node.name)) if loss is not None else None,
+            work=_work(node, sizes),
+            bytes=None if (moved := traffic(node, sizes.nbytes)) is None else sum(moved),
+            backward=backward.get(str(node.name)),
         )
         for node in network.nodes
     ]
 
 
-def _backward_flops(network: Network, loss: str, inputs: Mapping[str, np.ndarray]) -> dict[str, int | None]:
-    """Node to the operations of those that compute its gradients in the derived network, if it can be derived."""
+def _work(node: ir.Node, sizes: KnownSizes) -> Work | None:
+    found = cost(node, sizes)
+    return None if found is None else Work(found.flops, found.special, found.comparisons)
+
+
+def _backward_work(network: Network, loss: str, inputs: Mapping[str, np.ndarray]) -> dict[str, Work | None]:
+    """Node to the arithmetic of those that compute its gradients in the derived network, if it can be derived."""
     try:
         derived = differentiate(network, loss)
     except DeepBenchError:  # a framework's own autograd may still do it; each system says for itself what it cannot
         return {}
-    shapes = StaticShapes(derived)
-    shapes = StaticShapes(derived, seen_in_run(derived, shapes, inputs))
+    sizes = _sizes_of(derived, inputs)
     own = {str(node.name) for node in network.all_nodes()}
-    found: dict[str, int | None] = {}
+    found: dict[str, Work | None] = {}
     for node in derived.nodes:
         name, direction = origin(str(node.name), own)
         if direction == "backward" and name:
-            count, before = flops(node, shapes), found.get(name, 0)
-            found[name] = None if count is None or before is None else before + count
+            work, before = _work(node, sizes), found.get(name, Work())
+            found[name] = None if work is None or before is None else before + work
     return found
 
 

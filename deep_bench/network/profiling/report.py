@@ -15,6 +15,7 @@ from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.measure.units import duration, share, significant
 from deep_bench.network.profiling.model import median
 from deep_bench.network.profiling.rows import WHOLE, Cell, Row
+from deep_bench.operators.cost import Work
 
 if TYPE_CHECKING:
     from deep_bench.network.profiling.model import Profile, SystemProfile
@@ -84,7 +85,9 @@ def _add_row(table: Table, profile: Profile, row: Row, least: float, indent: str
 
 
 def _flops(row: Row, loss: str | None) -> str:
-    return count(row.flops) if loss is None else f"{count(row.flops)} | {count(row.backward_flops)}"
+    return " | ".join(
+        count(None if work is None else work.flops) for work in ((row.work,) if loss is None else (row.work, row.backward))
+    )
 
 
 def _cell(cell: Cell | None, *, both: bool) -> str:
@@ -129,8 +132,9 @@ def _remarks(profile: Profile) -> Iterator[str]:
     if profile.profiled and profile.nodes:
         yield (
             f"times are medians over {profile.repeat} observed calls, and the whole is what they add up to; "
-            "FLOP and bytes are by the nodes' formulas and shapes (– where one is unknown)"
+            "FLOP and bytes are by the operators' definitions and shapes (– where one is unknown)"
         )
+        yield _apart(profile)
     if profile.loss is not None:
         yield "FLOP of the way back are those of the network that `differentiate` derives, whatever a framework does instead"
     if profile.in_process:
@@ -146,6 +150,16 @@ def _remarks(profile: Profile) -> Iterator[str]:
         for reason, names in reasons.items():
             shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             yield f"{system.label}: {len(names)} nodes not run ({reason}): {shown}"
+
+
+def _apart(profile: Profile) -> str:
+    """What is no FLOP, of all nodes together."""
+    parts = [part for node in profile.nodes for part in (node.work, node.backward) if part is not None]
+    total = sum(parts, Work())
+    return (
+        "a FLOP is an addition, subtraction, multiplication or division of elements; apart from these are "
+        f"{count(total.special)} elementary functions and {count(total.comparisons)} comparisons"
+    )
 
 
 def _overheads(profile: Profile) -> Table:

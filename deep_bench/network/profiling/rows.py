@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from deep_bench.network.profiling.model import median
+from deep_bench.operators.cost import Work
 
 if TYPE_CHECKING:
     from deep_bench.network.profiling.model import NodeFacts, Piece, Profile, SystemProfile
+
+T = TypeVar("T", int, Work)
 
 OWN = "(layouts and copies)"
 WHOLE = "(whole, not told apart)"
@@ -49,9 +52,9 @@ class Row:
         nodes: Names, in the order of the file; none for work that belongs to no node.
         label: What to call it.
         operators: Of the nodes.
-        flops: Operations of all of them; ``None`` if one of them is unknown.
+        work: Arithmetic of all of them; ``None`` if that of one is unknown.
         bytes: What they read and write, node by node; the same.
-        backward_flops: Operations of what is derived for their gradients; the same.
+        backward: Arithmetic of what is derived for their gradients; the same.
         cells: By system; a system without a piece here has none.
         members: Where there are several nodes: the row of each, for the systems that tell it apart.
     """
@@ -59,9 +62,9 @@ class Row:
     nodes: tuple[str, ...]
     label: str
     operators: tuple[str, ...]
-    flops: int | None
+    work: Work | None
     bytes: int | None
-    backward_flops: int | None = None
+    backward: Work | None = None
     cells: dict[str, Cell] = field(default_factory=dict)
     members: dict[str, Row] = field(default_factory=dict)
 
@@ -119,16 +122,19 @@ def _row(names: list[str], facts: Mapping[str, NodeFacts]) -> Row:
         tuple(names),
         label,
         tuple("in a subgraph" if node is None else node.operator for node in known),
-        _total(None if node is None else node.flops for node in known),
-        _total(None if node is None else node.bytes for node in known),
-        _total(None if node is None else node.backward_flops for node in known),
+        _total((None if node is None else node.work for node in known), Work()),
+        _total((None if node is None else node.bytes for node in known), 0),
+        _total((None if node is None else node.backward for node in known), Work()),
         members={name: _row([name], facts) for name in names} if len(names) > 1 else {},
     )
 
 
-def _total(parts: Iterable[int | None]) -> int | None:
-    found = list(parts)
-    return None if None in found else sum(part for part in found if part is not None)
+def _total(parts: Iterable[T | None], zero: T) -> T | None:
+    for part in parts:
+        if part is None:
+            return None
+        zero = zero + part
+    return zero
 
 
 def _add(row: Row, system: SystemProfile, piece: Piece) -> None:

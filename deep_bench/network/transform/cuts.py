@@ -10,11 +10,12 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph import Network, NetworkLike, as_network, operator_name
 from deep_bench.graph.prune import needs
 from deep_bench.network.transform.draft import Draft, found
 from deep_bench.network.transform.extract import extract
-from deep_bench.network.transform.work import Shapes, flops
+from deep_bench.network.transform.fixed import FixedSizes
+from deep_bench.operators.cost import cost
 
 
 def cuts(
@@ -34,11 +35,13 @@ def cuts(
     Args:
         network: A network of fixed sizes, or its file.
         parts: How many stages.
-        costs: ``"flops"``, ``"parameters"``, or name of a node to its cost (a measured time); other nodes cost nothing.
+        costs: ``"flops"``, counted as in `deep_bench.operators.cost.Work`; ``"parameters"``; or name of a node to its cost
+            (a measured time), other nodes cost nothing.
         inputs: Arrays to run the reference on, where shapes follow from a run only.
 
     Raises:
-        InvalidArgument: Fewer than one stage, more than nodes, costs of another kind, or of a node that is not there.
+        InvalidArgument: Fewer than one stage, more than nodes, costs of another kind, or of a node that is not there; FLOPs
+            of a node that nobody counted.
         InvalidNetwork: Shapes that are not known.
 
     Example:
@@ -53,15 +56,16 @@ def cuts(
     nodes = tuple(draft.graph)
     if not 1 <= parts <= len(nodes):
         raise InvalidArgument(f"{parts} stages", f"1 to {len(nodes)}, as many as {network.name} has nodes")
-    shapes = Shapes(draft, inputs)
-    weights = [_cost(draft, node, costs, shapes) for node in nodes]
+    sizes = FixedSizes(draft, inputs)
+    weights = [_cost(draft, node, costs, sizes) for node in nodes]
     if isinstance(costs, Mapping):
         own = {str(n.name): n for n in network.nodes}
         for name in costs:
             found(own, name, "node", network.name)
-    bounds = [0, *place_cuts(weights, _crossing_bytes(nodes, shapes), parts), len(nodes)]
+    bounds = [0, *place_cuts(weights, _crossing_bytes(nodes, sizes), parts), len(nodes)]
     for value in (v for n in nodes for v in n.outputs if inputs is not None):
-        value.shape = shapes.stated(value)
+        shape = sizes.known(value)
+        value.shape = value.shape if shape is None else ir.Shape(shape)
     lifted = Network(draft.network.model, name=network.name)
     return tuple(_stage(lifted, nodes, bounds[k], bounds[k + 1], k, parts) for k in range(parts))
 
@@ -107,24 +111,38 @@ def place_cuts(costs: list[float], crossing: list[int], parts: int) -> list[int]
     return places[::-1]
 
 
-def _cost(draft: Draft, node: ir.Node, costs: str | Mapping[str, float], shapes: Shapes) -> float:
+def _cost(draft: Draft, node: ir.Node, costs: str | Mapping[str, float], sizes: FixedSizes) -> float:
     if isinstance(costs, Mapping):
         return float(costs.get(str(node.name), 0.0))
     if costs == "parameters":
         return float(sum(a.size for v in node.inputs if (a := draft.constant(v)) is not None))
     if costs == "flops":
-        return float(flops(node, shapes))
+        return _flops(node, sizes)
     raise InvalidArgument(f"costs {costs!r}", "'flops', 'parameters', or a mapping from the names of nodes to numbers")
 
 
-def _crossing_bytes(nodes: tuple[ir.Node, ...], shapes: Shapes) -> list[int]:
+def _flops(node: ir.Node, sizes: FixedSizes) -> float:
+    for value in node.outputs:
+        if value.name:
+            sizes.shape(value)
+    found = cost(node, sizes.known)
+    if found is None:
+        raise InvalidArgument(
+            f"costs 'flops' for node {node.name!r} ({operator_name(node)}), whose FLOPs are unknown",
+            "standard operators without subgraphs, whose work follows from shapes",
+            "give costs='parameters', or measured times by name: costs={'node': seconds, …}",
+        )
+    return float(found.flops)
+
+
+def _crossing_bytes(nodes: tuple[ir.Node, ...], sizes: FixedSizes) -> list[int]:
     """The bytes of the values that nodes before a cut give, and nodes after it need; for the cut before each node."""
     last = {v: i for i, node in enumerate(nodes) for v in needs(node)}
     change = np.zeros(len(nodes) + 1, np.int64)
     for index, node in enumerate(nodes):
         for value in node.outputs:
             if last.get(value, -1) > index:
-                change[[index + 1, last[value] + 1]] += np.array([1, -1]) * shapes.nbytes(value)
+                change[[index + 1, last[value] + 1]] += np.array([1, -1]) * sizes.nbytes(value)
     return [int(n) for n in np.cumsum(change)[: len(nodes)]]
 
 

@@ -13,11 +13,11 @@ import onnx_ir as ir
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork
 from deep_bench.graph import Network
+from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.node import as_array
 from deep_bench.graph.prune import prune
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.tape import Tape
-from deep_bench.network.gradient.types import Knowledge
 
 T = TypeVar("T")
 

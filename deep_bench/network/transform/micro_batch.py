@@ -18,7 +18,7 @@ from deep_bench.measure.timing import Block, sample_block
 from deep_bench.network.inputs import draw_inputs
 from deep_bench.network.transform.draft import Draft
 from deep_bench.network.transform.extract import extract
-from deep_bench.network.transform.work import Shapes
+from deep_bench.network.transform.fixed import FixedSizes
 from deep_bench.variant import Variant
 
 
@@ -72,7 +72,7 @@ def micro_batch(network: NetworkLike, memory: int, table: Table | None = None, *
     """
     network = as_network(network)
     draft = Draft(network, "micro")
-    shapes = Shapes(draft)
+    shapes = FixedSizes(draft)
     if table is None:
         chosen = [str(n.name) for n in draft.graph if is_standard(n) and n.op_type in ("Conv", "ConvTranspose")]
         if not chosen:
@@ -159,7 +159,7 @@ def measure_pieces(
     """
     network = as_network(network)
     draft = Draft(network, "micro")
-    shapes = Shapes(draft)
+    shapes = FixedSizes(draft)
     variant = Variant.parse(on)
     adapter, alone_on_cpu = variant.create(), variant.options.get("threads") == "1"
     table: dict[str, dict[int, Cost]] = {}
@@ -183,7 +183,7 @@ def measure_pieces(
     return table
 
 
-def _copies(draft: Draft, value: ir.Value, shapes: Shapes) -> Network:
+def _copies(draft: Draft, value: ir.Value, shapes: FixedSizes) -> Network:
     """A network that splits a tensor like this value in two along the batch, and joins it again: it copies it twice."""
     shape, dtype = shapes.shape(value), draft.knowledge.dtype(value)
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype if dtype is not None else np.dtype(np.float32))
@@ -235,7 +235,7 @@ def _typical(blocks: Sequence[Block]) -> float:
     return (float(np.median(calm)) if calm else min(times)) * 1e-9
 
 
-def _bytes_of_sample(node: ir.Node, shapes: Shapes) -> int:
+def _bytes_of_sample(node: ir.Node, shapes: FixedSizes) -> int:
     data, result = node.inputs[0], node.outputs[0]
     assert data is not None
     given, out = shapes.shape(data), shapes.shape(result)
@@ -272,7 +272,7 @@ _BY_SAMPLE: Mapping[str, Callable[[ir.Node], bool]] = {
 }
 
 
-def _batch_of(draft: Draft, node: ir.Node, shapes: Shapes) -> int:
+def _batch_of(draft: Draft, node: ir.Node, shapes: FixedSizes) -> int:
     """The batch of a node.
 
     Raises:

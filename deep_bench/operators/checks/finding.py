@@ -82,7 +82,8 @@ def combined(name: str, case: str, parts: Sequence[Finding], nothing: str = "") 
         nothing: The reason if there are none.
 
     Example:
-        >>> parts = [Finding("a", "c", "right"), Finding("a", "c", "wrong", "is off", place="huge"), Finding("a", "c", "right")]
+        >>> right, wrong = Finding("a", "c", "right"), Finding("a", "c", "wrong", "is off", place="huge")
+        >>> parts = [right, wrong, right]
         >>> print(combined("forward", "Gelu 2x3", parts))
         forward, Gelu 2x3: wrong: is off, and 2 of 3 are right (huge)
     """
@@ -101,7 +102,7 @@ def combined(name: str, case: str, parts: Sequence[Finding], nothing: str = "") 
         case,
         worst.word,
         f"{worst.reason}{others}",
-        min(bits, default=None),
+        worst.bits if worst.fault else min(bits, default=None),
         worst.place if worst.word != "right" or worst.reason else "",
         figures,
         tuple(parts),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +12,33 @@ import numpy as np
 from deep_bench.check.truth import Effort, Truth, establish
 from deep_bench.graph import Network
 from deep_bench.operators.case import Case
-from deep_bench.tensor import is_float
+from deep_bench.tensor import is_float, is_inexact
 
 _APART = 1_000_003
+_SPRINKLED = 3
+"""The most elements of an input that are NaN or infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """What is known of a case's gradients.
+
+    Args:
+        inputs: Name to array.
+        grads: Name of a floating-point output to the gradient of a loss with respect to it.
+        pullback: The network with that loss: a `deep_bench.network.pullback.Pullback`.
+        truth: Of the gradients.
+    """
+
+    inputs: Mapping[str, np.ndarray]
+    grads: Mapping[str, np.ndarray]
+    pullback: Any
+    truth: Truth
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Input to what its gradient is called among the outputs of `truth`."""
+        return dict(zip(self.pullback.wrt, self.truth.outputs, strict=True))
 
 
 class Problem:
@@ -33,6 +58,7 @@ class Problem:
     def __init__(self, case: Case, *, seed: int = 0, effort: Effort = "quick") -> None:
         self.case, self.seed, self.effort = case, seed, effort
         self._truths: dict[tuple[str, int], Truth] = {}
+        self._backward: dict[tuple[str, int], Backward] = {}
 
     @property
     def name(self) -> str:
@@ -44,9 +70,21 @@ class Problem:
         """The case as a network of one node."""
         return self.case.network()
 
+    def seed_of(self, number: int) -> int:
+        """What the inputs of a number are drawn by."""
+        return self.seed + _APART * number
+
     def inputs(self, distribution: str = "normal", number: int = 0) -> dict[str, np.ndarray]:
-        """Inputs of their own for each distribution and number."""
-        return self.case.arrays(self.seed + _APART * number, distribution)
+        """Inputs of their own for each distribution and number.
+
+        Of the ``special`` ones only a few elements of each input are NaN or infinite, so that most results stay finite.
+        """
+        seed = self.seed_of(number)
+        found = self.case.arrays(seed, distribution)
+        if distribution != "special":
+            return found
+        plain = self.case.arrays(seed, "normal")
+        return {name: _sprinkled(plain[name], array, np.random.default_rng([seed, 2])) for name, array in found.items()}
 
     def truth(self, distribution: str = "normal", number: int = 0) -> Truth:
         """What is known of the answer to `inputs`; established once."""
@@ -67,14 +105,40 @@ class Problem:
         """
         from deep_bench import frameworks
 
-        return frameworks["reference"]().pull_back(self.network, inputs, gradients)  # type: ignore[attr-defined]
+        return frameworks["reference"]().pull_back(self.network, inputs, gradients)
+
+    def backward(self, distribution: str = "normal", number: int = 0) -> Backward:
+        """What is known of the gradients at `inputs`, for gradients of the outputs that are standard normal.
+
+        Raises:
+            UnsupportedOperator: The reference knows no gradient of the operator.
+        """
+        key = (distribution, number)
+        if key not in self._backward:
+            truth = self.truth(distribution, number)
+            grads = self.output_gradients(truth, number)
+            pullback = self.pulled_back(truth.inputs, grads)
+            self._backward[key] = Backward(truth.inputs, grads, pullback, pullback.truth(self.effort))
+        return self._backward[key]
 
     def output_gradients(self, truth: Truth, number: int = 0) -> dict[str, np.ndarray]:
         """Random gradients of the floating-point outputs, standard normal."""
         rng = np.random.default_rng([self.seed, number, 1])
-        forms = {spec.name: spec.dtype for spec in self.network.outputs}
+        forms = {name: truth.formats.get(name, np.asarray(y).dtype) for name, y in truth.outputs.items()}
         shapes = {name: np.shape(truth.outputs[name]) for name, dtype in forms.items() if is_float(dtype)}
         return {name: rng.standard_normal(shape).astype(forms[name]) for name, shape in shapes.items()}
+
+
+def _sprinkled(plain: np.ndarray, special: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Numbers with a few elements that are NaN or infinite; whole numbers with the ends of their type as they are."""
+    if not is_inexact(special.dtype):
+        return special
+    with np.errstate(all="ignore"):
+        places = np.flatnonzero(~np.isfinite(special.astype(np.complex128)))
+    chosen = rng.permutation(places)[: max(1, min(_SPRINKLED, special.size // 8))]
+    found = plain.copy()
+    found.reshape(-1)[chosen] = special.reshape(-1)[chosen]
+    return found
 
 
 def posed(case: Case | Problem, seed: int = 0, effort: Effort = "quick") -> Problem:

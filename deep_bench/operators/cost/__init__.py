@@ -2,6 +2,7 @@
 
 from deep_bench.operators.cost.count import RULES, cost, cost_of, cost_of_case, costs_of
 from deep_bench.operators.cost.model import Cost, Work
+from deep_bench.operators.cost.movement import traffic
 from deep_bench.operators.cost.sizes import KnownSizes, Sizes
 
-__all__ = ["RULES", "Cost", "KnownSizes", "Sizes", "Work", "cost", "cost_of", "cost_of_case", "costs_of"]
+__all__ = ["RULES", "Cost", "KnownSizes", "Sizes", "Work", "cost", "cost_of", "cost_of_case", "costs_of", "traffic"]

@@ -7,13 +7,12 @@ from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from deep_bench import frameworks
 from deep_bench.graph import Network
+from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.node import as_array
-from deep_bench.graph.upgrade.edit import inferred
 from deep_bench.operators.cost.model import Shape
 
 
@@ -31,7 +30,7 @@ class Sizes(Protocol):
 
 
 class KnownSizes:
-    """Sizes by the standard's shape inference, or as a run of the reference shows them.
+    """Sizes by shape inference, or as a run of the reference shows them.
 
     Args:
         network: The network; dimensions of inputs that are open are unknown.
@@ -47,13 +46,9 @@ class KnownSizes:
     """
 
     def __init__(self, network: Network, inputs: Mapping[str, Any] | None = None) -> None:
-        self._types: dict[str, tuple[Shape, int]] = {}
+        self._knowledge = Knowledge(network)
         self._contents: Mapping[str, Any] = {} if inputs is None else inputs
-        for name, tensor in inferred(network).items():
-            self._infer(name, tensor)
-        for value in (*network.graph.inputs, *network.graph.outputs):
-            if value.shape is not None and value.dtype is not None and value.shape.is_static():
-                self._note(str(value.name), tuple(value.shape.numpy()), np.dtype(value.dtype.numpy()))
+        self._seen: dict[str, tuple[Shape, np.dtype]] = {}
         if inputs is not None and any(v.name and self(v) is None for node in network.nodes for v in node.outputs):
             self._run(network, inputs)
 
@@ -61,37 +56,33 @@ class KnownSizes:
         """The dimensions of a value, or ``None`` if not all of them are known."""
         if value.const_value is not None:
             return tuple(value.const_value.shape.numpy())
-        return self._types[str(value.name)][0] if str(value.name) in self._types else None
+        if str(value.name) in self._seen:
+            return self._seen[str(value.name)][0]
+        dims = self._knowledge.dims(value)
+        if dims is not None and all(isinstance(d, int) for d in dims):
+            return tuple(d for d in dims if isinstance(d, int))
+        declared = value.shape if value.is_graph_output() else None
+        return tuple(declared.numpy()) if declared is not None and declared.is_static() else None
 
     def nbytes(self, value: ir.Value) -> int | None:
         """The size of a value in memory, or ``None`` if it is unknown."""
         if value.const_value is not None:
             return value.const_value.nbytes
-        found = self._types.get(str(value.name))
-        return None if found is None else prod(found[0]) * found[1]
+        seen = self._seen.get(str(value.name))
+        shape, dtype = self(value), self._knowledge.dtype(value) if seen is None else seen[1]
+        # strings have no one size
+        return None if shape is None or dtype is None or dtype.kind == "O" else prod(shape) * dtype.itemsize
 
     def content(self, value: ir.Value) -> np.ndarray | None:
         """The elements of a value that is a constant or an input."""
         found = self._contents.get(str(value.name))
         return as_array(value) if found is None else np.asarray(found)
 
-    def _note(self, name: str, shape: Shape, dtype: np.dtype) -> None:
-        if dtype.kind != "O":  # strings have no one size
-            self._types[name] = (shape, dtype.itemsize)
-
-    def _infer(self, name: str, tensor: onnx.TypeProto.Tensor) -> None:
-        dims = tensor.shape.dim if tensor.HasField("shape") else None
-        if dims is None or tensor.elem_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
-            return
-        if all(dim.HasField("dim_value") for dim in dims):
-            shape = tuple(dim.dim_value for dim in dims)
-            self._note(name, shape, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
-
     def _run(self, network: Network, inputs: Mapping[str, Any]) -> None:
         def note(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:
             for name, x in zip((*step.inputs, *step.outputs), (*arrays, *results), strict=False):
                 if name and isinstance(x, np.ndarray | np.generic):
-                    self._note(name, np.shape(x), x.dtype)
+                    self._seen[name] = (np.shape(x), x.dtype)
 
         with np.errstate(all="ignore"):
             frameworks["reference"]().prepare(network).evaluate(inputs, observe=note)

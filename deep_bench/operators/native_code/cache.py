@@ -19,9 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from deep_bench.errors import InvalidArgument
-
-VARIABLE = "DEEP_BENCH_CACHE"
-"""The environment variable that names the folder; by default it is ``deep_bench`` in ``XDG_CACHE_HOME`` or ``~/.cache``."""
+from deep_bench.measure.user_cache import VARIABLE, user_cache
 
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
 _LISTED = "includes.json"
@@ -34,12 +32,7 @@ def folder() -> Path:
         >>> folder().name
         'native'
     """
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).expanduser().absolute() / "native"
-    # The XDG specification has relative paths ignored.
-    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "deep_bench" / "native"
+    return user_cache() / "native"
 
 
 def digest_of(*parts: Any) -> str:

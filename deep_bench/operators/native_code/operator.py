@@ -17,7 +17,7 @@ from deep_bench.operators.native_code.arrays import address, spec_of
 from deep_bench.operators.native_code.build import Built, Recipe, build, require_sanitizer
 from deep_bench.operators.native_code.call import Call, Tensors, backward_names, forward_names
 from deep_bench.operators.native_code.ready import Ready, Specs
-from deep_bench.operators.native_code.results import case_for, gradients_of, may_decide, results_of, setting
+from deep_bench.operators.native_code.results import gradients_of, infer, setting
 from deep_bench.operators.native_code.signature import Signature
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import TensorSpec
@@ -47,6 +47,7 @@ class NativeOperator(Operator[Any]):
         self.computes = recipe.computes
         self._ready: Ready | None = None
         self._all_ready: dict[Any, Ready] = {}
+        self._depends: dict[Any, bool] = {}
         self._outputs: int | None = len(recipe.signature.names("written")) if recipe.signature is not None else None
 
     def __reduce__(self) -> Any:
@@ -100,10 +101,7 @@ class NativeOperator(Operator[Any]):
             self._sanitizer.setup(case)
             return
         specs = tuple(None if a is None else a.spec for a in case.arguments)
-        fixed = [None if a is None else a.value for a in case.arguments]
-        attributes = dict(case.attributes)
-        ready = self._new("forward", specs, results_of(case), attributes)
-        self._keep(self._key("forward", specs, [v if setting(v) else None for v in fixed], attributes), ready)
+        self._prepared(specs, [None if a is None else a.value for a in case.arguments], dict(case.attributes))
 
     def forward(self, *inputs: Any, **attributes: Any) -> Any:
         """Call the function.
@@ -142,13 +140,14 @@ class NativeOperator(Operator[Any]):
         Its results are the same arrays each time, and so valid until the next call only.
         """
         specs = self._specs(inputs)
-        ready = self._new("forward", specs, self._results(inputs, attributes), attributes)
+        results, _ = self._infer(specs, _settings(inputs), attributes)
+        ready = self._new("forward", specs, results, attributes, depends=False)
         ready.accept(inputs)
         return ready.bound()
 
     def results(self, *inputs: Any, **attributes: Any) -> tuple[TensorSpec, ...]:
         """Name, shape and element type of what it gives for these inputs."""
-        return self._results(inputs, attributes)
+        return self._infer(self._specs(inputs), _settings(inputs), attributes)[0]
 
     def backward(
         self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], **attributes: Any
@@ -189,14 +188,22 @@ class NativeOperator(Operator[Any]):
 
     def _accepting(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ready:
         """The call for such inputs, pointed at these."""
-        specs = self._specs(inputs)
-        key = self._key("forward", specs, [x if setting(x) else None for x in inputs], attributes)
-        ready = self._all_ready.get(key)
-        if ready is None:
-            ready = self._new("forward", specs, self._results(inputs, attributes), attributes)
-            self._keep(key, ready)
+        ready = self._prepared(self._specs(inputs), inputs, attributes)
         ready.accept(inputs)
         self._ready = ready
+        return ready
+
+    def _prepared(self, specs: Specs, inputs: Sequence[Any], attributes: dict[str, Any]) -> Ready:
+        """The call for such inputs; of their contents, only those that decide the shape of a result matter."""
+        values = _settings(inputs)
+        shapes = _key("forward", specs, attributes)
+        key = (shapes, content(values))
+        ready = self._all_ready.get(key if self._depends.get(shapes) else shapes)
+        if ready is None:
+            results, depends = self._infer(specs, values, attributes)
+            self._depends[shapes] = depends
+            ready = self._new("forward", specs, results, attributes, depends=depends)
+            self._keep(key if depends else shapes, ready)
         return ready
 
     def _accepting_back(
@@ -205,10 +212,11 @@ class NativeOperator(Operator[Any]):
         arrays = (*grads, *inputs, *outputs)
         given, computed = self._specs(inputs), self._specs(outputs, "outputs")
         wanted = (*(None if g is None else s for g, s in zip(grads, computed, strict=True)), *given, *computed)
-        key = self._key("backward", wanted, [len(grads)], attributes)
+        key = _key(f"backward {len(grads)}", wanted, attributes)
         ready = self._all_ready.get(key)
         if ready is None:
-            ready = self._new("backward", wanted, gradients_of(given, self._wanted(len(inputs))), attributes)
+            gradients = gradients_of(given, self._wanted(len(inputs)))
+            ready = self._new("backward", wanted, gradients, attributes, depends=False)
             self._keep(key, ready)
         ready.accept(arrays)
         return ready
@@ -217,10 +225,6 @@ class NativeOperator(Operator[Any]):
         if len(self._all_ready) >= _KEPT:
             del self._all_ready[next(iter(self._all_ready))]
         self._all_ready[key] = ready
-
-    def _key(self, what: str, specs: Specs, values: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        shapes = tuple(None if s is None else (s.shape, s.dtype) for s in specs)
-        return (what, shapes, content(list(values)), content(attributes))
 
     def _specs(self, arrays: Sequence[Any], what: str = "inputs") -> Specs:
         """The arrays' names are those of the signature, if there is one."""
@@ -231,8 +235,10 @@ class NativeOperator(Operator[Any]):
             None if a is None else spec_of(a, names[i] if i < len(names) else f"{short}{i}") for i, a in enumerate(arrays)
         )
 
-    def _results(self, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-        return results_of(case_for(self.recipe.computes, inputs, attributes, self._outputs))
+    def _infer(
+        self, specs: Specs, values: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> tuple[tuple[TensorSpec, ...], bool]:
+        return infer(self.recipe.computes, specs, values, attributes, self._outputs)
 
     def _wanted(self, count: int) -> tuple[str, ...] | None:
         """The name of each input's gradient where the backward function gives one, else an empty text; ``None`` for all."""
@@ -255,7 +261,7 @@ class NativeOperator(Operator[Any]):
         find = tvm.function if self.built.route == "tvm-ffi" else library.function
         return find(self._library, self.built.path, name), name, signature
 
-    def _new(self, what: str, read: Specs, written: Specs, attributes: Mapping[str, Any]) -> Ready:
+    def _new(self, what: str, read: Specs, written: Specs, attributes: Mapping[str, Any], *, depends: bool) -> Ready:
         function, name, signature = self._function(what)
         values = plain_attributes.complete(self.recipe.computes, attributes)
         names: dict[str, int] = {}
@@ -277,7 +283,7 @@ class NativeOperator(Operator[Any]):
             place=tvm.pass_on if by_tvm else address,
             device=self.device,
             attributes=dict(attributes),
-            decisive=[s is None or may_decide(s.shape, s.dtype) for s in tensors.read],
+            depends=depends,
         )
 
     def _call(
@@ -288,3 +294,12 @@ class NativeOperator(Operator[Any]):
         if signature is None:
             return plain.call_by_tensors(function, tensors, values)
         return plain.call_by_signature(function, name, signature, tensors, values)
+
+
+def _settings(inputs: Sequence[Any]) -> list[Any]:
+    """The contents that may decide the shape of a result."""
+    return [x if setting(x) else None for x in inputs]
+
+
+def _key(what: str, specs: Specs, attributes: Mapping[str, Any]) -> Any:
+    return (what, tuple(None if s is None else (s.shape, s.dtype) for s in specs), content(attributes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,9 @@ from deep_bench.tensor import TensorSpec
 
 Specs = tuple[TensorSpec | None, ...]
 
+_NOTHING = object()
+"""Is no array."""
+
 
 class Ready:
     """A function that is ready for arrays of given shapes and element types.
@@ -30,10 +33,10 @@ class Ready:
         place: Where an array is, as the call wants it.
         device: Where the arrays live.
         attributes: Those it was made for, as given.
-        decisive: Whether the contents of each thing it reads decide the shape of a result.
+        depends: Whether the shape of a result depends on the contents of what it reads.
 
     Attributes:
-        held: The arrays that it was last given.
+        held: The arrays that it was last given and reads themselves, something else instead of those that were copied.
         run: Calls the function on these; raises `KernelFailed` where that says that it failed.
     """
 
@@ -47,13 +50,14 @@ class Ready:
         place: Callable[[Any], Any],
         device: Device[Any],
         attributes: dict[str, Any],
-        decisive: Sequence[bool],
+        depends: bool,
     ) -> None:
         self.attributes = attributes
         self.held: tuple[Any, ...] = ()
         self._call, self._name, self._place = call, name, place
-        self._read, self._written, self._decisive = read, written, decisive
-        self._used: list[Any] = [None] * len(read)
+        self._read, self._written, self._depends = read, written, depends
+        self._arrays: tuple[Any, ...] = ()
+        self._used: list[tuple[Any, Any]] = [(None, None)] * len(read)
         templates = [None if spec is None else _template(device, spec) for spec in written]
         judge = None if call.failure is None else self._judge
         self._outputs: Single | Several
@@ -70,10 +74,10 @@ class Ready:
         Raises:
             InvalidInput: One is not as it was declared.
         """
-        for i, (array, spec) in enumerate(zip(arrays, self._read, strict=True)):
-            if spec is not None and not (self.held and array is self.held[i]):
-                self._take(i, self._checked(array, spec))
-        self.held = arrays
+        for array, spec in zip(arrays, self._read, strict=True):
+            if spec is not None:
+                self._check(array, spec)
+        self._take(range(len(arrays)), arrays)
 
     def exchange(self, arrays: tuple[Any, ...]) -> bool:
         """Take these NumPy arrays, if they are just like those before; say whether they were."""
@@ -83,13 +87,11 @@ class Ready:
         changed = [i for i, array in enumerate(arrays) if array is not held[i]]
         for i in changed:
             array, spec = arrays[i], read[i]
-            if type(array) is not np.ndarray or spec is None or self._decisive[i]:
+            if type(array) is not np.ndarray or spec is None:
                 return False
             if array.shape != spec.shape or array.dtype != spec.dtype:
                 return False
-        for i in changed:
-            self._take(i, arrays[i])
-        self.held = arrays
+        self._take(changed, arrays)
         return True
 
     def run_into(self, outputs: Sequence[Any]) -> None:
@@ -105,7 +107,10 @@ class Ready:
             if (array is None) != (spec is None):
                 came = "nothing" if array is None else str(spec_of(array, "an array"))
                 raise InvalidInput(f"{came} for a result of {self._name}", str(spec or "None, since it gives nothing there"))
-            if spec is not None and usable(self._checked(array, spec)) is not array:
+            if spec is None:
+                continue
+            self._check(array, spec)
+            if usable(array) is not array:
                 raise InvalidInput(f"an array for {spec} that is not contiguous", "a contiguous, aligned array")
         try:
             point(outputs, self._call.written, self._place)
@@ -117,8 +122,15 @@ class Ready:
     def bound(self) -> Callable[[], Any]:
         """A call without arguments, at the lowest cost: its results are the same arrays each time."""
         results = self._outputs.aim()
-        invoke, judge = self._call.invoke, self._judge
-        if self._call.failure is None:
+        arrays, invoke, judge = self._arrays, self._call.invoke, self._judge
+        copied = [i for i, (used, _) in enumerate(self._used) if used is not arrays[i]]
+        if copied:
+
+            def call() -> Any:
+                self._take(copied, arrays)
+                judge(invoke())
+                return results
+        elif self._call.failure is None:
 
             def call() -> Any:
                 invoke()
@@ -141,18 +153,27 @@ class Ready:
         if failure is not None and (text := failure(returned)) is not None:
             raise KernelFailed(f"{self._name} failed: {text}")
 
-    def _take(self, index: int, array: Any) -> None:
-        kept = usable(array)
-        place = self._place(kept)
-        self._used[index] = (kept, place)
-        for slot in self._call.read[index]:
-            slot.value = place
+    def _take(self, indices: Iterable[int], arrays: tuple[Any, ...]) -> None:
+        held = [*self.held] if self.held else [_NOTHING] * len(arrays)
+        for i in indices:
+            if self._read[i] is not None:
+                used = usable(arrays[i])
+                place = self._place(used)
+                self._used[i] = (used, place)
+                for slot in self._call.read[i]:
+                    slot.value = place
+                # What was copied must be copied again the next time, even where the array is the same.
+                held[i] = arrays[i] if used is arrays[i] else _NOTHING
+            else:
+                held[i] = None
+        self._arrays = arrays
+        # Where the shape of a result hangs on the contents, being the same array says nothing.
+        self.held = () if self._depends else tuple(held)
 
-    def _checked(self, array: Any, spec: TensorSpec) -> Any:
+    def _check(self, array: Any, spec: TensorSpec) -> None:
         came = spec_of(array, spec.name)
         if came.shape != spec.shape or came.dtype != spec.dtype:
             raise InvalidInput(f"{came} for {self._name}", str(spec))
-        return array
 
 
 def _template(device: Device[Any], spec: TensorSpec) -> Any:

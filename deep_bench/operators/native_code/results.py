@@ -11,7 +11,6 @@ from deep_bench.errors import Unsupported
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.case_schema import Option, schema_of, split
-from deep_bench.operators.native_code.arrays import spec_of
 from deep_bench.tensor import TensorSpec, is_inexact, is_integer
 
 _SETTING = 64
@@ -20,31 +19,42 @@ _SETTING = 64
 
 def setting(array: Any) -> bool:
     """Whether the contents of an input may decide the shape of a result: a few integers."""
-    return isinstance(array, np.ndarray) and may_decide(array.shape, array.dtype)
+    return isinstance(array, np.ndarray) and array.ndim <= 1 and array.size <= _SETTING and is_integer(array.dtype)
 
 
-def may_decide(shape: Sequence[int | str], dtype: np.dtype) -> bool:
-    """The same, from shape and element type."""
-    return len(shape) <= 1 and is_integer(dtype) and all(int(d) <= _SETTING for d in shape)
-
-
-def case_for(
-    computes: str | Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any], outputs: int | None
-) -> Case:
-    """A case of these inputs.
+def infer(
+    computes: str | Callable[..., Any],
+    inputs: Sequence[TensorSpec | None],
+    values: Sequence[np.ndarray | None],
+    attributes: Mapping[str, Any],
+    outputs: int | None,
+) -> tuple[tuple[TensorSpec, ...], bool]:
+    """The results, and whether their shapes depend on ``values``.
 
     Args:
         computes: The operator or function.
-        inputs: Arrays; ``None`` for omitted ones.
+        inputs: In order; ``None`` for omitted ones.
+        values: The contents of those whose contents may decide the shape of a result.
         attributes: The operator's.
         outputs: How many results are asked for; ``None`` for as few as the operator has.
+
+    Raises:
+        Unsupported: A dimension depends on other contents.
+        InvalidArgument: The inputs and attributes do not fit the operator, or each other.
     """
+    schema = schema_of(*split(computes)) if isinstance(computes, str) else None
     if outputs is None:
-        schema = schema_of(*split(computes)) if isinstance(computes, str) else None
-        plain = 0 if schema is None else sum(o.option == Option.Single for o in schema.outputs)
-        outputs = max(plain, 1)
-    arguments = [None if x is None else Argument.constant(x) if setting(x) else Argument(spec_of(x, "")) for x in inputs]
-    return Case(computes, tuple(arguments), attributes, outputs=outputs)
+        outputs = max(1, sum(o.option == Option.Single for o in schema.outputs) if schema is not None else 0)
+    arguments = tuple(None if spec is None else Argument(spec) for spec in inputs)
+    if all(value is None for value in values):
+        return results_of(Case(computes, arguments, attributes, outputs=outputs)), False
+    if schema is not None:  # without one the operator is run, and may fail on other contents
+        anyhow = Case(computes, arguments, attributes, outputs=outputs).results
+        if not any(spec.open_dimensions for spec in anyhow):
+            return anyhow, False
+    pairs = zip(arguments, values, strict=True)
+    fixed = tuple(a if value is None else Argument.constant(value) for a, value in pairs)
+    return results_of(Case(computes, fixed, attributes, outputs=outputs)), True
 
 
 def results_of(case: Case) -> tuple[TensorSpec, ...]:

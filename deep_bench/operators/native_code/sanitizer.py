@@ -85,6 +85,9 @@ class Sanitizer:
         worker = self._started()
         try:
             return worker.call(method, *args)
+        except KeyboardInterrupt:  # its answer would be taken for the next request's
+            self.close()
+            raise
         except WorkerDied as death:
             log = worker.log.read_text(encoding="utf-8", errors="replace")
             self.close()

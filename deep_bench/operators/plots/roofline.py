@@ -11,10 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
+from deep_bench.measure.pictures import COLOURS, SMALL, colour, marker, new_figure, tidy, write
 from deep_bench.measure.roofline import Costed, Rate, Roofline
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito's palette
-_MARKERS = "osD^vP*X"
+_POINTS = COLOURS[-2::-1]
+"""From the other end than those of the roofs; black is the memory's."""
+
 _LABELLED = 16
 """With more points than this their names would hide each other."""
 
@@ -59,11 +61,11 @@ def plot(found: Roofline, file: Path, points: Sequence[Point] = (), *, threads: 
     peaks = [found.peak(dtype, threads=chosen) for dtype in dict.fromkeys(r.dtype for r in found.rates if r.kind == "gemm")]
     roofs = sorted((peak for peak in peaks if peak is not None), key=lambda peak: peak.value or 0.0)
     placed = [point for point in points if point.cost.flops and point.cost.bytes]
-    figure = Figure(figsize=(9, 5), layout="constrained")
+    figure = new_figure(5)
     axes = figure.subplots()
     left, right = _range(bandwidth, roofs, placed)
     for place, roof in enumerate(roofs):
-        _draw_roof(axes, roof, bandwidth, (left, right), _COLOURS[place % len(_COLOURS)])
+        _draw_roof(axes, roof, bandwidth, (left, right), colour(place))
     slope = None if bandwidth is None else _draw_bandwidth(axes, bandwidth, roofs, left)
     _draw_points(axes, placed)
     axes.set(xscale="log", yscale="log", xlim=(left, right))
@@ -71,8 +73,7 @@ def plot(found: Roofline, file: Path, points: Sequence[Point] = (), *, threads: 
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("arithmetic intensity (FLOP/byte of compulsory traffic)")
     axes.set_ylabel("GFLOP/s, median and 95 % interval" if placed else "GFLOP/s")
-    axes.grid(True, which="major", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     number = "" if chosen is None else f", {chosen} thread{'' if chosen == 1 else 's'}"
     model = str(found.machine.get("cpu_model") or "this machine")
     axes.set_title(f"Roofline of {model}{number}, measured", loc="left", fontsize=11)
@@ -81,8 +82,7 @@ def plot(found: Roofline, file: Path, points: Sequence[Point] = (), *, threads: 
     figure.draw_without_rendering()  # the layout is known from here on
     if slope is not None:
         _turn(axes, slope)
-    figure.savefig(file, dpi=150)
-    return file
+    return write(figure, file)
 
 
 def _range(bandwidth: Rate | None, roofs: Sequence[Rate], points: Sequence[Point]) -> tuple[float, float]:
@@ -112,8 +112,7 @@ def _name_roofs(axes: Axes, roofs: Sequence[Rate]) -> None:
         wanted = min((np.log10((roof.value or 1.0) / 1e9) - low) / (high - low), below - 0.045)
         below = wanted
         text = f"{roof.dtype}  {_short(roof)}  ({roof.by})"
-        colour = _COLOURS[place % len(_COLOURS)]
-        axes.annotate(text, (1.01, wanted), xycoords="axes fraction", va="center", color=colour, fontsize=8)
+        axes.annotate(text, (1.01, wanted), xycoords="axes fraction", va="center", color=colour(place), fontsize=SMALL)
 
 
 def _draw_bandwidth(axes: Axes, bandwidth: Rate, roofs: Sequence[Rate], left: float) -> Annotation:
@@ -128,7 +127,9 @@ def _draw_bandwidth(axes: Axes, bandwidth: Rate, roofs: Sequence[Rate], left: fl
         )
     text = f"memory  {bandwidth.value / 1e9:.3g} GB/s  ({bandwidth.kind}, {bandwidth.by})"
     place = (left * 1.15, left * 1.15 * bandwidth.value / 1e9)
-    return axes.annotate(text, place, (-3, 5), textcoords="offset points", fontsize=8, rotation=45, rotation_mode="anchor")
+    return axes.annotate(
+        text, place, (-3, 5), textcoords="offset points", fontsize=SMALL, rotation=45, rotation_mode="anchor"
+    )
 
 
 def _turn(axes: Axes, text: Annotation) -> None:
@@ -147,16 +148,16 @@ def _draw_points(axes: Axes, points: Sequence[Point]) -> None:
         slowest = np.array([point.cost.flops / (point.high or point.seconds) / 1e9 for point in these])
         fastest = np.array([point.cost.flops / (point.low or point.seconds) / 1e9 for point in these])
         axes.errorbar(
-            x, y, yerr=[np.maximum(y - slowest, 0), np.maximum(fastest - y, 0)], fmt=_MARKERS[number % len(_MARKERS)],
-            color="0.15", markerfacecolor=_COLOURS[-1 - number % len(_COLOURS)], markersize=6, capsize=3, linewidth=1,
+            x, y, yerr=[np.maximum(y - slowest, 0), np.maximum(fastest - y, 0)], fmt=marker(number),
+            color="0.15", markerfacecolor=_POINTS[number % len(_POINTS)], markersize=6, capsize=3, linewidth=1,
             label=name or None, zorder=3,
         )  # fmt: skip
     if len(points) <= _LABELLED:
         for point, offset in zip(points, _offsets(points), strict=True):
             place = (point.cost.flops / point.cost.bytes, point.cost.flops / point.seconds / 1e9)
-            axes.annotate(point.label, place, offset, textcoords="offset points", fontsize=8, va="center", zorder=4)
+            axes.annotate(point.label, place, offset, textcoords="offset points", fontsize=SMALL, va="center", zorder=4)
     if any(series):
-        axes.legend(frameon=False, loc="lower right", fontsize=8)
+        axes.legend(frameon=False, loc="lower right", fontsize=SMALL)
 
 
 def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
@@ -186,7 +187,7 @@ def _write_others(figure: Figure, found: Roofline, points: Sequence[Point], thre
     lines = [f"without FLOPs: {'; '.join(parts)}"] if parts and len(points) <= _LABELLED else parts
     lines += [note.partition(". ")[0] for note in found.notes]
     if lines:
-        figure.supxlabel("\n".join(lines), fontsize=8, x=0.01, ha="left")
+        figure.supxlabel("\n".join(lines), fontsize=SMALL, x=0.01, ha="left")
 
 
 def _short(rate: Rate) -> str:

@@ -7,22 +7,20 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import cloudpickle
-
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.fleet import Contender
-from deep_bench.operators.case import Case
 from deep_bench.operators.operator import Operator
+from deep_bench.operators.pickled import dumped
 from deep_bench.variant import Variant
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 _SYSTEM = "deep_bench.operators.studies.system:OperatorSystem"
+_LONGEST_START_S = 120.0
 OWN = "operator"
 """What a record has in the place of a framework's name for an operator of the user's."""
 
@@ -51,8 +49,8 @@ class Contestant:
         return self.framework == OWN
 
     def contender(self, limit: float) -> Contender:
-        """It, ready to be started."""
-        return Contender(self.label, _SYSTEM, self.arguments, path=self.path, limit_s=limit)
+        """It, ready to be started, which may take longer than a call: a framework is imported."""
+        return Contender(self.label, _SYSTEM, self.arguments, path=self.path, limit_s=max(limit, _LONGEST_START_S))
 
 
 def contestants_of(given: Any) -> list[Contestant]:
@@ -162,47 +160,3 @@ def _module(file: Path) -> ModuleType:
     finally:
         sys.path.remove(str(file.parent))
     return module
-
-
-def dumped(value: Operator[Any] | Case, label: str) -> bytes:
-    """It, pickled for another process. What that could not import, such as a class of a notebook, goes along whole.
-
-    Raises:
-        InvalidArgument: It cannot be pickled.
-    """
-    functions = [value.operator if isinstance(value, Case) else value.target]
-    homes = {kind.__module__ for kind in type(value).__mro__} | {getattr(f, "__module__", None) for f in functions}
-    try:
-        with _by_value([sys.modules[name] for name in homes if name in sys.modules and not _importable(str(name))]):
-            return bytes(cloudpickle.dumps(value))
-    except Exception as error:  # pickling runs other people's code, which may raise anything
-        raise InvalidArgument(
-            f"{label} cannot be sent to its process: {type(error).__name__}: {error}",
-            "something that can be pickled",
-            "open files, locks and devices in setup(case) instead of holding them from the beginning",
-        ) from error
-
-
-@contextmanager
-def _by_value(modules: Sequence[ModuleType]) -> Any:
-    """Within it, what these modules define is pickled whole."""
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-def _importable(name: str) -> bool:
-    """Whether another process with the same path can import a module; ``__main__``, which is another one there, it cannot."""
-    top = name.partition(".")[0]
-    if top == "__main__":
-        return True  # cloudpickle takes care of it
-    for finder in sys.meta_path:
-        spec = finder.find_spec(top, None)
-        if spec is not None:
-            here = getattr(sys.modules[top], "__file__", None) if top in sys.modules else None
-            return spec.origin is None or here is None or spec.origin in ("built-in", "frozen") or spec.origin == here
-    return False

@@ -18,7 +18,10 @@ COLD = "forward, cold caches"
 NUMPY = "from NumPy"
 """From NumPy arrays to NumPy arrays, checks of the inputs included."""
 
-DISPATCH = "dispatch"
-"""A call of the same signature that computes nothing: what calling costs."""
+DISPATCH = "empty call"
+"""A call of the same signature that computes nothing: what calling costs before anything is computed."""
 
 QUANTITIES = (FORWARD, BOTH, BACKWARD, COLD, NUMPY, DISPATCH)
+
+VERDICT = "verdict"
+"""Not timed; among what is unavailable where there is no reference."""

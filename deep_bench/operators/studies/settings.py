@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.measure.settings import Checking, refuse_bad
 from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
-
-Checking = Literal["auto", "quick", "full", "off"]
 
 
 @dataclass(frozen=True)
@@ -46,19 +43,7 @@ class Settings:
     in_process: bool = False
 
     def __post_init__(self) -> None:
-        if self.check not in get_args(Checking):
-            raise InvalidArgument(f"check={self.check!r}", f"one of {', '.join(get_args(Checking))}")
-        for name, kind in (("ci_width", float), ("budget", float), ("limit", float), ("seed", int)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, kind | int):
-                raise InvalidArgument(f"{name}={value!r}", f"a number of type {kind.__name__}")
-        if not 0 < self.ci_width < 1:
-            raise InvalidArgument(f"ci_width={self.ci_width}", "a share above 0 and below 1, such as 0.01")
-        for name in ("budget", "limit"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InvalidArgument(f"{name}={getattr(self, name)}", "seconds, above 0")
-        if self.seed < 0:
-            raise InvalidArgument(f"seed={self.seed}", "a whole number of at least 0")
+        refuse_bad(self, seconds=("budget", "limit"))
 
     @property
     def wanted(self) -> tuple[str, ...]:

@@ -41,10 +41,10 @@ class Model:
 
 
 _BERT = "Devlin et al., BERT, NAACL 2019, section 3 and appendix A.2; vocabulary and epsilon: published config.json"
-_GPT2 = "Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2; published hparams.json"
+_GPT2 = "Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2; published config.json"
 _LLAMA3 = "Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3; vocabulary and epsilon: published params.json"
 _MISTRAL = "Jiang et al., Mistral 7B, 2023, table 1; epsilon: published params.json"
-_VIT = "Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, table 1; 224 x 224 pixels in patches of 16 x 16"
+_VIT = "Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, table 1; 224 x 224 pixels; epsilon: published code"
 
 BERT_BASE = Model("bert-base", 12, 768, 12, 12, 3072, 30522, 512, 1e-12, _BERT)
 BERT_LARGE = Model("bert-large", 24, 1024, 16, 16, 4096, 30522, 512, 1e-12, _BERT)

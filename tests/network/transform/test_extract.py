@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidNetwork
 from deep_bench.network.transform import cuts, extract, place_cuts
+from deep_bench.operators.cost import costs_of
 from tests.network.transform.texts import digits, network, normal, operators, run
 
 DIAMOND = "f (float[4] x, float[4] v) => (float[4] y) { a = Relu(x)  b = Neg(a)  c = Exp(a)  d = Add(b, c)  y = Mul(d, v) }"
@@ -117,6 +118,24 @@ def test_shapes_of_a_run() -> None:
     with pytest.raises(InvalidNetwork, match="fixed shapes"):
         cuts(net, 2)
     assert chained(cuts(net, 2, inputs=x), x)["y"].tolist() == [-1, -2]
+
+
+def test_stages_are_balanced_by_flops_as_they_are_counted() -> None:
+    net, _ = digits()
+    counted = {name: float(found.flops) for name, found in costs_of(net).items() if found is not None}
+    assert len(counted) == len(net.nodes)
+    assert [len(s.nodes) for s in cuts(net, 4)] == [len(s.nodes) for s in cuts(net, 4, counted)]
+
+
+def test_flops_that_nobody_counted_are_refused() -> None:
+    text = """f (float[2] x, bool c) => (float[2] z) { [plain] k = Neg(x)
+        [either] y = If(c) <then_branch = a () => (float[2] p) { p = Add(x, k) },
+                            else_branch = b () => (float[2] q) { q = Exp(k) }>
+        [last] z = Relu(y) }"""
+    with pytest.raises(InvalidArgument, match="'either' \\(If\\), whose FLOPs are unknown"):
+        cuts(network(text), 2)
+    stages = cuts(network(text), 2, {"plain": 1.0, "either": 2.0, "last": 3.0})
+    assert [[n.name for n in s.nodes] for s in stages] == [["plain", "either"], ["last"]]
 
 
 @pytest.mark.parametrize(

@@ -111,3 +111,19 @@ def test_a_large_case_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cost_of_case(Case.of("Gemm", (50_000, 40_000), (40_000, 30_000)))
     assert found is not None
     assert found.flops == 2 * 50_000 * 40_000 * 30_000
+
+
+@pytest.mark.parametrize(
+    ("suite", "published"),
+    [
+        ("convnet/resnet50", 4.09e9),  # torchvision's table of models: 4.09 GFLOPS, in products with sums
+        ("convnet/mobilenet_v2", 300e6),  # Sandler et al., MobileNetV2, CVPR 2018, table 4: 300M multiply-adds
+    ],
+)
+def test_the_convolutions_of_well_known_networks_cost_what_is_published(suite: str, published: float) -> None:
+    products = 0.0
+    for case in db.suites[suite]:
+        found = cost_of_case(case)
+        assert found is not None
+        products += case.count * found.flops / 2
+    assert products == pytest.approx(published, rel=0.005)

@@ -203,7 +203,8 @@ def test_a_library_that_lacks_something_is_refused_with_the_loaders_words() -> N
 
 
 def test_exported_functions_are_found_in_the_file(tmp_path: Path) -> None:
-    assert library.exported(made().built.path) == ["f"]
+    needs = 'extern "C" int puts(const char *); extern "C" void f(const float *x, float *y) { puts(""); }'
+    assert library.exported(made(needs).built.path) == ["f"]
     (tmp_path / "text").write_text("no library")
     assert library.exported(tmp_path / "text") == []
 

@@ -85,7 +85,23 @@ def test_what_is_not_contiguous_or_aligned_is_copied() -> None:
     assert not odd.flags.aligned
     np.testing.assert_array_equal(add().forward(whole.T, whole.T), 2 * whole.T)
     np.testing.assert_array_equal(add().forward(odd, odd), 2 * ramp(6))
+    source = 'extern "C" void f(const float *x, float *y) { y[0] = (unsigned long)x % sizeof(float); }'
+    remainder = db.operators.native(source, function="f", computes="Identity", signature="const float *x, float *y")
+    assert remainder.forward(odd)[0] == 0
     np.testing.assert_array_equal(add().forward(whole[:, ::2], whole[:, ::2]), 2 * whole[:, ::2])
+
+
+def test_what_is_copied_is_copied_for_each_call() -> None:
+    whole, one = ramp(4, 6), np.ones((6, 4), np.float32)
+    operator = add()
+    call = operator.bind(whole.T, one)
+    for value in (3, 4):
+        view = whole.T
+        whole[:] = value
+        for _ in range(2):
+            np.testing.assert_array_equal(operator.forward(view, one), np.full((6, 4), value + 1))
+            np.testing.assert_array_equal(call(), np.full((6, 4), value + 1))
+            whole[:] = value = value + 10
 
 
 def test_read_only_inputs_are_taken_and_stay_as_they_are() -> None:
@@ -267,6 +283,22 @@ def test_a_few_integers_may_decide_the_shape_of_the_result() -> None:
     )
     assert operator.forward(ramp(6), np.array([2, 3])).shape == (2, 3)
     assert operator.forward(ramp(6), np.array([3, 2])).shape == (3, 2)
+    operator.setup(db.Case.of("Reshape", (6,), [2, 3]))
+    x, shape = ramp(6), np.array([2, 3])
+    assert operator.forward(x, shape).shape == (2, 3)
+    shape[:] = [6, 1]
+    assert operator.forward(x, shape).shape == (6, 1)
+
+
+def test_a_few_integers_that_decide_no_shape_are_contents_like_others() -> None:
+    source = 'extern "C" void f(const float *x, const long *i, float *y) { y[0] = x[i[0]]; }'
+    signature = "const float *x, const int64_t *i, float *y"
+    operator = db.operators.native(source, function="f", computes="Gather", signature=signature)
+    x, index = ramp(6), np.array([4])
+    assert operator.forward(x, index) == x[4]
+    index[0] = 5
+    assert operator.forward(x, index) == x[5]
+    assert operator.forward(x, np.array([1])) == x[1]
 
 
 def test_setup_makes_it_ready_for_a_case() -> None:
@@ -355,6 +387,12 @@ def test_given_arrays_for_results_must_fit() -> None:
     x, y = ramp(3), np.empty(3, np.float32)
     add().forward_into([y], [x, x], {})
     np.testing.assert_array_equal(y, 2 * x)
+    operator, other = add(), np.empty(3, np.float32)
+    operator.forward(x, x)
+    operator.forward_into([other], [x, x], {})
+    other[:] = 7
+    np.testing.assert_array_equal(operator.forward(x, x), 2 * x)
+    np.testing.assert_array_equal(other, np.full(3, 7))
     for wrong in (np.empty(4, np.float32), np.empty(3), np.empty(6, np.float32)[::2]):
         with pytest.raises(InvalidInput):
             add().forward_into([wrong], [x, x], {})
@@ -365,6 +403,7 @@ def test_it_survives_pickling_and_reaches_a_worker(tmp_path: Path) -> None:
     x = ramp(4)
     operator.forward(x)
     copy = pickle.loads(pickle.dumps(operator))
+    assert copy.recipe == operator.recipe
     np.testing.assert_array_equal(copy.forward(x, alpha=0.5), operator.forward(x, alpha=0.5))
     with Worker(f"{__name__}:leaky", log=tmp_path / "log", path=[Path(__file__).parent]) as worker:
         result = worker.call("forward", x, alpha=0.5)

@@ -71,9 +71,10 @@ def test_attributes_by_signature() -> None:
 
 
 def test_read_only_arrays_and_views() -> None:
-    x = np.stack([X, X], axis=1)[:, 0]
-    x.flags.writeable = False
-    np.testing.assert_array_equal(twice().forward(x), [-2, 0, 2])
+    fixed, view = X.copy(), np.stack([X, X], axis=1)[:, 0]
+    fixed.flags.writeable = False
+    np.testing.assert_array_equal(twice().forward(fixed), [-2, 0, 2])
+    np.testing.assert_array_equal(twice().forward(view), [-2, 0, 2])
 
 
 def test_what_the_function_raises_comes_through() -> None:

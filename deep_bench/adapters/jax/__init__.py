@@ -1,0 +1,1 @@
+"""jax: functions of its arrays as operators."""

@@ -1,0 +1,121 @@
+"""``deep-bench operators``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_bench.cli import FAILED, INTERRUPTED
+from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_systems
+
+if TYPE_CHECKING:
+    from deep_bench.operators.studies.result import Study
+    from deep_bench.operators.suites.suite import Suite
+
+_BY_SUITE = "(named for the suite)"
+_KINDS = ("time", "error", "violin", "roofline")
+
+
+class Picture(PictureToWrite):
+    """A picture, or none named: then its name is made from the suite's."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Read a path, unless none is named."""
+        return Path(_BY_SUITE) if str(value) == _BY_SUITE else super().convert(value, param, ctx)
+
+
+@click.command("operators")
+@click.argument("operators", nargs=-1, metavar="[FILE.py:CLASS]…")
+@click.option("--suite", required=True, metavar="NAME|FILE", help="A suite's name, or a .toml or .onnx file with the cases.")
+@click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare.")
+@click.option("--case", "cases", multiple=True, metavar="LABEL", help="Only this case of the suite. Repeat for more.")
+@click.option("--sample", type=click.IntRange(min=1), help="Only so many cases, drawn by the seed.")
+@click.option("--dtype", help="Its cases in another floating-point type.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--budget", type=Seconds(), default="3s", show_default=True, help="Time for measuring a case.")
+@click.option("--limit", type=Seconds(), default="2m", show_default=True, help="The longest that a single call may take.")
+@click.option("--ci-width", type=float, default=0.01, show_default=True, help="Half-width of the interval over the median.")
+@click.option("--check", type=click.Choice(["auto", "quick", "full", "off"]), default="auto", show_default=True)
+@click.option("--backward", is_flag=True, help="Time gradients too.")
+@click.option("--cold", is_flag=True, help="Time calls on empty caches too.")
+@click.option("--numpy", is_flag=True, help="Time calls from and to NumPy arrays too.")
+@click.option("--base", help="The contestant that others are compared with. Default: the first framework.")
+@click.option("--isolate", is_flag=True, help="A fresh process for each case.")
+@click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
+@click.option("--plot", "plot_file", type=Picture(), is_flag=False, flag_value=_BY_SUITE, help="Write a picture.")
+@click.option("--kind", type=click.Choice(_KINDS), default="time", show_default=True, help="Of picture.")
+@click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(
+    operators: tuple[str, ...],
+    plot_file: Path | None,
+    kind: str,
+    json_file: Path | None,
+    output: Path,
+    debug: bool,
+    **options: Any,
+) -> None:
+    """Check and time operators: your own, each named by its file and class, and those of frameworks (--on).
+
+    Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, or a contestant failed; 2 bad
+    usage or input; 130 interrupted (what was measured is kept).
+    """
+    on = options.pop("on")
+    check_systems(on)
+    from deep_bench.measure.folder import output_folder
+
+    suite = _suite(options["seed"], **{name: options.pop(name) for name in ("suite", "cases", "sample", "dtype")})
+    if plot_file == Path(_BY_SUITE):
+        plot_file = PictureToWrite().convert(f"{re.sub(r'[^0-9A-Za-z._-]+', '-', suite.name)}.png", None, None)
+    folder = output_folder(output)
+    if not operators and not on:
+        raise click.UsageError("name an operator (my_kernels.py:FastGelu), a framework (--on torch), or both")
+    from deep_bench.operators.studies.study import study
+
+    found = study([*operators, *on], suite, output=folder, **options)
+    _show(found, plot_file, kind, json_file)
+    if debug:
+        _print_details(found)
+    if found.interrupted:
+        click.echo("deep-bench: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    sys.exit(0 if found.ok else FAILED)
+
+
+def _suite(seed: int, suite: str, cases: Sequence[str], sample: int | None, dtype: str | None) -> Suite:
+    """The cases that were asked for."""
+    from dataclasses import replace
+
+    from deep_bench.operators.suites.find import suite_of
+
+    found = suite_of(suite)
+    if cases:
+        found = replace(found, cases=[found.case(label) for label in dict.fromkeys(cases)])
+    if sample is not None:
+        found = found.sample(sample, seed)
+    return found if dtype is None else found.with_dtype(dtype)
+
+
+def _show(found: Study, plot_file: Path | None, kind: str, json_file: Path | None) -> None:
+    click.echo(found.table())
+    if json_file is not None:
+        from deep_bench.measure.storage import replace
+
+        text = json.dumps(found.as_json(), indent=1) + "\n"
+        replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
+        click.echo(f"figures: {json_file}")
+    if plot_file is not None and found.trials:
+        click.echo(f"picture: {found.plot(plot_file, kind)}")  # type: ignore[arg-type]
+
+
+def _print_details(found: Study) -> None:
+    for trial in found.failures:
+        assert trial.record.error is not None
+        click.echo(f"{trial.label}, {trial.case.name}:\n{trial.record.error.details}", err=True)

@@ -1,0 +1,34 @@
+"""The roofs of this machine that were measured before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from deep_bench.measure.environment import capture
+from deep_bench.measure.roofline.model import Roofline
+from deep_bench.measure.user_cache import user_cache
+
+_SAME = ("hostname", "cpu_model", "architecture", "cores", "cpus_allowed", "cpu_limit", "instruction_sets", "gpus")
+"""What must be the same for a machine to be the same."""
+
+
+def kept_roofline(folder: Path | None = None) -> Roofline | None:
+    """The roofs of this machine that were measured last, or ``None`` if they never were.
+
+    Args:
+        folder: Where they are kept; by default where `deep_bench.measure.roofline.roofline` keeps them.
+    """
+    place = user_cache() / "roofline" if folder is None else folder
+    found = []
+    here: Mapping[str, JsonValue] | None = None
+    for file in place.glob("*.json") if place.is_dir() else ():
+        here = capture().model_dump(mode="json", include=set(_SAME)) if here is None else here
+        with suppress(OSError, ValidationError):  # one that cannot be read is none
+            kept = Roofline.model_validate_json(file.read_text(encoding="utf-8"))
+            if all(kept.machine.get(name) == here.get(name) for name in _SAME):
+                found.append(kept)
+    return max(found, key=lambda kept: kept.created, default=None)

@@ -1,0 +1,141 @@
+"""A kernel as a vector of functions of one variable: its outputs while an input moves along a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from deep_bench.check.estimate import pooled
+from deep_bench.check.truth import Truth
+from deep_bench.graph import Network
+from deep_bench.operators.checks.differences import Line
+from deep_bench.operators.checks.prepared import KernelFailure, Prepared
+from deep_bench.operators.operator import Operator
+from deep_bench.tensor import is_float
+
+
+class Mover:
+    """A kernel whose inputs can be moved, and whose floating-point outputs lie one after the other in one vector.
+
+    Args:
+        operator: The kernel.
+        network: The case's.
+        truth: What is known of the answer to ``inputs``, perhaps in another precision.
+        inputs: Name to array; rounded so that moved by a step they are still exact.
+
+    Raises:
+        KernelFailure: An output of another shape or element type than the network says.
+    """
+
+    def __init__(self, operator: Operator[Any], network: Network, truth: Truth, inputs: Mapping[str, np.ndarray]) -> None:
+        self.prepared = Prepared(operator, network)
+        self.inputs = {name: on_grid(array) for name, array in inputs.items()}
+        self.names = [n for n, y in truth.outputs.items() if is_float(truth.formats.get(n, np.asarray(y).dtype))]
+        self.shapes = {name: np.shape(truth.outputs[name]) for name in self.names}
+        self.forms = {spec.name: spec.dtype for spec in network.outputs}
+        self._truth = truth
+        self.here = self.outputs(self.inputs)
+
+    @property
+    def size(self) -> int:
+        """How many elements its outputs have."""
+        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+
+    def outputs(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """All floating-point outputs in one vector of float64."""
+        found = self.prepared.answer(inputs)
+        for name, shape in self.shapes.items():
+            if found[name].shape != shape or found[name].dtype != self.forms[name]:
+                came = f"{found[name].dtype}{list(found[name].shape)}"
+                wanted = f"{self.forms[name]}{list(shape)}"
+                raise KernelFailure(f"{self.prepared.operator.name}.forward returned {name} as {came}", wanted)
+        return np.concatenate([found[n].astype(np.float64).ravel() for n in self.names] or [np.empty(0)])
+
+    def line(self, name: str, direction: np.ndarray) -> Line:
+        """The outputs while one input moves."""
+
+        def at(step: float) -> np.ndarray:
+            array = self.inputs[name]
+            return self.outputs({**self.inputs, name: (array.astype(np.float64) + step * direction).astype(array.dtype)})
+
+        return at
+
+    def scale(self, name: str) -> float:
+        """The size of an input's elements, as a power of 2."""
+        finite = np.abs(self.inputs[name].astype(np.float64))
+        finite = finite[np.isfinite(finite)]
+        size = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
+        return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
+
+    def expected_noise(self) -> np.ndarray:
+        """The root mean square of what rounding adds to each output, by the estimate."""
+        found = []
+        for name in self.names:
+            samples = [np.asarray(sample[name]) for sample in self._truth.samples]
+            estimate = pooled(np.asarray(self._truth.outputs[name]), samples, self._truth.formats[name]).spread
+            finer = float(ml_dtypes.finfo(self.forms[name]).eps) / float(ml_dtypes.finfo(self._truth.formats[name]).eps)
+            found.append(estimate.ravel() * finer)
+        return np.concatenate(found) if found else np.empty(0)
+
+    def backward(self, grads: np.ndarray) -> dict[str, np.ndarray]:
+        """What ``backward`` gives for each input that was fed, in float64; zeros for ``None``.
+
+        Args:
+            grads: The gradients of the outputs in one vector; exact in their element types.
+        """
+        native = self.prepared.native(self._split(grads))
+        given = self.prepared.native(self.inputs)
+        got = self.prepared.pull_back(given, [native.get(name) for name in self.prepared.executor.results])
+        order = [None if a is None else a.spec.name for a in self.prepared.executor.case.arguments]
+        found: dict[str, np.ndarray] = {}
+        for name, gradient in zip(order, got, strict=True):
+            if name in self.inputs and is_float(self.inputs[name].dtype):
+                read = None if gradient is None else np.asarray(self.prepared.device.to_numpy(gradient))
+                found[name] = self._checked(name, read)
+        return found
+
+    def _checked(self, name: str, gradient: np.ndarray | None) -> np.ndarray:
+        array = self.inputs[name]
+        if gradient is None:
+            return np.zeros(array.shape)
+        if gradient.shape != array.shape:
+            came = f"the gradient of {name} with shape {list(gradient.shape)}"
+            raise KernelFailure(f"{self.prepared.operator.name}.backward returned {came}", f"shape {list(array.shape)}")
+        return gradient.astype(np.float64)
+
+    def _split(self, grads: np.ndarray) -> dict[str, np.ndarray]:
+        found, start = {}, 0
+        for name, shape in self.shapes.items():
+            size = int(np.prod(shape))
+            found[name] = grads[start : start + size].reshape(shape).astype(self.forms[name])
+            start += size
+        return found
+
+    def place(self, index: int) -> str:
+        """Where in the outputs an element of the vector is."""
+        for name, shape in self.shapes.items():
+            size = int(np.prod(shape))
+            if index < size:
+                return f"{name}{[int(i) for i in np.unravel_index(index, shape)]}"
+            index -= size
+        raise IndexError(index)
+
+
+def on_grid(array: np.ndarray) -> np.ndarray:
+    """Numbers rounded to multiples of the spacing at twice the largest of them: sums with powers of 2 are exact then.
+
+    Example:
+        >>> on_grid(np.array([1.0, 0.1], np.float32))[1] * 2**23 % 1
+        np.float32(0.0)
+    """
+    if not is_float(array.dtype) or not array.size:
+        return array
+    wide = array.astype(np.float64)
+    top = float(np.max(np.abs(np.where(np.isfinite(wide), wide, 0.0))))
+    if not top:
+        return array
+    spacing = 2.0 ** (np.floor(np.log2(top)) + 1) * float(ml_dtypes.finfo(array.dtype).eps)
+    return (np.round(wide / spacing) * spacing).astype(array.dtype)

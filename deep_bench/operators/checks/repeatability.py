@@ -1,0 +1,206 @@
+"""Whether a kernel gives the same bits again: in another run, with another number of threads, in another batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from deep_bench.check.estimate import Expectation, compare, pooled
+from deep_bench.check.thresholds import LARGEST_RATIO
+from deep_bench.check.truth import Effort, Truth
+from deep_bench.operators.case import Case
+from deep_bench.operators.checks.finding import Finding, combined
+from deep_bench.operators.checks.native import same_bits
+from deep_bench.operators.checks.prepared import Prepared, found
+from deep_bench.operators.checks.problem import Problem, posed
+from deep_bench.operators.checks.rows import Rows, rows_of
+from deep_bench.operators.operator import Operator
+from deep_bench.tensor import is_inexact
+
+RERUNS: Mapping[Effort, int] = {"quick": 5, "full": 50}
+"""How often a kernel runs again on the same inputs."""
+
+Answer = Mapping[str, np.ndarray]
+
+
+def reruns_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0, effort: Effort = "quick") -> Finding:
+    """Whether a kernel gives the same bits whenever it is run; the spread where not.
+
+    Other bits are no fault as long as they differ by no more than rounding.
+
+    Args:
+        operator: The kernel.
+        case: The case, or what is known of it already.
+        seed: Names the inputs.
+        effort: ``"quick"`` runs it six times, ``"full"`` fifty-one times.
+
+    Returns:
+        A finding whose figure ``spread`` is the largest difference over the largest result.
+
+    Example:
+        >>> class Doubled(Operator):
+        ...     computes = lambda x: x + x
+        ...     def forward(self, x):
+        ...         return 2 * x
+        >>> reruns_check(Doubled(), Case.of(Doubled().target, (2, 3))).figures
+        {'spread': 0.0}
+    """
+    problem = posed(case, seed, effort)
+
+    def find() -> Finding:
+        prepared = Prepared(operator, problem.network)
+        truth = problem.truth()
+        first = prepared.answer(truth.inputs)
+        others = (prepared.answer(truth.inputs) for _ in range(RERUNS[problem.effort]))
+        return _compared("reruns", problem, truth, first, others, "runs on the same inputs")
+
+    return found("reruns", problem, find)
+
+
+def threads_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0, effort: Effort = "quick") -> Finding:
+    """Whether a kernel gives the same bits with one thread as with all, where thread pools that can be told so are loaded.
+
+    Args:
+        operator: The kernel.
+        case: The case, or what is known of it already.
+        seed: Names the inputs.
+        effort: As for `deep_bench.check.establish`.
+
+    Returns:
+        A finding whose figure ``spread`` is the largest difference over the largest result.
+    """
+    problem = posed(case, seed, effort)
+
+    def find() -> Finding:
+        prepared = Prepared(operator, problem.network)
+        truth = problem.truth()
+        first = prepared.answer(truth.inputs)  # what it loads on first use has its pool by then
+        pools = ThreadpoolController()
+        most = max((pool["num_threads"] for pool in pools.info()), default=1)
+        if most < 2:
+            reason = "no pool of more than one thread is loaded here"
+            return Finding("threads", problem.name, "not applicable", reason)
+
+        def answers() -> Iterator[Answer]:
+            for count in sorted({1, max(1, most // 2)}):
+                with pools.limit(limits=count):
+                    yield prepared.answer(truth.inputs)
+
+        return _compared("threads", problem, truth, first, answers(), f"{most} threads and fewer")
+
+    return found("threads", problem, find)
+
+
+def batch_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0, effort: Effort = "quick") -> Finding:
+    """Whether a row of the result stays the same, bit by bit, when other rows of the batch are left out.
+
+    For operators whose rows do not depend on each other: see `deep_bench.operators.checks.rows`.
+
+    Args:
+        operator: The kernel.
+        case: The case, or what is known of it already.
+        seed: Names the inputs.
+        effort: As for `deep_bench.check.establish`.
+
+    Returns:
+        A finding whose figure ``spread`` is the largest difference over the largest result.
+
+    Example:
+        >>> class Gemm(Operator):
+        ...     computes = "Gemm"
+        ...     def forward(self, a, b):
+        ...         return np.stack([(a[:, k, None] * b[k]) for k in range(len(b))]).sum(axis=0)
+        >>> batch_check(Gemm(), Case.of("Gemm", (4, 3), (3, 2))).word
+        'right'
+    """
+    problem = posed(case, seed, effort)
+    rows = rows_of(problem.case)
+    if rows is None:
+        return Finding("batch", problem.name, "not applicable", "it has no rows that do not depend on each other")
+
+    def find() -> Finding:
+        truth = problem.truth()
+        whole = Prepared(operator, problem.network).answer(truth.inputs)
+        slices = dict.fromkeys([(0, 1), (0, rows.count // 2), (rows.count // 2, rows.count), (rows.count - 1, rows.count)])
+        pieces = (_piece(operator, problem, truth, rows, start, stop) for start, stop in slices)
+        found: list[Finding] = []
+        for (start, stop), piece in zip(slices, pieces, strict=True):
+            alone = f"row {start} alone" if stop - start == 1 else f"rows {start} to {stop - 1} alone"
+            cut = {n: _rows(y, rows.outputs[n], start, stop) for n, y in whole.items()}
+            within = _cut(rows, start, stop)
+            found.append(_compared("batch", problem, truth, cut, [piece], alone, within))
+        return combined("batch", problem.name, found)
+
+    return found("batch", problem, find)
+
+
+def _piece(operator: Operator[Any], problem: Problem, truth: Truth, rows: Rows, start: int, stop: int) -> Answer:
+    inputs = {n: _rows(a, rows.inputs[n], start, stop) if n in rows.inputs else a for n, a in truth.inputs.items()}
+    return Prepared(operator, rows.cut(problem.case, stop - start).network()).answer(inputs)
+
+
+def _rows(array: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
+    return np.ascontiguousarray(array[(*[slice(None)] * axis, slice(start, stop))])
+
+
+def _cut(rows: Rows, start: int, stop: int) -> Callable[[np.ndarray, str], np.ndarray]:
+    return lambda array, name: _rows(array, rows.outputs[name], start, stop)
+
+
+def _compared(
+    name: str,
+    problem: Problem,
+    truth: Truth,
+    first: Answer,
+    others: Any,
+    what: str,
+    cut: Callable[[np.ndarray, str], np.ndarray] = lambda array, _: array,
+) -> Finding:
+    """Whether answers have the same bits, and if not, whether rounding explains how they differ."""
+    spread, worst, where = 0.0, 0.0, ""
+    for other in others:
+        if same_bits(first, other):
+            continue
+        for output, a in first.items():
+            b = other[output]
+            if a.shape != b.shape or a.dtype != b.dtype:
+                reason = f"{what} give {output} as {b.dtype}{list(b.shape)} and as {a.dtype}{list(a.shape)}"
+                return Finding(name, problem.name, "wrong", reason)
+            here, ratio, place = _difference(truth, output, a, b, cut)
+            spread = max(spread, here)
+            if ratio > worst:
+                worst, where = ratio, f"{output}{place}"
+    figures = {"spread": spread}
+    if not spread:
+        return Finding(name, problem.name, "right", "", None, "", figures)
+    said = f"{what} differ by {spread:.2g} of the largest result"
+    if worst > LARGEST_RATIO:
+        reason = f"{said}, and somewhere by {worst:.3g} times what rounding explains"
+        return Finding(name, problem.name, "wrong", reason, None, where, figures)
+    return Finding(name, problem.name, "right", f"not the same bits: {said}, as rounding may", None, where, figures)
+
+
+def _difference(
+    truth: Truth, output: str, a: np.ndarray, b: np.ndarray, cut: Callable[[np.ndarray, str], np.ndarray]
+) -> tuple[float, float, str]:
+    """The largest difference of two arrays over the largest element; in units of its estimate; and where that is."""
+    if a.dtype.kind in "OSU" or not is_inexact(a.dtype):
+        different = np.asarray(a != b)
+        if not different.any():
+            return 0.0, 0.0, ""
+        return 1.0, float("inf"), str([int(i) for i in np.argwhere(different)[0]] if a.ndim else "")
+    wide_a, wide_b = (x.astype(np.complex128 if np.iscomplexobj(x) else np.float64) for x in (a, b))
+    with np.errstate(all="ignore"):
+        largest = float(np.nanmax(np.abs(np.where(np.isfinite(wide_a), wide_a, 0)), initial=0.0)) or 1.0
+        step = np.abs(wide_a - wide_b)
+        spread = float(np.nanmax(np.where(np.isfinite(step), step, 0.0), initial=0.0)) / largest
+    value = cut(np.asarray(truth.outputs[output]), output)
+    samples = [cut(np.asarray(s[output]), output) for s in truth.samples]
+    estimate = pooled(value, samples, truth.formats[output])
+    agreement = compare(b, Expectation(wide_a, np.sqrt(2) * estimate.spread, estimate.settled, estimate.form))
+    if agreement.misplaced:
+        return max(spread, 1.0), float("inf"), ""
+    return spread, agreement.largest, str(list(agreement.where))

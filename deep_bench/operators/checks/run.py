@@ -1,0 +1,176 @@
+"""All checks of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from deep_bench.check.truth import SAMPLES, Effort
+from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName
+from deep_bench.operators.case import Case
+from deep_bench.operators.checks.finding import Finding, Findings
+from deep_bench.operators.checks.prepared import first_line
+from deep_bench.operators.checks.problem import Problem
+from deep_bench.operators.kernel import KernelAdapter
+from deep_bench.operators.operator import Operator
+
+if TYPE_CHECKING:
+    from deep_bench.operators.checks.patches import Originals
+
+_HERE = "deep_bench.operators.checks"
+
+CHECKS: Mapping[str, str] = {
+    "contract": f"{_HERE}.contract:contract_check",
+    "forward": f"{_HERE}.forward:forward_check",
+    "layout": f"{_HERE}.layout:layout_check",
+    "sizes": f"{_HERE}.sizes:sizes_check",
+    "backward": f"{_HERE}.backward:backward_check",
+    "slopes": f"{_HERE}.slopes:slopes_check",
+    "reruns": f"{_HERE}.repeatability:reruns_check",
+    "threads": f"{_HERE}.repeatability:threads_check",
+    "batch": f"{_HERE}.repeatability:batch_check",
+    "fresh": f"{_HERE}.honesty:fresh_check",
+    "reuse": f"{_HERE}.honesty:reuse_check",
+    "unwritten": f"{_HERE}.honesty:unwritten_check",
+    "unfinished": f"{_HERE}.unfinished:unfinished_check",
+    "memory": f"{_HERE}.memory:memory_check",
+    "patches": f"{_HERE}.patches:patches_check",
+}
+"""Name of a check to its function, in the order in which they are run."""
+
+
+def check_operator(
+    operator: Operator[Any],
+    cases: Iterable[Case] | Case,
+    *,
+    checks: Sequence[str] | None = None,
+    seed: int = 0,
+    effort: Effort = "quick",
+    isolate: bool = True,
+    limit_s: float = 120.0,
+    progress: bool = True,
+) -> Findings:
+    """Put a kernel through all checks, case by case.
+
+    Each case is checked in a child process, so that a kernel that crashes or never returns costs one check, and the others
+    go on; a kernel that does not live through its first check of a case is not checked further on that case.
+
+    Args:
+        operator: The kernel.
+        cases: What it is checked on: any iterable of cases, such as a suite.
+        checks: Some of `CHECKS`; all by default.
+        seed: Names all that is drawn.
+        effort: ``"quick"`` or ``"full"``: more inputs, more sizes, more directions, more reruns.
+        isolate: False runs everything in this process, as a debugger wants it.
+        limit_s: The most seconds that one check of one case may take; only a child process can be ended.
+        progress: Whether to show a bar, on a terminal.
+
+    Raises:
+        InvalidArgument: No cases, no kernel, or one that cannot be sent to another process.
+        UnknownName: No such check.
+
+    Example:
+        >>> import numpy as np
+        >>> class Doubled(Operator):
+        ...     computes = "Add"
+        ...     def forward(self, a, b):
+        ...         return 2 * a
+        >>> found = check_operator(Doubled(), Case.of("Add", (2, 3), (2, 3)), checks=["forward", "contract"], isolate=False)
+        >>> found.ok, [f.word for f in found]
+        (False, ['right', 'wrong'])
+    """
+    names = _chosen(checks)
+    chosen = _cases(cases)
+    KernelAdapter(operator)  # refuses what is no kernel
+    found: list[Finding] = []
+    with tqdm(total=len(chosen) * len(names), desc=operator.name, leave=False, disable=None if progress else True) as bar:
+        for finding in _findings(operator, chosen, names, seed, effort, limit_s if isolate else None):
+            found.append(finding)
+            bar.set_postfix_str(f"{finding.case}, {finding.name}")
+            bar.update()
+    return Findings(operator.name, found)
+
+
+def _chosen(checks: Sequence[str] | None) -> list[str]:
+    if checks is None:
+        return list(CHECKS)
+    for name in checks:
+        if name not in CHECKS:
+            raise UnknownName("check", name, CHECKS)
+    return [name for name in CHECKS if name in checks]
+
+
+def _cases(cases: Iterable[Case] | Case) -> list[Case]:
+    found = [cases] if isinstance(cases, Case) else list(cases)
+    for case in found:
+        if not isinstance(case, Case):
+            raise InvalidArgument(f"a {type(case).__name__} among the cases", "objects of deep_bench.Case")
+    if not found:
+        raise InvalidArgument("no cases", "at least one", "such as db.suites['transformer/gelu']")
+    return found
+
+
+def _findings(
+    operator: Operator[Any], cases: Sequence[Case], names: Sequence[str], seed: int, effort: Effort, limit_s: float | None
+) -> Iterator[Finding]:
+    if effort not in SAMPLES:
+        raise InvalidArgument(f"effort {effort!r}", f"one of {', '.join(SAMPLES)}")
+    if limit_s is None:
+        runner = Runner(operator, seed, effort)
+        for case in cases:
+            yield from (runner.check(name, case) for name in names)
+        return
+    from deep_bench.operators.checks.process import Isolated, not_checked
+
+    with Isolated(operator, seed, effort, limit_s) as child:
+        for case in cases:
+            for number, name in enumerate(names):
+                finding, lived = child.check(name, case)
+                yield finding
+                if not lived and number == 0:
+                    yield from not_checked(names[1:], case, f"the check {name!r} ended its process")
+                    break
+
+
+class Runner:
+    """Runs checks in this process, and keeps what is known of the case that it is at.
+
+    Args:
+        operator: The kernel.
+        seed, effort: As for `check_operator`.
+        originals: The functions that results rest on, from before the kernel was imported.
+    """
+
+    def __init__(self, operator: Operator[Any], seed: int, effort: Effort, originals: Originals | None = None) -> None:
+        self._operator, self._seed, self._effort, self._originals = operator, seed, effort, originals
+        self._problem: Problem | None = None
+
+    def check(self, name: str, case: Case) -> Finding:
+        """One check of one case."""
+        if self._problem is None or self._problem.case != case:
+            self._problem = Problem(case, seed=self._seed, effort=self._effort)
+        function = check_of(name)
+        extra = {"originals": self._originals} if name == "patches" else {}
+        try:
+            return function(self._operator, self._problem, **extra)
+        except DeepBenchError as error:
+            return Finding(name, case.name, "failed", first_line(error))
+
+
+def check_of(name: str) -> Any:
+    """The function of a check.
+
+    Raises:
+        UnknownName: No such check.
+
+    Example:
+        >>> check_of("forward").__name__
+        'forward_check'
+    """
+    if name not in CHECKS:
+        raise UnknownName("check", name, CHECKS)
+    module, _, function = CHECKS[name].partition(":")
+    return getattr(import_module(module), function)

@@ -1,0 +1,242 @@
+"""An operator in the place of a network's node: what executors call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import InvalidInput, Unsupported, UnsupportedOperator
+from deep_bench.framework import Device
+from deep_bench.graph import attributes, operator_name
+from deep_bench.graph.attached import Kernel, function_of, kernel_of
+from deep_bench.graph.node import as_array, is_standard
+from deep_bench.operators.argument import Argument
+from deep_bench.operators.case import Case
+from deep_bench.operators.case_schema import SEPARATOR
+from deep_bench.operators.host import Host
+from deep_bench.operators.kernel import keywords
+from deep_bench.operators.operator import Operator
+from deep_bench.request import Describe, describe_numpy
+from deep_bench.tensor import STRING, TensorSpec
+
+THROUGH_NUMPY = "a kernel of the user's, through NumPy"
+"""How a node is run whose kernel does not take the framework's own arrays."""
+
+Arrays = tuple[Any, ...]
+
+
+@dataclass
+class Placed:
+    """A kernel with one node's attributes, which are checked when it is made.
+
+    Args:
+        kernel: The node's; a copy of its own where it has a ``setup``, since that may hold what is made for one case.
+        node: The node's name.
+        operator: What it is meant to compute, as messages name it.
+        opset: The version it is written in.
+        attributes: What the kernel is called with.
+        stated: What the node states.
+        constants: The contents of each input where these never change.
+        dtypes: The element type of each output, where it is known.
+        computes: What it is meant to compute, for `Case`.
+    """
+
+    kernel: Kernel
+    node: str
+    operator: str
+    opset: int | None
+    attributes: Mapping[str, Any]
+    stated: Mapping[str, Any]
+    constants: Sequence[np.ndarray | None]
+    dtypes: Sequence[np.dtype | None]
+    computes: str | Callable[..., Any]
+    _case: Any = field(default=None, init=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """The operator and the kernel, for messages about the node."""
+        return f"{self.operator} by {self.kernel.name}"
+
+    @property
+    def device(self) -> Device[Any]:
+        """Where the kernel's arrays live."""
+        found: Device[Any] = self.kernel.device
+        return found
+
+    def forward(self, inputs: Sequence[Any], describe: Describe | None = None) -> Arrays:
+        """The node's outputs, for arrays of the kernel's device.
+
+        Args:
+            inputs: One for each input of the node, ``None`` where it is omitted.
+            describe: Tells shape and element type of such arrays; ``None`` converts them to find out.
+
+        Raises:
+            InvalidInput: The kernel returns something else than one array for each output, or another element type.
+        """
+        self._set_up(inputs, describe)
+        found = self.kernel.forward(*inputs, **self.attributes)
+        results = found if isinstance(found, tuple) else (found,)
+        wanted = len(self.dtypes)
+        if isinstance(found, list | dict) or len(results) != wanted or any(r is None for r in results):
+            came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
+            expected = "an array" if wanted == 1 else f"a tuple of {wanted} arrays"
+            raise InvalidInput(f"{self._where}: {self.kernel.name}.forward returned {came}", expected)
+        if describe is not None:
+            for array, dtype in zip(results, self.dtypes, strict=True):
+                self._check(array, dtype, describe)
+        return results
+
+    def backward(
+        self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], describe: Describe | None = None
+    ) -> Arrays:
+        """The gradient of each input, ``None`` where there is none, for arrays of the kernel's device.
+
+        Args:
+            grads: The gradient of each output; ``None`` where nothing depends on it.
+            inputs, outputs: Of `forward`.
+            describe: As for `forward`.
+
+        Raises:
+            UnsupportedOperator: The kernel has no backward.
+            InvalidInput: It returns something else than one entry for each input, or a gradient of another shape.
+        """
+        self.require_backward()
+        self._set_up(inputs, describe)
+        found = self.kernel.backward(tuple(grads), tuple(inputs), tuple(outputs), **self.attributes)
+        results = found if isinstance(found, tuple) else (found,)
+        if isinstance(found, list | dict) or len(results) != len(inputs):
+            came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
+            expected = f"a tuple with one array or None for each of the {len(inputs)} inputs"
+            raise InvalidInput(f"{self._where}: {self.kernel.name}.backward returned {came}", expected)
+        for index, (gradient, x) in enumerate(zip(results, inputs, strict=True)):
+            if gradient is not None and (x is None or tuple(gradient.shape) != tuple(x.shape)):
+                shape = "nothing" if x is None else list(x.shape)
+                came = f"a gradient of shape {list(gradient.shape)} for input {index}"
+                raise InvalidInput(f"{self._where}: {self.kernel.name}.backward returned {came}", f"{shape}, as the input")
+        return results
+
+    @property
+    def sets_up(self) -> bool:
+        """Whether the kernel is set up for each case, and so may hold what is constant in it."""
+        return _has_setup(self.kernel)
+
+    def require_backward(self) -> None:
+        """Make sure that there is a gradient.
+
+        Raises:
+            UnsupportedOperator: The kernel has no backward.
+        """
+        if not self.kernel.differentiates:
+            reason = (
+                f"the kernel {self.kernel.name} has no backward: override it, or differentiate network.without_kernels()"
+            )
+            raise UnsupportedOperator(self.node, self.operator, self.opset, reason)
+
+    def forward_numpy(self, *arrays: Any) -> Arrays:
+        """`forward` from and to NumPy arrays."""
+        if not isinstance(self.device, Host):
+            found = self.forward(self._natives(arrays))
+            self.device.synchronize()
+            found = tuple(np.asarray(self.device.to_numpy(y)) for y in found)
+        else:
+            found = tuple(np.asarray(y) for y in self.forward(arrays, describe_numpy))
+        for array, dtype in zip(found, self.dtypes, strict=True):
+            self._check(array, dtype, describe_numpy)
+        return found
+
+    def backward_numpy(self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Arrays:
+        """`backward` from and to NumPy arrays."""
+        if isinstance(self.device, Host):
+            return self.backward(grads, inputs, outputs, describe_numpy)
+        found = self.backward(self._natives(grads), self._natives(inputs), self._natives(outputs))
+        self.device.synchronize()
+        return tuple(None if g is None else np.asarray(self.device.to_numpy(g)) for g in found)
+
+    @property
+    def _where(self) -> str:
+        return f"node {self.node!r} ({self.operator})"
+
+    def _natives(self, arrays: Sequence[Any]) -> list[Any]:
+        return [None if array is None else self.device.from_numpy(np.asarray(array)) for array in arrays]
+
+    def _check(self, array: Any, dtype: np.dtype | None, describe: Describe) -> None:
+        known = describe(array)
+        if known is None:
+            raise InvalidInput(
+                f"{self._where}: {self.kernel.name}.forward returned a {type(array).__name__}",
+                f"an array of {type(self.device).__name__}",
+            )
+        if dtype not in (None, known[1], STRING):
+            came = f"{known[1]}{list(known[0])}"
+            raise InvalidInput(
+                f"{self._where}: {self.kernel.name}.forward returned {came}", f"an array of {dtype}, as the node gives"
+            )
+
+    def _set_up(self, inputs: Sequence[Any], describe: Describe | None) -> None:
+        """Let the kernel compile or allocate what it needs for inputs of these shapes, as before the first of its calls."""
+        if not _has_setup(self.kernel):
+            return
+        key = tuple(None if x is None else (tuple(x.shape), str(x.dtype)) for x in inputs)
+        if key == self._case:
+            return
+        arguments = [self._argument(i, x, describe) for i, x in enumerate(inputs)]
+        case = Case(self.computes, tuple(arguments), self.stated, outputs=len(self.dtypes), label=self.node)
+        self.kernel.setup(case)  # type: ignore[attr-defined]
+        self._case = key
+
+    def _argument(self, index: int, x: Any, describe: Describe | None) -> Argument | None:
+        if x is None:
+            return None
+        fixed = self.constants[index] if index < len(self.constants) else None
+        found = describe(x) if describe is not None else describe_numpy(np.asarray(self.device.to_numpy(x)))
+        if found is None or not all(isinstance(d, int) for d in found[0]):
+            raise Unsupported(
+                f"{self._where}: the sizes of input {index} are not known where {self.kernel.name} is set up",
+                "a network of fixed sizes: network.with_sizes(…)",
+            )
+        spec = TensorSpec(f"x{index}", tuple(found[0]), found[1])
+        same = fixed is not None and fixed.shape == spec.shape and fixed.dtype == spec.dtype
+        return Argument(spec, fixed if same else None)
+
+
+def placed(
+    node: ir.Node,
+    opset: int | None,
+    constants: Sequence[np.ndarray | None] | None = None,
+    dtypes: Sequence[np.dtype | None] | None = None,
+) -> Placed:
+    """The kernel of a node, checked against the attributes that the node states.
+
+    Args:
+        node: A node with a kernel, in the newest opset.
+        opset: The version of its domain.
+        constants: The contents of its inputs where they never change; by default of initializers and constants.
+        dtypes: The element types of its outputs, where they are known.
+
+    Raises:
+        UnsupportedOperator: The kernel does not take an attribute that the node states.
+    """
+    kernel = kernel_of(node)
+    assert kernel is not None
+    known = [None if v is None else as_array(v) for v in node.inputs] if constants is None else list(constants)
+    plain = node.op_type if is_standard(node) else f"{node.domain}{SEPARATOR}{node.op_type}"
+    return Placed(
+        copy.copy(kernel) if _has_setup(kernel) else kernel,
+        str(node.name),
+        operator_name(node),
+        opset,
+        keywords(kernel.forward, node, opset or 1, kernel.name),
+        attributes(node),
+        known,
+        list(dtypes) if dtypes is not None else [None] * len(node.outputs),
+        function_of(node) or plain,
+    )
+
+
+def _has_setup(kernel: Kernel) -> bool:
+    return isinstance(kernel, Operator) and type(kernel).setup is not Operator.setup

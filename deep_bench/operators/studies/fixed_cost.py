@@ -1,0 +1,66 @@
+"""What a call costs whatever its size: found by extrapolating the times of several sizes to none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from deep_bench.operators.studies.trial import Trial
+
+_FEWEST_CASES = 4
+_LEAST_SPAN = 4.0
+_WIDEST = 3.0
+
+
+@dataclass(frozen=True)
+class FixedCost:
+    """The time of a call of no size.
+
+    Args:
+        seconds: By extrapolation.
+        low: The least value when any one of the cases is left out.
+        high: The greatest.
+        cases: Over how many cases.
+    """
+
+    seconds: float
+    low: float
+    high: float
+    cases: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether it stands whichever case is left out: else the times are no straight line over size."""
+        return self.low > 0 and self.high <= _WIDEST * self.low
+
+
+def fixed_cost(trials: Sequence[Trial]) -> FixedCost | None:
+    r"""Fit :math:`t = a + b w + c q` to the times of one contestant on one operator, and give :math:`a`.
+
+    ``w`` is the number of FLOPs and ``q`` that of bytes; relative errors are minimised, and no coefficient is negative.
+    ``None`` where there are fewer than four cases, or their sizes are within a factor of four.
+
+    Args:
+        trials: Those of one contestant, of one operator.
+    """
+    known = [(t.median(), t.case.cost) for t in trials]
+    points = [(time, cost.flops, cost.bytes) for time, cost in known if time is not None and cost is not None]
+    if len(points) < _FEWEST_CASES or min(p[2] for p in points) <= 0:
+        return None
+    if max(p[2] for p in points) < _LEAST_SPAN * min(p[2] for p in points):
+        return None
+    table = np.array(points, dtype=float)
+    fits = [_intercept(np.delete(table, i, axis=0)) for i in range(len(table))]
+    return FixedCost(_intercept(table), min(fits), max(fits), len(points))
+
+
+def _intercept(table: NDArray[np.float64]) -> float:
+    times, sizes = table[:, 0], table[:, 1:]
+    scale = np.maximum(sizes.max(axis=0), 1.0)
+    columns = np.column_stack([np.full(len(times), times.min()), sizes / scale * times.max()])
+    solution, _ = nnls(columns / times[:, None], np.ones(len(times)))
+    return float(solution[0] * times.min())

@@ -1,0 +1,170 @@
+"""A case made ready on an adapter: all the calls that can be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import Unsupported
+from deep_bench.framework import Adapter, Executor
+from deep_bench.graph import OPSET, Network
+from deep_bench.operators.checks.native import assign
+from deep_bench.operators.kernel import KernelExecutor
+from deep_bench.operators.studies.gradients import output_gradients, pulled_back
+from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
+
+Call = Callable[[], Any]
+Arrays = dict[str, np.ndarray]
+
+
+class Problem:
+    """A network of one operator on an adapter, set up and called once.
+
+    Args:
+        adapter: A framework's, or an operator's.
+        network: The operator.
+        arrays: What it is fed.
+        seed: Names the gradients of its outputs.
+
+    Attributes:
+        executor: The network, ready on the adapter.
+        setup_ns: What setting up took, in nanoseconds.
+        first_call_ns: What the first call took.
+    """
+
+    def __init__(self, adapter: Adapter[Any], network: Network, arrays: Mapping[str, np.ndarray], seed: int) -> None:
+        self.adapter, self.network, self.arrays, self.seed = adapter, network, dict(arrays), seed
+        begin = perf_counter_ns()
+        self.executor: Executor[Any] = adapter.prepare(network)
+        adapter.synchronize()
+        self.setup_ns = perf_counter_ns() - begin
+        self.inputs = self._native(self.arrays)
+        self.bound = self.executor.bind(self.inputs)
+        begin = perf_counter_ns()
+        found = self.bound()
+        adapter.synchronize()
+        self.first_call_ns = perf_counter_ns() - begin
+        self.shapes = {name: array.shape for name, array in self._read(found).items()}
+
+    def call(self, quantity: str) -> Call:
+        """What is timed of a quantity.
+
+        Raises:
+            Unsupported: There is no such thing here.
+        """
+        if quantity in (FORWARD, COLD):
+            return self.bound
+        if quantity == NUMPY:
+            executor, arrays = self.executor, self.arrays
+            return lambda: executor(arrays)
+        if quantity == DISPATCH:
+            return self._dispatch()
+        if quantity == BOTH:
+            return self._both
+        if quantity == BACKWARD:
+            return self._backward()
+        raise Unsupported(f"no quantity {quantity!r}", "one of deep_bench.operators.studies.quantities.QUANTITIES")
+
+    def outputs(self) -> Arrays:
+        """The outputs of the bound call, copied to NumPy."""
+        return self._read(self.bound())
+
+    def answer(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+        """The outputs for other inputs, in memory of their own."""
+        return self._read(self.executor.forward(self._native(arrays)))
+
+    def answer_in_place(self, arrays: Mapping[str, np.ndarray]) -> Arrays | None:
+        """The outputs of the bound call with other inputs in the same memory; ``None`` where it cannot be written to."""
+        written = all([assign(self.executor.device, self.inputs[name], array) for name, array in arrays.items()])  # noqa: C419
+        return self._read(self.bound()) if written else None
+
+    def gradients(self) -> Arrays:
+        """Name to gradient of all floating-point inputs and constants, in NumPy; zeros where an operator gives none."""
+        wrt: Sequence[str] = self._pullback.wrt
+        found = self._both()
+        self.adapter.synchronize()
+        if not isinstance(self.executor, KernelExecutor):
+            return {name: np.array(self.adapter.to_numpy(gradient)) for name, gradient in found[1].items()}
+        values = {**self.network.initializers, **self.arrays}
+        names = [None if v is None else str(v.name) for v in self.network.nodes[0].inputs]
+        named = {name: gradient for name, gradient in zip(names, found, strict=True) if name in wrt}
+        return {
+            str(name): np.zeros_like(values[str(name)]) if gradient is None else np.array(self.adapter.to_numpy(gradient))
+            for name, gradient in named.items()
+        }
+
+    @cached_property
+    def _grads(self) -> Arrays:
+        return output_gradients(self.network, self.shapes, self.seed)
+
+    @cached_property
+    def _pullback(self) -> Any:
+        return pulled_back(self.network, self.arrays, self._grads)
+
+    @cached_property
+    def _both(self) -> Call:
+        wrt = list(self._pullback.wrt)
+        if isinstance(self.executor, KernelExecutor):
+            kernel, inputs, grads = self.executor, self.inputs, self._native_grads(self.executor)
+            kernel.pull_back(inputs, grads)
+            return lambda: kernel.pull_back(inputs, grads)
+        training = self.adapter.prepare(self._pullback.network, mode="train")
+        given, loss = self._native(self._pullback.inputs), self._pullback.subject(None).loss
+        training.gradients(given, loss, wrt=wrt)
+        return lambda: training.gradients(given, loss, wrt=wrt)
+
+    def _backward(self) -> Call:
+        if not isinstance(self.executor, KernelExecutor):
+            raise Unsupported("frameworks compute gradients together with the outputs")
+        kernel = self.executor
+        grads, arguments = self._native_grads(kernel), tuple(kernel.arguments(self.inputs))
+        outputs = kernel.outputs(kernel.operator.forward(*arguments, **kernel.attributes))
+        backward, stated = kernel.operator.backward, kernel.attributes
+        kernel.gradients_of(backward(grads, arguments, outputs, **stated))
+        return lambda: backward(grads, arguments, outputs, **stated)
+
+    def _native_grads(self, kernel: KernelExecutor) -> tuple[Any, ...]:
+        """The gradient of each output of a kernel, in order.
+
+        Raises:
+            Unsupported: It has no gradients.
+        """
+        if not kernel.operator.differentiates:
+            raise Unsupported(f"{kernel.operator.name} has no gradient")
+        native = self._native(self._grads)
+        return tuple(native.get(result) for result in kernel.results)
+
+    def _dispatch(self) -> Call:
+        """A call of the same signature that computes nothing."""
+        if isinstance(self.executor, KernelExecutor):
+            found = self.bound()
+            kept = next(iter(found.values())) if len(found) == 1 else tuple(found.values())
+            return self.executor.bound(lambda *_, **__: kept, self.inputs)
+        nothing = _nothing(len(self.inputs), len(self.executor.output_names))
+        executor = self.adapter.prepare(nothing)
+        return executor.bind(self._native({s.name: np.zeros(1, np.float32) for s in nothing.inputs}))
+
+    def _native(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Arrays of the device, in memory of their own."""
+        return {name: self.adapter.from_numpy(np.array(array, order="C")) for name, array in arrays.items()}
+
+    def _read(self, found: Mapping[str, Any]) -> Arrays:
+        self.adapter.synchronize()
+        return {name: np.array(self.executor.device.to_numpy(array)) for name, array in found.items()}
+
+
+def _nothing(inputs: int, outputs: int) -> Network:
+    """As many inputs of one element, and as many outputs, each the first input as it is."""
+    given = [_value(f"x{i}") for i in range(max(inputs, 1))]
+    nodes = [ir.Node("", "Identity", given[:1], outputs=[_value(f"y{i}")], name=f"identity {i}") for i in range(outputs)]
+    graph = ir.Graph(given, [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": OPSET}, name="nothing")
+    return Network(ir.Model(graph, ir_version=10), name="nothing")
+
+
+def _value(name: str) -> ir.Value:
+    return ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))

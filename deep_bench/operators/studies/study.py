@@ -1,0 +1,106 @@
+"""The main job: operators and frameworks side by side on the cases of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deep_bench.errors import UnknownName
+from deep_bench.graph import Network
+from deep_bench.measure.folder import output_folder
+from deep_bench.measure.progress import Bars
+from deep_bench.measure.roofline import Roofline
+from deep_bench.measure.roofline.kept import kept_roofline
+from deep_bench.operators.case import Case
+from deep_bench.operators.operator import Operator
+from deep_bench.operators.studies.contestants import contestants_of
+from deep_bench.operators.studies.experiment import Experiment
+from deep_bench.operators.studies.result import Study
+from deep_bench.operators.studies.settings import Checking, Settings
+from deep_bench.operators.suites.find import suite_of
+from deep_bench.operators.suites.suite import Suite
+from deep_bench.variant import Variant
+
+if TYPE_CHECKING:
+    from deep_bench.measure.metric import Metric
+
+One = str | Variant | Operator[Any] | type[Operator[Any]]
+
+
+def study(
+    contestants: One | Sequence[One] | Mapping[str, One],
+    cases: str | Path | Network | Suite | Case | Iterable[Case],
+    *,
+    seed: int = 0,
+    ci_width: float = 0.01,
+    budget: float = 3.0,
+    check: Checking = "auto",
+    limit: float = 120.0,
+    backward: bool = False,
+    numpy: bool = False,
+    cold: bool = False,
+    dispatch: bool = True,
+    metrics: Sequence[str | Callable[[], Metric]] = (),
+    roofline: Roofline | None = None,
+    base: str | None = None,
+    isolate: bool = False,
+    in_process: bool = False,
+    output: str | Path | None = None,
+    progress: bool = True,
+) -> Study:
+    """Study operators and frameworks: is each right on each case, how precise is it, how long does it take?
+
+    Each contestant lives in a process of its own, for all cases, and is stopped while others are timed. On each case all are
+    set up, judged against the reference, warmed up and timed in random order, block by block; then whether their answers
+    are still the same is looked at. Who fails on a case is out of that case only: a process that ended is started afresh.
+
+    Args:
+        contestants: Operators or their classes, frameworks with options (``"torch:threads=1"``), operators in files
+            (``"my_kernels.py:FastGelu"``); or a mapping from label to each.
+        cases: A suite, its name in ``db.suites``, a ``.toml`` or ``.onnx`` file, a network, or cases.
+        seed: Of the inputs, of the random order and of the estimates.
+        ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
+        budget: … or after so many seconds of measuring the case.
+        check: How hard to look whether results are right: ``"auto"``, ``"quick"``, ``"full"`` or ``"off"``.
+        limit: The most seconds that anything asked of a contestant may take.
+        backward: Time gradients as well.
+        numpy: Time calls from and to NumPy arrays as well.
+        cold: Time calls on empty caches as well; all others find them warm.
+        dispatch: Time a call that computes nothing as well, once for each signature.
+        metrics: What else is to be found out of each forward call; see `deep_bench.measure.metric`.
+        roofline: The roofs of this machine; by default those that were measured last, if they ever were.
+        base: The contestant that others are compared with; by default the first framework, or the first of all.
+        isolate: Give each case fresh processes, so that none can leave anything behind for the next.
+        in_process: Time everything in this process, for a debugger.
+        output: A folder for the record and the contestants' logs.
+        progress: Show progress bars, if standard error is a terminal.
+
+    Returns:
+        What was found. Ctrl-C ends the study early; the result then holds what was measured.
+
+    Raises:
+        UnknownName: A framework, suite or base that does not exist.
+        FrameworkMissing: A framework that is not installed.
+        InvalidArgument: An option out of range, contestants or cases that are none, or an operator that cannot be pickled.
+
+    Example:
+        >>> import numpy as np
+        >>> import deep_bench as db
+        >>> class Doubled(db.Operator):
+        ...     computes = "Add"
+        ...     def forward(self, a, b):
+        ...         return a + b
+        >>> found = study([Doubled, "reference"], db.Case.of("Add", (8,), (8,)), budget=0.3, progress=False)
+        >>> found["Doubled", "8 8"].verdict
+        'right'
+    """
+    settings = Settings(seed, ci_width, budget, check, limit, backward, numpy, cold, dispatch, isolate, in_process)
+    chosen, suite = contestants_of(contestants), suite_of(cases)
+    if base is not None and base not in [c.label for c in chosen]:
+        raise UnknownName("contestant", base, [c.label for c in chosen])
+    folder = output_folder(output) if output is not None else None
+    experiment = Experiment(chosen, suite, settings, metrics, folder, Bars(progress))
+    roofs = roofline if roofline is not None else kept_roofline()
+    experiment.record.roofline = None if roofs is None else roofs.model_dump(mode="json")
+    return Study(experiment.run(), experiment.path, base=base)

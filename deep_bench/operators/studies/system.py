@@ -1,0 +1,199 @@
+"""An operator or a framework as a system under test: one process, which is given case after case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import onnx
+
+from deep_bench.check.ladder import in_float64
+from deep_bench.errors import DeepBenchError, Unsupported
+from deep_bench.fault import exposures, remarks
+from deep_bench.framework import Adapter
+from deep_bench.graph import Network
+from deep_bench.graph.attached import FUNCTION_DOMAIN, attach_function
+from deep_bench.measure.caches import CacheFlush
+from deep_bench.operators.case import Case
+from deep_bench.operators.kernel import KernelAdapter
+from deep_bench.operators.pickled import loaded
+from deep_bench.operators.studies.contestants import operator_in
+from deep_bench.operators.studies.problem import Problem
+from deep_bench.operators.studies.quantities import COLD
+from deep_bench.tensor import is_float
+from deep_bench.variant import Variant
+
+
+class OperatorSystem:
+    """What the process of a contestant holds.
+
+    Args:
+        variant: A framework with its options …
+        pickled: … or an operator …
+        script: … or the file and the name of one.
+    """
+
+    def __init__(
+        self, variant: str | None = None, pickled: bytes | None = None, script: tuple[str, str] | None = None
+    ) -> None:
+        self._variant = Variant.parse(variant) if variant is not None else None
+        self._pickled, self._script = pickled, script
+        self._adapter: Adapter[Any] | None = None
+        self._case: Case | None = None
+        self._problem: Problem | None = None
+        self._calls: Mapping[str, Callable[[], object]] = {}
+        self.before: dict[str, Callable[[], None]] = {}
+        self.threaded = True
+
+    @property
+    def timer(self) -> Any:
+        """The device's own clock, where the executor has one."""
+        return getattr(self._problem.executor, "timer", None) if self._problem is not None else None
+
+    def prepare(self) -> dict[str, Any]:
+        """Import the framework, or read the operator.
+
+        Returns:
+            ``description`` (the adapter's own facts), ``import_ns`` and ``upgrades``.
+
+        Raises:
+            InvalidInput: The operator cannot be read here.
+        """
+        begin = perf_counter_ns()
+        adapter = self._adapter = self._variant.create() if self._variant is not None else KernelAdapter(self._operator())
+        return {
+            "description": dict(adapter.describe()),
+            "import_ns": perf_counter_ns() - begin,
+            "upgrades": adapter.upgrades,
+        }
+
+    def load(self, pickled: bytes, seed: int, wanted: Sequence[str]) -> dict[str, Any]:
+        """Make a case ready and call it once; the one before is let go.
+
+        Args:
+            pickled: The case.
+            seed: Names the contents of its inputs.
+            wanted: Which of `deep_bench.operators.studies.quantities.QUANTITIES` are to be timed.
+
+        Returns:
+            ``setup_ns``, ``first_call_ns``, ``forms``, ``exposures`` (to the framework's known faults), ``upgrades``, and
+            ``unavailable``: what cannot be timed, to why.
+        """
+        adapter = self._ready()
+        self._problem, self._calls, self.before = None, {}, {}
+        case: Case = loaded(pickled, "the case")
+        self._case, network = case, case.network()
+        try:
+            problem = self._problem = Problem(adapter, network, case.arrays(seed), seed)
+        except Exception as error:
+            for remark in remarks(exposures(network, adapter.known_faults)):
+                error.add_note(remark)
+            raise
+        self.threaded = self._works_in_threads()
+        calls, unavailable = {}, {}
+        for name in wanted:
+            try:
+                calls[name] = problem.call(name)
+            except DeepBenchError as error:
+                unavailable[name] = error.came
+        if COLD in calls:
+            self.before = {COLD: CacheFlush()}
+        self._calls = calls
+        return {
+            "setup_ns": problem.setup_ns,
+            "first_call_ns": problem.first_call_ns,
+            "forms": problem.executor.forms,
+            "exposures": exposures(network, adapter.known_faults) if adapter.known_faults else [],
+            "upgrades": adapter.upgrades,
+            "unavailable": unavailable,
+        }
+
+    def calls(self) -> Mapping[str, Callable[[], object]]:
+        """The calls to time: none before a case is loaded."""
+        return self._calls
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        if self._adapter is not None:
+            self._adapter.synchronize()
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs of the very call that is timed, copied to NumPy, in the element types that the case declares."""
+        problem = self._loaded()
+        return self._as_declared(problem.network, problem.outputs())
+
+    def answers(self, seed: int) -> list[dict[str, np.ndarray]]:
+        """The outputs for inputs of another seed: in memory of their own, and where those that are timed lie."""
+        problem, case = self._loaded(), self._posed()
+        arrays = case.arrays(seed)
+        found = [problem.answer(arrays), problem.answer_in_place(arrays)]
+        return [self._as_declared(problem.network, outputs) for outputs in found if outputs is not None]
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """Input to its gradient, as they are timed, copied to NumPy, in the element type of the input."""
+        problem = self._loaded()
+        return self._as_of(problem, problem.gradients())
+
+    def gradients_precisely(self) -> dict[str, np.ndarray]:
+        """The same in float64."""
+        problem = self._loaded()
+        precise = Problem(self._ready(), *in_float64(problem.network, problem.arrays), problem.seed)
+        return self._as_of(precise, precise.gradients())
+
+    def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Prepare another network with the same adapter, and run it once."""
+        network = Network.from_proto(onnx.load_from_string(serialized))
+        operator = self._posed().operator
+        for node in network.nodes:
+            if node.domain == FUNCTION_DOMAIN and not isinstance(operator, str):
+                attach_function(node, operator)
+        return self._as_declared(network, self._ready().prepare(network)(inputs))
+
+    def run_precisely(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """As `run`, in float64."""
+        network, wide = in_float64(Network.from_proto(onnx.load_from_string(serialized)), inputs)
+        return self.run(network.to_proto().SerializeToString(), wide)
+
+    def _operator(self) -> Any:
+        if self._script is not None:
+            return operator_in(Path(self._script[0]), self._script[1])
+        assert self._pickled is not None
+        return loaded(self._pickled, "the operator")
+
+    def _works_in_threads(self) -> bool:
+        """An operator in a process of a single thread does not; of a framework its options tell."""
+        if self._variant is not None:
+            return self._variant.options.get("threads") != "1"
+        tasks = Path("/proc/self/task")
+        return not tasks.is_dir() or sum(1 for _ in tasks.iterdir()) > 1
+
+    def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        declared = {spec.name: spec.dtype for spec in network.outputs}
+        return {n: self._cast(a, declared[n]) if n in declared else a for n, a in outputs.items()}
+
+    def _as_of(self, problem: Problem, gradients: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = {**problem.network.initializers, **problem.arrays}
+        return {n: self._cast(gradient, values[n].dtype) for n, gradient in gradients.items()}
+
+    def _cast(self, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """A variant of another precision is judged by its values."""
+        another = self._variant is not None and "dtype" in self._variant.options
+        return array.astype(dtype) if another and is_float(dtype) and is_float(array.dtype) else array
+
+    def _posed(self) -> Case:
+        if self._case is None:
+            raise Unsupported("no case is loaded", advice="call load(…) first")
+        return self._case
+
+    def _ready(self) -> Adapter[Any]:
+        if self._adapter is None:
+            raise Unsupported("the contestant is not prepared", advice="call prepare() first")
+        return self._adapter
+
+    def _loaded(self) -> Problem:
+        if self._problem is None:
+            raise Unsupported("no case is loaded", advice="call load(…) first")
+        return self._problem

@@ -1,0 +1,249 @@
+"""A study as a table of all cases, a summary, and what else is worth knowing."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.measure.units import duration, duration_range, share, significant
+from deep_bench.operators.studies.fixed_cost import fixed_cost
+from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
+from deep_bench.operators.studies.trial import Trial
+
+if TYPE_CHECKING:
+    from deep_bench.operators.studies.result import Study
+
+_STYLES = {"right": "green", "wrong": "bold red", "failed": "bold red", "reduced precision": "yellow"}
+_OTHERS = (BOTH, BACKWARD, COLD, NUMPY, DISPATCH)
+_REMARKS = 12
+"""How many lines of one kind are printed before the rest is counted."""
+
+
+def as_text(study: Study, width: int | None = None) -> str:
+    """All of it, as plain text or with a terminal's colours."""
+    out = io.StringIO()
+    console = Console(file=out, width=width or columns(), force_terminal=sys.stdout.isatty(), highlight=False)
+    print_table(console, _cases(study))
+    if len(study.cases) > 1:
+        print_line(console, "")
+        print_table(console, _summary(study))
+    print_line(console, "")
+    for line in lines_below(study):
+        print_line(console, line)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").splitlines())
+
+
+def _cases(study: Study) -> Table:
+    """A row for each contestant on each case."""
+    timed = [quantity for quantity in _OTHERS if any(trial.blocks(quantity) for trial in study.trials)]
+    rates = any(trial.flop_rate for trial in study.trials)
+    moves = any(trial.byte_rate for trial in study.trials)
+    table = Table(title=Text(_title(study)), pad_edge=False)
+    for name in ("case", "contestant", "verdict"):
+        table.add_column(name)
+    roofs = ["of the roof"] if study.roofline is not None else []
+    names = ["bits", "time (95 % interval)", *(["GFLOP/s"] if rates else []), *(["GB/s"] if moves else []), *roofs]
+    names += [*timed, "set-up", f"time over {study.base}" if len(study.contestants) > 1 else ""]
+    for name in filter(None, names):
+        table.add_column(name, justify="right")
+    for case in study.cases:
+        for trial in (t for t in study.trials if t.case.label == case):
+            first = trial.label == next(t.label for t in study.trials if t.case.label == case)
+            row: list[str | Text] = [
+                _case_name(trial) if first else "",
+                trial.label,
+                Text(trial.verdict, _STYLES.get(trial.verdict, "")),
+            ]
+            row += [_bits(trial), _time(trial, FORWARD)]
+            row += [_giga(trial.flop_rate)] if rates else []
+            row += [_giga(trial.byte_rate)] if moves else []
+            row += [_roof(trial)] if roofs else []
+            row += [duration(trial.median(quantity)) for quantity in timed]
+            row += [_setup(trial)]
+            row += [_ratio(study, trial)] if len(study.contestants) > 1 else []
+            table.add_row(*row, end_section=trial.label == study.contestants[-1])
+    return table
+
+
+def _summary(study: Study) -> Table:
+    """A row for each contestant, over the cases that all were timed on."""
+    number, counts = len(study.common), {study[study.contestants[0]][c].case.facts.count for c in study.common}
+    weighted = ", each as often as it occurs" if counts - {1} else ""
+    title = f"total over {_of(number, len(study.cases))} cases{weighted}"
+    if number < len(study.cases):
+        title += ": those that all contestants were timed on"
+    table = Table(title=Text(title), pad_edge=False)
+    for name in ("contestant", "verdicts"):
+        table.add_column(name)
+    for name in ("total time (95 % interval)", "GFLOP/s", f"time over {study.base} (95 % interval)"):
+        table.add_column(name, justify="right")
+    for label in study.contestants:
+        total, rate, speed = study.total(label), study.flop_rate(label), study.speed(label)
+        time, ratio = "–", "–"
+        if total is not None:
+            ends = None if total.interval is None else duration_range(*(end / 1e9 for end in total.interval))
+            time = f"{duration(total.value / 1e9)} ({ends or 'too few blocks'})"
+        if speed is not None:
+            ends = None if speed.interval is None else " to ".join(map(significant, speed.interval))
+            ratio = "1 (base)" if label == study.base else f"{significant(speed.value)} ({ends or 'too few blocks'})"
+        table.add_row(label, _verdicts(study, label), time, _giga(rate), ratio)
+    return table
+
+
+def lines_below(study: Study) -> list[str]:
+    """Reasons, findings, what is not available, what calling costs, notes, and where the record lies."""
+    lines = _reasons(study)
+    lines += _limited([line for trial in study.trials for line in _remarks(trial)])
+    lines += _unavailable(study)
+    lines += [line for label in study.contestants for line in _fixed(study, label)]
+    lines += study.record.notes
+    if study.roofline is None:
+        lines.append("no roofline of this machine was measured: deep-bench roofline")
+    if study.record.in_process:
+        lines.append("measured in one process: the contestants could disturb each other")
+    if study.interrupted:
+        planned = study.record.recipe.options.get("cases")
+        lines.append(
+            f"interrupted after {_of(len(study.cases), planned)} cases: the figures are of what was measured until then"
+        )
+    elif not study.record.complete:
+        lines.append("this study did not finish: the figures are of what was measured until then")
+    if study.path is not None:
+        lines.append(f"record: {study.path}")
+    return lines
+
+
+def _reasons(study: Study) -> list[str]:
+    """Why verdicts are other than right; the same reason for several cases once."""
+    cases = defaultdict(list)
+    for trial in study.trials:
+        if trial.verdict not in ("right", "unchecked"):
+            cases[trial.label, trial.verdict, trial.reason].append(trial.case.name)
+        elif trial.verdict == "unchecked" and study.record.recipe.options.get("check") != "off":
+            cases[trial.label, "unchecked", trial.reason].append(trial.case.name)
+        for finding in trial.findings:
+            cases[trial.label, "", finding].append(trial.case.name)
+    return _limited(
+        [f"{label}, {_some(names)}: {f'{word}: ' if word else ''}{why}" for (label, word, why), names in cases.items()]
+    )
+
+
+def _unavailable(study: Study) -> list[str]:
+    reasons = defaultdict(list)
+    for trial in study.trials:
+        for quantity, why in trial.record.unavailable.items():
+            if quantity in _OTHERS:
+                reasons[quantity, why].append(trial.label)
+    return [f"{quantity}: not available: {', '.join(dict.fromkeys(who))}: {why}" for (quantity, why), who in reasons.items()]
+
+
+def _remarks(trial: Trial) -> list[str]:
+    """What of the samples a reader must know to trust the median."""
+    summary = trial.summary()
+    if summary is None:
+        return []
+    found, name = [], f"{trial.label}, {trial.case.name}"
+    if summary.selection != "all samples":
+        moved = f" (of all: {duration(summary.median_of_all / 1e9)})"
+        found.append(
+            f"{name}: {share(summary.preempted)} of the samples were preempted; the median is of {summary.selection}{moved}"
+        )
+    if abs(summary.drift) > 0.05:
+        found.append(f"{name}: drifted by {share(summary.drift)} while it was measured")
+    unsteady = [s.warm_up for s in trial.record.samples if s.warm_up is not None and s.warm_up.steady is False]
+    if unsteady:
+        found.append(f"{name}: never became steady: {unsteady[0].reason}")
+    return found
+
+
+def _fixed(study: Study, label: str) -> list[str]:
+    """What a call costs whatever its size, for each operator."""
+    lines = []
+    for operator in dict.fromkeys(trial.case.facts.operator for trial in study[label].values()):
+        found = fixed_cost([t for t in study[label].values() if t.case.facts.operator == operator])
+        if found is None:
+            continue
+        if not found.clear:
+            lines.append(f"{label}, {operator}: cost of a call of no size: cannot tell from these {found.cases} cases")
+            continue
+        limits = duration_range(found.low, found.high)
+        lines.append(
+            f"{label}, {operator}: cost of a call of no size, by extrapolation over {found.cases} cases: "
+            f"{duration(found.seconds)} ({limits} when one is left out)"
+        )
+    return lines
+
+
+def _title(study: Study) -> str:
+    suite = study.record.suite
+    assert suite is not None
+    source = f" · {suite.source}" if suite.source else ""
+    return f"{suite.name}{source} · inputs: seed {study.record.recipe.seeds.get('study', 0)}"
+
+
+def _case_name(trial: Trial) -> str:
+    count = trial.case.facts.count
+    return f"{trial.case.name} (x {count})" if count > 1 else trial.case.name
+
+
+def _bits(trial: Trial) -> str:
+    return "–" if trial.significant_bits is None else f"{trial.significant_bits:.1f}"
+
+
+def _time(trial: Trial, quantity: str) -> str:
+    median, interval = trial.median(quantity), trial.interval(quantity)
+    if median is None:
+        return "–"
+    ends = "too few samples" if interval is None else duration_range(interval.low, interval.high)
+    return f"{duration(median)} ({ends})"
+
+
+def _setup(trial: Trial) -> str:
+    """Setting up and the first call together: what is paid once."""
+    if trial.record.setup_ns is None or trial.record.first_call_ns is None:
+        return "–"
+    return duration((trial.record.setup_ns + trial.record.first_call_ns) / 1e9)
+
+
+def _roof(trial: Trial) -> str:
+    found = trial.share
+    if found is None or found.roof is None:
+        return "–"
+    return f"{100 * found.roof:.0f} % {found.bound}"
+
+
+def _ratio(study: Study, trial: Trial) -> str:
+    if trial.label == study.base:
+        return "1 (base)"
+    found = study.compare(trial.label, trial.case.label)
+    return "–" if found is None else f"{significant(found.ratio.value)} {found.word}"
+
+
+def _giga(value: float | None) -> str:
+    return "–" if value is None else significant(value / 1e9)
+
+
+def _verdicts(study: Study, label: str) -> Text:
+    words = [trial.verdict for trial in study[label].values()]
+    parts = [f"{words.count(word)} {word}" for word in dict.fromkeys(words)]
+    worst = next((word for word in ("failed", "wrong", "reduced precision") if word in words), "right")
+    return Text(", ".join(parts) or "–", _STYLES[worst] if set(words) & set(_STYLES) else "")
+
+
+def _of(number: int, whole: object) -> str:
+    return f"{number}" if number == whole else f"{number} of {whole}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more cases"
+
+
+def _limited(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= _REMARKS else [*lines[:_REMARKS], f"… and {len(lines) - _REMARKS} more such remarks"]

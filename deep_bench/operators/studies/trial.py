@@ -1,0 +1,170 @@
+"""One contestant on one case, as a study found it; all of it computed from the record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+
+from deep_bench.measure.record import CaseFacts, ErrorRecord, SystemRecord, TrialRecord
+from deep_bench.measure.roofline import Roofline, Share
+from deep_bench.measure.statistics import Interval, Summary, summarize
+from deep_bench.measure.timing import Block
+from deep_bench.operators.cost import Cost
+from deep_bench.operators.studies.quantities import FORWARD, VERDICT
+
+RIGHT_ENOUGH = frozenset({"right", "no information", "cannot tell", "unchecked"})
+"""Verdicts that do not make a study fail: nothing was found wrong."""
+
+_LOG = "What to do: its log is"
+_ORDER = ("failed", "wrong", "reduced precision", "cannot tell", "unchecked", "no information", "right")
+
+
+class CaseResult:
+    """A case of a study.
+
+    Args:
+        facts: As the record has them.
+    """
+
+    def __init__(self, facts: CaseFacts) -> None:
+        self.facts = facts
+
+    @property
+    def label(self) -> str:
+        """How tables call it."""
+        return self.facts.label
+
+    @property
+    def name(self) -> str:
+        """The operator and the label."""
+        operator = self.facts.operator.rpartition("::")[2]
+        return self.label if self.label.startswith(operator) else f"{operator} {self.label}".strip()
+
+    @property
+    def cost(self) -> Cost | None:
+        """What it must compute and move at least; ``None`` where nobody counted it."""
+        f = self.facts
+        if f.flops is None or f.read_bytes is None or f.written_bytes is None:
+            return None
+        return Cost(f.flops, f.read_bytes, f.written_bytes, f.special or 0, f.comparisons or 0)
+
+    @property
+    def elements(self) -> int:
+        """The elements of all its inputs and outputs whose sizes are known."""
+        tensors = (*self.facts.inputs, *self.facts.outputs)
+        return sum(prod(int(d) for d in t.shape) for t in tensors if all(isinstance(d, int) for d in t.shape))
+
+
+class Trial:
+    """What was found of one contestant on one case. Times are in seconds.
+
+    Args:
+        system: The contestant, as the record has it.
+        case: The case.
+        record: What was found.
+        roofline: The roofs of the machine, if they were measured.
+    """
+
+    def __init__(self, system: SystemRecord, case: CaseResult, record: TrialRecord, roofline: Roofline | None) -> None:
+        self.system, self.case, self.record, self._roofline = system, case, record, roofline
+        self._summaries: dict[str, Summary | None] = {}
+
+    @property
+    def label(self) -> str:
+        """The contestant's."""
+        return self.system.label
+
+    @cached_property
+    def verdict(self) -> str:
+        """*right*, *reduced precision*, *wrong*, *cannot tell* or *no information*; *unchecked*; or *failed*.
+
+        Where gradients were judged too, the worse of the two verdicts.
+        """
+        if self.record.error is not None:
+            return "failed"
+        words = [v.verdict for v in (self.record.verdict, self.record.gradients) if v is not None]
+        return min(words, key=_ORDER.index) if words else "unchecked"
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found wrong."""
+        return self.verdict in RIGHT_ENOUGH
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is."""
+        if self.record.error is not None:
+            return _told(self.record.error, self.label)
+        for found in (self.record.verdict, self.record.gradients):
+            if found is not None and found.verdict == self.verdict:
+                return found.reason
+        return self.record.unavailable.get(VERDICT, "it was not asked for")
+
+    @property
+    def findings(self) -> list[str]:
+        """What is worth knowing and is no failure."""
+        return [text for v in (self.record.verdict, self.record.gradients) if v is not None for text in v.findings]
+
+    @property
+    def significant_bits(self) -> float | None:
+        """The precision that explains the error seen, in bits; ``None`` if it was not checked or nothing rounds."""
+        return self.record.verdict.significant_bits if self.record.verdict is not None else None
+
+    @property
+    def max_error(self) -> float | None:
+        """The largest absolute error of any output element."""
+        return self.record.verdict.max_abs_error if self.record.verdict is not None else None
+
+    def blocks(self, quantity: str = FORWARD) -> Sequence[Block]:
+        """The raw samples of one of `deep_bench.operators.studies.quantities.QUANTITIES`."""
+        return self.record.blocks(quantity)
+
+    def summary(self, quantity: str = FORWARD) -> Summary | None:
+        """All statistics of a quantity, in nanoseconds; ``None`` where it was not timed."""
+        if quantity not in self._summaries:
+            blocks = [block for block in self.blocks(quantity) if len(block.ns)]
+            self._summaries[quantity] = summarize(blocks) if blocks else None
+        return self._summaries[quantity]
+
+    def median(self, quantity: str = FORWARD) -> float | None:
+        """The median time of a call."""
+        found = self.summary(quantity)
+        return None if found is None else found.median / 1e9
+
+    def interval(self, quantity: str = FORWARD) -> Interval | None:
+        """The 95 % interval of the median, and over what it was taken."""
+        summary = self.summary(quantity)
+        found = None if summary is None else summary.interval
+        return None if found is None else Interval(found.low / 1e9, found.high / 1e9, found.basis)
+
+    @property
+    def flop_rate(self) -> float | None:
+        """FLOP/s of the forward call; ``None`` where the operator's definition has none, or it was not timed."""
+        cost, median = self.case.cost, self.median()
+        return None if cost is None or not cost.flops or median is None else cost.flops / median
+
+    @property
+    def byte_rate(self) -> float | None:
+        """B/s of compulsory traffic of the forward call."""
+        cost, median = self.case.cost, self.median()
+        return None if cost is None or not cost.bytes or median is None else cost.bytes / median
+
+    @property
+    def share(self) -> Share | None:
+        """How near it comes to the roofs of the machine; ``None`` where these were not measured or its cost is unknown."""
+        cost, median = self.case.cost, self.median()
+        if self._roofline is None or cost is None or median is None:
+            return None
+        return self._roofline.share(median, cost, dtype=self.case.facts.dtype or "float32")
+
+    def __repr__(self) -> str:
+        return f"Trial({self.label!r}, {self.case.name!r}, {self.verdict}, {self.median()} s)"
+
+
+def _told(error: ErrorRecord, label: str) -> str:
+    """An error in a line, with the place in the code that it came from where that is known."""
+    lines = [line for line in error.message.removeprefix(f"{label}: ").splitlines() if not line.startswith(_LOG)]
+    places = re.findall(r'File "([^"<]+)", line (\d+)', error.details) if error.kind == "WorkerError" else []
+    return f"{'. '.join(lines)}{f' ({places[-1][0]}, line {places[-1][1]})' if places else ''}"

@@ -1,0 +1,238 @@
+"""Faults nobody thought of: mutants of the reference's source and of the gradient rules', held out from every threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from deep_bench import frameworks
+from deep_bench.check.ladder import in_float64
+from deep_bench.errors import Unsupported
+from deep_bench.graph import Network
+from deep_bench.network import differentiate
+from deep_bench.network.gradient import gradient_name
+from deep_bench.network.pullback import LOSS
+from deep_bench.tensor import is_inexact
+
+from ..entry import Entry
+from ..problem import Arrays
+from ..problems import BUILDERS, GRADIENTS, problem
+from .mutator import Mutation, functions_in, mutations, watched
+from .trial import faults_among
+
+_SMALLEST = 2.0**-17
+"""A mutant counts as a fault if in float64 it changes the largest result by at least this share of the largest result.
+
+Smaller changes are a few units in the last place of float32: no test can tell them from rounding, and no user would.
+"""
+
+_REFERENCE, _RULES = "deep_bench.reference.operators.", "deep_bench.network.gradient.rules."
+_APART = ("_dtypes", "_arguments", "algorithms", "cast")
+"""Modules that are not mutated: what every operator goes through, and messages."""
+
+GRADIENTS_OF = (
+    "MatMul",
+    "MatMul batched",
+    "Gemm",
+    "Gemm transposed",
+    "Conv",
+    "Conv 1d",
+    "Conv depthwise",
+    "Conv grouped",
+    "Conv pointwise",
+    "ConvTranspose",
+    "Softmax",
+    "LogSoftmax",
+    "SoftmaxCrossEntropyLoss",
+    "LayerNormalization",
+    "LayerNormalization over two axes",
+    "RMSNormalization",
+    "BatchNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "LRN",
+    "Attention",
+    "Attention causal",
+    "Attention biased",
+    "Attention shared",
+    "Attention capped",
+    "Attention past",
+    "ReduceMean",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceProd",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "CumSum",
+    "AveragePool",
+    "MaxPool",
+    "LSTM",
+    "LSTM with peepholes",
+    "GRU",
+    "GRU reset first",
+    "RNN",
+    "RNN of several lengths",
+    "DequantizeLinear by axis",
+    "Add",
+    "Gelu",
+    "Sigmoid",
+)
+"""The problems whose gradient rules are mutated."""
+
+
+class _Mutated:
+    """The reference while one function of it is changed.
+
+    Args:
+        run: From a network and its inputs to the outputs, by the reference as it is then.
+        network, inputs: What it is judged on.
+        mutation: The change.
+        ladder: Whether it can run in float64.
+    """
+
+    upgrades = True
+
+    def __init__(
+        self, run: Callable[[Network, Arrays], Any], network: Network, inputs: Arrays, mutation: Mutation, *, ladder: bool
+    ) -> None:
+        self._run, self.network, self.inputs, self.mutation, self.ladder = run, network, inputs, mutation, ladder
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs on the problem itself."""
+        return self.run(self.network, self.inputs)
+
+    def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+        """The outputs of another network."""
+        with self.mutation.applied(), np.errstate(all="ignore"):
+            return {n: np.array(y) for n, y in self._run(network, inputs).items()}
+
+    def run_precisely(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+        """The outputs in float64."""
+        if not self.ladder:
+            raise Unsupported("it has no float64")
+        return self.run(*in_float64(network, inputs))
+
+
+class _MutatedRule(_Mutated):
+    """The same where what is asked for are gradients: the network that was derived is derived anew."""
+
+    def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+        return super().run(self.network, self.inputs)
+
+    def run_precisely(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+        if not self.ladder:
+            raise Unsupported("it has no float64")
+        return super().run(*in_float64(self.network, self.inputs))
+
+
+def _evaluate(network: Network, inputs: Arrays) -> Any:
+    return frameworks["reference"]().prepare(network).evaluate(inputs)
+
+
+def _derive(wrt: Any, network: Network, inputs: Arrays) -> Any:
+    derived = differentiate(network, LOSS, wrt).with_outputs([gradient_name(LOSS, n) for n in wrt])
+    return _evaluate(derived, inputs)
+
+
+def mutants(problems: Sequence[str] = tuple(BUILDERS)) -> list[Entry]:
+    """Every mutant of the operators' source that runs and changes the result, with and without a ladder in turn."""
+    return [entry for where in problems for entry in _entries(where)]
+
+
+def rule_mutants(problems: Sequence[str] = GRADIENTS_OF) -> list[Entry]:
+    """Every mutant of the gradient rules' source that runs and changes a gradient."""
+    faults = faults_among([f"{GRADIENTS}{of}" for of in problems])
+    return [entry for where, keys in faults.items() for entry in _entries(where, frozenset(keys))]
+
+
+def _entries(where: str, faulty: Collection[str] | None = None) -> list[Entry]:
+    """The faults among the mutants of a problem; whose keys are known where trying one may end the process."""
+    found = (c for c in candidates(where) if (c.is_fault() if faulty is None else c.key in faulty))
+    return [Entry(f"{c.mutation}, in {where}", where, lambda c=c: c.subject, held_out=True) for c in found]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A mutant that may be a fault.
+
+    Args:
+        mutation: The change.
+        subject: The reference with it.
+        precise: The same in float64.
+        right: What is right in float64.
+    """
+
+    mutation: Mutation
+    subject: _Mutated
+    precise: _Mutated
+    right: Mapping[str, np.ndarray]
+
+    @property
+    def key(self) -> str:
+        """Names it among the candidates of its problem."""
+        return f"{self.mutation.function.__module__} {self.mutation.function.__qualname__} {self.mutation.number}"
+
+    def is_fault(self) -> bool:
+        """Whether it runs, and changes in float64 what the reference gives."""
+        return _changes(self.precise, self.right) and _runs(self.subject)
+
+
+def candidates(where: str) -> Iterator[Candidate]:
+    """All mutants of what runs when a problem is solved."""
+    posed, gradients = problem(where), where.startswith(GRADIENTS)
+    if not gradients and len({n.op_type for n in posed.network.upgraded().nodes}) > 1:
+        return
+    run = partial(_derive, posed.pullback.wrt) if gradients else _evaluate
+    make = _MutatedRule if gradients else _Mutated
+    network, wide = in_float64(posed.network, posed.inputs)
+    for array in (
+        *posed.network.initializers.values(),
+        *posed.inputs.values(),
+        *network.initializers.values(),
+        *wide.values(),
+    ):
+        array.flags.writeable = False  # a mutant may write where it should read
+    with watched() as ran, np.errstate(all="ignore"):
+        right = {n: np.array(y) for n, y in run(network, wide).items()}
+    known = functions_in(_RULES if gradients else _REFERENCE)
+    for function in sorted((f for c, f in known.items() if c in ran), key=lambda f: (f.__module__, f.__qualname__)):
+        if any(f".{apart}" in function.__module__ for apart in _APART):
+            continue
+        for mutation in mutations(function):
+            subject = make(run, posed.network, posed.inputs, mutation, ladder=mutation.number % 2 == 0)
+            yield Candidate(mutation, subject, make(run, network, wide, mutation, ladder=True), right)
+
+
+def _runs(subject: _Mutated) -> bool:
+    try:
+        subject.outputs()
+    except Exception:  # a mutant that crashes is found by anyone
+        return False
+    return True
+
+
+def _changes(subject: _Mutated, right: Mapping[str, np.ndarray]) -> bool:
+    """Whether a mutant runs, and changes in float64 what the reference gives."""
+    try:
+        wrong = subject.outputs()
+    except Exception:  # a mutant that crashes is found by anyone
+        return False
+    return any(_differ(wrong[n], y) for n, y in right.items())
+
+
+def _differ(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
+        return True
+    if not is_inexact(a.dtype):
+        return not np.array_equal(a, b)
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return True
+    with np.errstate(all="ignore"):
+        largest = float(np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), initial=0.0)) or 1.0
+        return float(np.nanmax(np.abs(np.where(np.isfinite(a - b), a - b, 0)), initial=0.0)) > _SMALLEST * largest

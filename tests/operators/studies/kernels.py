@@ -1,0 +1,87 @@
+"""Kernels for the tests, right ones and wrong ones; the command line names some by this file."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+import deep_bench as db
+from deep_bench.errors import Unsupported
+
+
+class Doubled(db.Operator):
+    """Adds; right, with a gradient."""
+
+    computes = "Add"
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a + b
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        return grads[0], grads[0]
+
+
+class Product(db.Operator):
+    """Multiplies; its gradient is off by one hundredth."""
+
+    computes = "Mul"
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a * b
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        return 1.01 * grads[0] * inputs[1], grads[0] * inputs[0]
+
+
+class Off(Doubled):
+    """Wrong by a thousandth."""
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (a + b) * np.float32(1.001)
+
+
+class Forgetful(Doubled):
+    """Right, until it has been called often: then it gives a kept answer."""
+
+    def __init__(self) -> None:
+        self.kept: np.ndarray | None = None
+        self.calls = 0
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        self.calls += 1
+        if self.calls == 30:
+            self.kept = a + b
+        return self.kept if self.kept is not None and self.kept.shape == a.shape else a + b
+
+
+class Misbehaving(Doubled):
+    """Does something else for each size."""
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> Any:
+        if a.size == 1:
+            raise ValueError("on purpose")
+        if a.size == 2:
+            return [a + b]
+        if a.size == 3:
+            return (a + b).astype(np.float64)
+        if a.size == 4:
+            os.abort()
+        if a.size == 5:
+            time.sleep(600)
+        if a.size == 6:
+            raise Unsupported("six elements")
+        return a + b
+
+
+class Demanding(Doubled):
+    """Cannot be made without arguments."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+
+instance = Doubled()
+number = 3
