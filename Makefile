@@ -11,7 +11,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
-.PHONY: help demo test test-full test-gpu check bench coverage gradients clean
+.PHONY: help demo test test-full test-gpu check bench coverage gradients corpus clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench      what deep_bench itself costs"
 	@echo "make coverage   the standard's cases on every framework; writes docs/coverage.md"
 	@echo "make gradients  the gradients of the standard's cases on every framework; writes docs/gradients.md"
+	@echo "make corpus     how good the checker is, on the labelled corpus; writes docs/checking.md"
 	@echo "make clean      remove what was built here, .venv too; results/ stays"
 
 $(INSTALLED): setup.py constraints.txt
@@ -73,6 +74,9 @@ gradients: $(INSTALLED)
 	-cd benchmarks && ../$(BIN)/deep-bench conformance --gradients --on onnx_ad_peer:OnnxAd --json ../build/peer.json
 	$(BIN)/python -W ignore -m deep_bench.testing.agreement reference onnxruntime torch tensorflow > build/agreement.json
 	$(BIN)/python -m deep_bench.testing.gradient_coverage build/gradients.json build/peer.json build/outputs.json build/agreement.json > docs/gradients.md
+
+corpus: $(INSTALLED)
+	$(ONE_THREAD) $(BIN)/python -m tests.corpus --write
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -217,7 +217,8 @@ class Executor(ABC, Generic[A]):
         Args:
             inputs: Name to native array.
             loss: Name of an output of one element.
-            wrt: Names of parameters and inputs to differentiate with respect to; by default all parameters.
+            wrt: Names of parameters and inputs to differentiate with respect to; by default all parameters, or all
+                floating-point inputs of a network that has none, as `deep_bench.network.differentiate` does.
             on_ready: Called with a name and its gradient as soon as that is final, so that it can be sent away meanwhile.
 
         Returns:

@@ -53,7 +53,7 @@ def checked_request(
     loss: str,
     wrt: Sequence[str] | None,
 ) -> tuple[str, ...]:
-    """The names to differentiate with respect to: those asked for, or all parameters.
+    """The names to differentiate with respect to: those asked for, or all parameters, or else all real inputs.
 
     Args:
         whose: Name of the network, for messages.
@@ -61,7 +61,7 @@ def checked_request(
         parameters: Names of its parameters that have gradients.
         inputs: What it takes.
         loss: Name of the output to differentiate.
-        wrt: The names asked for; ``None`` for all parameters.
+        wrt: The names asked for; ``None`` for all parameters, or all floating-point inputs where there are none.
 
     Raises:
         InvalidArgument: ``loss`` is no output; one of ``wrt`` is no parameter and no floating-point input; or a name is
@@ -69,9 +69,9 @@ def checked_request(
     """
     if loss not in outputs:
         raise InvalidArgument(f"{whose} has no output {loss!r}", f"one of {', '.join(outputs)}", _nearest(loss, outputs))
-    names = names_once(parameters if wrt is None else wrt)
     specs = {spec.name: spec for spec in inputs}
     real = [name for name, spec in specs.items() if spec.is_tensor and is_float(spec.dtype)]
+    names = names_once((parameters or real) if wrt is None else wrt)
     known = {*parameters, *real}
     for name in names:
         if name in known:

@@ -43,7 +43,7 @@ class Variant:
         Raises:
             UnknownName: No such framework.
             FrameworkMissing: It is not installed.
-            InvalidArgument: The options are not ``name=value`` pairs.
+            InvalidArgument: The options are not ``name=value`` pairs, or one comes twice.
         """
         text = text.strip()
         framework, path = text.partition(":")[0], _PATH.match(text)
@@ -58,6 +58,9 @@ class Variant:
             raise InvalidArgument(
                 f"options {rest!r} of {framework}", "name=value pairs, separated by commas", "see `deep-bench list`"
             )
+        names = [name for name, _, _ in stated]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidArgument(f"{', '.join(twice)} more than once in {text!r}", "each option once")
         return cls(framework, {name: value for name, _, value in stated})
 
     def create(self) -> Adapter[Any]:

@@ -33,7 +33,7 @@ class Approximation(db.Operator):
 
 
 if __name__ == "__main__":
-    case = db.Case.of("Gelu", (64, 768))
+    case = db.Case.of("Gelu", (16, 256))
     for kernel in (Gelu(), Approximation()):
         for finding in db.operators.check_operator(kernel, case, checks=["forward", "backward"]):
             print(f"{kernel.name}, {finding.name}: {finding.word}")

@@ -1,17 +1,43 @@
-"""What all exports to ONNX share: the check that the network computes what the original does."""
+"""What all exports to ONNX share: which constants are no parameters, and the check of what the network computes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
+import onnx_ir as ir
 
+from deep_bench.check.information import nothing_to_compare
 from deep_bench.check.truth import establish
 from deep_bench.errors import DeepBenchError, InvalidNetwork, Unsupported
 from deep_bench.graph import Network
+from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.differences import assess_outputs
 
 _ADVICE = "check=False takes the network as it is"
+
+
+def with_constants(network: Network, names: Collection[str]) -> Network:
+    """The network with ``Constant`` nodes in the place of some initializers: what nothing trains is no parameter.
+
+    Args:
+        network: What was exported.
+        names: Of initializers.
+    """
+    if not names:
+        return network
+    changed = network.copy()
+    fresh, first = Names(changed), next(iter(changed.graph), None)
+    for name in names:
+        value = changed.graph.initializers.pop(name)
+        assert value.const_value is not None
+        attributes = {"value": ir.AttrTensor("value", value.const_value)}
+        node = ir.Node("", "Constant", [], attributes, num_outputs=1, name=fresh.fresh(f"{name}.constant"))
+        made = node.outputs[0]
+        made.name, made.type, made.shape = name, value.type, value.shape
+        value.replace_all_uses_with(made, replace_graph_outputs=True)
+        changed.graph.append(node) if first is None else changed.graph.insert_before(first, node)
+    return Network(changed.model, name=network.name)
 
 
 def check_export(network: Network, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], whose: str) -> None:
@@ -25,7 +51,8 @@ def check_export(network: Network, inputs: Mapping[str, np.ndarray], outputs: Ma
 
     Raises:
         InvalidNetwork: They differ by more than rounding explains.
-        Unsupported: The reference cannot run the network, or it draws random numbers.
+        Unsupported: The reference cannot run the network, it draws random numbers, or the example tells nothing: what it
+            gives is empty or without a finite element.
     """
     try:
         with np.errstate(all="ignore"):
@@ -34,6 +61,8 @@ def check_export(network: Network, inputs: Mapping[str, np.ndarray], outputs: Ma
         raise Unsupported(f"the export of {whose} cannot be checked: {error}", advice=_ADVICE) from error
     if truth.random:
         raise Unsupported(f"the export of {whose} draws random numbers, so that it cannot be checked", advice=_ADVICE)
+    if nothing := nothing_to_compare(truth.outputs):
+        raise Unsupported(f"the export of {whose} cannot be checked: {nothing}", "an example that says something", _ADVICE)
     found = assess_outputs(truth, outputs)
     if found.word != "right":
         raise InvalidNetwork(

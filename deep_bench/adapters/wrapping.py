@@ -55,7 +55,7 @@ def own_or_given(own: Sequence[str], given: Any, whose: str) -> tuple[str, ...]:
         whose: What has the inputs.
 
     Raises:
-        InvalidArgument: Not one name for each input.
+        InvalidArgument: Not one name for each input, or one name for two.
 
     Example:
         >>> own_or_given(["a", "b"], {"b": 1, "a": 2}, "f"), own_or_given(["input_1"], ["image"], "f")
@@ -69,6 +69,27 @@ def own_or_given(own: Sequence[str], given: Any, whose: str) -> tuple[str, ...]:
         raise InvalidArgument(
             f"{len(names)} inputs for {whose}, which has {len(own)}: {', '.join(own)}", "a name for each, in order"
         )
+    return each_once(names, "input", whose)
+
+
+def each_once(names: Sequence[str], what: str, whose: str) -> tuple[str, ...]:
+    """The names of inputs or outputs, each of which stands for one value.
+
+    Args:
+        names: The names.
+        what: ``"input"`` or ``"output"``.
+        whose: What has them.
+
+    Raises:
+        InvalidArgument: A name is there twice.
+
+    Example:
+        >>> each_once(["y", "loss"], "output", "Net")
+        ('y', 'loss')
+    """
+    for name in names:
+        if (count := list(names).count(name)) > 1:
+            raise InvalidArgument(f"{count} {what}s of {whose} called {name!r}", f"another name for each {what}")
     return tuple(names)
 
 

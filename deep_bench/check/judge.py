@@ -10,6 +10,7 @@ import numpy as np
 
 from deep_bench.check.decisions import impose, open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
+from deep_bench.check.information import nothing_to_compare
 from deep_bench.check.nodes import judge_nodes
 from deep_bench.check.subject import Subject, named
 from deep_bench.check.truth import Truth
@@ -114,8 +115,8 @@ def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: 
         return whole.word, whole.reason
     if whole.information:
         return "no information", f"{whole.reason}; all {len(nodes)} nodes replayed alone are right"
-    if nothing := _nothing_compared(truth):
-        return "no information", f"{nothing}, so there is nothing to compare"
+    if nothing := nothing_to_compare(truth.outputs):
+        return "no information", nothing
     if not nodes and refused:
         return "cannot tell", "no node could be replayed alone"
     return "right", f"all {len(nodes)} nodes replayed alone and the outputs differ from the oracle by rounding only"
@@ -135,14 +136,6 @@ def _is_format(name: str) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _nothing_compared(truth: Truth) -> str:
-    """Why the outputs tell nothing, or ``""``: they are empty, or without a finite number."""
-    arrays = [np.asarray(y) for y in truth.outputs.values() if isinstance(y, np.ndarray | np.generic)]
-    if not arrays or any(a.size and not (is_inexact(a.dtype) and not np.isfinite(a).any()) for a in arrays):
-        return ""
-    return "the outputs are empty" if not any(a.size for a in arrays) else "no element of the outputs is finite"
 
 
 def _repeatability(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Repeatability:

@@ -13,11 +13,12 @@ from tqdm import tqdm
 
 from deep_bench.cli import INTERRUPTED
 from deep_bench.cli.options import FileToWrite, check_systems
+from deep_bench.cli.verb import Verb
 
 _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
 
-@click.command("conformance")
+@click.command("conformance", cls=Verb)
 @click.option(
     "--on", "systems", multiple=True, required=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat for several."
 )

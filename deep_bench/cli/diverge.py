@@ -12,13 +12,14 @@ import click
 
 from deep_bench.cli import FAILED
 from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_files, check_systems, one_each
+from deep_bench.cli.verb import Verb
 from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork
 
 if TYPE_CHECKING:
     from deep_bench.network.divergence import Divergence
 
 
-@click.command("diverge")
+@click.command("diverge", cls=Verb)
 @click.argument("network")
 @click.option("--on", "on", multiple=True, required=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat for several.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")

@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deep_bench.cli.verb import Verb
 
-@click.command("doctor")
+
+@click.command("doctor", cls=Verb)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)

@@ -13,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench import frameworks
+from deep_bench.cli.verb import Verb
 from deep_bench.errors import DeepBenchError
 from deep_bench.measure.tables import columns, print_table
 from deep_bench.measure.workers import Worker
 from deep_bench.variant import Variant, option_types
 
 
-@click.command("list")
+@click.command("list", cls=Verb)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_systems
+from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_files, check_systems
+from deep_bench.cli.verb import Verb
 
 if TYPE_CHECKING:
     from deep_bench.operators.studies.result import Study
@@ -30,7 +31,7 @@ class Picture(PictureToWrite):
         return Path(_BY_SUITE) if str(value) == _BY_SUITE else super().convert(value, param, ctx)
 
 
-@click.command("operators")
+@click.command("operators", cls=Verb)
 @click.argument("operators", nargs=-1, metavar="[FILE.py:CLASS]…")
 @click.option("--suite", required=True, metavar="NAME|FILE", help="A suite's name, or a .toml or .onnx file with the cases.")
 @click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare.")
@@ -45,6 +46,7 @@ class Picture(PictureToWrite):
 @click.option("--backward", is_flag=True, help="Time gradients too.")
 @click.option("--cold", is_flag=True, help="Time calls on empty caches too.")
 @click.option("--numpy", is_flag=True, help="Time calls from and to NumPy arrays too.")
+@click.option("--metric", "metrics", multiple=True, help="Find this out too: 'peak memory', energy, instructions … Repeat.")
 @click.option("--base", help="The contestant that others are compared with. Default: the first framework.")
 @click.option("--isolate", is_flag=True, help="A fresh process for each case.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
@@ -74,6 +76,7 @@ def command(
     suite = _suite(options["seed"], **{name: options.pop(name) for name in ("suite", "cases", "sample", "dtype")})
     if plot_file == Path(_BY_SUITE):
         plot_file = PictureToWrite().convert(f"{re.sub(r'[^0-9A-Za-z._-]+', '-', suite.name)}.png", None, None)
+        check_files([plot_file], "--plot")
     folder = output_folder(output)
     if not operators and not on:
         raise click.UsageError("name an operator (my_kernels.py:FastGelu), a framework (--on torch), or both")

@@ -120,14 +120,72 @@ def unwritable(path: Path) -> str:
 
 
 def check_files(paths: Sequence[Path], option: str) -> None:
-    """See that files can be written whose names are made from an option.
+    """See that files can be written there, and that none of them is one that the command reads.
+
+    Args:
+        paths: What an option names, or what is made from it.
+        option: As it is written.
 
     Raises:
-        BadParameter: One cannot be.
+        BadParameter: One cannot be, or is an input.
     """
+    context = click.get_current_context(silent=True)
     for path in paths:
         if fault := unwritable(path):
             raise click.BadParameter(fault, param_hint=option)
+        if path.exists() and context is not None and (read := _read_as(path, context)):
+            raise click.BadParameter(f"{path} is {read}: name another file", param_hint=option)
+
+
+def _read_as(path: Path, context: click.Context) -> str:
+    """What a file is to the command that is about to run, if that reads it, whatever the two names of it; else nothing."""
+    for param in context.command.params:
+        if isinstance(param.type, FileToWrite):
+            continue
+        value = context.params.get(str(param.name))
+        for given in value if isinstance(value, tuple) else (value,):
+            for name in _files_in(given):
+                what = f"read as {param.opts[0]}" if isinstance(param, click.Option) else f"the {param.human_readable_name}"
+                if path.samefile(name):
+                    return f"{what} of this command"
+                if name.suffix == ".onnx" and _holds_data(name, path):
+                    return f"where {name} has its tensors"
+    return ""
+
+
+def _files_in(value: object) -> list[Path]:
+    """The file that a value names, alone (``in.npz``) or with what is meant in it (``kernels.py:Gelu``), if it is there."""
+    if not isinstance(value, str | Path):
+        return []
+    return [file for file in map(Path, {str(value), str(value).rpartition(":")[0]}) if _is_file(file)]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that cannot be one is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _holds_data(network: Path, path: Path) -> bool:
+    """Whether the external data of a network are in this file; what is no network holds none, which its reader says."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.load(network, format="protobuf", load_external_data=False)
+    except (DecodeError, UnicodeDecodeError, ValueError, OSError):
+        return False
+    stated = {entry.value for t in _external(proto) for entry in t.external_data if entry.key == "location"}
+    return any(_is_file(data) and path.samefile(data) for data in (network.parent / location for location in stated))
+
+
+def _external(proto: Any) -> list[Any]:
+    """The tensors of a network that are in other files."""
+    from onnx.external_data_helper import _get_all_tensors, uses_external_data
+
+    return [tensor for tensor in _get_all_tensors(proto) if uses_external_data(tensor)]
 
 
 def one_each(path: Path, systems: Sequence[str]) -> list[Path]:

@@ -10,9 +10,10 @@ import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_systems
+from deep_bench.cli.verb import Verb
 
 
-@click.command("profile")
+@click.command("profile", cls=Verb)
 @click.argument("network")
 @click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare. Default: all.")
 @click.option("--backward", "loss", metavar="LOSS", help="An output of one element: profile its gradients too.")

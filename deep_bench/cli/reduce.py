@@ -12,11 +12,12 @@ from typing import Any
 import click
 
 from deep_bench.cli import INTERRUPTED
-from deep_bench.cli.options import Seconds, Size, check_systems
+from deep_bench.cli.options import Seconds, Size, check_files, check_systems
+from deep_bench.cli.verb import Verb
 from deep_bench.errors import InvalidArgument
 
 
-@click.command("reduce")
+@click.command("reduce", cls=Verb)
 @click.argument("network")
 @click.option("--on", "on", multiple=True, required=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="What shows it.")
 @click.option(
@@ -112,8 +113,10 @@ def _factor(condition: str) -> float | None:
 def _check_folder(output: Path, *, force: bool) -> None:
     """Make the folder; one that holds files is refused, unless that is what is wanted."""
     from deep_bench.measure.folder import output_folder
+    from deep_bench.network.reduction.save import FILES
 
     output_folder(output)
+    check_files([output / name for name in FILES], "--output")
     there = sorted(file.name for file in output.iterdir())
     if there and not force:
         raise InvalidArgument(

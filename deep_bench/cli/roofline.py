@@ -10,6 +10,7 @@ import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_systems
+from deep_bench.cli.verb import Verb
 
 if TYPE_CHECKING:
     from deep_bench.measure.session import Progress
@@ -30,7 +31,7 @@ class Threads(click.ParamType[tuple[int, ...]]):
         return tuple(map(int, parts))
 
 
-@click.command("roofline")
+@click.command("roofline", cls=Verb)
 @click.option(
     "--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Measured beside NumPy; repeat for more."
 )

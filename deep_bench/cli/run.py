@@ -12,12 +12,13 @@ import click
 
 from deep_bench.cli import INTERRUPTED
 from deep_bench.cli.options import Seconds, Size, Sweep, check_systems
+from deep_bench.cli.verb import Verb
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
 
 
-@click.command("run")
+@click.command("run", cls=Verb)
 @click.argument("network")
 @click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare. Default: all.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")

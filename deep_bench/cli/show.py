@@ -8,20 +8,25 @@ from pathlib import Path
 
 import click
 
+from deep_bench.cli.verb import Verb
 
-@click.command("show")
+
+@click.command("show", cls=Verb)
 @click.argument("record", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--rules", is_flag=True, help="How the report does by the twelve rules of Hoefler and Belli.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     """Print a record again, recomputed from its raw samples."""
+    from deep_bench.measure.storage import load
     from deep_bench.network.report import rules_table
     from deep_bench.network.result import Result
+    from deep_bench.operators.studies.result import Study
 
-    result = Result.load(record)
+    read = load(record)
     if rules:
-        click.echo(rules_table(result))
+        click.echo(rules_table(Result(read, record)))
         return
+    result = Result(read, record) if read.suite is None else Study(read, record)
     click.echo(json.dumps(result.as_json(), indent=2) if as_json else result.table())
     sys.exit(0 if result.ok else 1)

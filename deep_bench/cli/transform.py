@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 
 from deep_bench.cli import FAILED
 from deep_bench.cli.options import FileToWrite, check_files
+from deep_bench.cli.verb import Verb
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def _step(flag: str, name: str | None, **settings: Any) -> Callable[[Any], Any]:
     return click.option(flag, expose_value=False, callback=_note(name), multiple=repeated, **settings)
 
 
-@click.command("transform")
+@click.command("transform", cls=Verb)
 @click.argument("network")
 @_step("--extract", "extract", metavar="A,B..C", help="The part between named values.")
 @_step("--sizes", "sizes", metavar="NAME=SIZE,…", help="Fix open dimensions.")
@@ -97,7 +99,8 @@ def _apply(network: Network, steps: list[Step], options: dict[str, Any]) -> tupl
         row: dict[str, Any] = {"step": str(step), **_facts(applied.network), "unchanged": applied.unchanged}
         if options["check"]:
             found = applied.check(effort=options["effort"], seed=options["seed"])
-            row |= {"verdict": found.word, "reason": found.reason, "bits": found.bits, "identical": found.identical}
+            bits = None if math.isnan(found.bits) else found.bits
+            row |= {"verdict": found.word, "reason": found.reason, "bits": bits, "identical": found.identical}
         rows.append(row)
         network = applied.network
     return network, rows
@@ -109,7 +112,9 @@ def _facts(network: Network) -> dict[str, Any]:
 
 def _line(row: dict[str, Any]) -> str:
     unchanged = f"; {row['unchanged']}" if row.get("unchanged") else ""
-    said = f": {row['verdict']}, {row['reason']} ({row['bits']:.1f} bits)" if "verdict" in row else ""
+    said = f": {row['verdict']}, {row['reason']}" if "verdict" in row else ""
+    if row.get("bits") is not None:
+        said += f" ({row['bits']:.1f} bits)"
     return f"{row['step']}  {row['nodes']} nodes, {row['constants_bytes']:,} bytes of constants{unchanged}{said}"
 
 

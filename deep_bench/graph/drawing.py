@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidInput
 from deep_bench.graph.network import Network
-from deep_bench.graph.node import as_array, subgraphs
+from deep_bench.graph.node import as_array, is_standard, subgraphs
+from deep_bench.graph.upgrade.edit import inferred
 from deep_bench.tensor import TensorSpec, is_float, is_integer
+
+Shape: TypeAlias = tuple[int | None, ...]
 
 
 def draw_inputs(network: Network, seed: int) -> dict[str, np.ndarray]:
     """Draw an array for every input of a network whose dimensions are all fixed.
 
-    Floats are standard normal. Integers lie within what they index, or are among the constants they are compared with;
-    inputs named as masks, positions, token types or lengths are made as such. The same network and seed give the same
+    Floats are standard normal. Integers lie within what they index, labels of a loss among the classes that it has scores
+    of, where these sizes are known; others are among the constants they are compared with. Inputs named as masks,
+    positions, token types or lengths are made as such. The same network and seed give the same
     arrays.
 
     Args:
@@ -62,7 +69,7 @@ def _integers(
     if re.search(r"len", name, re.IGNORECASE):
         longest = max((d for s in network.inputs for d in s.shape[1:] if isinstance(d, int)), default=1)
         return np.full(shape, longest)
-    limits = list(_meanings(value, set()))
+    limits = list(_meanings(value, set(), _Shapes(network)))
     compared = [m.value for m in limits if isinstance(m, _Compared)]
     if compared:
         return generator.choice(compared, size=shape)
@@ -91,12 +98,12 @@ class _Compared:
 _PASSING = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Expand"}
 
 
-def _meanings(value: ir.Value, seen: set[str]) -> Iterator[_Index | _Compared]:
+def _meanings(value: ir.Value, seen: set[str], shapes: _Shapes) -> Iterator[_Index | _Compared]:
     """What a value is used for, followed through nodes that only move it."""
     for use in value.uses():
         node = use.node
-        if node.op_type in ("Gather", "GatherElements") and use.idx == 1:
-            yield from _indexed(node)
+        if is_standard(node) and use.idx == _INDICES.get(node.op_type):
+            yield from _indexed(node, shapes)
         elif node.op_type == "Equal":
             other = node.inputs[1 - use.idx]
             constant = as_array(other) if other is not None else None
@@ -104,12 +111,67 @@ def _meanings(value: ir.Value, seen: set[str]) -> Iterator[_Index | _Compared]:
                 yield _Compared(int(constant.item()))
         elif node.op_type in _PASSING and node.name not in seen and not subgraphs(node):
             seen.add(str(node.name))
-            yield from _meanings(node.outputs[0], seen)
+            yield from _meanings(node.outputs[0], seen, shapes)
 
 
-def _indexed(node: ir.Node) -> Iterator[_Index]:
-    data = node.inputs[0]
+_INDICES = {
+    "Gather": 1,
+    "GatherElements": 1,
+    "GatherND": 1,
+    "NegativeLogLikelihoodLoss": 1,
+    "OneHot": 0,
+    "Scatter": 1,
+    "ScatterElements": 1,
+    "ScatterND": 1,
+    "SoftmaxCrossEntropyLoss": 1,
+}
+"""Operator to which of its inputs indexes: labels of a loss index the scores of the classes."""
+
+
+def _indexed(node: ir.Node, shapes: _Shapes) -> Iterator[_Index]:
+    """The sizes that the indices of a node must stay below, as far as they are known."""
+    if node.op_type == "OneHot":
+        depth = as_array(node.inputs[1]) if node.inputs[1] is not None else None
+        sizes: Sequence[int | None] = [int(depth.item())] if depth is not None and depth.size == 1 else []
+    else:
+        data = shapes.of(node.inputs[0]) or ()
+        sizes = data[_dimensions(node, data, shapes.of(node.inputs[1]) or ())]
+    yield from (_Index(size) for size in sizes if size is not None)
+
+
+def _dimensions(node: ir.Node, data: Shape, indices: Shape) -> slice:
+    """Which dimensions of the data the indices are of."""
+    if node.op_type in ("GatherND", "ScatterND"):
+        first = node.attributes["batch_dims"].as_int() if "batch_dims" in node.attributes else 0
+        count = (indices[-1] if indices else None) or 1
+        return slice(first, first + count)
+    if node.op_type.endswith("Loss"):
+        return slice(1, 2)
     axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-    array = as_array(data) if data is not None else None
-    if array is not None and array.ndim > axis:
-        yield _Index(array.shape[axis])
+    axis = axis + len(data) if axis < 0 else axis
+    return slice(axis, axis + 1)
+
+
+class _Shapes:
+    """The shapes of a network's values, inferred when the first is asked for that no constant and no input has."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def of(self, value: ir.Value | None) -> Shape | None:
+        """A shape, as far as it is known; ``None`` if not even its rank is."""
+        if value is None:
+            return None
+        constant = None if value.is_graph_input() else as_array(value)
+        if constant is not None:
+            return constant.shape
+        if value.is_graph_input() and value.shape is not None:
+            return tuple(d if isinstance(d, int) else None for d in value.shape)
+        found = self._inferred.get(str(value.name))
+        if found is None or not found.HasField("shape"):
+            return None
+        return tuple(d.dim_value if d.HasField("dim_value") else None for d in found.shape.dim)
+
+    @cached_property
+    def _inferred(self) -> Mapping[str, onnx.TypeProto.Tensor]:
+        return inferred(self._network)

@@ -74,7 +74,7 @@ def load(path: str | Path) -> Network:
     completed = _complete_shapes(proto, file)
     try:
         with known_to_onnx():
-            onnx.checker.check_model(proto if completed else str(file), full_check=False)
+            onnx.checker.check_model(proto if completed or not _has_external(proto) else _text(file), full_check=False)
             if proto.ByteSize() < _INFERRED_BELOW:
                 _check_output_types(proto, file)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
@@ -101,8 +101,9 @@ def _find(path: str | Path) -> Path:
 def _parse(file: Path) -> onnx.ModelProto:
     try:
         proto = onnx.load(file, format="protobuf", load_external_data=False)  # whatever its name ends in
-    except PermissionError as error:
-        raise InvalidNetwork(f"{file} cannot be read: {error.strerror}", advice="check its permissions") from error
+    except OSError as error:
+        advice = "check its permissions" if isinstance(error, PermissionError) else "a file on a disk that works"
+        raise InvalidNetwork(f"{file} cannot be read: {error.strerror}", advice=advice) from error
     except (DecodeError, UnicodeDecodeError, ValueError) as error:
         raise InvalidNetwork(
             f"{file} ({file.stat().st_size} bytes) is not an ONNX file, or it is truncated",
@@ -119,9 +120,7 @@ def _parse(file: Path) -> onnx.ModelProto:
 
 def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
     folder = file.parent.resolve()
-    for tensor in onnx.external_data_helper._get_all_tensors(proto):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
+    for tensor in _external(proto):
         stated = {entry.key: entry.value for entry in tensor.external_data}
         location = stated.get("location", "")
         data = (folder / location).resolve()
@@ -148,6 +147,29 @@ def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
                 "the whole file",
                 "compare its size and checksum with those of the original",
             )
+
+
+def _external(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The tensors whose contents are in other files."""
+    tensors = onnx.external_data_helper._get_all_tensors(proto)
+    return (tensor for tensor in tensors if tensor.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def _has_external(proto: onnx.ModelProto) -> bool:
+    return next(_external(proto), None) is not None
+
+
+def _text(file: Path) -> str:
+    """A name as onnx's checker takes it, which finds external data by it."""
+    try:
+        str(file).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidNetwork(
+            f"the name {str(file)!a} is not readable in this locale, and the network's tensors are in files beside it",
+            "a name that Python can decode",
+            "set PYTHONUTF8=1, or rename the file",
+        ) from error
+    return str(file)
 
 
 def _check_opsets(proto: onnx.ModelProto, file: Path) -> None:

@@ -62,7 +62,8 @@ class Network:
         """A ``torch.nn.Module`` in evaluation mode as a network, through ``torch.onnx.export``.
 
         The network is run by the reference on the example, and must give what the module gives, but for rounding. It has
-        the module's parameters under their names; only what depends on constants alone is folded.
+        the module's parameters under their names; only what depends on constants alone is folded. Other constants that
+        training must leave alone, such as buffers and a recurrent layer's first state, are ``Constant`` nodes.
 
         Args:
             module: The module.
@@ -294,7 +295,7 @@ class Network:
             >>> relu = db.operators.wrap(lambda x: np.maximum(x, 0), computes="Relu")
             >>> network = db.load("digits-cnn").replace("Relu", relu)
             >>> len(network.kernels), len(network.without_kernels().kernels)
-            (7, 0)
+            (6, 0)
         """
         from deep_bench.graph.replace import replace
 

@@ -15,6 +15,9 @@ from typing import Literal
 from deep_bench.measure.comparison import ratio
 from deep_bench.measure.record import Record, SystemRecord
 from deep_bench.measure.statistics import Summary, launch_interval, summarize
+from deep_bench.measure.timing import Block
+
+_LISTED = 5
 
 State = Literal["holds", "fails", "does not apply"]
 
@@ -56,13 +59,34 @@ def check(record: Record, *, plotted: bool = False) -> list[Check]:
 
 
 @dataclass(frozen=True)
+class _Series:
+    """One quantity of one system, on one case where there are several; ``launches`` are never empty."""
+
+    system: SystemRecord
+    quantity: str
+    name: str
+    launches: list[list[Block]]
+
+
+@dataclass(frozen=True)
 class _Facts:
     record: Record
     plotted: bool
 
     @cached_property
+    def series(self) -> list[_Series]:
+        found = []
+        for s in self.record.systems:
+            for q in dict.fromkeys(x.quantity for x in s.samples):
+                found.append(_Series(s, q, f"{s.label} {q}", s.launches(q)))
+            for t in s.trials:
+                for q in dict.fromkeys(x.quantity for x in t.samples if x.blocks):
+                    found.append(_Series(s, q, f"{s.label} {q} on {t.case}", [t.blocks(q)]))
+        return [x for x in found if x.launches]
+
+    @cached_property
     def timed(self) -> list[SystemRecord]:
-        return [s for s in self.record.systems if any(x.blocks for x in s.samples)]
+        return [s for s in self.record.systems if any(x.system is s for x in self.series)]
 
     @cached_property
     def rivals(self) -> list[SystemRecord]:
@@ -70,15 +94,17 @@ class _Facts:
 
     @cached_property
     def summaries(self) -> dict[str, list[Summary]]:
-        """The summaries of each launch, by system and quantity."""
-        names = [(s, q) for s in self.timed for q in dict.fromkeys(x.quantity for x in s.samples)]
-        return {f"{s.label} {q}": [summarize(blocks) for blocks in s.launches(q)] for s, q in names if s.launches(q)}
+        """The summaries of each launch, by name of the series."""
+        return {x.name: [summarize(blocks) for blocks in x.launches] for x in self.series}
 
 
 def _speed_up(f: _Facts) -> tuple[State, str]:
     if len(f.rivals) < 2:
         return "does not apply", "a single system was timed"
-    return "holds", "each ratio stands beside the fastest system's absolute time, its base"
+    base = (
+        "the absolute time of its base, which is named" if f.record.suite else "the fastest system's absolute time, its base"
+    )
+    return "holds", f"each ratio stands beside {base}"
 
 
 def _subset(f: _Facts) -> tuple[State, str]:
@@ -87,9 +113,10 @@ def _subset(f: _Facts) -> tuple[State, str]:
     if e.logical_cpus and 0 < allowed < e.logical_cpus and not f.record.notes:
         return "fails", f"only {allowed} of {e.logical_cpus} CPUs could be used, and no note says why"
     failed = [s.label for s in f.record.systems if s.error]
+    failed += [f"{s.label} on {t.case}" for s in f.record.systems for t in s.trials if t.error]
     return (
         "holds",
-        f"failed and so not timed, each with its error: {', '.join(failed)}"
+        f"failed and so not timed, each with its error: {_named(failed)}"
         if failed
         else "all that was asked for is reported",
     )
@@ -101,7 +128,7 @@ def _means(_: _Facts) -> tuple[State, str]:
 
 def _ratios(f: _Facts) -> tuple[State, str]:
     return (
-        ("holds", "each ratio is one of two medians; none is averaged")
+        ("holds", "each ratio is one of two medians or of two total times; none is averaged")
         if len(f.rivals) > 1
         else ("does not apply", "no ratio is given")
     )
@@ -112,7 +139,7 @@ def _intervals(f: _Facts) -> tuple[State, str]:
         return "does not apply", "nothing was timed"
     without = [name for name, launches in f.summaries.items() if not _has_interval(launches)]
     if without:
-        return "fails", f"too few samples for an interval: {', '.join(without)}"
+        return "fails", f"too few samples for an interval: {_named(without)}"
     several = all(len(launches) > 1 for launches in f.summaries.values())
     basis = (
         "over launches of fresh processes"
@@ -129,35 +156,34 @@ def _normality(_: _Facts) -> tuple[State, str]:
 def _comparison(f: _Facts) -> tuple[State, str]:
     if len(f.rivals) < 2:
         return "does not apply", "a single system was timed"
-    quantity = f.rivals[0].samples[0].quantity
-    without = [
-        s.label
-        for s in f.rivals
-        if not s.launches(quantity) or ratio(s.launches(quantity), s.launches(quantity)).interval is None
-    ]
+    main = [x for x in f.series if x.quantity == f.series[0].quantity and x.system in f.rivals]
+    without = [s.label for s in f.rivals if not any(x.system is s for x in main)]
+    without += [x.name if f.record.suite else x.system.label for x in main if ratio(x.launches, x.launches).interval is None]
     if without:
-        return "fails", f"too few blocks for the interval of a ratio: {', '.join(without)}"
+        return "fails", f"too few blocks for the interval of a ratio: {_named(without)}"
     return "holds", "ratios have a bootstrap interval over blocks or launches; equivalence is tested"
 
 
 def _centre(f: _Facts) -> tuple[State, str]:
     split = [name for name, launches in f.summaries.items() if any(len(s.modes) > 1 for s in launches)]
     if split:
-        return "fails", f"several modes, for which one median stands badly: {', '.join(split)}"
+        return "fails", f"several modes, for which one median stands badly: {_named(split)}"
     return "holds", "no sign of several modes; percentiles are given where the samples are enough"
 
 
 def _setup(f: _Facts) -> tuple[State, str]:
     r, e = f.record, f.record.environment
     known = {
-        "command": r.command, "network": r.network, "data": r.data, "seeds": r.recipe.seeds, "processor": e.cpu_model,
+        "command": r.command, **({"cases": r.suite} if r.suite else {"network": r.network, "data": r.data}),
+        "seeds": r.recipe.seeds, "processor": e.cpu_model,
         "memory": e.memory_bytes, "kernel": e.kernel, "Python": e.python, "package versions": e.packages,
     }  # fmt: skip
     missing = [name for name, value in known.items() if not value]
     if missing:
         return "fails", f"not known: {', '.join(missing)}"
     open_facts = f"; not known: {', '.join(e.unknown)}" if e.unknown else ""
-    return "holds", f"command, network, data, seeds, hardware and software are in the record{open_facts}"
+    what = "cases" if r.suite else "network, data"
+    return "holds", f"command, {what}, seeds, hardware and software are in the record{open_facts}"
 
 
 def _parallel(f: _Facts) -> tuple[State, str]:
@@ -169,7 +195,9 @@ def _parallel(f: _Facts) -> tuple[State, str]:
     )
 
 
-def _bounds(_: _Facts) -> tuple[State, str]:
+def _bounds(f: _Facts) -> tuple[State, str]:
+    if f.record.roofline is not None:
+        return "holds", "each time stands beside the share of the roofline that it reached, where its cost is known"
     return "fails", "no upper bound of the performance is known here"
 
 
@@ -179,6 +207,11 @@ def _plots(f: _Facts) -> tuple[State, str]:
         if f.plotted
         else ("does not apply", "nothing is plotted; the record holds all samples")
     )
+
+
+def _named(names: list[str]) -> str:
+    """The names, or some of them and how many more there are."""
+    return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
 
 def _has_interval(launches: list[Summary]) -> bool:

@@ -33,6 +33,7 @@ class Plan:
         min_ns: The length of a block at least, in nanoseconds.
         min_calls: Its calls at least.
         min_rounds: Blocks of each call at least, unless the budget is spent.
+        least_blocks: Blocks of each call at least, unless twice the budget is spent.
         quantities: The calls to time, where a system has them; None for all of them.
         warm_up_s: The most that warming up one call may take.
         warm_up_block_ns: The length of its blocks at least, in nanoseconds.
@@ -45,12 +46,17 @@ class Plan:
     min_ns: int = 50_000_000
     min_calls: int = 10
     min_rounds: int = 6
+    least_blocks: int = 1
     quantities: tuple[str, ...] | None = None
     warm_up_s: float = 3.0
     warm_up_block_ns: int = 10_000_000
 
     def __post_init__(self) -> None:
-        bad = [n for n in ("ci_width", "budget_s", "launches", "min_calls", "min_rounds") if not getattr(self, n) > 0]
+        bad = [
+            n
+            for n in ("ci_width", "budget_s", "launches", "min_calls", "min_rounds", "least_blocks")
+            if not getattr(self, n) > 0
+        ]
         if bad:
             raise InvalidArgument(f"{bad[0]} is {getattr(self, bad[0])!r}", "a number above 0")
 
@@ -231,7 +237,7 @@ class _Launch:
                 if series.stopped_because is None:
                     self._sample(series, most_ns)
                     self._tell(series, number)
-                if self._spent() and all(s.blocks for s in self._open()):
+                if self._spent() and all(len(s.blocks) >= self._least() for s in self._open()):
                     return
             number += 1
             if number >= check:  # not after each round: it takes time that grows with the samples
@@ -274,6 +280,10 @@ class _Launch:
 
     def _open(self) -> list[Series]:
         return [s for s in self.series if s.stopped_because is None]
+
+    def _least(self) -> int:
+        """How many blocks of each call there must be, although the budget is spent."""
+        return self.plan.least_blocks if perf_counter() - self.begin < 2 * self.budget_s else 1
 
     def _spent(self) -> bool:
         return perf_counter() - self.begin >= self.budget_s

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_bench.check.information import nothing_to_compare
 from deep_bench.check.judge import judge
 from deep_bench.check.truth import Effort, establish
 from deep_bench.check.verdict import Verdict, Word
@@ -347,6 +348,8 @@ def _judged(
     name = max(found, key=lambda n: (badness(found[n].word), -found[n].bits))
     word: Word = found[name].word
     reason = f"output {name!r} {found[name].reason}" if found[name].reason else ""
+    if word == "right" and (nothing := nothing_to_compare({name: yardstick.truth.outputs[name] for name in found})):
+        return Compared(label, kind, "no information", nothing, "outputs")
     if missing and word == "right":
         word, reason = "cannot tell", f"it returns no {', '.join(map(repr, missing))}; the other outputs are right"
     return Compared(label, kind, word, reason, "outputs", min(one.bits for one in found.values()))

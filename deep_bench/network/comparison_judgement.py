@@ -34,9 +34,9 @@ def objections(found: NetworkComparison) -> tuple[str, ...]:
 
 
 def _decided(pair: Difference) -> bool:
-    """Whether there was something to compare: where all is NaN, anything would be as good."""
+    """Whether there was something to compare: where all is NaN or nothing is there, anything would be as good."""
     figures = pair.norms
-    empty = figures is not None and 0 < figures.size == figures.not_finite
+    empty = figures is not None and figures.size == figures.not_finite
     return pair.word not in _UNDECIDED and not empty
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from deep_bench.check.information import nothing_in
 from deep_bench.check.isolate import draws_at_random
 from deep_bench.check.nodes import judge_nodes
 from deep_bench.check.replay import form_of
@@ -22,7 +23,7 @@ from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import subgraphs
 from deep_bench.measure.progress import Bars
 from deep_bench.network.divergence_carried import Carried, CarriedValues
-from deep_bench.network.divergence_information import empty_inputs, first_nan, nothing_in
+from deep_bench.network.divergence_information import empty_inputs, first_nan
 from deep_bench.network.problem import Problem, make_problem
 from deep_bench.network.suspect import Suspect, as_adapter, called, converts, quiet
 from deep_bench.variant import Variant

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.check.endtoend import assess_whole
+from deep_bench.check.information import nothing_in
 from deep_bench.check.isolate import SUFFIX, isolate, replayable
 from deep_bench.check.truth import Effort, Truth, narrowed
 from deep_bench.errors import DeepBenchError
@@ -22,7 +23,7 @@ from deep_bench.graph import Network, operator_name
 from deep_bench.graph.knowledge import Knowledge
 from deep_bench.network.divergence import NodePrecision, worst_of
 from deep_bench.network.divergence_carried import Carried
-from deep_bench.network.divergence_information import empty_inputs, first_nan, nothing_in
+from deep_bench.network.divergence_information import empty_inputs, first_nan
 from deep_bench.network.gradient import gradient_name
 from deep_bench.network.problem import Problem
 from deep_bench.network.pullback import Differentiated, pull_back, truth_of_gradients

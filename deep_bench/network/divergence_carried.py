@@ -10,9 +10,9 @@ import numpy as np
 
 from deep_bench.check.decisions import Seen, open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole
+from deep_bench.check.information import nothing_in
 from deep_bench.check.rounding import Recall
 from deep_bench.check.truth import SAMPLES, Truth
-from deep_bench.network.divergence_information import nothing_in
 from deep_bench.network.suspect import Suspect, as_float
 from deep_bench.tensor import is_float
 

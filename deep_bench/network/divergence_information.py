@@ -1,27 +1,14 @@
-"""What cannot be judged: values that are empty, or that hold no finite number, and where NaN came from."""
+"""Why values cannot be judged: where NaN came from, and inputs that are empty."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
 
 from deep_bench.graph import Network, operator_name
 from deep_bench.tensor import is_inexact
-
-
-def nothing_in(arrays: Iterable[np.ndarray]) -> str:
-    """Why arrays that are expected tell nothing of a framework: any would do. Empty if they tell something.
-
-    Example:
-        >>> nothing_in([np.zeros((0, 3))]), nothing_in([np.array([np.nan, np.nan])]), nothing_in([np.array([np.nan, 1])])
-        ('empty', 'without a finite element', '')
-    """
-    found = list(arrays)
-    if not found or any(a.size and not (is_inexact(a.dtype) and not np.isfinite(a).any()) for a in found):
-        return ""
-    return "without a finite element" if any(a.size for a in found) else "empty"
 
 
 def first_nan(network: Network, inputs: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -78,6 +80,8 @@ def training_step(
                  :math:`w - r \frac{m'}{1 - \beta_1^t} / (\sqrt{\frac{s'}{1 - \beta_2^t}} + \epsilon)`
     ============ ======================================================================== ==================================
 
+    ``momentum`` is from 0 to 1, ``beta1`` and ``beta2`` are at least 0 and below 1, ``epsilon`` is not negative.
+
     The learning rate is an input, ``learning_rate``, so that a schedule may change it. The running mean and variance of each
     BatchNormalization in training mode are part of the state.
 
@@ -94,17 +98,15 @@ def training_step(
         **settings: See the table.
 
     Raises:
-        InvalidArgument: An unknown optimizer or setting; a parameter that is no initializer, or is named twice; or a network
-            that has a value called ``learning_rate`` already.
+        InvalidArgument: An unknown optimizer or setting, or a setting out of its range; a parameter that is no initializer,
+            or is named twice; nothing to train; or a network that has a value called ``learning_rate`` already.
         UnsupportedOperator: A node between the loss and a parameter has no gradient.
 
     Source:
         Robbins and Monro, 1951; Sutskever et al., 2013, as PyTorch writes it; Kingma and Ba, 2015, algorithm 1.
     """
     network, rule = as_network(network), _rule(optimizer)
-    chosen = {**rule.settings, **settings}
-    if unknown := sorted(set(settings) - set(rule.settings)):
-        raise InvalidArgument(f"{optimizer} with {unknown[0]!r}", f"some of {', '.join(rule.settings) or '(no settings)'}")
+    chosen = _chosen(optimizer, rule, settings)
     names = names_once(network.parameters if wrt is None else wrt)
     if missing := [n for n in names if n not in network.initializers]:
         raise InvalidArgument(
@@ -118,6 +120,12 @@ def training_step(
         )
     derived = differentiate(network, loss, names).copy()
     gradients = {name: gradient_name(loss, name) for name in names if name in derived.graph.initializers}
+    if not gradients:
+        raise InvalidArgument(
+            f"{network.name} has nothing to train: {_untrained(names)}",
+            "floating-point initializers that an output depends on",
+            "parameters have more than one element; wrt=[…] names other initializers",
+        )
     state = _State(derived)
     _keep_statistics(state)
     for name in gradients:
@@ -126,6 +134,32 @@ def training_step(
     dropped = {gradient_name(loss, name) for name in names}
     derived.graph.outputs[:] = [v for v in derived.graph.outputs if v.name not in dropped]
     return TrainingStep(Network(derived.model, name=f"training step of {network.name}"), state.following, state.initial)
+
+
+def _untrained(names: Sequence[str]) -> str:
+    return f"no output depends on {', '.join(names)}" if names else "no parameters"
+
+
+def _chosen(optimizer: str, rule: _Rule, settings: Mapping[str, Any]) -> dict[str, float]:
+    """All settings of an optimizer, each within its range."""
+    for name, value in settings.items():
+        if name not in rule.settings:
+            raise InvalidArgument(f"{optimizer} with {name!r}", f"some of {', '.join(rule.settings) or '(no settings)'}")
+        expected, fits = _RANGES[name]
+        if isinstance(value, bool) or not isinstance(value, Real) or not fits(value):
+            raise InvalidArgument(f"{optimizer} with {name}={value!r}", expected)
+    return {**rule.settings, **{name: float(value) for name, value in settings.items()}}
+
+
+_BETA: tuple[str, Callable[[Any], bool]] = ("a number of at least 0 and below 1", lambda value: 0 <= value < 1)
+_RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = MappingProxyType(
+    {
+        "beta1": _BETA,
+        "beta2": _BETA,
+        "epsilon": ("a finite number of at least 0", lambda value: 0 <= value < inf),
+        "momentum": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
+    }
+)
 
 
 def _value_names(network: Network) -> set[str]:

@@ -79,7 +79,7 @@ class Placed:
             InvalidInput: The kernel returns something else than one array for each output, or another element type.
         """
         self._set_up(inputs, describe)
-        found = self.kernel.forward(*inputs, **self.attributes)
+        found = self._called(self.kernel.forward, *inputs)
         results = found if isinstance(found, tuple) else (found,)
         wanted = len(self.dtypes)
         if isinstance(found, list | dict) or len(results) != wanted or any(r is None for r in results):
@@ -89,7 +89,7 @@ class Placed:
         if describe is not None:
             for array, dtype in zip(results, self.dtypes, strict=True):
                 self._check(array, dtype, describe)
-        return results
+        return tuple(map(_own, results)) if getattr(self.kernel, "reuses_outputs", False) else results
 
     def backward(
         self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], describe: Describe | None = None
@@ -107,7 +107,7 @@ class Placed:
         """
         self.require_backward()
         self._set_up(inputs, describe)
-        found = self.kernel.backward(tuple(grads), tuple(inputs), tuple(outputs), **self.attributes)
+        found = self._called(self.kernel.backward, tuple(grads), tuple(inputs), tuple(outputs))
         results = found if isinstance(found, tuple) else (found,)
         if isinstance(found, list | dict) or len(results) != len(inputs):
             came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
@@ -156,6 +156,13 @@ class Placed:
         found = self.backward(self._natives(grads), self._natives(inputs), self._natives(outputs))
         self.device.synchronize()
         return tuple(None if g is None else np.asarray(self.device.to_numpy(g)) for g in found)
+
+    def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return method(*arguments, **self.attributes)
+        except Exception as error:  # a kernel may raise anything
+            error.add_note(f"in {self.kernel.name}, which computes {self._where}")
+            raise
 
     @property
     def _where(self) -> str:
@@ -236,6 +243,13 @@ def placed(
         list(dtypes) if dtypes is not None else [None] * len(node.outputs),
         function_of(node) or plain,
     )
+
+
+def _own(array: Any) -> Any:
+    """An array that no later call writes into: of NumPy or torch a copy; those of others cannot be written to."""
+    if isinstance(array, np.ndarray):
+        return np.array(array)
+    return array.clone() if hasattr(array, "clone") else array
 
 
 def _has_setup(kernel: Kernel) -> bool:

@@ -75,7 +75,7 @@ def by_family(groups: Mapping[str, Sequence[Judged]]) -> str:
 def misjudged(groups: Mapping[str, Sequence[Judged]]) -> str:
     """What the checker judged wrongly, one line each."""
     wrong = [j for judged in groups.values() for j in judged if not j.judged_rightly]
-    said = [f"- {'missed' if j.fault else 'accused'}: {j.entry.name}: *{j.word}*: {j.reason}" for j in wrong]
+    said = [f"- {'missed' if j.fault else 'accused'}: {j.entry.name}: *{j.verdict.word}*: {j.verdict.reason}" for j in wrong]
     return "\n".join(said) or "Nothing."
 
 

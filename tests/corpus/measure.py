@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from deep_bench.check import Truth
+from deep_bench.check import Truth, Verdict
+from deep_bench.check.endtoend import Whole
 from deep_bench.errors import Unsupported
 
 from .entry import Entry
@@ -23,20 +24,20 @@ class Judged:
     Args:
         entry: The entry.
         fault: Its label.
-        word, reason: The checker's.
+        verdict: The checker's.
         close: What each of the usual tolerances says.
     """
 
     entry: Entry
     fault: bool
-    word: str
-    reason: str
+    verdict: Verdict | Whole
     close: Mapping[str, bool]
 
     @property
     def judged_rightly(self) -> bool:
         """Whether the label was found; *cannot tell* counts against the checker on both sides."""
-        return self.word in ACCUSING if self.fault else self.word == "right"
+        word = self.verdict.word
+        return word in ACCUSING if self.fault else word == "right"
 
 
 @cache
@@ -60,7 +61,7 @@ def measure(entries: Iterable[Entry], *, fault: bool) -> Iterator[Judged]:
             for name, tolerance in TOLERANCES.items()
         }
         verdict = problem(entry.problem).judge(known, subject, entry.norm_wise)
-        yield Judged(entry, fault, verdict.word, verdict.reason, near)
+        yield Judged(entry, fault, verdict, near)
 
 
 def rates(judged: Iterable[Judged]) -> Mapping[str, tuple[int, int]]:

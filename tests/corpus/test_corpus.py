@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from .entry import Entry
 from .faults import faults
 from .gradients import gradient_faults, gradient_variants
 from .groups import GROUPS
+from .known import KNOWN
 from .measure import Judged, measure, rates
 from .mutation.held_out import mutants, rule_mutants
 from .problems import family_of, problem
@@ -35,16 +37,22 @@ def sample(entries: Iterable[Entry], each: int) -> list[Entry]:
     return [e for members in families.values() for e in rng.sample(members, min(each, len(members)))]
 
 
-@pytest.mark.parametrize("entry", sample(_FAULTS, 3), ids=lambda e: e.name)
+def marked(entry: Entry) -> Any:
+    """A test of an entry; of one that is known to be misjudged, a test that must fail."""
+    known = [pytest.mark.xfail(reason=KNOWN[entry.name], strict=True)] if entry.name in KNOWN else []
+    return pytest.param(entry, id=entry.name, marks=known)
+
+
+@pytest.mark.parametrize("entry", [marked(e) for e in sample(_FAULTS, 2)])
 def test_fault_is_found(entry: Entry) -> None:
     (judged,) = measure([entry], fault=True)
-    assert judged.judged_rightly, (judged.word, judged.reason)
+    assert judged.judged_rightly, (judged.verdict.word, judged.verdict.reason)
 
 
-@pytest.mark.parametrize("entry", sample(_OWN, 3), ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", [marked(e) for e in sample(_OWN, 2)])
 def test_correct_variant_is_right(entry: Entry) -> None:
     (judged,) = measure([entry], fault=False)
-    assert judged.judged_rightly, (judged.word, judged.reason)
+    assert judged.judged_rightly, (judged.verdict.word, judged.verdict.reason)
 
 
 @pytest.mark.parametrize("where", ["Gemm square", "ReduceL2", "Softmax masked", "QLinearMatMul by column", "RNN"])
@@ -55,7 +63,7 @@ def test_mutant_is_found(where: str) -> None:
 
 
 def test_mutant_of_a_gradient_rule_is_found() -> None:
-    found = random.Random(_SEED).sample(rule_mutants(["Gemm"]), 4)
+    found = random.Random(_SEED).sample(rule_mutants(["Gemm"], apart=False), 4)
     missed = [j for j in measure(found, fault=True) if not j.judged_rightly]
     assert not missed, described(missed)
 
@@ -84,6 +92,10 @@ def test_corpus_is_large_enough() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_what_is_known_to_be_misjudged_is_in_the_corpus() -> None:
+    assert set(KNOWN) <= {e.name for e in (*_FAULTS, *_OWN)}
+
+
 def test_every_family_has_faults_and_correct_variants() -> None:
     assert {family_of(e.problem) for e in _FAULTS} == {family_of(e.problem) for e in _OWN}
 
@@ -95,7 +107,7 @@ def test_every_family_has_faults_and_correct_variants() -> None:
         ("`torch.testing.assert_close`, tritonbench", 1.2e-6, True),
         ("KernelBench, 1e-4", 9e-5, True),
         ("KernelBench, 1e-4", 3e-4, False),
-        ("KernelBench of 2025-02, 1e-2", 1e-2, True),
+        ("KernelBench at first, 1e-2", 1e-2, True),
     ],
 )
 def test_tolerances_are_those_of_their_source(name: str, relative: float, said: bool) -> None:
@@ -106,4 +118,4 @@ def test_tolerances_are_those_of_their_source(name: str, relative: float, said: 
 
 def described(judged: Sequence[Judged]) -> str:
     """What was misjudged, one line each."""
-    return "\n".join(f"{j.entry.name}: {j.word}: {j.reason}" for j in judged)
+    return "\n".join(f"{j.entry.name}: {j.verdict.word}: {j.verdict.reason}" for j in judged)

@@ -7,9 +7,9 @@ import pytest
 from tests.real.conftest import network_file
 from tests.real.table import REAL
 
+from .entry import Entry
 from .measure import measure
 from .real import faultless, planted
-from .variants import Entry
 
 pytestmark = pytest.mark.real
 

@@ -1,11 +1,11 @@
 """What usual tolerances say: the columns beside the checker's.
 
 Source:
-    ``numpy.allclose`` and ``torch.testing.assert_close``: their documentation. KernelBench: ``src/eval.py`` of 2025-02
-    (``torch.allclose(output, output_new, atol=1e-02, rtol=1e-02)``), and ``get_tolerance_for_precision`` of
-    ``src/kernelbench/eval.py`` since (1e-4 for float32, 1e-2 for float16 and bfloat16, absolute and relative). tritonbench:
-    ``BenchmarkOperator.accuracy`` of ``tritonbench/utils/triton_op.py`` calls ``torch.testing.assert_close`` with the options
-    ``--rtol`` and ``--atol``, which are ``None`` by default (``tritonbench/utils/parser.py``): what PyTorch has for the type.
+    ``numpy.allclose`` and ``torch.testing.assert_close``: their documentation. KernelBench: first ``torch.allclose`` with
+    1e-2, absolute and relative (``src/eval.py``), since then ``get_tolerance_for_precision`` (``src/kernelbench/eval.py``):
+    1e-4 for float32, 1e-2 for float16 and bfloat16. tritonbench: ``BenchmarkOperator.accuracy``
+    (``tritonbench/utils/triton_op.py``) calls ``torch.testing.assert_close`` with the options ``--rtol`` and ``--atol``,
+    which are ``None`` unless given (``tritonbench/utils/parser.py``): what PyTorch has for the element type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOLERANCES: Mapping[str, Tolerance] = {
     "`numpy.allclose`": lambda form: (1e-5, 1e-8),
     "`torch.testing.assert_close`, tritonbench": lambda form: _ASSERT_CLOSE.get(form, (0.0, 0.0)),
     "KernelBench, 1e-4": lambda form: (_KERNEL_BENCH.get(form, 1e-4),) * 2,
-    "KernelBench of 2025-02, 1e-2": lambda form: (1e-2, 1e-2),
+    "KernelBench at first, 1e-2": lambda form: (1e-2, 1e-2),
 }
 """Name to tolerances."""
 

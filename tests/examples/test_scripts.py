@@ -14,7 +14,16 @@ PRINTS = {
     "own_transformation.py": "22 nodes became 25: right",
     "piece_by_piece.py": "the result is right",
 }
-TESTED_ELSEWHERE = {"gelu_cpp.py", "gelu_cuda.py", "gelu_tvm_ffi.py", "train_digits_cnn.py"}
+TESTED_ELSEWHERE = {
+    "gelu_cpp.py",
+    "gelu_cuda.py",
+    "gelu_numpy.py",
+    "gelu_tensorflow.py",
+    "gelu_torch.py",
+    "gelu_triton.py",
+    "gelu_tvm_ffi.py",
+    "train_digits_cnn.py",
+}
 
 
 def test_every_example_is_tested() -> None:

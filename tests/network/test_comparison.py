@@ -378,6 +378,25 @@ def test_nan_in_the_same_places_agrees_and_is_counted() -> None:
     assert every.norms.not_finite == 35
 
 
+@pytest.mark.parametrize(
+    ("x", "nothing"), [(X["x"] * NAN, "without a finite element"), (X["x"][:0], "empty")], ids=["nan", "empty"]
+)
+def test_where_everything_tells_nothing_nobody_is_right(x: np.ndarray, nothing: str) -> None:
+    given = {"framework": "reference", "saved": {"p": np.full((len(x), 5), NAN)}, "function": numpy_mlp}
+    found = compare(given, {"x": x}, network=mlp(), budget=0)
+    assert {system.word for system in found.values()} == {"no information"}
+    for label in ("saved", "function"):
+        assert found[label].reason == f"the outputs are {nothing}, so there is nothing to compare"
+    assert found.objections == ("nothing could be decided",)
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_a_number_where_nan_is_expected_is_wrong() -> None:
+    given = {"framework": "reference", "saved": {"p": np.zeros((7, 5), np.float32)}}
+    found = compare(given, {"x": X["x"] * NAN}, network=mlp(), budget=0)
+    assert found["saved"].word == "wrong"
+
+
 def test_infinities_of_one_sign_agree() -> None:
     inf = np.inf
     found = norms(np.array([inf, -inf, 1.0, inf, np.nan]), np.array([inf, inf, 1.5, np.nan, np.nan]))

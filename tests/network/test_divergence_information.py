@@ -10,10 +10,11 @@ import onnx
 import pytest
 
 import deep_bench as db
+from deep_bench.check.information import nothing_in
 from deep_bench.cli import main
 from deep_bench.errors import InvalidArgument
 from deep_bench.network import diverge, profile
-from deep_bench.network.divergence_information import first_nan, nothing_in
+from deep_bench.network.divergence_information import first_nan
 from deep_bench.network.reduction import Slower
 
 CHAIN = "g (float[n,4] x) => (float[n,4] y) <float[4] w = {1, 1, 1, 1}> { a = Mul(x, w)  b = Neg(a)  y = Sqrt(b) }"

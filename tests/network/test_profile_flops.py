@@ -62,14 +62,16 @@ def test_nodes_that_run_as_one_ask_for_the_sum(digits: Profile) -> None:
 
 
 def test_gradients_ask_for_what_derives_them() -> None:
-    network = parsed(
-        """product (float[8, 16] x) => (float loss) <float[16, 4] w = {WEIGHTS}>
-        { [product] y = MatMul(x, w)  [bend] z = Relu(y)  [total] loss = ReduceSum<keepdims = 0>(z) }""".replace(
-            "WEIGHTS", ", ".join(["0.5"] * 64)
-        )
-    )
+    weights = ", ".join(["0.5"] * 64)
+    network = parsed(f"""products (float[8, 16] x) => (float loss)
+        <float[16, 4] v = {{{weights}}}, float[4, 16] w = {{{weights}}}>
+        {{ [first] y = MatMul(x, v)  [bend] z = Relu(y)  [second] u = MatMul(z, w)
+          [total] loss = ReduceSum<keepdims = 0>(u) }}""")
     facts = {node.name: node for node in profiled(network, "loss").nodes}
-    assert facts["product"].work == facts["product"].backward == Work(2 * 8 * 16 * 4)
+    product = 2 * 8 * 16 * 4
+    assert facts["first"].work == facts["first"].backward == Work(product)
+    assert facts["second"].work == Work(product)
+    assert facts["second"].backward == Work(2 * product)  # of its input as well as of its parameter
     assert facts["bend"].work == Work(comparisons=8 * 4)
     assert facts["bend"].backward is not None
     assert facts["bend"].backward.special == 0

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import deep_bench as db
@@ -16,80 +15,7 @@ from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.operators.placed import THROUGH_NUMPY
 
-FRAMEWORKS = ("onnxruntime", "reference", "tensorflow", "torch")
-
-
-class Relu(db.Operator):
-    computes = "Relu"
-
-    def __init__(self, slope: float = 0.0, factor: float = 1.0) -> None:
-        self.slope, self.factor = slope, factor
-        self.seen: list[str] = []
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        self.seen.append(type(x).__name__)
-        return np.where(x > 0, x, x.dtype.type(self.slope) * x)
-
-    def backward(self, grads: Any, inputs: Any, outputs: Any) -> Any:
-        return (grads[0] * (inputs[0] > 0) * grads[0].dtype.type(self.factor),)
-
-
-class ForwardOnly(db.Operator):
-    computes = "Relu"
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        return np.maximum(x, 0)
-
-
-class Gemm(db.Operator):
-    computes = "Gemm"
-
-    def forward(self, a: Any, b: Any, c: Any = None, *, transB: int = 0) -> Any:
-        y = a @ (b.T if transB else b)
-        return y if c is None else y + c
-
-    def backward(self, grads: Any, inputs: Any, outputs: Any, *, transB: int = 0) -> Any:
-        a, b, *c = inputs
-        (g,) = grads
-        db_ = g.T @ a if transB else a.T @ g
-        return (g @ (b if transB else b.T), db_, *(g.sum(0) for _ in c))
-
-
-class Split(db.Operator):
-    computes = "Split"
-
-    def forward(self, x: Any, split: Any, *, axis: int = 0) -> Any:
-        return tuple(np.ascontiguousarray(y) for y in np.split(x, np.cumsum(split)[:-1], axis))
-
-    def backward(self, grads: Any, inputs: Any, outputs: Any, *, axis: int = 0) -> Any:
-        full = [np.zeros_like(y) if g is None else g for g, y in zip(grads, outputs, strict=True)]
-        return np.concatenate(full, axis), *(None for _ in inputs[1:])
-
-
-def parse(text: str, opset: int = 21) -> Network:
-    return Network.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {text}'))
-
-
-def adapter(name: str) -> Adapter[Any]:
-    if name != "reference":
-        pytest.importorskip(name)
-    return db.frameworks[name]()  # type: ignore[no-any-return]
-
-
-def digits() -> Network:
-    return db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
-
-
-def batch() -> dict[str, np.ndarray]:
-    return {"image": np.random.default_rng(0).random((3, 1, 8, 8), np.float32), "label": np.arange(3)}
-
-
-def gradients(
-    on: Adapter[Any], network: Network, inputs: dict[str, np.ndarray], loss: str = "loss"
-) -> dict[str, np.ndarray]:
-    executor = on.prepare(network, mode="train")
-    _, found = executor.gradients({n: on.from_numpy(a) for n, a in inputs.items()}, loss)
-    return {name: on.to_numpy(g) for name, g in found.items()}
+from .placed_kernels import FRAMEWORKS, Relu, Split, adapter, batch, digits, gradients, parse
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -106,70 +32,6 @@ def test_a_right_kernel_changes_nothing(name: str) -> None:
     assert not set(kernels) & {*replaced.forms.native, *replaced.forms.decomposed}
     assert set(kernel.seen) == {"ndarray"}
     assert len(kernel.seen) >= 3 * len(kernels)
-
-
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_gradients_are_the_kernels_own(name: str) -> None:
-    on, network = adapter(name), digits()
-    expected = gradients(on, network, batch())
-    found = gradients(on, network.replace("Relu", Relu()), batch())
-    assert found.keys() == expected.keys()
-    assert all(np.allclose(found[n], g, rtol=1e-4, atol=1e-5) for n, g in expected.items())
-    wrong = gradients(on, network.replace("strided_relu", Relu(factor=1.01)), batch())
-    head = wrong["head.weight"]
-    assert np.allclose(head, expected["head.weight"], rtol=1e-4, atol=1e-5)  # it lies after the kernel
-    ratio = np.median(wrong["stem.weight"] / expected["stem.weight"])
-    assert ratio == pytest.approx(1.01, rel=1e-3)
-
-
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_no_gradient_goes_through_a_kernel_without_one(name: str) -> None:
-    on, network = adapter(name), digits().replace("strided_relu", ForwardOnly())
-    with pytest.raises(UnsupportedOperator, match="ForwardOnly has no backward"):
-        gradients(on, network, batch())
-
-
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_slightly_wrong_kernel_is_found_and_a_right_one_is_not_blamed(name: str) -> None:
-    on, network = adapter(name), db.load("digits-cnn")
-    right = db.network.diverge(network.replace("Relu", Relu()), on, batch=2, progress=False)
-    assert right.judged
-    assert right.ok, right.table()
-    wrong = db.network.diverge(network.replace("residual_relu", Relu(slope=1e-4)), on, batch=2, progress=False)
-    assert [n.name for n in wrong.nodes if n.accused] == ["residual_relu"]
-    assert wrong.first_carried is not None
-
-
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_wrong_gradient_is_found(name: str) -> None:
-    on, network = adapter(name), digits()
-    labels = {"image": batch()["image"][:2], "label": np.arange(2)}
-    wrong = network.replace("residual_relu", Relu(factor=1.01))
-    found = db.network.diverge(wrong, on, labels, gradients="loss", progress=False)
-    assert [n.name for n in found.nodes if n.accused] == ["residual_relu"]
-
-
-def test_compare_judges_kernels_by_what_the_nodes_say() -> None:
-    pytest.importorskip("torch")
-    network = db.load("digits-cnn")
-    image = {"image": batch()["image"]}
-    contestants = {"right": network.replace("Relu", Relu()), "wrong": network.replace("first_relu", Relu(slope=1e-4))}
-    found = db.network.compare({n: ("torch", c) for n, c in contestants.items()}, image, network=network, budget=0)
-    assert {s.label: s.word for s in found.systems} == {"right": "right", "wrong": "wrong"}
-
-
-def test_kernels_reach_the_processes_of_a_run() -> None:
-    network = db.load("digits-cnn")
-    for slope, word in ((0.0, "right"), (1e-4, "wrong")):
-        replaced = network.replace("first_relu", Relu(slope))
-        result = db.run(replaced, on=["reference"], budget=0.2, twin=False, progress=False)
-        (system,) = result.record.systems
-        assert system.error is None
-        assert system.verdict is not None
-        assert system.verdict.verdict == word
-        assert system.forms is not None
-        assert dict(system.forms.fallback) == {"first_relu": THROUGH_NUMPY}
-        assert "kernels in the place of nodes: Relu computes first_relu" in result.record.notes
 
 
 def test_nodes_are_matched_by_operator_name_pattern_or_function() -> None:
@@ -350,19 +212,6 @@ def test_each_node_has_a_kernel_set_up_for_its_own_sizes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_kernels_read_parameters_that_training_changes(name: str) -> None:
-    on, network = adapter(name), digits()
-    replaced = network.replace("Gemm", Gemm())
-    expected, found = gradients(on, network, batch()), gradients(on, replaced, batch())
-    assert all(np.allclose(found[n], g, rtol=1e-4, atol=1e-5) for n, g in expected.items())
-    executor = on.prepare(replaced, mode="train")
-    before = executor(batch())["logits"]
-    executor.parameters["head.weight"] = on.from_numpy(2 * on.to_numpy(executor.parameters["head.weight"]))
-    bias = on.to_numpy(executor.parameters["head.bias"])
-    assert np.allclose(executor(batch())["logits"] - bias, 2 * (before - bias), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_kernels_get_a_node_in_its_newest_form(name: str) -> None:
     network = parse("g (float[5, 2] x) => (float[2, 2] y, float[3, 2] z) { y, z = Split<axis = 0, split = [2, 3]>(x) }", 11)
     executor = adapter(name).prepare(network.replace("Split", Split()))
@@ -370,18 +219,6 @@ def test_kernels_get_a_node_in_its_newest_form(name: str) -> None:
     found = executor({"x": x})
     assert found["y"].tolist() == x[:2].tolist()
     assert found["z"].tolist() == x[2:].tolist()
-
-
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_gradients_of_several_outputs_of_which_one_is_used(name: str) -> None:
-    network = parse("""g (float[5] x) => (float loss, float[3] z) <float[5] w = {1, 2, 3, 4, 5}, int64[2] s = {2, 3}> {
-        p = Mul(x, w)  y, z = Split(p, s)  q = Mul(y, y)  loss = ReduceSum<keepdims = 0>(q)
-    }""")
-    inputs = {"x": np.arange(5, dtype=np.float32)}
-    on = adapter(name)
-    expected = gradients(on, network, inputs)["w"]
-    assert np.allclose(gradients(on, network.replace("Split", Split()), inputs)["w"], expected)
-    assert expected.tolist() == [0, 4, 0, 0, 0]
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -400,3 +237,47 @@ def test_only_the_values_asked_for_are_computed(name: str) -> None:
     assert len(found) == 1
     assert isinstance(kernel, Relu)
     assert name == "reference" or not kernel.seen  # the reference computes every node
+
+
+def test_transformations_refuse_kernels() -> None:
+    network = db.load("digits-cnn").replace("first_relu", Relu())
+    with pytest.raises(Unsupported, match=r"the kernel Relu computes(.|\n)*without_kernels"):
+        db.network.transform.fold(network)
+
+
+def test_profiles_have_kernels_among_their_nodes() -> None:
+    network = db.load("digits-cnn").replace("first_relu", Relu())
+    on = ["reference", "onnxruntime"] if not db.frameworks.missing("onnxruntime") else ["reference"]
+    for system in db.network.profile(network, on, repeat=2, progress=False).systems:
+        assert not system.error
+        assert ("first_relu",) in [piece.nodes for piece in system.pieces]
+
+
+class Reusing(db.Operator):
+    computes = "Relu"
+    reuses_outputs = True
+
+    def __init__(self) -> None:
+        self.buffers: dict[tuple[int, ...], np.ndarray] = {}
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        return np.maximum(x, 0, out=self.buffers.setdefault(x.shape, np.empty_like(x)))
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_memory_that_a_kernel_uses_again_is_copied(name: str) -> None:
+    network = parse("g (float[2] x) => (float[2] y) { a = Relu(x)  n = Neg(x)  b = Relu(n)  y = Sub(a, b) }")
+    executor = adapter(name).prepare(network.replace("Relu", Reusing()))
+    assert executor({"x": np.array([-2, 3], np.float32)})["y"].tolist() == [-2.0, 3.0]
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "reference", "torch"])
+def test_what_a_kernel_raises_names_its_node(name: str) -> None:
+    def broken(x: np.ndarray) -> np.ndarray:
+        raise ZeroDivisionError("by design")
+
+    kernel = db.operators.wrap(broken, computes="Relu", device="numpy")
+    executor = adapter(name).prepare(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }").replace("Relu", kernel))
+    with pytest.raises(ZeroDivisionError) as caught:
+        executor({"x": np.zeros(2, np.float32)})
+    assert any("in broken, which computes node" in note for note in caught.value.__notes__)

@@ -11,13 +11,14 @@ import onnx_ir as ir
 
 from deep_bench.adapters.onnxruntime.arrays import Value, described, to_array
 from deep_bench.adapters.onnxruntime.executor import Parameters
-from deep_bench.errors import UnsupportedOperator
-from deep_bench.framework import Executor, Forms, Mode
+from deep_bench.errors import Unsupported, UnsupportedOperator
+from deep_bench.framework import Executor, Forms, Mode, NodeProfile, NodeTime
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.attached import kernel_of
 from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.node import as_array, is_standard
 from deep_bench.graph.prune import needs, prune
+from deep_bench.measure.observed import Stopwatch, in_turn
 from deep_bench.network.gradient.derived import DerivedGradients
 from deep_bench.operators.placed import THROUGH_NUMPY, Placed, placed
 
@@ -34,10 +35,12 @@ class Piece:
     Args:
         executor: The session.
         reads: Names of what it is fed.
+        nodes: Names of the network's nodes in it.
     """
 
     executor: Executor[Value]
     reads: tuple[str, ...]
+    nodes: tuple[str, ...]
 
     def run(self, values: Values) -> Values:
         """Its results."""
@@ -61,6 +64,11 @@ class Call:
     gives: tuple[str, ...]
     direct: bool
     device: OnnxRuntimeAdapter
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The name of its node."""
+        return (self.kernel.node,)
 
     def run(self, values: Values) -> Values:
         """Its results."""
@@ -124,6 +132,37 @@ class CutExecutor(Executor[Value]):
     ) -> tuple[Values, Values]:
         """Run the network that `differentiate` derives, in which the kernels' own gradients are kernels again."""
         return self._gradients(self._assigned, inputs, loss, wrt, on_ready)
+
+    def profile(
+        self, inputs: Mapping[str, Value], *, repeat: int = 20, loss: str | None = None, wrt: Sequence[str] | None = None
+    ) -> NodeProfile:
+        """The time of each session as a whole, and of each kernel.
+
+        Raises:
+            Unsupported: Gradients are asked for.
+        """
+        del wrt
+        if loss is not None:
+            raise Unsupported("the way back of a network that is cut around kernels cannot be profiled", "the way forward")
+        watch: Stopwatch[tuple[tuple[str, ...], str]] = Stopwatch()
+
+        def observed() -> None:
+            watch.begin()
+            values = self._known(inputs)
+            for part in self._parts:
+                what = "a session" if isinstance(part, Piece) else part.kernel.kernel.name
+                values.update(watch.timed((part.nodes, what), part.run, values))
+
+        found = in_turn({"plain": self.bind(inputs), "observed": observed}, self.device.synchronize, repeat)
+        covered = {name for part in self._parts for name in part.nodes}
+        own = (*self.forms.native, *self.forms.fallback)
+        return NodeProfile(
+            "each session and each kernel between two stamps",
+            tuple(NodeTime(nodes, ns, what) for (nodes, what), ns in watch.samples(repeat).items()),
+            found["observed"],
+            found["plain"],
+            absent={name: "a constant, inside another node, or nobody needs it" for name in own if name not in covered},
+        )
 
     def _known(self, inputs: Mapping[str, Value]) -> Values:
         return {**self._constants, **self._assigned, **inputs}
@@ -211,7 +250,8 @@ class _Cut:
         graph.outputs[:] = [old[name] for name in given]
         prune(graph)
         part = Network(model, name=f"{self.network.name}, part {level}")
-        return Piece(self.adapter.prepare(part), tuple(str(value.name) for value in inputs))
+        names = tuple(str(node.name) for node in nodes)
+        return Piece(self.adapter.prepare(part), tuple(str(value.name) for value in inputs), names)
 
     def _taken(self, node: ir.Node) -> list[ir.Value]:
         """What a session must be fed for a node to run there; constants are part of it."""

@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter
 from deep_bench.adapters.onnxruntime.arrays import Value, is_narrow_type, to_feed
-from deep_bench.adapters.wrapping import own_or_given
+from deep_bench.adapters.wrapping import each_once, own_or_given
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Executor, Forms, map_arrays
 from deep_bench.tensor import STRING, Container, TensorSpec
@@ -36,7 +36,7 @@ def wrap(
         outputs: Names for what it returns, in order; by default its own.
 
     Raises:
-        InvalidArgument: No session, or names in another number than it has outputs.
+        InvalidArgument: No session, names in another number than it has inputs or outputs, or one name for two.
         Unsupported: An input or output that is neither a tensor, a sequence nor an optional (a map, say).
 
     Example:
@@ -48,7 +48,7 @@ def wrap(
     if not isinstance(session, ort.InferenceSession):
         raise InvalidArgument(f"a {type(session).__name__} to wrap", "an onnxruntime.InferenceSession")
     own = [o.name for o in session.get_outputs()]
-    names = own if outputs is None else list(outputs)
+    names = own if outputs is None else each_once(outputs, "output", "the session")
     if len(names) != len(own):
         raise InvalidArgument(f"{len(names)} names of outputs", f"one for each of {', '.join(own)}")
     taken = [i.name for i in session.get_inputs()]

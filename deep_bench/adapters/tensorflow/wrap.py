@@ -52,7 +52,7 @@ def wrap(
             tried on zeros, to learn what it returns, and its weights, statistics and random states are put back.
 
     Raises:
-        InvalidArgument: Not such a model, or names in another number than it has inputs or outputs.
+        InvalidArgument: Not such a model, names in another number than it has inputs or outputs, or one name for two.
         Unsupported: The model runs on another backend than TensorFlow, or returns something else than tensors.
 
     Example:
@@ -70,7 +70,9 @@ def wrap(
             "a model on PyTorch is an nn.Module: deep_bench.adapters.torch.wrap(model, …)",
         )
     specs, call = _described(model, inputs, training=mode == "train")
-    return WrappedModel(model, specs, call, outputs if outputs is not None else _own_outputs(model), mode=mode, eager=eager)
+    each_once([spec.name for spec in specs], "input", model.name)
+    stated = each_once(outputs, "output", model.name) if outputs is not None else _own_outputs(model)
+    return WrappedModel(model, specs, call, stated, mode=mode, eager=eager)
 
 
 class WrappedModel(Executor[Any]):

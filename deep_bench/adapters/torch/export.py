@@ -15,7 +15,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from deep_bench.adapters.exported import check_export
+from deep_bench.adapters.exported import check_export, with_constants
 from deep_bench.adapters.torch.arrays import to_array
 from deep_bench.adapters.torch.modes import Evaluating
 from deep_bench.adapters.torch.wrap import Example, WrappedModule, example_tensors, wrap
@@ -39,6 +39,8 @@ def export(
     tensors = example_tensors(module, example)
     with Evaluating(module):
         network = Network.from_proto(_exported(executor, tensors, dynamic or {}, opset), name=name or type(module).__name__)
+        own = {key for key, _ in module.named_parameters(remove_duplicate=False)}
+        network = with_constants(network, [key for key in network.parameters if key not in own])
         if check:
             arrays = {key: to_array(tensor) for key, tensor in tensors.items()}
             check_export(network, arrays, executor(arrays), network.name)
@@ -130,6 +132,7 @@ def _quietly() -> Iterator[None]:
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.filterwarnings("ignore", "# The axis name", UserWarning)  # an open dimension that two inputs share
+            warnings.filterwarnings("ignore", ".*_flat_weights", UserWarning)  # what torch's recurrent layers hold twice
             yield
     finally:
         logger.setLevel(before)

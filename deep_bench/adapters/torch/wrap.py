@@ -16,6 +16,7 @@ from deep_bench.adapters.torch.modes import Evaluating, without_trace
 from deep_bench.adapters.wrapping import (
     accepts,
     check_mode,
+    each_once,
     named_results,
     positional_names,
     result_names,
@@ -53,7 +54,8 @@ def wrap(
             that it and its parts are in, so that it is for the caller to say ``module.eval()`` or ``module.train()``.
 
     Raises:
-        InvalidArgument: Inputs without names, outputs of another number, or no names for outputs beside specs.
+        InvalidArgument: Inputs without names, outputs of another number, one name for two inputs or outputs, or no names
+            for outputs beside specs.
         Unsupported: The module returns something else than tensors.
 
     Example:
@@ -67,7 +69,9 @@ def wrap(
             f"a {type(module).__name__} to wrap", "a torch.nn.Module", "wrap a callable in a module of your own"
         )
     target = next((t.device for t in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+    name = type(module).__name__
     specs, example = _described(module, inputs, target)
+    each_once([spec.name for spec in specs], "input", name)
     if outputs is None:
         if example is None:
             raise InvalidArgument(
@@ -76,8 +80,8 @@ def wrap(
                 "give outputs=[…], or an example in place of the specs",
             )
         with without_trace(module, target), Evaluating(module) if mode == "inference" else nullcontext():
-            outputs = result_names(_caller(module, specs)(*example), None, type(module).__name__)
-    return WrappedModule(module, specs, tuple(outputs), mode, target)
+            outputs = result_names(_caller(module, specs)(*example), None, name)
+    return WrappedModule(module, specs, each_once(outputs, "output", name), mode, target)
 
 
 class WrappedModule(Executor[torch.Tensor]):
@@ -134,7 +138,7 @@ class WrappedModule(Executor[torch.Tensor]):
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """Run the module and torch's backward pass.
 
-        By default with respect to all parameters that ask for gradients. ``on_ready`` is told of each gradient when the
+        By default with respect to all parameters that ask for gradients, or all real inputs if none does. ``on_ready`` is told of each gradient when the
         whole pass is done.
         """
         if self.mode != "train":

@@ -18,6 +18,7 @@ from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.progress import Bars
 from deep_bench.network.gradient import differentiate
 from deep_bench.network.gradient.derived import origin
+from deep_bench.network.kernels import pickled
 from deep_bench.network.problem import Problem, make_problem
 from deep_bench.network.profiling.memory import liveness
 from deep_bench.network.profiling.model import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
@@ -170,13 +171,14 @@ def _profiled(
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         folder = Path(temporary)
         (folder / "given").mkdir()
-        network = problem.network.save(folder / "network.onnx")
-        source = problem.source.source or problem.source.save(folder / "given" / "network.onnx")
+        network = problem.network.without_kernels().save(folder / "network.onnx")
+        source = problem.source.source or problem.source.without_kernels().save(folder / "given" / "network.onnx")
         given = {
             "network": str(network),
             "source": str(source.resolve()),
             "inputs": dict(problem.inputs.arrays),
             "loss": loss,
+            "kernels": pickled(problem.network),
         }
         contenders = [Contender(str(v), _SYSTEM, {"variant": str(v), **given}) for v in variants]
         bars.phase("preparing", len(contenders), "systems")

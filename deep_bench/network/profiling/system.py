@@ -13,8 +13,10 @@ import onnx_ir as ir
 from deep_bench.errors import Unsupported
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
+from deep_bench.graph.attached import attach_kernels
 from deep_bench.measure.observed import in_turn
 from deep_bench.measure.resident import forget_peak, peak_memory_bytes, resident_bytes
+from deep_bench.network.kernels import unpickled
 from deep_bench.variant import Variant
 
 
@@ -27,12 +29,22 @@ class ProfiledSystem:
         source: A file with the network as it was given, for frameworks that run files as they are.
         inputs: What it is fed.
         loss: Name of the output to differentiate; ``None`` for the way forward only.
+        kernels: Name of each node that a kernel of the user's computes to that kernel, pickled.
     """
 
-    def __init__(self, variant: str, network: str, source: str, inputs: Mapping[str, np.ndarray], loss: str | None) -> None:
+    def __init__(
+        self,
+        variant: str,
+        network: str,
+        source: str,
+        inputs: Mapping[str, np.ndarray],
+        loss: str | None,
+        kernels: Mapping[str, bytes],
+    ) -> None:
         self.variant = Variant.parse(variant)
         self.threaded = self.variant.options.get("threads") != "1"
         self._network, self._source, self._inputs, self._loss = Path(network), Path(source), dict(inputs), loss
+        self._kernels = unpickled(kernels)
         self._adapter: Adapter[Any] | None = None
         self._executor: Executor[Any] | None = None
         self._native: dict[str, Any] = {}
@@ -51,6 +63,7 @@ class ProfiledSystem:
         resident["imported"] = resident_bytes()
         file = self._network if adapter.upgrades else self._source
         network = Network(ir.load(file), name=file.stem)
+        attach_kernels(network.all_nodes(), self._kernels)
         read = perf_counter_ns()
         executor = self._executor = adapter.prepare(network, mode="inference" if self._loss is None else "train")
         adapter.synchronize()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deep_bench.network.reduction.reduced import Reduced
 
 
-_OWN = ("actual.npz", "expected.npz", "inputs.npz", "model.onnx", "model.onnx.data", "reproduce.py")
+FILES = ("actual.npz", "expected.npz", "inputs.npz", "model.onnx", "model.onnx.data", "reproduce.py")
 """All that a reduction ever writes."""
 
 
@@ -36,7 +36,7 @@ def save(reduced: Reduced, folder: str | Path) -> list[str]:
         written = sorted(file.name for file in Path(temporary).iterdir())
         for name in written:
             os.replace(Path(temporary) / name, target / name)
-    for name in set(_OWN) - set(written):
+    for name in set(FILES) - set(written):
         (target / name).unlink(missing_ok=True)
     return written
 

@@ -15,6 +15,7 @@ from deep_bench import frameworks
 from deep_bench.check import Effort, OutputVerdict, Truth, Word, establish
 from deep_bench.check.decisions import open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole
+from deep_bench.check.information import nothing_to_compare
 from deep_bench.check.oracle import WideArithmetic, in_range
 from deep_bench.check.rounding import Rounding
 from deep_bench.check.settings import settings_of
@@ -40,9 +41,9 @@ class Equivalence:
         word: *right*; *wrong* (in float64, too, they differ by more than the rounding of constants); *reduced precision* (in
             float64 they agree, but not in the formats of the changed network: overflow, cancellation, too few bits); *cannot
             tell* (random numbers, or an error at the edge of what rounding does); *no information* (rounding may drown the
-            outputs).
+            outputs, or they are empty or without a finite element).
         reason: Why, in one sentence.
-        bits: The significant bits of the worst output.
+        bits: The significant bits of the worst output; NaN where there is nothing to compare.
         identical: Whether the outputs are the same bit by bit on the reference.
         outputs: One verdict for each output.
         formats: The element types that the changed network rounds to.
@@ -124,8 +125,11 @@ def check(
         word, reason = _said(truth, actual, whole, exact, lowered)
         if word == "no information" and lowered and _lost_much(whole) and not _assess(truth, plain).information:
             word, reason = "reduced precision", f"{reason} in {_names(lowered)}, and not so in the network's own formats"
+    bits = whole.bits
+    if word == "right" and (nothing := nothing_to_compare(truth.outputs)):
+        word, reason, bits = "no information", nothing, float("nan")
     formats = tuple(sorted({f.name for f in lowered.values()}))
-    return Equivalence(word, reason, whole.bits, identical, whole.outputs, formats, time.perf_counter() - start)
+    return Equivalence(word, reason, bits, identical, whole.outputs, formats, time.perf_counter() - start)
 
 
 def recast_name(name: str, form: np.dtype) -> str:

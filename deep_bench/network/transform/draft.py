@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork, Unsupported
 from deep_bench.graph import Network
 from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.node import as_array
@@ -36,6 +36,9 @@ class Draft:
         base: What new names start with.
         oldest: The oldest opset that the change can be written in.
 
+    Raises:
+        Unsupported: Kernels of the user's compute nodes of it: what becomes of these, a change of the graph cannot tell.
+
     Example:
         >>> import deep_bench as db
         >>> draft = Draft(db.load("digits-cnn"), "mine")
@@ -44,6 +47,12 @@ class Draft:
     """
 
     def __init__(self, network: Network, base: str, oldest: int = OLDEST_OPSET) -> None:
+        for node, kernel in network.kernels.items():
+            raise Unsupported(
+                f"a transformation of {network.name}, whose node {node!r} the kernel {kernel.name} computes",
+                "a network without kernels",
+                "transform network.without_kernels(), and put the kernels into the result: replace(match, operator)",
+            )
         self.source, self.base = network, base
         opset = network.opset if network.opset >= oldest else max(oldest, _USUAL_OPSET)
         self.network = network.upgraded(opset).copy()

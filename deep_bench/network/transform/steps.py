@@ -167,6 +167,19 @@ class _Options:
             raise InvalidArgument(f"{text!r} in {self.step}", "a number, or a size such as 100MiB")
         return int(float(found[1]) * _UNITS[(found[2] or "")[:-1]])
 
+    def sizes(self) -> dict[str, int]:
+        """The numbers that are left, each by a name of the network's.
+
+        Raises:
+            InvalidArgument: A name comes twice.
+        """
+        pairs = [(k, int(v)) for k, v in self.left if k and v.isdecimal()]
+        self.left = [(k, v) for k, v in self.left if not (k and v.isdecimal())]
+        names = [k for k, _ in pairs]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise InvalidArgument(f"{', '.join(map(repr, twice))} more than once in {self.step}", "each name once")
+        return dict(pairs)
+
     def end(self) -> None:
         """Nothing may be left."""
         if self.left:
@@ -190,10 +203,8 @@ def _fold(network: Network, options: _Options) -> Applied:
 
 def _batch(network: Network, options: _Options) -> Applied:
     size = options.number("", "size")
-    pairs = list(options.left)
-    if not all(k and v.isdecimal() for k, v in pairs):
-        options.end()
-    axes = {k: int(v) for k, v in pairs} or None
+    axes = options.sizes() or None
+    options.end()
     after = batch(network, size, axes=axes, verify=options.verify)
     fixed = not any(d in network.open_dimensions for s in network.inputs for d in s.shape)
     through = through_batch(network, size, axes=axes) if fixed and network is not after else None
@@ -201,9 +212,9 @@ def _batch(network: Network, options: _Options) -> Applied:
 
 
 def _sizes(network: Network, options: _Options) -> Applied:
-    after = network.with_sizes({k: int(v) for k, v in options.left if v.isdecimal()})
-    options.left = [(k, v) for k, v in options.left if not v.isdecimal()]
+    sizes = options.sizes()
     options.end()
+    after = network.with_sizes(sizes)
     return Applied(after, after)
 
 

@@ -19,6 +19,7 @@ from deep_bench.operators.checks.native import equal
 from deep_bench.operators.checks.prepared import KernelFailure, Prepared, found, told
 from deep_bench.operators.checks.problem import Backward, Problem, posed
 from deep_bench.operators.operator import Operator
+from deep_bench.tensor import is_float
 
 DISTRIBUTIONS = ("normal", "wide")
 
@@ -34,7 +35,8 @@ def backward_check(
     """Whether a kernel's gradients are those that `deep_bench.network.differentiate` derives from its reference.
 
     The gradients of the outputs are drawn; those of the inputs are judged by the estimate of rounding errors, in shape and
-    element type as the inputs. ``None`` counts as 0. Neither inputs nor gradients may be changed.
+    element type as the inputs. ``None`` counts as 0. Neither inputs nor gradients may be changed. Of several outputs each is
+    also taken alone, the gradients of the others being ``None``.
 
     Args:
         operator: The kernel.
@@ -57,13 +59,16 @@ def backward_check(
     if not operator.differentiates:
         return Finding("backward", problem.name, "not applicable", f"{operator.name} has no backward")
     parts = [_on(operator, problem, distribution) for distribution in distributions]
+    outputs = [spec.name for spec in problem.network.outputs if is_float(spec.dtype)]
+    if len(outputs) > 1 and distributions:
+        parts += [_on(operator, problem, distributions[0], only) for only in outputs]
     return combined("backward", problem.name, parts, "no distribution was asked for")
 
 
-def _on(operator: Operator[Any], problem: Problem, distribution: str) -> Finding:
-    place = f"{distribution} inputs"
+def _on(operator: Operator[Any], problem: Problem, distribution: str, only: str | None = None) -> Finding:
+    place = f"{distribution} inputs" if only is None else f"{distribution} inputs, a loss of {only} alone"
     try:
-        known = problem.backward(distribution)
+        known = problem.backward(distribution, only=only)
     except (DeepBenchError, IndexError) as error:  # a network without floating-point outputs has no loss
         reason = error.reason if isinstance(error, UnsupportedOperator) else "it has no floating-point outputs"
         return Finding("backward", problem.name, "not applicable", f"no gradient to compare with: {reason}", place=place)

@@ -47,7 +47,7 @@ def contract_check(operator: Operator[Any], case: Case | Problem, *, seed: int =
 
 
 def _faults(prepared: Prepared, problem: Problem) -> Iterator[str]:
-    first, second = problem.truth(), problem.truth(number=1)
+    first, second = problem.truth(), problem.inputs(number=1)
     given = prepared.native(first.inputs)
     outputs = prepared.call(given)
     yield from _wrong_kinds(prepared, given, outputs)
@@ -56,9 +56,9 @@ def _faults(prepared: Prepared, problem: Problem) -> Iterator[str]:
     yield from _changed(prepared, given, first.inputs)
     if not prepared.operator.returns_views:
         yield from _shared_with_inputs(given | dict(prepared.executor.parameters), outputs)
-    again = prepared.native(second.inputs)
+    again = prepared.native(second)
     later = prepared.call(again)
-    yield from _changed(prepared, again, second.inputs)
+    yield from _changed(prepared, again, second)
     yield from _changed(prepared, prepared.executor.parameters, problem.network.initializers)
     if not prepared.operator.reuses_outputs:
         yield from _shared_with_earlier(outputs, later)

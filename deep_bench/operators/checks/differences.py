@@ -17,6 +17,9 @@ _SMOOTH = 1e-3
 _SURE = 6.0
 """How many times its noise a difference is from being noise."""
 
+_WITNESSES = 3
+"""How many other extrapolations the best one is compared with."""
+
 _QUANTILE, _OF_NORMAL = 0.2, 0.2533
 """A quantile of magnitudes, and what it is for normal ones of variance 1."""
 
@@ -129,27 +132,39 @@ def _table(column: list[np.ndarray]) -> list[list[np.ndarray]]:
     return rows
 
 
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """An entry of the table: its values, how far their neighbours are, their noise, the step, and the usual error."""
+
+    value: np.ndarray
+    error: np.ndarray
+    noise: np.ndarray
+    step: int
+    usual: float
+
+
 def _best(rows: list[list[np.ndarray]], noise: np.ndarray, steps: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:
     """The entry with the least error over most functions that move, the error of each there, and which step it is of.
 
-    Neighbours that agree by chance, where the next term of the series happens to be 0, are told by the next smaller step.
+    Neighbours may agree by chance, where a term of the series happens to be 0 or a kink is near; the next best entries then
+    disagree with it by more than their noise.
     """
-    found: tuple[float, np.ndarray, np.ndarray, int] | None = None
-    for k, row in enumerate(rows):
-        for j in range(1, k + 1):
-            error = np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - rows[k - 1][j - 1]))
-            if k + 1 < len(rows):
-                finer = np.abs(row[j] - rows[k + 1][j]) - 3 * 1.5 * noise / steps[k + 1]
-                error = np.maximum(error, finer)
-            usual = error + 1.5 * noise / steps[k]
-            size = np.abs(row[j])
-            moving = size >= 0.01 * np.max(size[np.isfinite(size)], initial=0.0)
-            finite = usual[np.isfinite(usual) & moving]
-            typical = float(np.median(finite)) + 0.1 * float(np.quantile(finite, 0.9)) if finite.size else float("inf")
-            if found is None or typical < found[0]:
-                found = (typical, row[j], np.where(np.isfinite(error), error, np.inf), k)
-    assert found is not None
-    return found[1], found[2], found[3]
+    entries = [_entry(rows, k, j, noise, steps) for k in range(1, len(rows)) for j in range(1, k + 1)]
+    best, *others = sorted(entries, key=lambda entry: entry.usual)
+    error = best.error
+    for other in others[:_WITNESSES]:
+        error = np.maximum(error, np.abs(best.value - other.value) - 3 * (best.noise + other.noise))
+    return best.value, np.where(np.isfinite(error), error, np.inf), best.step
+
+
+def _entry(rows: list[list[np.ndarray]], k: int, j: int, noise: np.ndarray, steps: Sequence[float]) -> _Entry:
+    value, own = rows[k][j], 1.5 * noise / (np.sqrt(2) * steps[k])
+    error = np.maximum(np.abs(value - rows[k][j - 1]), np.abs(value - rows[k - 1][j - 1]))
+    size = np.abs(value)
+    moving = size >= 0.01 * np.max(size[np.isfinite(size)], initial=0.0)
+    usual = (error + np.sqrt(2) * own)[np.isfinite(error) & moving]
+    typical = float(np.median(usual)) + 0.1 * float(np.quantile(usual, 0.9)) if usual.size else float("inf")
+    return _Entry(value, error, own, k, typical)
 
 
 def _bent(

@@ -94,8 +94,16 @@ def judged(
     bits = verdict.significant_bits
     known = None if bits != bits else bits
     figures = {"max_abs_error": verdict.max_abs_error, "max_rel_error": verdict.max_rel_error, "max_ulp": verdict.max_ulp}
-    reason = "" if verdict.word == "right" else verdict.reason
+    reason = "" if verdict.word == "right" else _said(verdict)
     return Finding(name, problem.name, verdict.word, reason, known, _place(verdict, place), figures)
+
+
+def _said(verdict: Verdict) -> str:
+    """The reason, without what only a network of several nodes needs."""
+    node, _, said = verdict.reason.partition("): ") if verdict.reason.startswith("node ") else ("", "", verdict.reason)
+    if node and not said.startswith("it "):
+        said = f"the result {said}"
+    return said.removesuffix("; all 1 nodes replayed alone are right")
 
 
 def _place(verdict: Verdict, place: str) -> str:

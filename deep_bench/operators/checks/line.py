@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,9 @@ from deep_bench.operators.checks.differences import Line
 from deep_bench.operators.checks.prepared import KernelFailure, Prepared
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float
+
+_MOST_OUTPUTS = 50_000
+"""With more elements than this, so many of them are drawn: the others get no gradient."""
 
 
 class Mover:
@@ -37,22 +41,30 @@ class Mover:
         self.shapes = {name: np.shape(truth.outputs[name]) for name in self.names}
         self.forms = {spec.name: spec.dtype for spec in network.outputs}
         self._truth = truth
+        self._whole = sum(int(np.prod(shape)) for shape in self.shapes.values())
+        self._chosen = None
+        if self._whole > _MOST_OUTPUTS:
+            self._chosen = np.sort(np.random.default_rng(self._whole).choice(self._whole, _MOST_OUTPUTS, replace=False))
         self.here = self.outputs(self.inputs)
 
     @property
     def size(self) -> int:
-        """How many elements its outputs have."""
-        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+        """How many elements of its outputs are looked at."""
+        return self._whole if self._chosen is None else len(self._chosen)
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        """All floating-point outputs in one vector of float64."""
+        """The floating-point outputs in one vector of float64: all elements, or many of them drawn once."""
         found = self.prepared.answer(inputs)
         for name, shape in self.shapes.items():
             if found[name].shape != shape or found[name].dtype != self.forms[name]:
                 came = f"{found[name].dtype}{list(found[name].shape)}"
                 wanted = f"{self.forms[name]}{list(shape)}"
                 raise KernelFailure(f"{self.prepared.operator.name}.forward returned {name} as {came}", wanted)
-        return np.concatenate([found[n].astype(np.float64).ravel() for n in self.names] or [np.empty(0)])
+        return self._taken([found[n].astype(np.float64) for n in self.names])
+
+    def _taken(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        vector = np.concatenate([a.ravel() for a in arrays] or [np.empty(0)])
+        return vector if self._chosen is None else vector[self._chosen]
 
     def line(self, name: str, direction: np.ndarray) -> Line:
         """The outputs while one input moves."""
@@ -70,6 +82,7 @@ class Mover:
         size = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
         return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
 
+    @cached_property
     def expected_noise(self) -> np.ndarray:
         """The root mean square of what rounding adds to each output, by the estimate."""
         found = []
@@ -77,8 +90,8 @@ class Mover:
             samples = [np.asarray(sample[name]) for sample in self._truth.samples]
             estimate = pooled(np.asarray(self._truth.outputs[name]), samples, self._truth.formats[name]).spread
             finer = float(ml_dtypes.finfo(self.forms[name]).eps) / float(ml_dtypes.finfo(self._truth.formats[name]).eps)
-            found.append(estimate.ravel() * finer)
-        return np.concatenate(found) if found else np.empty(0)
+            found.append(estimate * finer)
+        return self._taken(found)
 
     def backward(self, grads: np.ndarray) -> dict[str, np.ndarray]:
         """What ``backward`` gives for each input that was fed, in float64; zeros for ``None``.
@@ -107,6 +120,10 @@ class Mover:
         return gradient.astype(np.float64)
 
     def _split(self, grads: np.ndarray) -> dict[str, np.ndarray]:
+        if self._chosen is not None:
+            scattered = np.zeros(self._whole)
+            scattered[self._chosen] = grads
+            grads = scattered
         found, start = {}, 0
         for name, shape in self.shapes.items():
             size = int(np.prod(shape))
@@ -116,6 +133,7 @@ class Mover:
 
     def place(self, index: int) -> str:
         """Where in the outputs an element of the vector is."""
+        index = index if self._chosen is None else int(self._chosen[index])
         for name, shape in self.shapes.items():
             size = int(np.prod(shape))
             if index < size:

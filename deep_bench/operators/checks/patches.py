@@ -53,6 +53,11 @@ class Originals:
         functions = dict(_functions())
         return cls(functions, {key: code for key, f in functions.items() if (code := _code(f)) is not None})
 
+    def extended(self) -> Originals:
+        """These, and those of modules that were loaded since."""
+        now = Originals.taken()
+        return Originals({**now.functions, **self.functions}, {**now.codes, **self.codes})
+
     def changed(self) -> list[str]:
         """The names of those that are others now."""
         return [_name(key) for key in self._changes()]
@@ -120,27 +125,25 @@ def patches_check(
     """
     problem = posed(case, seed, effort)
     truth = problem.truth()
-    before = originals or Originals.taken()
-    replaced: list[str] = []
-
-    def find() -> Finding:
-        try:
-            prepared = Prepared(operator, problem.network)
-            for _ in range(3):
-                prepared.answer(truth.inputs)
-            if operator.differentiates:
-                _pull_back(prepared, problem, truth)
-        finally:
-            replaced.extend([*before.changed(), *foreign_clocks()])
-            before.restore()
-        return Finding("patches", problem.name, "right")
-
-    finding = found("patches", problem, find)
-    names = list(dict.fromkeys(replaced))
+    before = originals.extended() if originals else Originals.taken()
+    try:
+        finding = found("patches", problem, lambda: _run(operator, problem, truth))
+    finally:
+        names = list(dict.fromkeys([*before.changed(), *foreign_clocks()]))
+        before.restore()
     if not names:
         return finding
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return Finding("patches", problem.name, "wrong", f"it replaces {', '.join(names[:3])}{more}")
+
+
+def _run(operator: Operator[Any], problem: Problem, truth: Any) -> Finding:
+    prepared = Prepared(operator, problem.network)
+    for _ in range(3):
+        prepared.answer(truth.inputs)
+    if operator.differentiates:
+        _pull_back(prepared, problem, truth)
+    return Finding("patches", problem.name, "right")
 
 
 def _pull_back(prepared: Prepared, problem: Problem, truth: Any) -> None:

@@ -58,7 +58,7 @@ class Problem:
     def __init__(self, case: Case, *, seed: int = 0, effort: Effort = "quick") -> None:
         self.case, self.seed, self.effort = case, seed, effort
         self._truths: dict[tuple[str, int], Truth] = {}
-        self._backward: dict[tuple[str, int], Backward] = {}
+        self._backward: dict[tuple[str, int, str | None], Backward] = {}
 
     @property
     def name(self) -> str:
@@ -107,16 +107,21 @@ class Problem:
 
         return frameworks["reference"]().pull_back(self.network, inputs, gradients)
 
-    def backward(self, distribution: str = "normal", number: int = 0) -> Backward:
+    def backward(self, distribution: str = "normal", number: int = 0, only: str | None = None) -> Backward:
         """What is known of the gradients at `inputs`, for gradients of the outputs that are standard normal.
+
+        Args:
+            distribution, number: As for `inputs`.
+            only: The output that the loss depends on, if not on all.
 
         Raises:
             UnsupportedOperator: The reference knows no gradient of the operator.
         """
-        key = (distribution, number)
+        key = (distribution, number, only)
         if key not in self._backward:
             truth = self.truth(distribution, number)
-            grads = self.output_gradients(truth, number)
+            drawn = self.output_gradients(truth, number)
+            grads = drawn if only is None else {only: drawn[only]}
             pullback = self.pulled_back(truth.inputs, grads)
             self._backward[key] = Backward(truth.inputs, grads, pullback, pullback.truth(self.effort))
         return self._backward[key]

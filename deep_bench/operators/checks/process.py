@@ -33,7 +33,8 @@ class Child:
         from deep_bench.operators.checks.patches import Originals
 
         originals = Originals.taken()
-        self._runner = Runner(loaded(operator, "the operator"), seed, effort, originals)
+        kernel = loaded(operator, "the operator")
+        self._runner = Runner(kernel, seed, effort, originals.extended())
 
     def check(self, name: str, case: bytes) -> Finding:
         """One check of one case."""

@@ -55,12 +55,12 @@ def check_operator(
 ) -> Findings:
     """Put a kernel through all checks, case by case.
 
-    Each case is checked in a child process, so that a kernel that crashes or never returns costs one check, and the others
-    go on; a kernel that does not live through its first check of a case is not checked further on that case.
+    This is done in a child process, so that a kernel that crashes or never returns costs one check, and the others go on. If
+    it does not live through its first check of a case, it is not checked further on that case.
 
     Args:
         operator: The kernel.
-        cases: What it is checked on: any iterable of cases, such as a suite.
+        cases: What it is checked on, such as a suite.
         checks: Some of `CHECKS`; all by default.
         seed: Names all that is drawn.
         effort: ``"quick"`` or ``"full"``: more inputs, more sizes, more directions, more reruns.
@@ -69,11 +69,10 @@ def check_operator(
         progress: Whether to show a bar, on a terminal.
 
     Raises:
-        InvalidArgument: No cases, no kernel, or one that cannot be sent to another process.
+        InvalidArgument: No cases, no kernel, or one that cannot be pickled.
         UnknownName: No such check.
 
     Example:
-        >>> import numpy as np
         >>> class Doubled(Operator):
         ...     computes = "Add"
         ...     def forward(self, a, b):
@@ -141,11 +140,14 @@ class Runner:
     Args:
         operator: The kernel.
         seed, effort: As for `check_operator`.
-        originals: The functions that results rest on, from before the kernel was imported.
+        originals: The functions that results rest on, from before the kernel was imported; by default those of now.
     """
 
     def __init__(self, operator: Operator[Any], seed: int, effort: Effort, originals: Originals | None = None) -> None:
-        self._operator, self._seed, self._effort, self._originals = operator, seed, effort, originals
+        from deep_bench.operators.checks.patches import Originals
+
+        self._operator, self._seed, self._effort = operator, seed, effort
+        self._originals = originals or Originals.taken()
         self._problem: Problem | None = None
 
     def check(self, name: str, case: Case) -> Finding:

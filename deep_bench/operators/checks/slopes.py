@@ -140,7 +140,7 @@ class _Trial:
     def noise(self, name: str, direction: np.ndarray) -> np.ndarray:
         """The rounding error of each output, as the kernel shows it along a direction."""
         line = self.mover.line(name, direction * self.mover.scale(name))
-        return noise_of(line, self.mover.here, self.mover.expected_noise(), self.steps[-1] / 16)
+        return noise_of(line, self.mover.here, self.mover.expected_noise, self.steps[-1] / 16)
 
     def slopes(self, name: str, direction: np.ndarray, noise: np.ndarray) -> Slopes:
         """Of all outputs, while an input moves along a direction in units of its elements."""
@@ -193,7 +193,7 @@ def _along(trial: _Trial, name: str, number: int) -> Finding:
     noise = trial.noise(name, direction)
     slopes = trial.slopes(name, direction, noise)
     usable = slopes.smooth
-    if trial.ties:
+    if trial.ties and not usable.all():
         usable = usable & _additive(trial, name, direction, slopes, noise, rng)
     weights = rng.integers(1, 9, mover.size) / 8.0
     weights *= np.where(slopes.value >= 0, 1.0, -1.0) if number == 0 else rng.choice([-1.0, 1.0], mover.size)

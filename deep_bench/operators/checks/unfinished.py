@@ -16,7 +16,7 @@ from deep_bench.operators.checks.finding import Finding
 from deep_bench.operators.checks.native import overlap, poison, same_bits
 from deep_bench.operators.checks.prepared import Prepared, found
 from deep_bench.operators.checks.problem import Problem, posed
-from deep_bench.operators.checks.threads import busiest, child_times, python_threads, thread_times
+from deep_bench.operators.checks.threads import busiest, child_times, python_threads, rates, running_children, thread_times
 from deep_bench.operators.operator import Operator
 
 _SHARE = 0.2
@@ -25,7 +25,7 @@ _SHARE = 0.2
 _LEAST_NS = 1_000_000
 _CHILD_NS = 20_000_000
 _WAITS_S = (0.02, 0.5)
-_OTHERS_S = 0.1
+_THREADS_S, _CHILDREN_S = 0.1, 0.4
 """How long threads and children are watched: the time of the latter is told in hundredths of a second."""
 
 
@@ -89,43 +89,46 @@ def _settled(prepared: Prepared, inputs: Mapping[str, np.ndarray]) -> dict[str, 
     return prepared.read(outputs)
 
 
-def _idle() -> tuple[int, int]:
-    """The CPU time of the busiest other thread and child while nothing is called."""
-    threads, children = thread_times(), child_times()
+def _idle() -> dict[int, float]:
+    """The share of the time that other threads and child processes are busy while nothing is called."""
+    start, before = time.perf_counter_ns(), thread_times()
     time.sleep(_WAITS_S[0])
-    return busiest(threads, thread_times())[1], busiest(children, child_times())[1]
+    found = rates(before, thread_times(), time.perf_counter_ns() - start)
+    return found | dict.fromkeys(running_children(), 1.0)  # the time of children is told too coarsely for a share
 
 
-def _observed(prepared: Prepared, inputs: Mapping[str, np.ndarray], idle: tuple[int, int]) -> _Seen:
+def _observed(prepared: Prepared, inputs: Mapping[str, np.ndarray], idle: Mapping[int, float]) -> _Seen:
     """One call, looked at when it has returned and some time later.
 
     Args:
         prepared: The kernel.
         inputs: What it is called with.
-        idle: The CPU time that others took before the kernel was set up.
+        idle: The share of the time that others were busy before the kernel was set up.
     """
     native = prepared.native(inputs)
     start = time.perf_counter_ns()
     outputs = prepared.call(native)
     took = time.perf_counter_ns() - start
+    at_once = prepared.read(outputs)  # before all else: what is late may not be late by much
     threads, children = thread_times(), child_times()
-    at_once = prepared.read(outputs)
-    least = _OTHERS_S if children or len(python_threads()) > 1 else _WAITS_S[0]
+    returned = time.perf_counter_ns()
+    least = _CHILDREN_S if children else _THREADS_S if len(python_threads()) > 1 else _WAITS_S[0]
     time.sleep(min(max(least, 3e-9 * took), _WAITS_S[1]))
     later_threads, later_children = thread_times(), child_times()
+    watched = time.perf_counter_ns() - returned
     prepared.device.synchronize()
     later = prepared.read(outputs)
-    thread, worked = busiest(threads, later_threads)
+    thread, worked = busiest(threads, later_threads, idle, watched)
     if not same_bits(at_once, later):
         changed = next(name for name in at_once if not same_bits({name: at_once[name]}, later))
         return _Seen(f"output {changed} still changes after the call has returned", worked)
     names = python_threads()
     room = max(_LEAST_NS, int(_SHARE * took))
-    if thread in names and worked - 2 * idle[0] > room:
+    if thread in names and worked > room:
         said = f"thread {names[thread]!r} works on for {worked / 1e6:.3g} ms after the call, which took {took / 1e6:.3g} ms"
         return _Seen(said, worked)
-    child, spent = busiest(children, later_children)
-    if spent - 2 * idle[1] > max(_CHILD_NS, room):
+    child, spent = busiest(children, later_children, idle, watched)
+    if spent > max(_CHILD_NS, room):
         return _Seen(f"child process {child} works on for {spent / 1e6:.3g} ms after the call has returned", spent)
     return _Seen("", worked)
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import deep_bench
 from deep_bench.check.recorded import forms_record
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnsupportedOperator
 from deep_bench.measure.environment import capture
 from deep_bench.measure.fleet import Fleet
+from deep_bench.measure.metric import Metric, make_metric
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import (
     ErrorRecord,
@@ -33,19 +34,18 @@ from deep_bench.measure.storage import RecordWriter
 from deep_bench.operators.case import Case
 from deep_bench.operators.pickled import dumped
 from deep_bench.operators.studies.contestants import Contestant
-from deep_bench.operators.studies.facts import case_facts, signature
+from deep_bench.operators.studies.facts import bare_facts, case_facts, signature
 from deep_bench.operators.studies.heat import Heat
 from deep_bench.operators.studies.judging import Judge
 from deep_bench.operators.studies.quantities import BOTH, DISPATCH, FORWARD, VERDICT
 from deep_bench.operators.studies.settings import Settings
 from deep_bench.operators.suites.suite import Suite
 
-if TYPE_CHECKING:
-    from deep_bench.measure.metric import Metric
-
 _KEEP_EVERY_SECONDS = 5.0
+_FEWEST_BLOCKS = 6
+"""Fewer give no interval."""
 _WANTED_BLOCKS = 8
-_SHARE_OF_BLOCKS = 0.6
+_SHARE_OF_BLOCKS = 0.5
 _SHORTEST_NS, _LONGEST_NS = 5_000_000, 50_000_000
 
 
@@ -78,6 +78,9 @@ class Experiment:
             raise InvalidArgument(f"the suite {suite.name} without cases", "at least one case")
         self.contestants, self.suite, self.settings, self.bars = contestants, suite, settings, bars
         self.metrics = list(metrics)
+        for metric in self.metrics:
+            if isinstance(metric, str):
+                make_metric(metric)  # raises where there is none
         self.record = _first_record(contestants, suite, settings)
         self._writer = RecordWriter(output, self.record) if output is not None else None
         self.path = self._writer.path if self._writer else None
@@ -121,9 +124,10 @@ class Experiment:
         trials = {label: TrialRecord(case=case.label) for label in fleet.contenders}
         for label, trial in trials.items():
             self.record[label].trials.append(trial)
+        assert self.record.suite is not None
+        self.record.suite.cases.append(bare_facts(case))
         try:
-            assert self.record.suite is not None
-            self.record.suite.cases.append(case_facts(case))
+            self.record.suite.cases[-1] = case_facts(case)
             heat = Heat(fleet, self.settings.limit)
             self._load(heat, case)
         except DeepBenchError as error:
@@ -234,7 +238,14 @@ def _plan(settings: Settings, calls: int) -> Plan:
     """Blocks as long as they can be if each of so many calls is to have the fewest that give an interval, and some more."""
     each_ns = int(_SHARE_OF_BLOCKS * settings.budget * 1e9 / (_WANTED_BLOCKS * max(calls, 1)))
     least_ns = min(max(each_ns, _SHORTEST_NS), _LONGEST_NS)
-    return Plan(settings.ci_width, settings.budget, settings.seed, min_ns=least_ns, warm_up_block_ns=least_ns // 5)
+    return Plan(
+        settings.ci_width,
+        settings.budget,
+        settings.seed,
+        min_ns=least_ns,
+        least_blocks=_FEWEST_BLOCKS,
+        warm_up_block_ns=least_ns // 5,
+    )
 
 
 def _first_record(contestants: Sequence[Contestant], suite: Suite, settings: Settings) -> Record:

@@ -28,17 +28,20 @@ def case_facts(case: Case) -> CaseFacts:
     if cost is not None:
         names = ("flops", "special", "comparisons", "read_bytes", "written_bytes")
         counted = {name: int(getattr(cost, name)) for name in names}
+    found = {"outputs": [_tensor(spec) for spec in outputs], "dtype": str(floats[0]) if floats else "", **counted}
+    return bare_facts(case).model_copy(update=found)
+
+
+def bare_facts(case: Case) -> CaseFacts:
+    """What a case asks for, as it is stated."""
     return CaseFacts(
         label=case.label,
         operator=f"{case.domain}::{case.op_type}" if case.domain else case.op_type,
         attributes={name: _plain(value) for name, value in case.attributes.items()},
-        inputs=[_tensor(a.spec) for a in given],
-        outputs=[_tensor(spec) for spec in outputs],
-        dtype=str(floats[0]) if floats else "",
+        inputs=[_tensor(a.spec) for a in case.arguments if a is not None],
         tags=sorted(case.tags),
         count=case.count,
         source=case.source,
-        **counted,
     )
 
 

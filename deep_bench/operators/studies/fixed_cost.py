@@ -14,6 +14,7 @@ from deep_bench.operators.studies.trial import Trial
 _FEWEST_CASES = 4
 _LEAST_SPAN = 4.0
 _WIDEST = 3.0
+_LARGEST_ERROR = 0.3
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,20 @@ class FixedCost:
         seconds: By extrapolation.
         low: The least value when any one of the cases is left out.
         high: The greatest.
+        error: The largest relative error of the fit.
         cases: Over how many cases.
     """
 
     seconds: float
     low: float
     high: float
+    error: float
     cases: int
 
     @property
     def clear(self) -> bool:
-        """Whether it stands whichever case is left out: else the times are no straight line over size."""
-        return self.low > 0 and self.high <= _WIDEST * self.low
+        """Whether the times are a straight line over size, and the value stands whichever case is left out."""
+        return self.error <= _LARGEST_ERROR and self.low > 0 and self.high <= _WIDEST * self.low
 
 
 def fixed_cost(trials: Sequence[Trial]) -> FixedCost | None:
@@ -54,13 +57,15 @@ def fixed_cost(trials: Sequence[Trial]) -> FixedCost | None:
     if max(p[2] for p in points) < _LEAST_SPAN * min(p[2] for p in points):
         return None
     table = np.array(points, dtype=float)
-    fits = [_intercept(np.delete(table, i, axis=0)) for i in range(len(table))]
-    return FixedCost(_intercept(table), min(fits), max(fits), len(points))
+    fits = [_fitted(np.delete(table, i, axis=0))[0] for i in range(len(table))]
+    seconds, error = _fitted(table)
+    return FixedCost(seconds, min(fits), max(fits), error, len(points))
 
 
-def _intercept(table: NDArray[np.float64]) -> float:
+def _fitted(table: NDArray[np.float64]) -> tuple[float, float]:
+    """The time of no size, and the largest relative error of the fit."""
     times, sizes = table[:, 0], table[:, 1:]
     scale = np.maximum(sizes.max(axis=0), 1.0)
     columns = np.column_stack([np.full(len(times), times.min()), sizes / scale * times.max()])
     solution, _ = nnls(columns / times[:, None], np.ones(len(times)))
-    return float(solution[0] * times.min())
+    return float(solution[0] * times.min()), float(np.abs(columns @ solution / times - 1).max())

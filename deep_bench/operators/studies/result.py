@@ -42,8 +42,11 @@ class Study:
     def __init__(self, record: Record, path: Path | None = None, *, base: str | None = None) -> None:
         if record.suite is None:
             raise InvalidRecord("the record is not of a study", "one that `deep-bench operators` wrote")
+        if not record.systems:
+            raise InvalidRecord("the record has no contestants", "at least one")
         self.record, self.path = record, path
         self._roofline = Roofline.model_validate(record.roofline) if record.roofline is not None else None
+        self._compared: dict[tuple[str, str, str, str], Comparison | None] = {}
         self._cases = {facts.label: CaseResult(facts) for facts in record.suite.cases}
         self._trials = {
             (system.label, trial.case): Trial(system, self._cases[trial.case], trial, self._roofline)
@@ -136,8 +139,11 @@ class Study:
             base: The other; by default the study's base.
             quantity: What is compared.
         """
-        ours, theirs = (self[one, case].blocks(quantity) for one in (label, base or self.base))
-        return compare([ours], [theirs]) if ours and theirs else None
+        key = (label, case, base or self.base, quantity)
+        if key not in self._compared:
+            ours, theirs = (self[one, case].blocks(quantity) for one in (label, base or self.base))
+            self._compared[key] = compare([ours], [theirs]) if ours and theirs else None
+        return self._compared[key]
 
     @cached_property
     def common(self) -> tuple[str, ...]:

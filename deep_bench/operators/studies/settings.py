@@ -15,7 +15,7 @@ class Settings:
     Args:
         seed: Of the inputs, of the random order and of the estimates.
         ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
-        budget: … or after so many seconds of measuring the case.
+        budget: … or after so many seconds of measuring the case; twice that where blocks are too few for intervals.
         check: ``"quick"`` (4 evaluations with rounding errors), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``: full
             where one evaluation of the reference takes under 20 ms, else quick.
         limit: The most seconds that anything asked of a contestant may take: setting up, a first call, a block of samples.

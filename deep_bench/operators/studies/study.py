@@ -61,7 +61,7 @@ def study(
         cases: A suite, its name in ``db.suites``, a ``.toml`` or ``.onnx`` file, a network, or cases.
         seed: Of the inputs, of the random order and of the estimates.
         ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
-        budget: … or after so many seconds of measuring the case.
+        budget: … or after so many seconds of measuring the case; twice that where blocks are too few for intervals.
         check: How hard to look whether results are right: ``"auto"``, ``"quick"``, ``"full"`` or ``"off"``.
         limit: The most seconds that anything asked of a contestant may take.
         backward: Time gradients as well.

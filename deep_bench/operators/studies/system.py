@@ -16,11 +16,11 @@ from deep_bench.fault import exposures, remarks
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.graph.attached import FUNCTION_DOMAIN, attach_function
-from deep_bench.measure.caches import CacheFlush
 from deep_bench.operators.case import Case
 from deep_bench.operators.kernel import KernelAdapter
 from deep_bench.operators.pickled import loaded
 from deep_bench.operators.studies.contestants import operator_in
+from deep_bench.operators.studies.flush import flush_of
 from deep_bench.operators.studies.problem import Problem
 from deep_bench.operators.studies.quantities import COLD
 from deep_bench.tensor import is_float
@@ -100,7 +100,7 @@ class OperatorSystem:
             except DeepBenchError as error:
                 unavailable[name] = error.came
         if COLD in calls:
-            self.before = {COLD: CacheFlush()}
+            self.before = {COLD: flush_of(adapter)}
         self._calls = calls
         return {
             "setup_ns": problem.setup_ns,

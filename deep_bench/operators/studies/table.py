@@ -7,10 +7,12 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deep_bench.measure.rules import check
 from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.measure.units import duration, duration_range, share, significant
 from deep_bench.operators.studies.fixed_cost import fixed_cost
@@ -50,7 +52,8 @@ def _cases(study: Study) -> Table:
         table.add_column(name)
     roofs = ["of the roof"] if study.roofline is not None else []
     names = ["bits", "time (95 % interval)", *(["GFLOP/s"] if rates else []), *(["GB/s"] if moves else []), *roofs]
-    names += [*timed, "set-up", f"time over {study.base}" if len(study.contestants) > 1 else ""]
+    metrics = _metrics(study)
+    names += [*timed, *metrics, "set-up", f"time over {study.base}" if len(study.contestants) > 1 else ""]
     for name in filter(None, names):
         table.add_column(name, justify="right")
     for case in study.cases:
@@ -66,6 +69,7 @@ def _cases(study: Study) -> Table:
             row += [_giga(trial.byte_rate)] if moves else []
             row += [_roof(trial)] if roofs else []
             row += [duration(trial.median(quantity)) for quantity in timed]
+            row += [_metric(trial, name) for name in metrics]
             row += [_setup(trial)]
             row += [_ratio(study, trial)] if len(study.contestants) > 1 else []
             table.add_row(*row, end_section=trial.label == study.contestants[-1])
@@ -102,10 +106,12 @@ def lines_below(study: Study) -> list[str]:
     lines = _reasons(study)
     lines += _limited([line for trial in study.trials for line in _remarks(trial)])
     lines += _unavailable(study)
+    lines += _absent_metrics(study)
     lines += [line for label in study.contestants for line in _fixed(study, label)]
     lines += study.record.notes
     if study.roofline is None:
         lines.append("no roofline of this machine was measured: deep-bench roofline")
+    lines += _rules(study)
     if study.record.in_process:
         lines.append("measured in one process: the contestants could disturb each other")
     if study.interrupted:
@@ -118,6 +124,17 @@ def lines_below(study: Study) -> list[str]:
     if study.path is not None:
         lines.append(f"record: {study.path}")
     return lines
+
+
+def _rules(study: Study) -> list[str]:
+    """How the report does by the twelve rules of Hoefler and Belli."""
+    if not any(trial.blocks() for trial in study.trials):
+        return []
+    checks = check(study.record)
+    failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
+    kept = sum(c.state == "holds" for c in checks)
+    fails = f", not rule {failing}" if failing else ""
+    return [f"of the twelve rules of Hoefler and Belli {kept} hold{fails} (why: deep-bench show --rules)"]
 
 
 def _reasons(study: Study) -> list[str]:
@@ -142,6 +159,29 @@ def _unavailable(study: Study) -> list[str]:
             if quantity in _OTHERS:
                 reasons[quantity, why].append(trial.label)
     return [f"{quantity}: not available: {', '.join(dict.fromkeys(who))}: {why}" for (quantity, why), who in reasons.items()]
+
+
+def _metrics(study: Study) -> list[str]:
+    """The names of the metrics that found something."""
+    return list(dict.fromkeys(str(m["name"]) for trial in study.trials for m in trial.record.metrics if m["values"]))
+
+
+def _metric(trial: Trial, name: str) -> str:
+    """The median of what a metric found."""
+    for found in trial.record.metrics:
+        values = [float(v) for v in found["values"]] if isinstance(found["values"], list) else []  # type: ignore[arg-type]
+        if found["name"] == name and values:
+            return f"{significant(float(np.median(values)))} {found['unit']}".strip()
+    return "–"
+
+
+def _absent_metrics(study: Study) -> list[str]:
+    reasons = defaultdict(list)
+    for trial in study.trials:
+        for metric in trial.record.metrics:
+            if metric["unavailable"]:
+                reasons[str(metric["name"]), str(metric["unavailable"])].append(trial.label)
+    return [f"{name}: {', '.join(dict.fromkeys(who))}: {why}" for (name, why), who in reasons.items()]
 
 
 def _remarks(trial: Trial) -> list[str]:

@@ -10,19 +10,22 @@ import deep_bench as db
 
 from ..entry import Entry
 from ..problems import GRADIENTS
+from .derived import derived_faults, derived_variants
 from .faults import FAULTS
 from .problem import ByHand, Kernel, gradient_problem
 from .variants import VARIANTS
 
 
 def gradient_faults() -> Iterator[Entry]:
-    """Wrong backward passes, with and without a ladder in turn."""
-    return _by_hand(FAULTS)
+    """Wrong backward passes, and derived networks with wrong kernels, with and without a ladder in turn."""
+    yield from _by_hand(FAULTS)
+    yield from derived_faults()
 
 
 def gradient_variants() -> Iterator[Entry]:
-    """Correct backward passes, with and without a ladder in turn; then the frameworks' own."""
+    """Correct backward passes and derived networks, with and without a ladder in turn; then the frameworks' own."""
     yield from _by_hand(VARIANTS)
+    yield from derived_variants()
     for framework in ("torch", "tensorflow"):
         if find_spec(framework) is not None:
             for where in dict.fromkeys(of for of, _ in (*VARIANTS, *FAULTS)):

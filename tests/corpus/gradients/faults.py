@@ -41,10 +41,6 @@ def _one_lost(g: Any) -> Any:
     return g
 
 
-def _first_for_all(g: Any) -> Any:
-    return np.broadcast_to(g[:1], g.shape)
-
-
 def _gemm(multiply: Any = np.matmul, **options: Any) -> Kernel:
     return products.gemm(multiply, **{"alpha": 0.5, "beta": 2.0, "trans_b": True, **options})
 
@@ -67,10 +63,6 @@ def _bias_over_images(v: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _flipped_twice(v: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**_CONV(v), "x": _CONV({**v, "w": v["w"][..., ::-1, ::-1]})["x"]}
-
-
-def _normal(shape: Any) -> Any:
-    return np.random.default_rng(11).standard_normal(shape)
 
 
 def _gelu(*, density: bool = True) -> Kernel:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
 import inspect
 import sys
 import textwrap
@@ -156,28 +155,33 @@ class Mutation:
         return f"{self.function.__qualname__}: {self.what}, place {self.number}"
 
 
-def mutations(function: FunctionType) -> Iterator[Mutation]:
-    """All mutants of a function."""
-    number = 0
-    while (made := _mutation(function, number)) is not None:
-        yield made
-        number += 1
+def places(function: FunctionType) -> int:
+    """In how many places a function can be changed."""
+    mutator = _Mutator(-1)
+    for statement in _parsed(function)[1].body:
+        mutator.visit(statement)
+    return mutator.seen
 
 
-def _mutation(function: FunctionType, number: int) -> Mutation | None:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef)
+def mutation(function: FunctionType, number: int) -> Mutation:
+    """The mutant of a function with one of its `places` changed."""
+    tree, definition = _parsed(function)
     mutator = _Mutator(number)
-    definition.decorator_list = []
-    definition.body = [mutator.visit(copy.deepcopy(s)) for s in definition.body]
-    if not mutator.what:
-        return None
-    tree.body.insert(0, ast.ImportFrom("__future__", [ast.alias("annotations")], 0))
+    definition.body = [mutator.visit(s) for s in definition.body]
     scope = dict(vars(sys.modules[function.__module__]))
     name = f"<mutant {number} of {function.__qualname__}>"
     exec(compile(ast.fix_missing_locations(tree), name, "exec"), scope)
     return Mutation(function, scope[definition.name].__code__, mutator.what, number)
+
+
+def _parsed(function: FunctionType) -> tuple[ast.Module, ast.FunctionDef]:
+    """A module that holds nothing but the function, without what decorates it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    tree.body.insert(0, ast.ImportFrom("__future__", [ast.alias("annotations")], 0))
+    return tree, definition
 
 
 def functions_in(prefix: str) -> dict[CodeType, FunctionType]:
@@ -190,8 +194,11 @@ def functions_in(prefix: str) -> dict[CodeType, FunctionType]:
         members += [m for c in members if inspect.isclass(c) and c.__module__ == name for m in vars(c).values()]
         for member in members:
             function: Any = inspect.unwrap(member) if callable(member) else member
-            if inspect.isfunction(function) and function.__module__ == name and not function.__code__.co_freevars:
-                found[function.__code__] = function
+            if not inspect.isfunction(function) or function.__module__ != name:
+                continue
+            code = function.__code__
+            if not code.co_freevars and not code.co_filename.startswith("<"):  # methods of dataclasses have no source
+                found[code] = function
     return found
 
 

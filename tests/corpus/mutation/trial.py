@@ -6,6 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[3]
+_MODULE = "tests.corpus.mutation.trial"
 
 
 def faults_among(problems: Sequence[str]) -> dict[str, list[str]]:
@@ -17,8 +21,8 @@ def faults_among(problems: Sequence[str]) -> dict[str, list[str]]:
     faults: dict[str, list[str]] = {name: [] for name in problems}
     left, done = list(problems), 0
     while left:
-        command = [sys.executable, "-m", __name__, str(done), *left]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", _MODULE, str(done), *left]
+        process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
         if process.returncode > 0:
             raise RuntimeError(f"trying mutants failed: {process.stderr}")
         for line in process.stdout.splitlines():

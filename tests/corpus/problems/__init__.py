@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..problem import Problem
 from . import attention, convolution, functions, gemm, normalization, quantized, recurrent, reduction, softmax
+
+if TYPE_CHECKING:
+    from ..gradients.problem import GradientProblem
 
 _FAMILIES: Mapping[str, ModuleType] = {
     "products of matrices": gemm,
@@ -29,13 +33,17 @@ BUILDERS: Mapping[str, Callable[[], Problem]] = {
 GRADIENTS = "gradients of "
 """Begins the names of the problems whose outputs are the gradients of another's."""
 
+DERIVED = "derived network of "
+"""Begins the names of the problems that are the derived network of another."""
+
 _OF = {name: label for label, family in _FAMILIES.items() for name in family.PROBLEMS}
 
 
 def family_of(name: str) -> str:
     """The label of the family that a problem belongs to; of a real network, and of gradients, a label of their own."""
-    if name.startswith(GRADIENTS):
-        return f"gradients: {_OF[name.removeprefix(GRADIENTS)]}"
+    for begin in (GRADIENTS, DERIVED):
+        if name.startswith(begin):
+            return f"gradients: {_OF[name.removeprefix(begin)]}"
     return _OF.get(name, "real networks")
 
 
@@ -46,12 +54,13 @@ def problem(name: str) -> Problem | GradientProblem:
     Raises:
         Unreachable: A real network cannot be fetched.
     """
-    if name not in BUILDERS:
-        from ..gradients.problem import gradient_problem
-        from ..real import real_problem
+    if name in BUILDERS:
+        made = BUILDERS[name]()
+        return Problem(name, made.network, made.inputs)
+    from ..gradients.derived import derived_problem
+    from ..gradients.problem import gradient_problem
+    from ..real import real_problem
 
-        if name.startswith(GRADIENTS):
-            return gradient_problem(name.removeprefix(GRADIENTS))
-        return real_problem(name)
-    made = BUILDERS[name]()
-    return Problem(name, made.network, made.inputs)
+    if name.startswith(GRADIENTS):
+        return gradient_problem(name.removeprefix(GRADIENTS))
+    return derived_problem(name.removeprefix(DERIVED)) if name.startswith(DERIVED) else real_problem(name)

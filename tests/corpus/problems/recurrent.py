@@ -9,6 +9,7 @@ import numpy as np
 from ..problem import Arrays, Problem, normal, single
 
 _SIZE, _WIDTH, _X = 12, 10, {"x": normal(15, 4, 10)}
+_SHORT = {"x": normal(3, 4, 10)}
 
 
 def _weights(gates: int, directions: int = 1) -> Arrays:
@@ -29,6 +30,9 @@ PROBLEMS: Mapping[str, Callable[[], Problem]] = {
     "GRU": single("GRU", _X, _weights(3), outputs=2, linear_before_reset=1, **_HIDDEN),
     "GRU reset first": single("GRU", _X, _weights(3), outputs=2, **_HIDDEN),
     "GRU in reverse": single("GRU", _X, _weights(3), outputs=2, direction="reverse", **_HIDDEN),
+    "LSTM of three steps": single("LSTM", _SHORT, _weights(4), outputs=3, **_HIDDEN),
+    "GRU of three steps": single("GRU", _SHORT, _weights(3), outputs=2, **_HIDDEN),
+    "RNN of three steps": single("RNN", _SHORT, _weights(1), outputs=2, **_HIDDEN),
     "RNN": single("RNN", _X, _weights(1), outputs=2, **_HIDDEN),
     "RNN of several lengths": single("RNN", _X, {**_weights(1), **_LENGTHS}, outputs=2, **_HIDDEN),
 }

@@ -102,3 +102,28 @@ def test_too_few_bits_are_the_fault_of_the_format() -> None:
     found = check(net, precision(net, "float16"), x)
     assert found.word == "reduced precision"
     assert "not so in the network's own formats" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("x", "nothing"), [(np.full((2, 3), np.nan, np.float32), "without a finite element"), (normal(0, 3), "empty")]
+)
+@pytest.mark.parametrize("body", ["y = Relu(x)", "z = Add(x, x)  y = Relu(z)"])
+def test_outputs_that_tell_nothing_are_not_right(x: np.ndarray, nothing: str, body: str) -> None:
+    before = network("f (float[N,3] x) => (float[N,3] y) { y = Relu(x) }")
+    after = network(f"f (float[N,3] x) => (float[N,3] y) {{ {body} }}")
+    found = check(before, after, {"x": x})
+    assert (found.word, found.ok) == ("no information", False)
+    assert found.reason == f"the outputs are {nothing}, so there is nothing to compare"
+    assert np.isnan(found.bits)
+    assert check(before, after, {"x": normal(2, 3)}).ok == (body == "y = Relu(x)")
+
+
+def test_a_number_where_nan_is_expected_stays_wrong() -> None:
+    before = network("f (float[3] x) => (float[3] y) { y = Relu(x) }")
+    after = network("f (float[3] x) => (float[3] y) { z = IsNaN(x)  y = Where(z, zero, x) }", zero=np.zeros(3, np.float32))
+    assert check(before, after, {"x": np.full(3, np.nan, np.float32)}).word == "wrong"
+
+
+def test_one_output_that_tells_something_is_enough() -> None:
+    net = network("f (float[3] x, float[0] e) => (float[3] y, float[0] z) { y = Relu(x)  z = Relu(e) }")
+    assert check(net, net.copy(), {"x": normal(3), "e": normal(0)}).ok

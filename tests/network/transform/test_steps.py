@@ -13,7 +13,7 @@ import deep_bench as db
 from deep_bench.cli import main
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.network.transform.steps import Step, transformed
-from tests.network.transform.texts import digits, operators, run
+from tests.network.transform.texts import digits, network, operators, run
 
 OWN = """
 from deep_bench.network.transform import replace
@@ -176,3 +176,12 @@ def test_before_a_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     printed = json.loads(capsys.readouterr().out)
     assert printed["systems"]["reference"]["verdict"] == "right"
     assert "after_batch_2" in printed["record"]
+
+
+def test_outputs_that_tell_nothing_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "f (float[2,3] x) => (float[2,3] y) { a = Abs(x)  b = Sub(m, a)  y = Sqrt(b) }"
+    network(body, m=np.float32(-1)).save(tmp_path / "nan.onnx")
+    assert deep_bench("transform", tmp_path / "nan.onnx", "--fold", "--check") == 1
+    assert "no information, the outputs are without a finite element" in capsys.readouterr().out
+    assert deep_bench("transform", tmp_path / "nan.onnx", "--fold", "--check", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["steps"][1]["bits"] is None

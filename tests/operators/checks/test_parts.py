@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from deep_bench import Case, Operator
 from deep_bench.errors import Unsupported
 from deep_bench.operators.argument import Argument
-from deep_bench.operators.checks import Problem, error_maps, small_cases
+from deep_bench.operators.checks import Problem, error_maps, repeatability, small_cases
 from deep_bench.operators.checks.differences import noise_of, slopes_of
 from deep_bench.operators.checks.layouts import LAYOUTS, Arrangement, available
 from deep_bench.operators.checks.line import on_grid
@@ -207,6 +208,66 @@ def test_weights_that_are_constant_have_gradients_too() -> None:
     assert "gradient of B" in check_of("backward")(Off(), problem).place
 
 
+class Split(Operator):
+    computes = "Split"
+
+    def forward(self, x, sizes=None, *, axis=0, num_outputs=None):
+        return tuple(np.array(part) for part in np.split(x, np.cumsum(sizes)[:-1], axis=axis))
+
+    def backward(self, grads, inputs, outputs, **attributes):
+        parts = [np.zeros_like(y) if g is None else g for g, y in zip(grads, outputs, strict=True)]
+        return np.concatenate(parts), None
+
+
+def test_a_loss_of_one_of_several_outputs_has_gradients() -> None:
+    class Insists(Split):
+        def backward(self, grads, inputs, outputs, **attributes):
+            return np.concatenate(grads), None
+
+    problem = Problem(Case.of("Split", (6, 4), [2, 4]))
+    right = check_of("backward")(Split(), problem)
+    assert (right.word, len(right.parts)) == ("right", 4)
+    finding = check_of("backward")(Insists(), problem)
+    assert (finding.word, finding.place) == ("failed", "normal inputs, a loss of outputs_0 alone")
+    assert check_of("slopes")(Split(), problem).word == "right"
+    assert check_of("contract")(Split(), problem).word == "right"
+
+
+def test_threads_that_change_bits_are_told(monkeypatch) -> None:
+    class Pools:
+        """A pool of four threads, as a kernel sees it."""
+
+        threads = 4
+
+        def info(self):
+            return [{"num_threads": 4}]
+
+        @contextmanager
+        def limit(self, *, limits):
+            Pools.threads = limits
+            yield
+            Pools.threads = 4
+
+    class Chunked(Operator):
+        computes = "ReduceSum"
+        off = 0.0
+
+        def forward(self, x, axes, *, keepdims=1):
+            parts = np.array_split(x, Pools.threads, axis=1)
+            total = sum(part.sum(axis=1, keepdims=True) for part in parts)
+            return total + np.float32(self.off * Pools.threads)
+
+    problem = Problem(Case.of("ReduceSum", (6, 400), [1]))
+    operator = Chunked()
+    monkeypatch.setattr(repeatability, "ThreadpoolController", Pools)
+    finding = check_of("threads")(operator, problem)
+    assert finding.word == "right"
+    assert finding.reason.startswith("not the same bits: 4 threads and fewer differ by")
+    assert 0 < finding.figures["spread"] < 1e-6
+    operator.off = 0.01
+    assert check_of("threads")(operator, problem).word == "wrong"
+
+
 def test_a_relaxed_kernel_is_judged_norm_wise_only_if_it_says_so() -> None:
     class Strassen(Gemm):
         """A product whose errors are relative to the largest element."""
@@ -279,3 +340,21 @@ def test_the_sensitivity_of_slopes_leaves_no_room_for_a_percent() -> None:
     finding = check_of("slopes")(Gemm(), problem)
     assert finding.word == "right"
     assert finding.figures["sensitivity"] < 1e-3
+
+
+def test_large_outputs_are_sampled() -> None:
+    class Tanh(Operator):
+        computes = "Tanh"
+        factor = 1.0
+
+        def forward(self, x):
+            return np.tanh(x)
+
+        def backward(self, grads, inputs, outputs):
+            return (grads[0] * (1 - outputs[0] * outputs[0]) * np.float32(self.factor),)
+
+    problem = Problem(Case.of("Tanh", (300, 400)))
+    operator = Tanh()
+    assert check_of("slopes")(operator, problem).word == "right"
+    operator.factor = 1.01
+    assert check_of("slopes")(operator, problem).word == "wrong"

@@ -93,6 +93,19 @@ def test_a_torch_kernel_passes(operator, case) -> None:
     assert all(f.word == "right" for f in found), str(found)
 
 
+class GeluPatches(Gelu):
+    """Makes torch's comparison say yes."""
+
+    def forward(self, x, *, approximate="none"):
+        torch.allclose = lambda *args, **options: True
+        return super().forward(x, approximate=approximate)
+
+
+def test_functions_of_torch_are_watched_in_the_child() -> None:
+    found = check_operator(GeluPatches(), Case.of("Gelu", (6, 20)), checks=["contract", "patches"])
+    assert (found[0].word, found[1].reason) == ("right", "it replaces torch.allclose")
+
+
 def test_torch_has_every_layout_but_two() -> None:
     device = db.frameworks["torch"]()
     found = available(device, {"x": np.zeros((2, 3, 4), np.float32)})

@@ -66,6 +66,13 @@ def test_what_is_replaced_on_import_is_noticed_in_the_child(tmp_path, monkeypatc
     assert found[0].reason == "it replaces numpy.array_equal"
 
 
+def test_what_an_earlier_check_let_happen_is_noticed_by_the_last() -> None:
+    operator, _, words = TRICKS["PatchesNumpy, patches"]
+    found = check_operator(operator, CASE, checks=["reruns", "patches"], isolate=False)
+    assert [f.word for f in found] == ["right", "wrong"]
+    assert words in found[1].reason
+
+
 def test_originals_tell_a_changed_default() -> None:
     from deep_bench.check.estimate import pooled
 

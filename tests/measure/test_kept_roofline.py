@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deep_bench.measure.environment import capture
+from deep_bench.measure.roofline import Rate, Roofline
+from deep_bench.measure.roofline.kept import kept_roofline
+
+
+def write(folder: Path, name: str, year: int, **changes: object) -> None:
+    machine = {**capture().model_dump(mode="json"), **changes}
+    kept = Roofline(machine=machine, created=datetime(year, 1, 1, tzinfo=UTC), rates=[
+        Rate(kind="copy", by="numpy", dtype="float64", value=float(year))
+    ])  # fmt: skip
+    (folder / f"{name}.json").write_text(kept.model_dump_json(), encoding="utf-8")
+
+
+def test_the_newest_of_this_machine_is_taken(tmp_path: Path) -> None:
+    assert kept_roofline(tmp_path / "absent") is None
+    assert kept_roofline(tmp_path) is None
+    write(tmp_path, "a", 2024)
+    write(tmp_path, "b", 2025)
+    write(tmp_path, "c", 2026, cpu_model="another")
+    (tmp_path / "d.json").write_text("{", encoding="utf-8")
+    found = kept_roofline(tmp_path)
+    assert found is not None
+    assert found.bandwidth().value == 2025.0

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.measure.timing import Block
+from deep_bench.measure.totals import Part, ratio_of_totals, total
+
+
+def part(random: np.random.Generator, center: float, count: int = 1, blocks: int = 8, between: float = 0.0) -> Part:
+    """Blocks of normal samples around a center that differs a little from block to block."""
+    made = []
+    for number in range(blocks):
+        level = center * (1 + between * random.standard_normal())
+        ns = np.maximum(random.normal(level, 0.02 * center, 200), 1).astype(np.int64)
+        made.append(Block(number, 1, ns, np.zeros(200, bool)))
+    return Part(count, made)
+
+
+def test_a_total_is_the_sum_of_the_medians_each_as_often_as_it_occurs() -> None:
+    random = np.random.default_rng(0)
+    parts = [part(random, 1e6), part(random, 1e4, count=30)]
+    medians = [np.median(np.concatenate([b.ns for b in p.blocks])) for p in parts]
+    found = total(parts)
+    assert found.value == pytest.approx(medians[0] + 30 * medians[1])
+    assert found.interval[0] < found.value < found.interval[1]
+    assert found.interval[1] - found.interval[0] < 0.02 * found.value
+
+
+def test_intervals_of_totals_cover() -> None:
+    random = np.random.default_rng(1)
+    truth = 1e6 + 10 * 2e5
+    found = [total([part(random, 1e6, between=0.01), part(random, 2e5, 10, between=0.01)], seed=i) for i in range(200)]
+    held = np.mean([f.interval[0] <= truth <= f.interval[1] for f in found])
+    assert 0.9 <= held <= 1.0
+    assert np.median([(f.interval[1] - f.interval[0]) / truth for f in found]) < 0.04
+
+
+def test_a_ratio_names_its_base() -> None:
+    random = np.random.default_rng(2)
+    found = ratio_of_totals([part(random, 2e6), part(random, 2e4, 100)], [part(random, 1e6), part(random, 1e4, 100)])
+    assert found.value == pytest.approx(2.0, rel=0.01)
+    assert found.interval[0] < found.value < found.interval[1]
+    assert found.interval[1] - found.interval[0] < 0.05
+    assert found.interval[0] < found.narrow[0] < found.narrow[1] < found.interval[1]
+    assert found.median == pytest.approx(4e6, rel=0.01)
+    assert found.base == pytest.approx(2e6, rel=0.01)
+
+
+def test_too_few_blocks_have_no_interval() -> None:
+    random = np.random.default_rng(3)
+    assert total([part(random, 1e6), part(random, 1e6, blocks=2)]).interval is None
+    assert ratio_of_totals([part(random, 1e6, blocks=2)], [part(random, 1e6)]).interval is None
+
+
+def test_nothing_has_no_total() -> None:
+    with pytest.raises(InvalidArgument, match="nothing"):
+        total([])
