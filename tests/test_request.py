@@ -249,3 +249,23 @@ def test_sequences_optionals_and_strings() -> None:
         with pytest.raises(InvalidInput) as refused:
             check_native(specs, {**good, name: value}, describe_numpy)
         assert refused.value.came == came
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_without_parameters_the_real_inputs_are_differentiated(adapter: str) -> None:
+    """As `differentiate` does; a single element is no parameter."""
+    if adapter != "reference":
+        pytest.importorskip(adapter)
+    text = """<ir_version: 10, opset_import: ["": 21]>
+    scaled (float[3] x, int64[1] n) => (float loss, int64[1] same) <float s = {3}> {
+        y = Mul(x, s)
+        loss = ReduceSum<keepdims = 0>(y)
+        same = Identity(n)
+    }"""
+    scaled = db.Network.from_proto(onnx.parser.parse_model(text))
+    executor = db.frameworks[adapter]().prepare(scaled, mode="train")
+    given = native(executor, {"x": np.ones(3, np.float32), "n": np.arange(1)})
+    _, gradients = executor.gradients(given, "loss")
+    assert {name: executor.device.to_numpy(g).tolist() for name, g in gradients.items()} == {"x": [3, 3, 3]}
+    derived = db.network.differentiate(scaled)
+    assert [spec.name for spec in derived.outputs] == ["loss", "same", "d(loss)/d(x)"]

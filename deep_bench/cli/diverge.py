@@ -13,7 +13,8 @@ import click
 from deep_bench.cli import FAILED
 from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_files, check_systems, one_each
 from deep_bench.cli.verb import Verb
-from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork
+from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork, WorkerError
+from deep_bench.measure.workers import told
 
 if TYPE_CHECKING:
     from deep_bench.network.divergence import Divergence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--gradients", metavar="LOSS", help="Examine the gradients of this value.")
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True)
 @click.option("--all", "every", is_flag=True, help="Show every node, not only those that matter.")
+@click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--plot", type=PictureToWrite(), help="Write a picture; with several frameworks one each.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all of it as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -38,13 +40,13 @@ def command(
     every: bool,
     plot: Path | None,
     json_file: Path | None,
-    debug: bool,  # noqa: ARG001 (read by main)
+    debug: bool,
     **options: Any,
 ) -> None:
     """Find the first node of NETWORK whose result rounding cannot explain.
 
-    Exit status: 0 rounding explains everything; 1 it does not, there was nothing to judge, or one of several frameworks
-    failed; 2 bad usage or input; 130 interrupted (what was examined by then is shown and written, as partial).
+    Exit status: 0 rounding explains everything; 1 it does not, there was nothing to judge, or a framework failed; 2 bad
+    usage or input; 130 interrupted (what was examined by then is shown and written, as partial).
     """
     check_systems(on)
     pictures = [] if plot is None else one_each(plot, on)
@@ -59,8 +61,11 @@ def command(
         why = f"ended by {type(error).__name__}: {error}"
         raise
     finally:
-        if found:
-            _write(on, found, {s: str(errors.get(s, why)) for s in on}, json_file, pictures)
+        if found or errors:
+            _write(on, found, {s: told(errors[s], s) if s in errors else why for s in on}, json_file, pictures)
+    if debug:
+        for system, failure in errors.items():
+            click.echo(f"{system}:\n{getattr(failure, 'details', failure)}", err=True)
     if any(d.interrupted for d in found):
         raise KeyboardInterrupt
     sys.exit(0 if not errors and all(d.ok and d.judged for d in found) else FAILED)
@@ -75,7 +80,7 @@ def _examine(
     *,
     every: bool,
 ) -> None:
-    """Each framework in turn. One that fails is said to, and the others are examined, unless none can be."""
+    """Each framework in turn. One that fails is said to, and the others are examined; bad usage of all of them is raised."""
     from deep_bench.network.divergence import diverge
 
     for system in on:
@@ -84,15 +89,17 @@ def _examine(
         except (InvalidInput, InvalidNetwork):
             raise  # no framework can do better
         except DeepBenchError as error:
-            if len(on) == 1:
+            if len(on) == 1 and not isinstance(error, WorkerError):
                 raise
             errors[system] = error
             continue
         click.echo(found[-1].table(every=every))
         if found[-1].interrupted:
             return
-    if not found:
-        raise next(iter(errors.values()))
+    usage = [error for error in errors.values() if not isinstance(error, WorkerError)]
+    if len(usage) == len(on):
+        errors.clear()
+        raise usage[0]
 
 
 def _write(

@@ -92,7 +92,8 @@ class Network:
     def from_keras(cls, model: Any, example: Any = None, **options: Any) -> Network:
         """A functional or sequential Keras model on TensorFlow as a network, through Keras' own exporter and tf2onnx.
 
-        The network is run by the reference, and must give what the model gives, but for rounding.
+        The network is run by the reference, and must give what the model gives, but for rounding. What no trainable weight
+        went into is in ``Constant`` nodes, so that training leaves it alone.
 
         Args:
             model: The model.

@@ -216,13 +216,13 @@ def median_interval(groups: Sequence[Times], confidence: float = CONFIDENCE) -> 
     """
     basis: Basis = "blocks" if correlated(groups) else "samples"
     every = np.concatenate(groups)
-    values = _batch_medians(groups) if basis == "blocks" else every
+    values = batch_medians(groups) if basis == "blocks" else every
     ranks = quantile_ranks(len(values), confidence=confidence)
     if ranks is None:
         return None
     low, high = np.partition(values, ranks)[list(ranks)]
     center = float(np.median(every))
-    stretch = _stretch(values) if basis == "blocks" else 1.0
+    stretch = neighbour_stretch(values) if basis == "blocks" else 1.0
     tick = _tick(every) / 2
     return Interval(
         center - stretch * max(center - float(low), 0.0) - tick,
@@ -231,13 +231,13 @@ def median_interval(groups: Sequence[Times], confidence: float = CONFIDENCE) -> 
     )
 
 
-def _batch_medians(groups: Sequence[Times]) -> Times:
+def batch_medians(groups: Sequence[Times]) -> Times:
     """The medians of the groups, neighbours joined where there are more than `_MOST_BATCHES`."""
     parts = np.array_split(np.arange(len(groups)), min(len(groups), _MOST_BATCHES))
     return np.array([np.median(np.concatenate([groups[i] for i in part])) for part in parts])
 
 
-def _stretch(medians: Times) -> float:
+def neighbour_stretch(medians: Times) -> float:
     """How much wider an interval over so many medians in a row must be, since neighbours are alike."""
     n = len(medians)
     ranked = stats.rankdata(medians) - (n + 1) / 2

@@ -12,7 +12,7 @@ from scipy import stats
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.comparison import Ends, Ratio, resampled_medians
-from deep_bench.measure.statistics import CONFIDENCE, select
+from deep_bench.measure.statistics import CONFIDENCE, batch_medians, neighbour_stretch, select
 from deep_bench.measure.timing import Block
 
 _FEWEST_GROUPS = 3
@@ -48,7 +48,7 @@ def total(parts: Sequence[Part], *, seed: int = 0) -> Total:
     """The total time of several problems.
 
     Its interval is from a bootstrap over the blocks of each part; the spread of each is stretched as Student's t is against
-    the normal distribution, since few blocks are too sure of themselves.
+    the normal distribution, since few blocks are too sure of themselves, and as that of a median where neighbours are alike.
 
     Args:
         parts: At least one.
@@ -60,7 +60,7 @@ def total(parts: Sequence[Part], *, seed: int = 0) -> Total:
     Source:
         As `deep_bench.measure.comparison.ratio`.
     """
-    value, draws = _drawn(parts, np.random.default_rng(seed), CONFIDENCE)
+    value, draws = _drawn(parts, np.random.default_rng(seed), CONFIDENCE, alone=True)
     return Total(value, None if draws is None else _ends(draws, CONFIDENCE))
 
 
@@ -83,8 +83,17 @@ def ratio_of_totals(parts: Sequence[Part], base: Sequence[Part], *, seed: int = 
     return Ratio(value / base_value, ends[0], ends[1], value, base_value, "blocks")
 
 
-def _drawn(parts: Sequence[Part], random: np.random.Generator, level: float) -> tuple[float, NDArray[np.float64] | None]:
-    """The total, and resampled ones; None where there are too few blocks."""
+def _drawn(
+    parts: Sequence[Part], random: np.random.Generator, level: float, *, alone: bool = False
+) -> tuple[float, NDArray[np.float64] | None]:
+    """The total, and resampled ones; None where there are too few blocks.
+
+    Args:
+        parts: The parts.
+        random: Draws.
+        level: Of the interval that the draws are for.
+        alone: Whether drift matters: it hits systems that take turns alike, and their ratio less.
+    """
     if not parts:
         raise InvalidArgument("a total of nothing", "at least one part")
     value, draws = 0.0, np.zeros(1)
@@ -97,7 +106,8 @@ def _drawn(parts: Sequence[Part], random: np.random.Generator, level: float) -> 
             known = False
         if known:
             spread = resampled_medians(groups, random) - median
-            draws = draws + part.count * (median + _stretch(len(groups), level) * spread)
+            stretch = _stretch(len(groups), level) * (neighbour_stretch(batch_medians(groups)) if alone else 1.0)
+            draws = draws + part.count * (median + stretch * spread)
     return value, np.maximum(draws, np.finfo(float).tiny) if known else None
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from deep_bench.measure.metric import Metric, MetricRecord
 
 _LOG_TAIL_BYTES = 4_000
+_LINES_TOLD = 3
+_DUMP = "Fatal Python error"
 
 
 class Worker:
@@ -254,6 +256,29 @@ class Worker:
         failure = WorkerDied(f"{self.label}: its process {why}{doing}", advice=f"its log is {self.log}")
         failure.details = _tail(self.log)
         return failure
+
+
+def told(error: DeepBenchError, label: str) -> str:
+    """What an error says of a system whose label stands before it, and whose log will be gone: its last lines go along.
+
+    Args:
+        error: Of a worker, or raised in it.
+        label: The system's.
+
+    Example:
+        >>> died = WorkerDied("torch: its process crashed (SIGSEGV)", advice="its log is /tmp/log")
+        >>> died.details = "cannot divide by nothing"
+        >>> told(died, "torch")
+        'its process crashed (SIGSEGV); its log ends: cannot divide by nothing'
+    """
+    if not isinstance(error, WorkerError):
+        return str(error)
+    came = error.came.removeprefix(f"{label}: ")
+    if not isinstance(error, WorkerDied):
+        return came
+    own = error.details.partition(_DUMP)[0]  # what the framework wrote; the rest is Python's, of its own stack
+    lines = [line.strip() for line in own.splitlines() if line.strip()][-_LINES_TOLD:]
+    return f"{came}; its log ends: {' | '.join(lines)}" if lines else came
 
 
 def _environment(changes: Mapping[str, str | None], python: str, path: Sequence[str | Path]) -> dict[str, str]:

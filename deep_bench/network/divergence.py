@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from deep_bench.framework import Adapter
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import subgraphs
 from deep_bench.measure.progress import Bars
+from deep_bench.network.apart import Apart
 from deep_bench.network.divergence_carried import Carried, CarriedValues
 from deep_bench.network.divergence_information import empty_inputs, first_nan
-from deep_bench.network.problem import Problem, make_problem
+from deep_bench.network.problem import Problem, make_problem, suitable
 from deep_bench.network.suspect import Suspect, as_adapter, called, converts, quiet
 from deep_bench.variant import Variant
 
@@ -143,6 +144,7 @@ def diverge(
     sizes: Mapping[str, int] | None = None,
     batch: int | None = None,
     seed: int = 0,
+    in_process: bool = False,
     progress: bool = True,
 ) -> Divergence:
     """Find where a framework's error comes from.
@@ -160,6 +162,8 @@ def diverge(
             loss back; with others the nodes of the network that `differentiate` derives.
         effort: ``"quick"``, or ``"full"`` for four times as many evaluations with rounding errors.
         sizes, batch, seed: As for `run`.
+        in_process: Run the framework in this process, for a debugger; else it has one of its own, and may crash. An adapter
+            that is given runs in this process anyway.
         progress: False shows no bar on a terminal.
 
     Returns:
@@ -168,6 +172,7 @@ def diverge(
     Raises:
         UnsupportedOperator: The reference or the framework cannot run a node.
         InvalidNetwork, InvalidInput, InvalidArgument: As for `run`.
+        WorkerError: The framework cannot run the network on these inputs, or its process ended.
 
     Example:
         >>> import deep_bench as db
@@ -177,15 +182,25 @@ def diverge(
     """
     start = time.perf_counter()
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
-    adapter = as_adapter(on)
     bars = Bars(progress)
     bars.phase("diverge", _PARTS, "parts")
-    with quiet(), closing(bars):
+    with quiet(), closing(bars), _started(on, in_process=in_process) as adapter:
         if gradients is not None and (adapter.differentiates or problem.network.kernels):
             found = _backward(problem, on, adapter, gradients, effort)
         else:
             found = _forward(problem, on, adapter, gradients, effort, bars)
     return replace(found, seconds=time.perf_counter() - start)
+
+
+@contextmanager
+def _started(on: str | Variant | Adapter[Any], *, in_process: bool) -> Iterator[Adapter[Any]]:
+    """The framework, in a process of its own; but the reference, which this process runs anyway."""
+    variant = Variant.parse(on) if isinstance(on, str) else on
+    if in_process or isinstance(variant, Adapter) or variant.framework == "reference":
+        yield as_adapter(variant)
+        return
+    with Apart(variant) as adapter:
+        yield adapter
 
 
 def _backward(
@@ -209,9 +224,11 @@ def _forward(
     """The nodes of the network, or of the one that gives its gradients."""
     posed = problem.network if loss is None else _derived(problem, loss)
     bars.at("reference")
-    truth = establish(posed, problem.inputs.arrays, effort)
+    with suitable(problem.source.name):
+        truth = establish(posed, problem.inputs.arrays, effort)
     as_given = posed if adapter.upgrades or loss is not None else problem.source
     suspect = Suspect(adapter, as_given, problem.inputs.arrays, cast=converts(on))
+    suspect.outputs()  # what cannot run as a whole is said before minutes are spent on its nodes
     nodes, findings, interrupted = _nodes(truth, suspect, bars)
     return Divergence(posed.name, called(on), nodes, findings, interrupted=interrupted)
 

@@ -25,7 +25,7 @@ from deep_bench.network.divergence import NodePrecision, worst_of
 from deep_bench.network.divergence_carried import Carried
 from deep_bench.network.divergence_information import empty_inputs, first_nan
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.problem import Problem
+from deep_bench.network.problem import Problem, suitable
 from deep_bench.network.pullback import Differentiated, pull_back, truth_of_gradients
 from deep_bench.tensor import is_float
 
@@ -49,7 +49,8 @@ def backward_nodes(
     inputs = problem.inputs.arrays
     inner = _float_values(network)
     wrt = [name for name in inner if not network.graph.initializers.get(name) or name in network.parameters]
-    truth = truth_of_gradients(network, loss, wrt, inputs, effort)
+    with suitable(problem.source.name):
+        truth = truth_of_gradients(network, loss, wrt, inputs, effort)
     carried = _carried(Differentiated(adapter, network, loss, _leaves(network), inputs, cast), truth)
     known = set(map(id, replayable(network, truth.values)))
     nodes = [node for node in reversed(network.nodes) if node.op_type != "Constant"]

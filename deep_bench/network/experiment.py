@@ -17,7 +17,7 @@ from deep_bench.check.fleet_subject import FleetSubject
 from deep_bench.check.judge import judge
 from deep_bench.check.recorded import forms_record, verdict_record
 from deep_bench.check.truth import Effort, Truth, establish
-from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.measure.environment import capture
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.progress import Bars
@@ -37,7 +37,7 @@ from deep_bench.measure.risks import risks
 from deep_bench.measure.session import Measurement, Plan, Progress, measure_launch
 from deep_bench.measure.storage import RecordWriter
 from deep_bench.network.kernels import described, pickled
-from deep_bench.network.problem import Problem
+from deep_bench.network.problem import Problem, suitable
 from deep_bench.network.settings import Settings
 from deep_bench.tensor import TensorSpec
 from deep_bench.variant import Variant
@@ -289,17 +289,9 @@ def _evaluate_reference(problem: Problem) -> None:
         InvalidInput: It cannot run on these inputs, which then do not suit the network.
     """
     executor = deep_bench.frameworks["reference"]().prepare(problem.network.without_kernels())
-    try:
+    advice = "give some with --input, or other sizes with --size; or --check off to time it unchecked"
+    with suitable(problem.source.name, advice):
         executor.forward(problem.inputs.arrays)
-    except DeepBenchError:
-        raise
-    except Exception as error:  # NumPy raises whatever fits
-        where = " ".join(getattr(error, "__notes__", []))
-        raise InvalidInput(
-            f"the reference cannot run {problem.source.name} on these inputs: {error} {where}".strip(),
-            "inputs of values and sizes that suit the network",
-            "give some with --input, or other sizes with --size; or --check off to time it unchecked",
-        ) from error
 
 
 def _seconds(action: Callable[[], object]) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from deep_bench.errors import InvalidNetwork
+from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork
 from deep_bench.graph import Network, as_network
 from deep_bench.network.inputs import Inputs, prepare_inputs, read_inputs
 from deep_bench.network.sizes import Sizes, choose_sizes
@@ -61,6 +62,30 @@ def make_problem(
     fixed = source.with_sizes(chosen.all) if chosen.all else source
     origin = f"file {inputs}" if is_file else "caller"
     return Problem(fixed, source, chosen, prepare_inputs(fixed, given, origin, seed))
+
+
+@contextmanager
+def suitable(name: str, advice: str = "give some with --input, or other sizes with --size") -> Iterator[None]:
+    """What the reference raises inside: it cannot run a network on inputs that do not suit it.
+
+    Args:
+        name: The network's.
+        advice: What to do then.
+
+    Raises:
+        InvalidInput: Anything but an error of deep_bench's was raised.
+    """
+    try:
+        yield
+    except DeepBenchError:
+        raise
+    except Exception as error:  # NumPy raises whatever fits
+        where = " ".join(getattr(error, "__notes__", []))
+        raise InvalidInput(
+            f"the reference cannot run {name} on these inputs: {error} {where}".strip(),
+            "inputs of values and sizes that suit the network",
+            advice,
+        ) from error
 
 
 def _check_tensors(network: Network) -> None:

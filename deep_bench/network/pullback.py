@@ -17,7 +17,7 @@ from deep_bench.check.truth import Effort, Truth, establish
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.network.gradient import differentiate, gradient_name
-from deep_bench.network.suspect import as_float
+from deep_bench.network.suspect import as_float, failing
 from deep_bench.tensor import is_float
 
 LOSS = "weighted sum"
@@ -154,8 +154,13 @@ class Differentiated:
     upgrades: bool = True
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """The gradients, computed anew, under the names that `differentiate` gives them."""
-        return self._gradients(self.network, self.inputs)
+        """The gradients, computed anew, under the names that `differentiate` gives them.
+
+        Raises:
+            WorkerError: The framework cannot run or differentiate the network on these inputs.
+        """
+        with failing(self.adapter.name):
+            return self._gradients(self.network, self.inputs)
 
     def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:  # noqa: ARG002 (a Subject)
         """The gradients of the network itself: what is asked for is the one that was derived from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 from deep_bench import frameworks
 from deep_bench.check.ladder import in_float64
 from deep_bench.check.subject import Arrays
+from deep_bench.errors import DeepBenchError, WorkerError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.tensor import is_float
@@ -45,6 +47,27 @@ def as_given(on: str | Variant | Adapter[Any]) -> bool:
 
 
 @contextmanager
+def failing(name: str) -> Iterator[None]:
+    """What a framework raises inside: it cannot run the network that it was given.
+
+    Args:
+        name: The framework's.
+
+    Raises:
+        WorkerError: Anything but an error of deep_bench's was raised.
+    """
+    try:
+        yield
+    except DeepBenchError:
+        raise
+    except Exception as error:  # a framework may fail in any way
+        line = " ".join(str(error).split())[:600]
+        failure = WorkerError(f"{name}: it cannot run this network on these inputs: {type(error).__name__}: {line}")
+        failure.details = "".join(traceback.format_exception(error))
+        raise failure from error
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """NumPy's remarks on overflow and empty arrays are no news to the user where results are judged anyway."""
     with warnings.catch_warnings():
@@ -67,11 +90,17 @@ class Suspect:
     ) -> None:
         self.adapter, self.network, self.inputs = adapter, network, inputs
         self.cast, self.upgrades = cast, adapter.upgrades
-        self._executor = adapter.prepare(network)
+        with failing(adapter.name):
+            self._executor = adapter.prepare(network)
 
     def outputs(self) -> Arrays:
-        """Its outputs, computed anew at each call."""
-        return self._called(self._executor, self.network, self.inputs)
+        """Its outputs, computed anew at each call.
+
+        Raises:
+            WorkerError: The framework cannot run the network on these inputs.
+        """
+        with failing(self.adapter.name):
+            return self._called(self._executor, self.network, self.inputs)
 
     def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Prepare another network in the same adapter, and run it."""

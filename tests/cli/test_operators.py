@@ -32,6 +32,7 @@ count = 3
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "240")  # else names fold
     Path("sums.toml").write_text(SUITE, encoding="utf-8")
     return tmp_path
 

@@ -134,13 +134,19 @@ def test_an_error_in_one_system_costs_only_that_one(network: Path, tmp_path: Pat
     assert "it is shy" in capsys.readouterr().err
 
 
-def test_a_fault_of_a_framework_leaves_what_was_examined(network: Path, tmp_path: Path) -> None:
-    words = ("--on", "reference", "--on", "slow:Broken", "--json", str(tmp_path / "d.json"))
-    with pytest.raises(RuntimeError, match="a fault of its own"):
-        main(["diverge", str(network), "--size", "batch=2", *words])
+@pytest.mark.parametrize("process", [(), ("--in-process",)], ids=["apart", "here"])
+def test_a_fault_of_a_framework_leaves_what_was_examined(
+    process: tuple[str, ...], network: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = ("--on", "reference", "--on", "slow:Broken", "--json", tmp_path / "d.json", *process)
+    assert deep_bench("diverge", network, "--size", "batch=2", *words, "--debug") == 1
+    said = capsys.readouterr()
+    assert "RuntimeError: a fault of its own" in said.out
+    assert "in prepare" in said.err
     whole, failed = json.loads((tmp_path / "d.json").read_text())
     assert whole["system"] == "reference"
-    assert failed == {"system": "slow:Broken", "error": "ended by RuntimeError: a fault of its own"}
+    assert failed["system"] == "slow:Broken"
+    assert failed["error"].endswith("RuntimeError: a fault of its own")
 
 
 def test_gradients_keep_the_nodes_that_were_examined(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,8 +49,9 @@ def truth(name: str) -> Truth:
 def measure(entries: Iterable[Entry], *, fault: bool) -> Iterator[Judged]:
     """Judge every entry; a problem that a framework refuses is left out."""
     for entry in entries:
-        known, subject = truth(entry.problem), entry.subject()
+        known = truth(entry.problem)
         try:
+            subject = entry.subject()
             outputs = subject.outputs()
         except Unsupported:
             if entry.native:

@@ -56,11 +56,11 @@ class Patched:
 
 
 def _typed(outputs: Any, given: np.dtype | None) -> Any:
-    """Outputs in the type of the inputs, so that patches may compute in any."""
+    """Outputs in the type of the inputs, so that patches may compute in any; what is quantized to float8 stays."""
     if isinstance(outputs, tuple):
         return tuple(_typed(y, given) for y in outputs)
     y = np.asarray(outputs)
-    return y.astype(given) if given is not None and is_float(y.dtype) else y
+    return y.astype(given) if given is not None and is_float(y.dtype) and y.dtype.itemsize > 1 else y
 
 
 class Stale(Patched):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class Loaded:
         return {"problem": problem}
 
     def calls(self) -> Mapping[str, Callable[[], object]]:
-        return {name: lambda: self.seen.append("call") for name in (self.problem, "cold") if self.problem}
+        return {name: lambda: self.seen.append("call") for name in (self.problem, "cold", "always") if self.problem}
 
     def synchronize(self) -> None:
         pass
@@ -60,15 +61,15 @@ def contender() -> Contender:
 def test_a_host_has_the_calls_of_the_problem_at_hand() -> None:
     host = Host(Loaded())
     assert host.prepare()["calls"] == ()
-    assert host.load("first")["calls"] == ("first", "cold")
-    batch = host.warm_up("first", max_ns=20_000_000).batch
-    assert batch > 1
+    assert host.load("first")["calls"] == ("first", "cold", "always")
+    assert host.warm_up("always", max_ns=20_000_000).batch > 1
+    assert host.sample("always", min_ns=0).batch > 1
     loaded = host.load("second")
     assert loaded["facts"] == {"problem": "second"}
     assert loaded["prepare_ns"] >= 0
-    with pytest.raises(InvalidArgument, match="one of second, cold"):
+    with pytest.raises(InvalidArgument, match="one of second, cold, always"):
         host.sample("first")
-    assert host.sample("second", min_ns=0).batch == 1  # what was found out of another problem is forgotten
+    assert host.sample("always", min_ns=0).batch == 1  # what was found out of another problem is forgotten
 
 
 def test_a_system_of_a_single_problem_says_so() -> None:
@@ -89,10 +90,12 @@ def test_something_is_done_before_each_sample() -> None:
 
 
 def test_what_comes_before_is_outside_the_stamps_and_its_switches_do_not_count() -> None:
-    import time
+    def pause() -> None:
+        time.sleep(0.002)
 
-    block = sample_block(lambda: None, lambda: None, min_ns=0, min_calls=20, before=lambda: time.sleep(0.002))
+    block = sample_block(lambda: None, lambda: None, min_ns=0, min_calls=20, before=pause, cpu_time=True)
     assert sorted(block.ns)[10] < 1_000_000
+    assert (block.cpu_ns != block.ns).any()  # where the thread waited, its CPU time would be taken for the duration
     with pytest.raises(InvalidArgument, match="1 call to a sample"):
         sample_block(lambda: None, lambda: None, batch=2, before=lambda: None)
     assert warm_up(lambda: None, lambda: None, max_ns=1_000_000, before=lambda: None).batch == 1
@@ -103,7 +106,7 @@ def test_a_fleet_measures_problem_after_problem(tmp_path: Path) -> None:
         for problem in ("first", "second"):
             fleet.prepared["a"] = fleet.awake("a", lambda runner, p=problem: runner.load(p))
             found = measure_launch(fleet, Plan(ci_width=0.9, budget_s=0.2, min_ns=1_000_000, warm_up_block_ns=1_000_000))
-            assert {s.quantity for s in found.series} == {problem, "cold"}
+            assert {s.quantity for s in found.series} == {problem, "cold", "always"}
             assert all(s.blocks for s in found.series)
 
 
@@ -115,7 +118,7 @@ def test_a_system_that_ended_can_be_started_afresh(tmp_path: Path) -> None:
         assert not fleet.runners
         fleet.restart("a")
         assert not fleet.failures
-        assert fleet.awake("a", lambda runner: runner.load("x"))["calls"] == ("x", "cold")
+        assert fleet.awake("a", lambda runner: runner.load("x"))["calls"] == ("x", "cold", "always")
         fleet.restart("a")
         assert set(fleet.runners) == {"a"}
 

@@ -168,6 +168,11 @@ def test_a_picture_shows_where_the_error_sits(torches: NetworkComparison, tmp_pa
         torches.plot(tmp_path / "r.png", "q")
 
 
+def test_a_picture_that_cannot_be_written_is_said(torches: NetworkComparison) -> None:
+    with pytest.raises(InvalidArgument, match=r"/proc/x\.png cannot be written"):
+        torches.plot("/proc/x.png")
+
+
 def test_a_keras_model_and_a_wrong_one() -> None:
     given = {"keras": in_keras(), "wrong": in_keras(wrong=True), "reference": "reference"}
     found = compare(given, X, network=mlp(), budget=0)

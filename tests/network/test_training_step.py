@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -15,6 +18,12 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 STEPS = 4
 RATE = 0.05
 SETTINGS = {"sgd": {}, "momentum": {"momentum": 0.8}, "adam": {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6}}
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "sgd": lambda held: torch.optim.SGD(held, RATE),
+    "momentum": lambda held: torch.optim.SGD(held, RATE, momentum=0.8),
+    "adam": lambda held: torch.optim.Adam(held, RATE, (0.8, 0.99), 1e-6),
+}
 
 
 def mlp() -> db.Network:
@@ -38,11 +47,7 @@ def batches() -> list[dict[str, np.ndarray]]:
 
 def by_torch(network: db.Network, optimizer: str) -> tuple[list[float], dict[str, np.ndarray]]:
     held = {name: torch.tensor(array, requires_grad=True) for name, array in network.parameters.items()}
-    made = {
-        "sgd": lambda: torch.optim.SGD(held.values(), RATE),
-        "momentum": lambda: torch.optim.SGD(held.values(), RATE, momentum=0.8),
-        "adam": lambda: torch.optim.Adam(held.values(), RATE, (0.8, 0.99), 1e-6),
-    }[optimizer]()
+    made = OPTIMIZERS[optimizer](held.values())
     losses = []
     for batch in batches():
         hidden = torch.tanh(torch.from_numpy(batch["x"]) @ held["w"] + held["b"])
@@ -124,6 +129,15 @@ def test_running_statistics_are_part_of_the_state() -> None:
         ({"loss": "logits"}, "a loss of one element"),
         ({"wrt": ["w", "b", "w"]}, "'w' is in wrt 2 times"),
         ({"wrt": "w"}, r"write wrt=\['w'\]"),
+        ({"wrt": []}, "mlp .*has nothing to train: no parameters"),
+        ({"optimizer": "adam", "beta1": 1.0}, "adam with beta1=1.0"),
+        ({"optimizer": "adam", "beta2": float("nan")}, "adam with beta2=nan"),
+        ({"optimizer": "adam", "beta1": "x"}, "adam with beta1='x'"),
+        ({"optimizer": "adam", "beta1": -0.1}, "at least 0 and below 1"),
+        ({"optimizer": "adam", "epsilon": -1}, "adam with epsilon=-1"),
+        ({"optimizer": "adam", "epsilon": float("inf")}, "a finite number of at least 0"),
+        ({"optimizer": "momentum", "momentum": -0.5}, "momentum with momentum=-0.5"),
+        ({"optimizer": "momentum", "momentum": True}, "a number from 0 to 1"),
     ],
 )
 def test_what_makes_no_step_is_refused(options: dict, named: str) -> None:
@@ -141,6 +155,58 @@ def test_a_parameter_without_effect_is_left_out() -> None:
     run = db.frameworks["reference"]().prepare(step.network)
     outputs = run({"x": np.ones(2, np.float32), **step.initial, "learning_rate": np.float32(0.5)})
     np.testing.assert_array_equal(step.next(outputs)["w"], [0.5, 1.5])
+
+
+def scaled() -> db.Network:
+    return db.Network.from_proto(
+        onnx.parser.parse_model(
+            '<ir_version: 10, opset_import: ["" : 21]> scaled (float[2] x) => (float loss) '
+            "<float s = {3}, float[2] unused = {3, 4}> { y = Mul(x, s)  loss = ReduceSum<keepdims = 0>(y) }"
+        )
+    )
+
+
+def test_a_network_with_nothing_to_train_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="scaled has nothing to train: no output depends on unused") as found:
+        training_step(scaled())
+    assert "wrt=[…] names other initializers" in str(found.value)
+    assert set(training_step(scaled(), wrt=["s"]).initial) == {"s"}
+
+
+@pytest.mark.parametrize("optimizer", sorted(SETTINGS))
+def test_a_step_of_an_exported_lstm_does_what_the_loop_of_torch_does(optimizer: str) -> None:
+    """Its first state, and what else is no parameter of the module, stays as it is."""
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+
+    class Last(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.head = torch.nn.LSTM(5, 4), torch.nn.Linear(4, 3)
+            self.register_buffer("mean", torch.tensor([0.5, -0.5, 0.25, 1.0, 2.0]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.lstm((x - self.mean)[None])[0][-1])
+
+    module = Last()
+    network = db.Network.from_torch(module, {"x": torch.zeros(8, 5)}, outputs=["logits"])
+    assert set(network.parameters) == {name for name, _ in module.named_parameters()}
+    network = network.with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
+    derived = db.network.differentiate(network)
+    assert {spec.name for spec in derived.outputs[2:]} == {f"d(loss)/d({name})" for name in network.parameters}
+    loop = OPTIMIZERS[optimizer](module.parameters())
+    step = training_step(network, optimizer=optimizer, **SETTINGS[optimizer])
+    run, state = db.frameworks["onnxruntime"]().prepare(step.network), dict(step.initial)
+    for batch in batches()[:3]:
+        outputs = run({**batch, **state, "learning_rate": np.float32(RATE)})
+        state = step.next(outputs)
+        loss = torch.nn.functional.cross_entropy(module(torch.from_numpy(batch["x"])), torch.from_numpy(batch["label"]))
+        loop.zero_grad()
+        loss.backward()
+        loop.step()
+        np.testing.assert_allclose(outputs["loss"], loss.item(), rtol=1e-5)
+        for name, parameter in module.named_parameters():
+            np.testing.assert_allclose(state[name], parameter.detach().numpy(), rtol=2e-4, atol=2e-6)
 
 
 RATED = [

@@ -54,10 +54,14 @@ class Gemm(db.Operator):
 class Split(db.Operator):
     computes = "Split"
 
+    def __init__(self) -> None:
+        self.missing: list[int] = []
+
     def forward(self, x: Any, split: Any, *, axis: int = 0) -> Any:
         return tuple(np.ascontiguousarray(y) for y in np.split(x, np.cumsum(split)[:-1], axis))
 
     def backward(self, grads: Any, inputs: Any, outputs: Any, *, axis: int = 0) -> Any:
+        self.missing = [i for i, g in enumerate(grads) if g is None]
         full = [np.zeros_like(y) if g is None else g for g, y in zip(grads, outputs, strict=True)]
         return np.concatenate(full, axis), *(None for _ in inputs[1:])
 

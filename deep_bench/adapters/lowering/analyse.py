@@ -11,12 +11,12 @@ import onnx_ir as ir
 from deep_bench.adapters.lowering.alias import alias
 from deep_bench.adapters.lowering.control import CONTROL
 from deep_bench.adapters.lowering.draft import Draft, DraftStep
-from deep_bench.adapters.lowering.facts import Fact, constant_fact
+from deep_bench.adapters.lowering.facts import Fact, constant_fact, read_type
 from deep_bench.adapters.lowering.fold import fold
 from deep_bench.adapters.lowering.gradient import GRADIENT, gradient
-from deep_bench.adapters.lowering.infer import infer, partial
+from deep_bench.adapters.lowering.infer import UNKNOWN, Inferred, infer, partial
 from deep_bench.errors import Unsupported
-from deep_bench.graph.attached import kernel_of
+from deep_bench.graph.attached import KERNEL_DOMAIN, kernel_of
 from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, outer_values, subgraphs
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.tensor import text
@@ -90,7 +90,7 @@ class Analysis:
         if bodies:
             return self._control(node, inputs, bodies, scope, steps)
         stated = {n: _readable(a) for n, a in attributes(node).items()}
-        kinds = infer(node, inputs, self.opsets)
+        kinds = _declared(node) if node.domain == KERNEL_DOMAIN else infer(node, inputs, self.opsets)
         own = kernel_of(node) is not None  # computes for itself what would be known otherwise
         same = None if own else alias(node, inputs, stated, kinds[0][1])
         if same is not None and not any(_used(v) for v in node.outputs[1:]):
@@ -178,6 +178,11 @@ class Analysis:
         ]
         stated = {n: _readable(a) for n, a in attributes(node).items()}
         steps.append(DraftStep(node, stated, inputs, outputs, {"graph": draft}, differentiated=True))
+
+
+def _declared(node: ir.Node) -> list[Inferred]:
+    """What is stated of the results of a node whose operator no standard has."""
+    return [UNKNOWN if v.type is None else read_type(ir.to_proto(v).type) for v in node.outputs]
 
 
 def _settle(fact: Fact, array: np.ndarray) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import onnx
 import onnx_ir as ir
 import tensorflow as tf
 
-from deep_bench.adapters.exported import check_export
+from deep_bench.adapters.exported import check_export, with_constants
 from deep_bench.adapters.tensorflow.tracing import signature
 from deep_bench.adapters.tensorflow.wrap import WrappedModel, structure_of, wrap
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
@@ -40,6 +41,7 @@ def export(
         )
     executor = wrap(model, inputs, outputs)
     network = _renamed(_converted(model, executor, opset), executor, name or model.name)
+    network = with_constants(network, _constants(network, model, executor, opset))
     if check:
         problem = make_problem(network, inputs=example)
         try:
@@ -75,6 +77,30 @@ def _converted(model: Any, executor: WrappedModel, opset: int | None) -> onnx.Mo
                 "layers that tf2onnx knows",
             ) from error
         return onnx.load(file)
+
+
+def _constants(network: Network, model: Any, executor: WrappedModel, opset: int | None) -> list[str]:
+    """The network's parameters that no trainable weight went into: they are the same when it is exported with others.
+
+    tf2onnx packs, transposes and scales weights, so that neither names nor values tell where they came from.
+    """
+    if not network.parameters:
+        return []
+    rng = np.random.default_rng(0)
+    kept = [(variable, variable.numpy()) for variable in model.trainable_variables]
+    try:
+        for variable, contents in kept:
+            variable.assign(rng.uniform(0.5, 1.5, contents.shape).astype(contents.dtype))
+        other = Network.from_proto(_converted(model, executor, opset))
+    finally:
+        for variable, contents in kept:
+            variable.assign(contents)
+    same = {_contents(array) for array in other.parameters.values()}
+    return [name for name, array in network.parameters.items() if _contents(array) in same]
+
+
+def _contents(array: np.ndarray) -> tuple[np.dtype, tuple[int, ...], bytes]:
+    return array.dtype, array.shape, array.tobytes()
 
 
 def _renamed(proto: onnx.ModelProto, executor: WrappedModel, name: str) -> Network:

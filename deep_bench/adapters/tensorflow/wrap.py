@@ -14,6 +14,7 @@ from deep_bench.adapters.tensorflow.tracing import Traced, described, signature,
 from deep_bench.adapters.wrapping import (
     accepts,
     check_mode,
+    each_once,
     named_results,
     own_or_given,
     positional_names,

@@ -66,6 +66,8 @@ def _exported(
                 dynamo=True,
                 verbose=False,
             )
+            assert program is not None
+            proto = _folded(program.model, executor.parameters)
     except ModuleNotFoundError as error:
         raise FrameworkMissing(
             f"torch's exporter needs {error.name}", "the package onnxscript", "pip install deep-bench[export]"
@@ -76,8 +78,6 @@ def _exported(
             "a module that torch.export can trace",
             "the error above this one has torch's whole report",
         ) from error
-    assert program is not None
-    proto = _folded(program.model, executor.parameters)
     for node in (*proto.graph.node, *(n for f in proto.functions for n in f.node)):
         del node.metadata_props[:]  # the lines of the source that a node came from, with the paths on this machine
     return proto

@@ -138,8 +138,8 @@ class WrappedModule(Executor[torch.Tensor]):
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """Run the module and torch's backward pass.
 
-        By default with respect to all parameters that ask for gradients, or all real inputs if none does. ``on_ready`` is told of each gradient when the
-        whole pass is done.
+        By default with respect to all parameters that ask for gradients, or all real inputs if none does. ``on_ready`` is
+        told of each gradient when the whole pass is done.
         """
         if self.mode != "train":
             raise not_training(self._name)

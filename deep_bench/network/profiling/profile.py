@@ -16,6 +16,7 @@ from deep_bench.framework import NodeProfile
 from deep_bench.graph import Network, operator_name
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.progress import Bars
+from deep_bench.measure.workers import told
 from deep_bench.network.gradient import differentiate
 from deep_bench.network.gradient.derived import origin
 from deep_bench.network.kernels import pickled
@@ -212,12 +213,12 @@ def _one(fleet: Fleet, variant: Variant, repeat: int, starting: Callable[[str], 
     label = str(variant)
     starting(label)
     if label in fleet.failures:
-        return SystemProfile(label=label, framework=variant.framework, error=str(fleet.failures[label]))
+        return SystemProfile(label=label, framework=variant.framework, error=told(fleet.failures[label], label))
     facts = fleet.prepared[label]["facts"]
     try:
         found = fleet.call(label, "profile", repeat)
     except DeepBenchError as error:
-        return SystemProfile(label=label, framework=variant.framework, facts=facts["description"], error=str(error))
+        return SystemProfile(label=label, framework=variant.framework, facts=facts["description"], error=told(error, label))
     return _as_plain(label, variant, facts, found["profile"], found["numpy"])
 
 

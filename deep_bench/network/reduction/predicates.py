@@ -18,6 +18,7 @@ from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.measure.workers import Worker
 from deep_bench.network.divergence import ACCUSED
+from deep_bench.network.problem import suitable
 from deep_bench.network.pullback import Pullback, pull_back
 from deep_bench.network.reduction.candidate import Candidate
 from deep_bench.network.suspect import Suspect, as_adapter, as_given, called, converts
@@ -59,12 +60,20 @@ class Wrong:
         self.description = f"{'gradients' if gradients else 'results'} of {self.system} that rounding cannot explain"
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
-        """Judge the framework on a network."""
+        """Judge the framework on a network.
+
+        Raises:
+            InvalidInput: The reference cannot run it on these inputs.
+            WorkerError: The framework cannot.
+        """
         if self.gradients:
-            posed = weighted(network, inputs)
-            return posed.judged(posed.truth(), self.adapter, cast=self._cast).word in ACCUSED
-        suspect = Suspect(self.adapter, network, inputs, cast=self._cast)
-        return judge(establish(network, inputs), suspect).word in ACCUSED
+            with suitable(network.name):
+                posed = weighted(network, inputs)
+                truth = posed.truth()
+            return posed.judged(truth, self.adapter, cast=self._cast).word in ACCUSED
+        with suitable(network.name):
+            truth = establish(network, inputs)
+        return judge(truth, Suspect(self.adapter, network, inputs, cast=self._cast)).word in ACCUSED
 
     def evidence(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Evidence:
         """What there is to show: for gradients, of the network with its loss."""

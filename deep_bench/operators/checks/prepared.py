@@ -44,13 +44,14 @@ class Prepared:
         """The arrays on the kernel's device, in memory of their own."""
         return {name: self.device.from_numpy(np.array(array, order="C")) for name, array in arrays.items()}
 
-    def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The kernel's outputs on its device, when it is done."""
+    def call(self, inputs: Mapping[str, Any], *, wait: bool = True) -> dict[str, Any]:
+        """The kernel's outputs on its device; when it is done, unless one does not ``wait``."""
 
         def run() -> dict[str, Any]:
             with np.errstate(all="ignore"):
                 found = self.executor.forward(inputs)
-            self.device.synchronize()
+            if wait:
+                self.device.synchronize()
             return found
 
         return told(f"{self.operator.name}.forward", run)

@@ -189,7 +189,10 @@ def steps_of(form: np.dtype) -> tuple[float, ...]:
 def _along(trial: _Trial, name: str, number: int) -> Finding:
     mover, where = trial.mover, f"input {name}"
     rng = np.random.default_rng([trial.problem.seed, number, 3])
-    direction = rng.choice([-1.0, 1.0], mover.inputs[name].shape)
+    regular = np.isfinite(mover.backward(np.zeros(mover.size))[name])
+    if 2 * np.sum(regular) < regular.size:
+        return trial.finding("wrong", "backward gives NaN or infinities for gradients of 0", where)
+    direction = np.where(regular, rng.choice([-1.0, 1.0], regular.shape), 0.0)
     noise = trial.noise(name, direction)
     slopes = trial.slopes(name, direction, noise)
     usable = slopes.smooth
@@ -202,7 +205,7 @@ def _along(trial: _Trial, name: str, number: int) -> Finding:
     if masked == mover.size:
         return trial.finding("no information", "no output is smooth there", where, masked=masked)
     scaled = direction * mover.scale(name)
-    claimed = float(np.sum(mover.backward(grads)[name] * scaled))
+    claimed = float(np.sum((mover.backward(grads)[name] * scaled)[regular]))
     measured = float(np.sum(grads * slopes.value))
     size = float(np.sqrt(np.sum(np.square(grads * slopes.value))))
     tolerance = (
@@ -257,7 +260,7 @@ def _at_kinks(trial: _Trial, name: str, scaled: np.ndarray, slopes: Slopes, weig
     if not slopes.kink.any() or operator == "TopK" or not isinstance(operator, str):
         return ""
     grads = np.where(slopes.kink, np.abs(weights) * np.where(slopes.low + slopes.high >= 0, 1.0, -1.0), 0.0)
-    claimed = float(np.sum(trial.mover.backward(grads)[name] * scaled))
+    claimed = float(np.sum((trial.mover.backward(grads)[name] * scaled)[scaled != 0]))
     ends = np.stack([grads * slopes.low, grads * slopes.high])
     low, high = float(np.sum(ends.min(axis=0))), float(np.sum(ends.max(axis=0)))
     room = 0.02 * float(np.sum(np.abs(ends).max(axis=0))) + _SURE * float(np.sqrt(np.sum(np.square(grads * slopes.noise))))

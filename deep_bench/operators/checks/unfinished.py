@@ -67,7 +67,7 @@ def unfinished_check(operator: Operator[Any], case: Case | Problem, *, seed: int
         honest = Honest(truth, settled)
         seen = _observed(prepared, problem.truth(number=1).inputs, idle)
         figures = {"after_ns": float(seen.after_ns)}
-        reason = seen.reason
+        reason = seen.reason or _on_other_streams(prepared, problem.truth(number=1).inputs)
         if not reason and honest.judgeable and not operator.returns_views:
             reason = _overwritten(prepared, problem, honest)
         word = "wrong" if reason else "right"
@@ -131,6 +131,20 @@ def _observed(prepared: Prepared, inputs: Mapping[str, np.ndarray], idle: Mappin
     if spent > max(_CHILD_NS, room):
         return _Seen(f"child process {child} works on for {spent / 1e6:.3g} ms after the call has returned", spent)
     return _Seen("", worked)
+
+
+def _on_other_streams(prepared: Prepared, inputs: Mapping[str, np.ndarray]) -> str:
+    """What is wrong with results on a GPU that are read as soon as their own stream is done, as events time it."""
+    native = prepared.native(inputs)
+    prepared.device.synchronize()
+    outputs = prepared.call(native, wait=False)
+    if not any(getattr(output, "is_cuda", False) for output in outputs.values()):
+        return ""
+    early = prepared.read(outputs)
+    prepared.device.synchronize()
+    late = prepared.read(outputs)
+    changed = next((name for name in early if not same_bits({name: early[name]}, late)), None)
+    return f"output {changed} changes when its own stream is done: another one is not waited for" if changed else ""
 
 
 def _overwritten(prepared: Prepared, problem: Problem, honest: Honest) -> str:

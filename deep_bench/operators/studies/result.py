@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,8 @@ from deep_bench.operators.studies.trial import CaseResult, Trial
 
 if TYPE_CHECKING:
     import pandas
+
+_NOTEBOOK_WIDTH = 160
 
 Kind = Literal["time", "error", "violin", "roofline"]
 
@@ -245,6 +248,10 @@ class Study:
 
     def __repr__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook; every text in it is escaped."""
+        return f"<pre>{html.escape(self.table(_NOTEBOOK_WIDTH))}</pre>"
 
     def _default_base(self) -> str:
         """The first framework that was timed, else the first contestant that was, else the first."""

@@ -171,8 +171,13 @@ def _metric(trial: Trial, name: str) -> str:
     for found in trial.record.metrics:
         values = [float(v) for v in found["values"]] if isinstance(found["values"], list) else []  # type: ignore[arg-type]
         if found["name"] == name and values:
-            return f"{significant(float(np.median(values)))} {found['unit']}".strip()
+            return _amount(float(np.median(values)), str(found["unit"]))
     return "–"
+
+
+def _amount(value: float, unit: str) -> str:
+    """A value with its unit; bytes in MiB."""
+    return f"{significant(value / 2**20)} MiB" if unit == "B" else f"{significant(value)} {unit}".strip()
 
 
 def _absent_metrics(study: Study) -> list[str]:

@@ -88,7 +88,11 @@ def test_element_types_keep_their_meaning() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((["a", "b"],), "2 inputs"), ((None, ["a", "b"]), "2 names of outputs")],
+    [
+        ((["a", "b"],), "2 inputs"),
+        ((None, ["a", "b"]), "2 names of outputs"),
+        ((None, ["y", "y"]), "2 outputs of the session"),
+    ],
 )
 def test_names_in_another_number_are_refused(digits: ort.InferenceSession, arguments: Any, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):

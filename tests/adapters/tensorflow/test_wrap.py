@@ -159,6 +159,7 @@ def test_gradients_are_tensorflows(squares: Any) -> None:
         (lambda: wrap(lambda x: x), "to wrap"),
         (lambda: wrap(Squares()), "does not state its inputs"),
         (lambda: wrap(Squares(), {"x": X}, ["a", "b", "c"]), "returned 2 values, and 3 names"),
+        (lambda: wrap(Squares(), {"x": X}, ["y", "y"]), "2 outputs of .* called 'y'"),
         (lambda: wrap(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]), ["a", "b"]), "2 inputs"),
     ],
 )
@@ -191,6 +192,23 @@ def test_a_convolutional_model_is_exported_right() -> None:
     network = db.Network.from_keras(model, outputs=["logits"], name="small")
     assert network.name == "small"
     assert [spec.name for spec in network.outputs] == ["logits"]
+
+
+def test_a_constant_of_a_model_is_no_parameter_of_the_network() -> None:
+    pytest.importorskip("tf2onnx")
+    layers = keras.layers
+
+    class Shift(layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            return x + np.arange(1, 5, dtype=np.float32)
+
+    x = keras.Input(batch_shape=(2, 3, 4), name="x")
+    model = keras.Model(x, layers.Dense(2, use_bias=False)(layers.LSTM(5)(Shift()(x))))
+    before = [variable.numpy() for variable in model.variables]
+    network = db.Network.from_keras(model)
+    assert [a.size for a in network.parameters.values()] == [10, 80, 100, 40]  # the dense layer's, and the LSTM's, packed
+    assert not any(np.array_equal(a, np.arange(1, 5)) for a in network.initializers.values())
+    assert all(np.array_equal(a, variable.numpy()) for a, variable in zip(before, model.variables, strict=True))
 
 
 def test_inputs_that_do_not_suit_the_model_are_said() -> None:

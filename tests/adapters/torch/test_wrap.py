@@ -403,3 +403,37 @@ def test_what_torch_cannot_export_is_refused_with_its_reason() -> None:
         db.Network.from_torch(Branching(), {"x": torch.ones(2)})
     with pytest.raises(InvalidArgument, match="open dimensions of 'z'"):
         db.Network.from_torch(nn.Identity(), {"x": torch.ones(2)}, dynamic={"z": {0: "n"}})
+
+
+@pytest.mark.parametrize("outputs", [["y", "y"], ["y", "loss", "y"]])
+def test_one_name_for_two_outputs_is_refused(net: Net, x: torch.Tensor, outputs: list[str]) -> None:
+    with pytest.raises(InvalidArgument, match="2 outputs of Net called 'y'"):
+        wrap(net, {"x": x}, outputs)
+    with pytest.raises(InvalidArgument, match="2 inputs of Net called 'x'"):
+        wrap(net, [*SPEC, *SPEC], ["y"])
+
+
+def test_what_is_no_parameter_of_a_module_is_none_of_the_network(x: torch.Tensor) -> None:
+    pytest.importorskip("onnxscript")
+
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+            self.register_buffer("mean", torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"y": self.layer(x - self.mean), "shift": self.mean + 1, "same": self.mean}
+
+    network = db.Network.from_torch(Shifted(), {"x": x})
+    assert set(network.parameters) == {"layer.weight", "layer.bias"}
+    assert set(db.frameworks["torch"]().prepare(network, mode="train").parameters) == {"layer.weight", "layer.bias"}
+
+
+@pytest.mark.parametrize("x", [torch.full((5, 3), float("nan")), torch.zeros(0, 3)], ids=["nan", "empty"])
+def test_an_export_is_not_checked_by_an_example_that_tells_nothing(x: torch.Tensor) -> None:
+    pytest.importorskip("onnxscript")
+    module = nn.Sequential(nn.Linear(3, 2))
+    with pytest.raises(Unsupported, match="cannot be checked: the outputs are"):
+        db.Network.from_torch(module, {"input": x})
+    assert db.Network.from_torch(module, {"input": x}, check=False).parameters

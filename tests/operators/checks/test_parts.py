@@ -342,6 +342,34 @@ def test_the_sensitivity_of_slopes_leaves_no_room_for_a_percent() -> None:
     assert finding.figures["sensitivity"] < 1e-3
 
 
+class Pow(Operator):
+    """Its gradient at 0 to the power of 0 is NaN, whatever it is multiplied with."""
+
+    computes = "Pow"
+
+    def forward(self, x, y):
+        return np.power(x, y)
+
+    def backward(self, grads, inputs, outputs):
+        x, y = inputs
+        return grads[0] * y * np.power(x, y - 1), grads[0] * outputs[0] * np.log(x)
+
+
+def test_singular_points_are_left_alone_but_not_everywhere() -> None:
+    problem = Problem(Case.of("Pow", (5, 12), (5, 12)), seed=3)
+    assert check_of("slopes")(Pow(), problem).word == "right"
+
+    class Nan(Pow):
+        def backward(self, grads, inputs, outputs):
+            return tuple(np.full_like(x, np.nan) for x in inputs)
+
+    finding = check_of("slopes")(Nan(), problem)
+    assert (finding.word, finding.reason.partition(", ")[0]) == (
+        "wrong",
+        "backward gives NaN or infinities for gradients of 0",
+    )
+
+
 def test_large_outputs_are_sampled() -> None:
     class Tanh(Operator):
         computes = "Tanh"

@@ -9,6 +9,7 @@ import pytest
 
 import deep_bench.check
 from deep_bench import Case
+from deep_bench.framework import Device
 from deep_bench.operators.checks import Originals, Problem, check_operator
 from deep_bench.operators.checks.patches import foreign_clocks
 from deep_bench.operators.checks.run import check_of
@@ -29,6 +30,56 @@ def test_a_trick_is_named(name) -> None:
 @pytest.mark.parametrize("check", HONESTY)
 def test_an_honest_kernel_passes(check) -> None:
     assert check_of(check)(Exp(), Problem(CASE, seed=1)).word == "right"
+
+
+class OnGpu:
+    """As much of an array on a GPU as the checks look at."""
+
+    is_cuda = True
+
+    def __init__(self, array):
+        self.array = array
+
+    def __setitem__(self, index, other):
+        self.array[index] = other.array
+
+
+class Streams(Device):
+    """A GPU with a stream whose work is done when one waits for all."""
+
+    def __init__(self):
+        self.pending = []
+
+    def from_numpy(self, array):
+        return OnGpu(array)
+
+    def to_numpy(self, array):
+        return array.array.copy()
+
+    def synchronize(self):
+        while self.pending:
+            self.pending.pop()()
+
+
+class OneStream(Exp):
+    def __init__(self):
+        self.device = Streams()
+
+    def forward(self, x):
+        return OnGpu(np.exp(x.array))
+
+
+class OtherStream(OneStream):
+    def forward(self, x):
+        y = np.zeros_like(x.array)
+        self.device.pending.append(lambda: np.exp(x.array, out=y))
+        return OnGpu(y)
+
+
+def test_work_on_a_stream_that_nobody_waits_for_is_named() -> None:
+    assert check_of("unfinished")(OneStream(), Problem(CASE)).word == "right"
+    finding = check_of("unfinished")(OtherStream(), Problem(CASE))
+    assert finding.reason == "output output changes when its own stream is done: another one is not waited for"
 
 
 def test_what_was_replaced_is_put_back() -> None:

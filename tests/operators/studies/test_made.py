@@ -98,6 +98,12 @@ def test_pictures_that_cannot_be_drawn(tmp_path: Path) -> None:
         Study(made.record).plot(tmp_path / "x.png")
 
 
+def test_a_notebook_gets_escaped_text() -> None:
+    page = study_of({"<b>a</b>": [1e-3]}, [100])._repr_html_()
+    assert page.startswith("<pre>")
+    assert "<b>" not in page
+
+
 def test_a_record_without_contestants_is_no_study() -> None:
     with pytest.raises(InvalidRecord, match="no contestants"):
         study_of({}, [100])

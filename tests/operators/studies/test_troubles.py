@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,10 +179,8 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], words: str) -
 
 
 def test_a_case_that_fits_nothing_costs_that_case() -> None:
-    bad = Case(
-        "Add", (Argument(TensorSpec("", (2,), np.dtype("float32"))), Argument(TensorSpec("", (3,), np.dtype("float32"))))
-    )
-    found = study([kernel("Doubled"), "reference"], [replace(bad, label="bad"), add(4)], **QUICK)
+    two, three = (Argument(TensorSpec("", (n,), np.dtype("float32"))) for n in (2, 3))
+    found = study([kernel("Doubled"), "reference"], [Case("Add", (two, three), label="bad"), add(4)], **QUICK)
     assert [t.verdict for t in found.trials] == ["failed", "failed", "right", "right"]
     assert "do not fit each other" in found["Doubled", "bad"].reason
     assert found.common == ("4 4",)

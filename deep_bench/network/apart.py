@@ -1,0 +1,241 @@
+"""An adapter in a process of its own, as if it were in this one: what crashes there costs that framework only."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench.errors import WorkerDied, WorkerError
+from deep_bench.framework import Adapter, Executor, Forms, Mode, map_arrays
+from deep_bench.graph import Network
+from deep_bench.graph.attached import attach_kernels
+from deep_bench.measure.workers import Worker, told
+from deep_bench.network.kernels import pickled, unpickled
+from deep_bench.variant import Variant
+
+
+class Apart(Adapter[np.ndarray]):
+    """Prepares and runs networks in a worker process, which is started anew when a network has ended it.
+
+    Use it in a ``with`` statement, which ends the process.
+
+    Args:
+        variant: The framework with its options.
+
+    Raises:
+        InvalidArgument, UnknownName, FrameworkMissing: As `Variant.create`.
+
+    Example:
+        >>> import deep_bench as db
+        >>> with Apart(Variant.parse("reference")) as adapter:
+        ...     executor = adapter.prepare(db.load("digits-cnn"))
+        ...     executor({"image": np.zeros((2, 1, 8, 8), np.float32)})["logits"].shape
+        (2, 10)
+    """
+
+    name = "apart"
+    runs_kernels = True  # or not: the adapter there says so
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = str(variant)
+        self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
+        self._worker: Worker | None = None
+        self._made = 0
+        self._unused: list[int] = []
+        try:
+            facts = self.ask("facts")
+        except BaseException:
+            self.close()
+            raise
+        self.upgrades = facts["upgrades"]  # type: ignore[misc]  # the adapter's there
+        self.differentiates = facts["differentiates"]  # type: ignore[misc]
+
+    def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> ApartExecutor:
+        """Prepare a network there."""
+        self._made += 1
+        file = Path(self._folder.name) / f"{self._made}.onnx"
+        network.without_kernels().save(file)
+        arguments = (str(file), network.name, pickled(network), mode, None if outputs is None else list(outputs))
+        executor = ApartExecutor(self, self._made, arguments)
+        weakref.finalize(executor, self._unused.append, self._made)
+        executor.made()
+        return executor
+
+    def describe(self) -> Mapping[str, str]:
+        """What the adapter there says."""
+        return dict(self.ask("describe"))
+
+    def from_numpy(self, array: np.ndarray) -> np.ndarray:
+        """The array itself: it goes to the process with the call."""
+        return array
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return array
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for: results come as NumPy arrays."""
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the system there.
+
+        Raises:
+            DeepBenchError: What it raised of this kind.
+            WorkerError: It raised anything else.
+            WorkerDied: The process ended; the next call starts another.
+        """
+        try:
+            return self.worker.call(method, *arguments)
+        except WorkerDied as error:
+            self._end()
+            raise _with_details(WorkerDied(f"{self._variant}: {told(error, self._variant)}"), error) from error
+        except WorkerError as error:
+            said = told(error, self._variant)
+            raise _with_details(WorkerError(said.partition(": ")[2] or said), error) from error
+
+    @property
+    def worker(self) -> Worker:
+        """The process; started if there is none."""
+        if self._worker is None:
+            log = Path(self._folder.name) / "log"
+            self._worker = Worker(f"{__name__}:System", {"variant": self._variant}, log=log, label=self._variant)
+        return self._worker
+
+    def forget(self) -> None:
+        """Let go there of what was prepared and is used by nobody any more."""
+        unused, self._unused[:] = list(self._unused), []
+        for number in unused:
+            for file in Path(self._folder.name).glob(f"{number}.onnx*"):
+                file.unlink()
+        if unused:
+            self.ask("forget", unused)
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def close(self) -> None:
+        """End the process, for good."""
+        self._end()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Apart:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _with_details(error: WorkerError, earlier: WorkerError) -> WorkerError:
+    error.details = earlier.details
+    return error
+
+
+class ApartExecutor(Executor[np.ndarray]):
+    """A network that is prepared in another process, and again in the next one should that end."""
+
+    forms = Forms()
+
+    def __init__(self, adapter: Apart, number: int, arguments: tuple[Any, ...]) -> None:
+        self.device = self._adapter = adapter
+        self.inputs, self.output_names, self.parameters = (), (), {}
+        self._number, self._arguments = number, arguments
+        self._process: Worker | None = None
+
+    def made(self) -> int:
+        """Its number there, once it is prepared in the process that runs now."""
+        self._adapter.forget()
+        if self._process is not self._adapter.worker:
+            self._adapter.ask("prepare", self._number, *self._arguments)
+            self._process = self._adapter.worker
+        return self._number
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run it there."""
+        return dict(self._adapter.ask("run", self.made(), dict(inputs)))
+
+    def forward(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run it there."""
+        return self(inputs)
+
+    def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
+        """A call that runs it there."""
+        return lambda: self(inputs)
+
+    def gradients(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, np.ndarray], None] | None = None,
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Run and differentiate it there."""
+        outputs, found = self._adapter.ask("gradients", self.made(), dict(inputs), loss, wrt and list(wrt))
+        for name, gradient in found.items() if on_ready is not None else ():
+            on_ready(name, gradient)  # type: ignore[misc]
+        return outputs, found
+
+
+class System:
+    """What the process holds: the adapter, and the networks that it has prepared.
+
+    Args:
+        variant: The framework with its options, as on the command line.
+    """
+
+    def __init__(self, variant: str) -> None:
+        self._adapter = Variant.parse(variant).create()
+        self._prepared: dict[int, Executor[Any]] = {}
+
+    def facts(self) -> dict[str, bool]:
+        """What is asked of an adapter before a network is prepared."""
+        return {"upgrades": self._adapter.upgrades, "differentiates": self._adapter.differentiates}
+
+    def describe(self) -> dict[str, str]:
+        """The adapter's own facts."""
+        return dict(self._adapter.describe())
+
+    def prepare(
+        self,
+        number: int,
+        file: str,
+        name: str,
+        kernels: Mapping[str, bytes] = MappingProxyType({}),
+        mode: Mode = "inference",
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """Prepare the network in a file, under a number."""
+        network = Network(ir.load(file), name=name)
+        attach_kernels(network.all_nodes(), unpickled(kernels))
+        self._prepared[number] = self._adapter.prepare(network, mode=mode, outputs=outputs)
+
+    def run(self, number: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one of them."""
+        with np.errstate(all="ignore"):
+            return self._prepared[number](inputs)
+
+    def gradients(
+        self, number: int, inputs: Mapping[str, np.ndarray], loss: str, wrt: Sequence[str] | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The outputs and gradients of one of them."""
+        adapter = self._adapter
+        with np.errstate(all="ignore"):
+            native = {name: adapter.from_numpy(array) for name, array in inputs.items()}
+            outputs, found = self._prepared[number].gradients(native, loss, wrt=wrt)
+            adapter.synchronize()
+            as_arrays = {n: map_arrays(adapter.to_numpy, y) for n, y in outputs.items()}
+            return as_arrays, {n: np.array(adapter.to_numpy(g)) for n, g in found.items()}
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Let go of some."""
+        for number in numbers:
+            self._prepared.pop(number, None)
