@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True)
 @click.option("--all", "every", is_flag=True, help="Show every node, not only those that matter.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
-@click.option("--plot", type=PictureToWrite(), help="Write a picture; with several frameworks one each.")
+@click.option("--plot", type=PictureToWrite(stem=True), help="Write a picture; with several frameworks one each.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all of it as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(

@@ -66,9 +66,16 @@ class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
 
 
 class FileToWrite(click.ParamType[Path]):
-    """A file that is written in the end, refused in the beginning if it cannot be."""
+    """A file that is written in the end, refused in the beginning if it cannot be.
+
+    Args:
+        stem: Whether other names may be made from it, which the verb then checks itself (`check_files`).
+    """
 
     name = "path"
+
+    def __init__(self, *, stem: bool = False) -> None:
+        self.stem = stem
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Read a path, and see that a file can be written there that no other option names."""

@@ -58,7 +58,7 @@ def _step(flag: str, name: str | None, **settings: Any) -> Callable[[Any], Any]:
 @click.option(
     "--costs", type=click.Choice(["flops", "parameters"]), default="flops", show_default=True, help="Of the stages."
 )
-@click.option("--output", type=FileToWrite(), help="The .onnx file to write; with --cut, several: name.1.onnx.")
+@click.option("--output", type=FileToWrite(stem=True), help="The .onnx file to write; with --cut, several: name.1.onnx.")
 @click.option("--check", is_flag=True, help="Judge each transformation on drawn inputs.")
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Of the check.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -83,6 +83,8 @@ def command(ctx: click.Context, network: str, **options: Any) -> None:
         raise InvalidArgument("--cut without --output", "a file name for the stages: --output stages.onnx")
     if output and options["cut"]:
         _check_stages(output, options["cut"])
+    elif output:
+        check_files([output, output.with_name(f"{output.name}.data")], "--output")
     changed, rows = _apply(load(network), steps, options)
     written = _write(changed, output, options) if output else []
     if options["as_json"]:

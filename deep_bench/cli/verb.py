@@ -32,7 +32,7 @@ class Verb(click.Command):
             value = ctx.params.get(str(param.name))
             if isinstance(param.type, Size):
                 _check_sizes(param, value or ())
-            elif isinstance(param.type, FileToWrite) and isinstance(value, Path):
+            elif isinstance(param.type, FileToWrite) and not param.type.stem and isinstance(value, Path):
                 check_files([value], param.opts[0])
         return rest
 

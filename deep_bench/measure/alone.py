@@ -13,10 +13,10 @@ from deep_bench.measure.statistics import Summary, summarize
 from deep_bench.measure.timing import Block, Timer, sample_block
 from deep_bench.measure.warmup import WarmUp, warm_up
 
-_BLOCK_NS = 2_000_000
+_BLOCK_NS = 3_000_000
 _BLOCK_CALLS = 4
 _WARM_UP_BLOCK_NS = 500_000
-_FEWEST_BLOCKS = 8
+_FEWEST_BLOCKS = 10
 _NEXT_LOOK = 1.3
 _LONG_NS = 100_000
 

@@ -70,6 +70,11 @@ def test_no_output_is_where_a_network_has_its_tensors(tmp_path: Path, capsys: py
     assert load(tmp_path / "net.onnx").initializers["w"].shape == (3, 2)
 
 
+def test_stages_may_be_called_after_the_network(folder: Path) -> None:
+    assert deep_bench("transform", "small.onnx", "--sizes", "batch=2", "--cut", "2", "--output", "small.onnx") == 0
+    assert (folder / "small.2.onnx").is_file()
+
+
 def test_another_file_may_be_replaced(folder: Path) -> None:
     words = ("diverge", "small.onnx", "--on", "reference", "--size", "batch=2", "--json", "d.json")
     assert deep_bench(*words) == 0
