@@ -20,7 +20,9 @@ from tqdm import tqdm
 
 from deep_bench.check.endtoend import Whole
 from deep_bench.check.ladder import in_float64
+from deep_bench.check.truth import Truth
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork, Unsupported
+from deep_bench.fault import exposures
 from deep_bench.framework import Adapter
 from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
 from deep_bench.testing.case import Case, standard_cases
@@ -28,7 +30,7 @@ from deep_bench.testing.gradient_conformance import has_gradient
 from deep_bench.testing.gradients import LOSS, gradient_outcome, gradient_problem
 from deep_bench.variant import Variant
 
-Word = Literal["right", "kink", "cannot tell", "wrong", "refused", "failed", "random"]
+Word = Literal["right", "kink", "cannot tell", "wrong", "known fault", "refused", "failed", "random"]
 
 AGREEMENT_WORDS: tuple[Word, ...] = get_args(Word)
 
@@ -40,8 +42,9 @@ class Agreement:
     Args:
         case: The case's name.
         word: ``right``: rounding explains all differences; ``kink``: at some element the function has no single slope, and
-            the framework's is another one that is allowed; ``cannot tell`` and ``wrong`` as in a verdict; ``refused``: there
-            is no gradient, of the framework or to compare with; ``random``: the case draws its results.
+            the framework's is another one that is allowed; ``known fault``: it is none of these, and a node may meet a fault
+            that the adapter lists; ``cannot tell`` and ``wrong`` as in a verdict; ``refused``: there is no gradient, of the
+            framework or to compare with; ``random``: the case draws its results.
         bits: The significant bits of the worst gradient; NaN where none was compared.
         reason: Why not right.
     """
@@ -69,6 +72,8 @@ def gradient_agreement(system: str, case: Case, *, double: bool = False) -> Agre
     if problem is None:
         raise InvalidArgument(f"{case.name} has no floating-point input or output", "a case that has a gradient")
     network, inputs = in_float64(problem.network, problem.inputs) if double else (problem.network, problem.inputs)
+    adapter: Adapter[Any] | None = None
+    truth: Truth | None = None
     try:
         with np.errstate(all="ignore"):  # cases overflow and divide by zero on purpose
             truth = truth_of_gradients(network, LOSS, problem.wrt, inputs)
@@ -79,17 +84,26 @@ def gradient_agreement(system: str, case: Case, *, double: bool = False) -> Agre
     except (Unsupported, InvalidNetwork, InvalidArgument) as error:
         return Agreement(case.name, "refused", reason=str(error))
     except (DeepBenchError, Exception) as error:  # whatever a framework raises, it costs this case only
-        return Agreement(case.name, "failed", reason=f"{type(error).__name__}: {error}")
-    return _agreement(adapter, case, whole)
+        return Agreement(case.name, _blamed(adapter, truth) or "failed", reason=f"{type(error).__name__}: {error}")
+    return _agreement(adapter, truth, case, whole)
 
 
-def _agreement(adapter: Adapter[Any], case: Case, whole: Whole) -> Agreement:
+def _blamed(adapter: Adapter[Any] | None, truth: Truth | None) -> Word | None:
+    """Whether a node of the derived network may meet a fault that the adapter lists, with a script that shows it."""
+    if adapter is None or truth is None or not exposures(truth.network, adapter.known_faults):
+        return None
+    return "known fault"
+
+
+def _agreement(adapter: Adapter[Any], truth: Truth, case: Case, whole: Whole) -> Agreement:
     outcome = None if whole.clear else gradient_outcome(adapter, case)
     if outcome is not None and outcome.word == "kink":
         return Agreement(case.name, "kink")
     if outcome is not None and outcome.word == "refused":  # its results are no more than draws of its own
         return Agreement(case.name, "random", reason=outcome.detail)
-    word = next(w for w in AGREEMENT_WORDS if w == whole.word)
+    word: Word = next(w for w in AGREEMENT_WORDS if w == whole.word)
+    if not whole.clear:
+        word = _blamed(adapter, truth) or word
     return Agreement(case.name, word, whole.bits, whole.reason)
 
 

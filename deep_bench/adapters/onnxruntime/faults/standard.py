@@ -58,6 +58,14 @@ FAULTS = (
         applies=conditions.rounds_to_powers_of_two,
     ),
     KnownFault(
+        "dft_double",
+        ("DFT",),
+        "less accurate",
+        "The inverse transform divides by the length; ONNX Runtime multiplies with its reciprocal in float32, so that "
+        "float64 keeps 27 of its 53 bits where the length is no power of two.",
+        applies=conditions.computes_in_double,
+    ),
+    KnownFault(
         "dft_no_axis",
         ("DFT",),
         "crashes",
@@ -163,6 +171,13 @@ FAULTS = (
         ("GRU", "LSTM"),
         "fails",
         "float64 is allowed; ONNX Runtime accepts the network and fails at the call.",
+        applies=conditions.computes_in_double,
+    ),
+    KnownFault(
+        "recurrent_double",
+        ("GRU", "LSTM"),
+        "fails",
+        "The element type may be float64; ONNX Runtime accepts such a network when it is loaded, and fails at the call.",
         applies=conditions.computes_in_double,
     ),
     KnownFault(
