@@ -146,6 +146,7 @@ class StartsOnce(ReferenceAdapter):
     name = "starts-once"
 
     def __init__(self) -> None:
+        super().__init__()
         self._mark = Path(os.environ["DEEP_BENCH_TEST_MARK"])
         if self._mark.exists():
             raise RuntimeError("the device is gone")

@@ -174,13 +174,6 @@ FAULTS = (
         applies=conditions.computes_in_double,
     ),
     KnownFault(
-        "recurrent_double",
-        ("GRU", "LSTM"),
-        "fails",
-        "The element type may be float64; ONNX Runtime accepts such a network when it is loaded, and fails at the call.",
-        applies=conditions.computes_in_double,
-    ),
-    KnownFault(
         "reduce_bool_empty",
         ("ReduceMax", "ReduceMin"),
         "fails",
