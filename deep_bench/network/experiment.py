@@ -36,7 +36,8 @@ from deep_bench.measure.recording import recording
 from deep_bench.measure.risks import risks
 from deep_bench.measure.session import Measurement, Plan, Progress, measure_launch
 from deep_bench.measure.storage import RecordWriter
-from deep_bench.network.kernels import described, pickled
+from deep_bench.network.handover import handed_over
+from deep_bench.network.kernels import described
 from deep_bench.network.problem import Problem, suitable
 from deep_bench.network.settings import Settings
 from deep_bench.tensor import TensorSpec
@@ -208,16 +209,7 @@ class Experiment:
     # What the systems are given
 
     def _contenders(self, folder: Path) -> list[Contender]:
-        problem, name = self.problem, _file_name(self.problem)
-        (folder / "given").mkdir()
-        network = problem.network.without_kernels().save(folder / f"{name}.onnx")
-        source = problem.source.source or problem.source.without_kernels().save(folder / "given" / f"{name}.onnx")
-        given = {
-            "network": str(network),
-            "source": str(source.resolve()),
-            "inputs": dict(problem.inputs.arrays),
-            "kernels": pickled(problem.network),
-        }
+        given = handed_over(self.problem, folder, _file_name(self.problem))
         found = [Contender(label, _SYSTEM, {"variant": label, **given}) for label in self.variants]
         twin_of = twin_label(list(self.variants)) if self.settings.twin else None
         return found + [c.twin() for c in found if c.label == twin_of]

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 from onnx.defs import OpSchema
 
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.graph import OPSET
 from deep_bench.graph.attached import FUNCTION_DOMAIN
+from deep_bench.graph.node import is_standard
 from deep_bench.tensor import STRING
 
 Option = OpSchema.FormalParameterOption
 SEPARATOR = "::"
-NUMPY = FUNCTION_DOMAIN
-"""The domain of nodes that are a NumPy function of the user's."""
 
 
 def split(operator: str | Callable[..., Any]) -> tuple[str, str]:
@@ -31,9 +31,19 @@ def split(operator: str | Callable[..., Any]) -> tuple[str, str]:
         (('', 'Gemm'), ('com.microsoft', 'FusedGemm'), ('numpy', 'tanh'))
     """
     if not isinstance(operator, str):
-        return NUMPY, getattr(operator, "__name__", type(operator).__name__)
+        return FUNCTION_DOMAIN, getattr(operator, "__name__", type(operator).__name__)
     domain, separator, name = operator.rpartition(SEPARATOR)
     return ("" if domain == "ai.onnx" else domain, name) if separator else ("", operator)
+
+
+def spelled(node: ir.Node) -> str:
+    """A node's operator as cases and `split` spell it.
+
+    Example:
+        >>> spelled(ir.Node("com.microsoft", "FusedGemm", [])), spelled(ir.Node("ai.onnx", "Gemm", []))
+        ('com.microsoft::FusedGemm', 'Gemm')
+    """
+    return node.op_type if is_standard(node) else f"{node.domain}{SEPARATOR}{node.op_type}"
 
 
 @cache
@@ -60,7 +70,7 @@ def schema_of(domain: str, name: str) -> OpSchema | None:
 
 def version_of(domain: str, name: str) -> int:
     """The version of a domain's operator set that a node of it is written in."""
-    schema = schema_of(domain, name) if domain != NUMPY else None
+    schema = schema_of(domain, name) if domain != FUNCTION_DOMAIN else None
     return OPSET if domain == "" else schema.since_version if schema is not None else 1
 
 

@@ -14,7 +14,7 @@ from deep_bench.framework import Adapter, Executor, Forms, Mode
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.attached import function_of
 from deep_bench.graph.node import as_array, schema
-from deep_bench.operators.case_schema import split
+from deep_bench.operators.case_schema import spelled, split
 from deep_bench.operators.kernel_case import case_of_node
 from deep_bench.operators.operator import Operator
 
@@ -64,7 +64,7 @@ class KernelAdapter(Adapter[Any]):
             raise InvalidArgument(f"mode {mode!r}", "'inference' or 'train'")
         upgraded = network.upgraded()
         for node in upgraded.nodes:
-            if (node.domain if node.domain != "ai.onnx" else "", node.op_type) != self._computes or len(upgraded.nodes) > 1:
+            if split(spelled(node)) != self._computes or len(upgraded.nodes) > 1:
                 opset = upgraded.opsets.get(node.domain)
                 reason = f"{self.operator.name} computes a single {split_name(self._computes)}"
                 raise UnsupportedOperator(str(node.name), operator_name(node), opset, reason)

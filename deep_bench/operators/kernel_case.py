@@ -8,13 +8,12 @@ from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
-from deep_bench.operators.case_schema import SEPARATOR
+from deep_bench.operators.case_schema import spelled
 
 
 def case_of_node(network: Network) -> Case:
     """The case of a network's only node; what is constant in the network is constant in the case."""
     (node,) = network.nodes
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    operator = function_of(node) or (f"{domain}{SEPARATOR}{node.op_type}" if domain else node.op_type)
+    operator = function_of(node) or spelled(node)
     arguments = tuple(None if v is None else Argument(tensor_spec(v), as_array(v)) for v in node.inputs)
     return Case(operator, arguments, attributes(node), label=network.name, outputs=len(node.outputs))

@@ -14,10 +14,10 @@ from deep_bench.errors import InvalidInput, Unsupported, UnsupportedOperator
 from deep_bench.framework import Device
 from deep_bench.graph import attributes, operator_name
 from deep_bench.graph.attached import Kernel, function_of, kernel_of
-from deep_bench.graph.node import as_array, is_standard
+from deep_bench.graph.node import as_array
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
-from deep_bench.operators.case_schema import SEPARATOR
+from deep_bench.operators.case_schema import spelled
 from deep_bench.operators.host import Host
 from deep_bench.operators.kernel import keywords
 from deep_bench.operators.operator import Operator
@@ -231,7 +231,7 @@ def placed(
     kernel = kernel_of(node)
     assert kernel is not None
     known = [None if v is None else as_array(v) for v in node.inputs] if constants is None else list(constants)
-    plain = node.op_type if is_standard(node) else f"{node.domain}{SEPARATOR}{node.op_type}"
+    plain = spelled(node)
     return Placed(
         copy.copy(kernel) if _has_setup(kernel) else kernel,
         str(node.name),

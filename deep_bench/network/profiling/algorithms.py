@@ -11,7 +11,7 @@ import numpy as np
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
 from deep_bench.measure.workers import Worker
-from deep_bench.network.kernels import pickled
+from deep_bench.network.handover import handed_over
 from deep_bench.network.problem import make_problem
 from deep_bench.variant import Variant
 
@@ -62,16 +62,7 @@ def chosen_algorithms(
     names = [str(node.name) for node in problem.network.nodes]
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         folder = Path(temporary)
-        (folder / "given").mkdir()
-        source = problem.source.source or problem.source.without_kernels().save(folder / "given" / "network.onnx")
-        given = {
-            "variant": str(variant),
-            "network": str(problem.network.without_kernels().save(folder / "network.onnx")),
-            "source": str(source.resolve()),
-            "kernels": pickled(problem.network),
-            "inputs": dict(problem.inputs.arrays),
-            "loss": None,
-        }
+        given = {**handed_over(problem, folder), "variant": str(variant), "loss": None}
         with Worker(_SYSTEM, given, label=str(variant), log=folder / "log", environment=_ASK) as worker:
             worker.prepare()
             try:

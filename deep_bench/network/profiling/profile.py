@@ -19,7 +19,7 @@ from deep_bench.measure.progress import Bars
 from deep_bench.measure.workers import told
 from deep_bench.network.gradient import differentiate
 from deep_bench.network.gradient.derived import origin
-from deep_bench.network.kernels import pickled
+from deep_bench.network.handover import handed_over
 from deep_bench.network.problem import Problem, make_problem
 from deep_bench.network.profiling.memory import liveness
 from deep_bench.network.profiling.model import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
@@ -171,16 +171,7 @@ def _profiled(
 ) -> list[SystemProfile]:
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         folder = Path(temporary)
-        (folder / "given").mkdir()
-        network = problem.network.without_kernels().save(folder / "network.onnx")
-        source = problem.source.source or problem.source.without_kernels().save(folder / "given" / "network.onnx")
-        given = {
-            "network": str(network),
-            "source": str(source.resolve()),
-            "inputs": dict(problem.inputs.arrays),
-            "loss": loss,
-            "kernels": pickled(problem.network),
-        }
+        given = {**handed_over(problem, folder), "loss": loss}
         contenders = [Contender(str(v), _SYSTEM, {"variant": str(v), **given}) for v in variants]
         bars.phase("preparing", len(contenders), "systems")
 

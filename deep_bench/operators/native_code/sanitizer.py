@@ -21,6 +21,7 @@ from deep_bench.measure.workers import Worker
 from deep_bench.operators.native_code import compiler
 from deep_bench.operators.native_code.build import Built, Recipe, build
 from deep_bench.operators.native_code.errors import MemoryViolation
+from deep_bench.operators.pickled import dumped
 
 if TYPE_CHECKING:
     from deep_bench.operators.case import Case
@@ -52,7 +53,7 @@ class Sanitizer:
             compute_sanitizer()
             build(self.recipe)
             return
-        self._ask("setup", _dumps(case))
+        self._ask("setup", dumped(case, "the case"))
 
     def forward(self, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         """As `deep_bench.operators.Operator.forward`.
@@ -102,7 +103,7 @@ class Sanitizer:
             environment = {"LD_PRELOAD": _preloaded(built), "ASAN_OPTIONS": _options()}
             folder = mkdtemp(prefix="deep-bench-sanitizer-")
             log = Path(folder) / "log"
-            arguments = {"pickled": _dumps(self.recipe)}
+            arguments = {"pickled": dumped(self.recipe, self.recipe.function)}
             self._worker = Worker(
                 f"{__name__}:Subject", arguments, label=self.recipe.function, log=log, environment=environment
             )
@@ -157,7 +158,7 @@ def _ask_cuda(recipe: Recipe, method: str, args: tuple[Any, ...]) -> Any:
     build(recipe)
     with TemporaryDirectory(prefix="deep-bench-sanitizer-") as folder:
         request, reply, log = (Path(folder) / name for name in ("request", "reply", "log"))
-        request.write_bytes(pickle.dumps((_dumps(recipe), method, args)))
+        request.write_bytes(pickle.dumps((dumped(recipe, recipe.function), method, args)))
         command = [program, "--tool", "memcheck", "--error-exitcode", str(_FOUND), "--log-file", str(log)]
         command += [sys.executable, "-P", "-m", __name__, str(request), str(reply)]
         # torch's own allocator hands out parts of large blocks, whose ends the tool cannot see.
@@ -225,13 +226,6 @@ def _sent(array: Any) -> np.ndarray | None:
     if array is None or isinstance(array, np.ndarray):
         return array
     return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)
-
-
-def _dumps(value: Any) -> bytes:
-    """Pickled; with functions of ``__main__`` and local ones where they are part of it."""
-    import cloudpickle
-
-    return cloudpickle.dumps(value)
 
 
 def main(request: str, reply: str) -> None:

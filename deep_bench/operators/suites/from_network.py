@@ -19,7 +19,7 @@ from deep_bench.graph.sizes import choose_sizes
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.case_label import label_of
-from deep_bench.operators.case_schema import SEPARATOR, input_names
+from deep_bench.operators.case_schema import input_names, spelled
 from deep_bench.operators.draws_table import draw_of, is_setting
 from deep_bench.operators.suites.suite import Suite
 from deep_bench.operators.suites.values import Values
@@ -128,7 +128,7 @@ def _case(node: ir.Node, values: Values) -> Case:
     """
     if subgraphs(node):
         raise _LeftOut("it holds a graph")
-    operator = node.op_type if is_standard(node) else f"{node.domain}{SEPARATOR}{node.op_type}"
+    operator = spelled(node)
     try:
         names = input_names(operator, len(node.inputs))
         arguments = tuple(
