@@ -13,6 +13,7 @@ from deep_bench.registry import Registry
 if TYPE_CHECKING:
     from deep_bench import network as network
     from deep_bench import operators as operators
+    from deep_bench import training as training
     from deep_bench.graph import Network as Network
     from deep_bench.graph import load as load
     from deep_bench.network.result import Result as Result
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from deep_bench.operators.case import Case as Case
     from deep_bench.operators.operator import Operator as Operator
     from deep_bench.tensor import TensorSpec as TensorSpec
+    from deep_bench.training.timeline.live import timeline as timeline
 
 __version__ = "0.1.0"
 
@@ -34,6 +36,92 @@ frameworks = Registry(
     },
     requires={"onnxruntime": ("onnxruntime",), "tensorflow": ("tensorflow",), "torch": ("torch",)},
     extras={name: f"deep-bench[{name}]" for name in ("onnxruntime", "tensorflow", "torch")},
+)
+
+_RULES, _TORCH, _KERAS = "deep_bench.reference.training", "deep_bench.adapters.torch", "deep_bench.adapters.tensorflow"
+
+_OPTIMIZERS = {
+    "accelegrad": f"{_RULES}.accelegrad:AcceleGrad",
+    "adadelta": f"{_RULES}.squares:AdaDelta",
+    "adafactor": f"{_RULES}.adafactor:Adafactor",
+    "adagrad": f"{_RULES}.squares:AdaGrad",
+    "adam": f"{_RULES}.adam:Adam",
+    "adamax": f"{_RULES}.adam_relatives:AdaMax",
+    "adamw": f"{_RULES}.adam:AdamW",
+    "amsgrad": f"{_RULES}.adam:AMSGrad",
+    "lamb": f"{_RULES}.layerwise:LAMB",
+    "lars": f"{_RULES}.layerwise:LARS",
+    "lbfgs": f"{_RULES}.lbfgs:LBFGS",
+    "lion": f"{_RULES}.layerwise:Lion",
+    "momentum": f"{_RULES}.sgd:Momentum",
+    "muon": f"{_RULES}.muon:Muon",
+    "nadam": f"{_RULES}.adam_relatives:NAdam",
+    "nesterov": f"{_RULES}.sgd:Nesterov",
+    "radam": f"{_RULES}.adam_relatives:RAdam",
+    "rmsprop": f"{_RULES}.squares:RMSProp",
+    "sgd": f"{_RULES}.sgd:SGD",
+    "shampoo": f"{_RULES}.shampoo:Shampoo",
+    "tensorflow.adadelta": f"{_KERAS}.optimizers:Adadelta",
+    "tensorflow.adafactor": f"{_KERAS}.optimizers:Adafactor",
+    "tensorflow.adagrad": f"{_KERAS}.optimizers:Adagrad",
+    "tensorflow.adam": f"{_KERAS}.optimizers:Adam",
+    "tensorflow.adamax": f"{_KERAS}.optimizers:Adamax",
+    "tensorflow.adamw": f"{_KERAS}.optimizers:AdamW",
+    "tensorflow.ftrl": f"{_KERAS}.optimizers:Ftrl",
+    "tensorflow.lamb": f"{_KERAS}.optimizers:Lamb",
+    "tensorflow.lion": f"{_KERAS}.optimizers:Lion",
+    "tensorflow.muon": f"{_KERAS}.optimizers:Muon",
+    "tensorflow.nadam": f"{_KERAS}.optimizers:Nadam",
+    "tensorflow.rmsprop": f"{_KERAS}.optimizers:RMSprop",
+    "tensorflow.sgd": f"{_KERAS}.optimizers:SGD",
+    "torch.adadelta": f"{_TORCH}.optimizers:Adadelta",
+    "torch.adafactor": f"{_TORCH}.optimizers:Adafactor",
+    "torch.adagrad": f"{_TORCH}.optimizers:Adagrad",
+    "torch.adam": f"{_TORCH}.optimizers:Adam",
+    "torch.adamax": f"{_TORCH}.optimizers:Adamax",
+    "torch.adamw": f"{_TORCH}.optimizers:AdamW",
+    "torch.asgd": f"{_TORCH}.optimizers:ASGD",
+    "torch.lbfgs": f"{_TORCH}.optimizers:LBFGS",
+    "torch.muon": f"{_TORCH}.optimizers:Muon",
+    "torch.nadam": f"{_TORCH}.optimizers:NAdam",
+    "torch.radam": f"{_TORCH}.optimizers:RAdam",
+    "torch.rmsprop": f"{_TORCH}.optimizers:RMSprop",
+    "torch.rprop": f"{_TORCH}.optimizers:Rprop",
+    "torch.sgd": f"{_TORCH}.optimizers:SGD",
+}
+
+optimizers = Registry(
+    "optimizer",
+    "deep_bench.optimizers",
+    builtin=_OPTIMIZERS,
+    requires={name: (name.partition(".")[0],) for name in _OPTIMIZERS if "." in name},
+    extras={name: f"deep-bench[{name.partition('.')[0]}]" for name in _OPTIMIZERS if "." in name},
+)
+
+_SETS = "deep_bench.training.sets"
+
+datasets = Registry(
+    "data set",
+    "deep_bench.datasets",
+    builtin={
+        "digits": f"{_SETS}.digits:Digits",
+    },
+)
+
+_SAMPLERS = "deep_bench.training.samplers"
+
+samplers = Registry(
+    "sampler",
+    "deep_bench.samplers",
+    builtin={
+        "bucketed": f"{_SAMPLERS}:Bucketed",
+        "infinite": f"{_SAMPLERS}:Infinite",
+        "sequential": f"{_SAMPLERS}:Sequential",
+        "shuffled": f"{_SAMPLERS}:Shuffled",
+        "stratified": f"{_SAMPLERS}:Stratified",
+        "weighted": f"{_SAMPLERS}:Weighted",
+        "with-replacement": f"{_SAMPLERS}:WithReplacement",
+    },
 )
 
 _SUITES = "deep_bench.operators.suites"
@@ -83,12 +171,25 @@ _LAZY = {
     "TensorSpec": "deep_bench.tensor",
     "load": "deep_bench.graph",
     "run": "deep_bench.network.run",
+    "timeline": "deep_bench.training.timeline.live",
 }
 
-__all__ = ["Case", "Network", "Operator", "Result", "TensorSpec", "__version__", "frameworks", "load", "run", "suites"]
+__all__ = [
+    "Case",
+    "Network",
+    "Operator",
+    "Result",
+    "TensorSpec",
+    "__version__",
+    "frameworks",
+    "load",
+    "run",
+    "suites",
+    "timeline",
+]
 
 
-_LAYERS = ("network", "operators")
+_LAYERS = ("network", "operators", "training")
 
 
 def __getattr__(name: str) -> Any:

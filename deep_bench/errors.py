@@ -99,3 +99,7 @@ class WorkerDied(WorkerError):
 
 class InvalidRecord(DeepBenchError):
     """A file that is not a record that this version can read."""
+
+
+class InvalidData(DeepBenchError):
+    """A data set's file or sample that is missing, damaged, or not what it claims to be."""

@@ -17,6 +17,14 @@ class Moment(Enum):
     AFTER_CALL = "after call"
     BEFORE_NODE = "before node"
     AFTER_NODE = "after node"
+    BEFORE_RUN = "before run"
+    BEFORE_EPOCH = "before epoch"
+    BEFORE_STEP = "before step"
+    AFTER_GRADIENTS = "after gradients"
+    AFTER_STEP = "after step"
+    AFTER_EVALUATION = "after evaluation"
+    AFTER_EPOCH = "after epoch"
+    AFTER_RUN = "after run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +47,9 @@ class Callback(Protocol):
 
     Args:
         moment: Which moment.
-        index: The running number of the call, or of the node within its call.
+        index: The running number of the call, of the node within its call, of the training step or of the epoch.
         time_ns: A ``perf_counter_ns`` stamp taken at the moment.
-        data: What the moment concerns: a `NodeEvent`, or ``None`` for a call.
+        data: What the moment concerns: a `NodeEvent`, the progress of a training run, or ``None`` for a call.
 
     Returns:
         ``True`` to ask the run to stop; anything else to go on.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deep_bench.arrays import ArrayFunctions
 from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.events import Callback, Moment, NodeEvent
 from deep_bench.fault import KnownFault
@@ -39,6 +40,19 @@ class Device(ABC, Generic[A]):
     @abstractmethod
     def synchronize(self) -> None:
         """Return when all work given to the device is done."""
+
+    @property
+    def xp(self) -> ArrayFunctions[A]:
+        """The functions that an update rule is written with, for this device's arrays.
+
+        Raises:
+            Unsupported: There are none for them.
+        """
+        raise Unsupported(
+            f"{type(self).__name__} has no functions of arrays",
+            "a device with a property xp",
+            "trace the update into the network: db.network.training_step",
+        )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from deep_bench.check.discrete import differing
 from deep_bench.check.estimate import Agreement, Expectation, compare
 from deep_bench.check.thresholds import EXACT_BITS, GREY_BITS, GREY_SHARE, LARGEST_RATIO, LINEAR_SHARE, ROUNDING_BITS
 from deep_bench.tensor import significand_bits
@@ -88,8 +89,9 @@ def _exact(actual: np.ndarray, expected: np.ndarray) -> Opinion:
         return Opinion("impossible", f"has shape {list(actual.shape)} instead of {list(expected.shape)}", 0.0, 99.0)
     if actual.dtype != expected.dtype and not (expected.dtype == object or expected.dtype.kind in "SU"):
         return Opinion("impossible", f"is {actual.dtype} instead of {expected.dtype}", 0.0, 99.0)
-    different = int(np.sum(np.asarray(actual != expected)))
+    differs = differing(actual, expected)
+    different = int(np.sum(differs))
     if not different:
         return Opinion("clear")
-    where = [int(i) for i in np.argwhere(np.asarray(actual != expected))[0]] if actual.ndim else []
+    where = [int(i) for i in np.argwhere(differs)[0]] if actual.ndim else []
     return Opinion("beyond", f"differs in {different} of {actual.size} elements, first at {where}", 0.0, 99.0)

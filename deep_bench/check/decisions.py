@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_bench.check.discrete import differing, rounds_to, widened
 from deep_bench.check.replay import form_of
 from deep_bench.check.subject import named
 from deep_bench.check.thresholds import MARGIN_RATIO
@@ -34,18 +35,18 @@ class Seen:
     @property
     def open(self) -> bool:
         """Whether rounding can change it at all."""
-        return any(t.shape != self.oracle.shape or not np.array_equal(t, self.oracle) for t in self.trials)
+        return any(t.shape != self.oracle.shape or differing(t, self.oracle).any() for t in self.trials)
 
     def admits(self, actual: np.ndarray) -> bool:
         """Whether every element of ``actual`` is the oracle's or lies within what was seen at its place."""
-        if actual.shape == self.oracle.shape and np.array_equal(actual, self.oracle):
+        if actual.shape == self.oracle.shape and not differing(actual, self.oracle).any():
             return True
         if any(t.shape != self.oracle.shape for t in self.trials):
             return True  # the number of results is itself a decision
         if actual.shape != self.oracle.shape:
             return False
-        different = np.asarray(actual != self.oracle)
-        stack = np.stack([np.asarray(t)[different] for t in (self.oracle, *self.trials)])
+        different = differing(actual, self.oracle)
+        stack = np.stack([widened(np.asarray(t)[different]) for t in (self.oracle, *self.trials)])
         if stack.dtype == object:
             return bool(np.all(np.any(stack == actual[different], axis=0)))
         stack, chosen = stack.astype(np.float64), actual[different].astype(np.float64)
@@ -95,19 +96,19 @@ def impose(truth: Truth, subject: Any, decisions: Mapping[str, Seen]) -> Imposed
     inner = {v.name for node in form.nodes for v in node.outputs}
     names = [n for n in decisions if n in inner]
     actual = named(subject.run(form.with_outputs(names), truth.inputs), names) if names else {}
-    flipped = tuple(n for n in names if not np.array_equal(actual[n], decisions[n].oracle))
+    flipped = tuple(n for n in names if _decided_otherwise(actual[n], decisions[n].oracle))
     if not flipped:
         return None
     beyond = [n for n in flipped if not decisions[n].admits(actual[n])]
     if beyond:
         return Imposed({}, (), flipped, f"decision {beyond[0]!r} differs from the oracle's where rounding leaves no choice")
-    imposed = {n: _as_oracle(actual[n]) for n in flipped}
+    imposed = {n: widened(actual[n]) for n in flipped}
     outputs = truth.evaluate(truth.arithmetic(imposed=imposed))
     return Imposed(outputs, truth.sampled(len(truth.samples), 4, imposed=imposed), flipped)
 
 
-def _as_oracle(y: np.ndarray) -> np.ndarray:
-    return y.astype(np.float64) if is_float(y.dtype) else y
+def _decided_otherwise(actual: np.ndarray, oracle: np.ndarray) -> bool:
+    return actual.shape != oracle.shape or bool(differing(actual, oracle).any())
 
 
 def _deciding(truth: Truth) -> frozenset[str]:
@@ -120,7 +121,9 @@ def _deciding(truth: Truth) -> frozenset[str]:
         stepped = is_standard(node) and node.op_type in _STEPS
         for name in names:
             form = formats.get(name)
-            if form is not None and name not in truth.settings and (stepped or not is_float(form)):
+            if form is None or name in truth.settings:
+                continue
+            if stepped or not is_float(form) or rounds_to(node, form):
                 found.add(name)
     return frozenset(found)
 

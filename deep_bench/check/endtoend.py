@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.check.decisions import Seen
-from deep_bench.check.estimate import Agreement, Expectation, compare, pooled
+from deep_bench.check.estimate import Agreement, Expectation, compare, pooled, same_kind
 from deep_bench.check.subject import named
 from deep_bench.check.thresholds import (
     END_TO_END_RATIO,
@@ -103,8 +103,14 @@ def _assess_output(
         return OutputVerdict(name, shape, str(actual.dtype), reason, 0.0), "wrong"
     expectation = pooled(expected, samples, form)
     agreement = compare(actual, expectation)
-    typical = max((compare_ratio(np.asarray(s), expectation) for s in samples), default=1.0)
-    level, reason = _level(agreement, form, typical)
+    level, reason = _level(agreement, form, 1.0)
+    if level != "right" and not agreement.misplaced:
+        typical = max((compare_ratio(np.asarray(s), expectation) for s in samples), default=1.0)
+        level, reason = _level(agreement, form, typical)
+    where = agreement.where
+    if agreement.misplaced:
+        where = _first_misplaced(actual, expectation)
+        reason += f": first {list(where)}, which is {actual[where]:.6g} instead of {expected[where]:.6g}"
     bits = agreement.bits - (significand_bits(form) - _working_bits(truth, form))
     verdict = OutputVerdict(
         name,
@@ -113,7 +119,7 @@ def _assess_output(
         reason,
         bits if agreement.bits < EXACT_BITS or agreement.max_abs_error else EXACT_BITS,
         agreement.largest,
-        agreement.where,
+        where,
         agreement.linear_share,
         agreement.information,
         agreement.max_abs_error,
@@ -124,6 +130,13 @@ def _assess_output(
         agreement.misplaced,
     )
     return verdict, level
+
+
+def _first_misplaced(actual: np.ndarray, expectation: Expectation) -> tuple[int, ...]:
+    """The first element that is NaN, infinite or finite where the oracle's is not."""
+    wide = actual.astype(np.complex128 if np.iscomplexobj(expectation.value) else np.float64)
+    apart = expectation.settled & ~same_kind(wide, expectation.value)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
 
 
 def compare_ratio(sample: np.ndarray, expectation: Expectation) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from deep_bench.check.assess import Opinion, assess
 from deep_bench.check.decisions import Seen
+from deep_bench.check.discrete import rounds_to
 from deep_bench.check.estimate import Expectation, compare
 from deep_bench.check.isolate import Isolated, isolate
 from deep_bench.check.reduced import recognise
@@ -30,6 +31,16 @@ class Settled:
     word: Word
     reason: str = ""
     opinion: Opinion = Opinion("clear")  # noqa: RUF009 (immutable)
+
+
+def as_decisions(replayed: Replayed) -> Replayed:
+    """The same, with what is rounded once to a floating-point format expected exactly."""
+    exact = {
+        name: e.value.astype(e.form)
+        for name, e in replayed.expected.items()
+        if isinstance(e, Expectation) and rounds_to(replayed.node, e.form)
+    }
+    return replace(replayed, expected={**replayed.expected, **exact}) if exact else replayed
 
 
 def first_opinions(replayed: Replayed) -> dict[str, Opinion]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deep_bench.check.examine import Settled, first_opinions, node_verdict, relative_loss, settle
+from deep_bench.check.examine import Settled, as_decisions, first_opinions, node_verdict, relative_loss, settle
 from deep_bench.check.replay import Replayed, replay
 from deep_bench.check.subject import Subject
 from deep_bench.check.truth import Truth
@@ -54,6 +54,7 @@ def judge_nodes(
         if replayed.refused:
             refusals.append(replayed)
             continue
+        replayed = as_decisions(replayed)
         if replayed.operator in norm_wise:
             replayed = replayed.norm_wise()
         opinions = first_opinions(replayed)

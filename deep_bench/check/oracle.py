@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from deep_bench.check.allowances import allowance
 from deep_bench.check.arithmetic import as_plain, disturb
+from deep_bench.check.discrete import quantizes, rounds_to, working_format
 from deep_bench.check.rounding import Accumulation, Recall, Rounding
 from deep_bench.check.settings import SETTING_INPUTS
 from deep_bench.check.thresholds import NORM_WISE
@@ -93,7 +94,9 @@ class WideArithmetic:
         return tuple(self._finished(y, n, step.node, inputs, rounding) for n, y in zip(step.outputs, outputs, strict=False))
 
     def _format(self, step: Step) -> np.dtype:
-        """The working format of a step: its first floating-point output's, else input's; or a coarser one that it states."""
+        """The working format of a step: its first floating-point output's, else input's; or another one that it states."""
+        if quantizes(step.node) and (stated := working_format(step.node, self.formats)) is not None:
+            return stated
         known = (self.formats.get(name) for name in (*step.outputs, *step.inputs) if name)
         found = next((d for d in known if d is not None and is_inexact(d)), np.dtype(np.float64))
         inner = _stash(step.node)
@@ -124,7 +127,8 @@ class WideArithmetic:
                 extra = extra + NORM_WISE * np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
             if np.any(extra):
                 y = rounding.disturbed(y, rounding.u * extra)
-        return in_range(y, self.formats.get(name, rounding.format))
+        form = self.formats.get(name, rounding.format)
+        return y.astype(form).astype(np.float64) if rounds_to(node, form) else in_range(y, form)
 
 
 def _stash(node: ir.Node) -> np.dtype | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,7 +81,12 @@ def evaluations(isolated: Isolated, samples: int, **options: Any) -> Iterator[di
 def expectations(isolated: Isolated, samples: int, **options: Any) -> dict[str, Expected]:
     """What the outputs of isolated nodes may be, estimated from evaluations with rounding errors."""
     rounds = evaluations(isolated, samples, **options)
-    oracle = {name: np.asarray(y) for name, y in next(rounds).items()}
+    return _gathered(isolated, next(rounds), rounds)
+
+
+def _gathered(isolated: Isolated, outputs: Mapping[str, Any], rounds: Iterable[Mapping[str, Any]]) -> dict[str, Expected]:
+    """What the outputs may be, from the oracle's and those of evaluations with rounding errors."""
+    oracle = {spec.name: np.asarray(outputs[spec.name]) for spec in isolated.network.outputs}
     rounded = {n: Deviations(y) for n, y in oracle.items() if is_inexact(y.dtype)}
     for sample in rounds if rounded else ():
         for name, deviations in rounded.items():
@@ -149,7 +154,18 @@ def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: in
             shared = [n for n in nodes if _identity(n) in alike]
             found |= {str(v.name): chunk.expected[v.name] for n in shared for v in n.outputs if v.name in chunk.expected}
     missing = [n for n in nodes if not any(v.name in found for v in n.outputs)]
-    return found | (expectations(isolate(form, missing, truth.values), samples) if missing else {})
+    if not missing:
+        return found
+    isolated = isolate(form, missing, truth.values)
+    if _is_whole(truth, form, isolated) and len(truth.samples) >= samples:
+        return found | _gathered(isolated, truth.outputs, truth.samples)
+    return found | expectations(isolated, samples)
+
+
+def _is_whole(truth: Truth, form: Network, isolated: Isolated) -> bool:
+    """Whether the isolated nodes are a network of a single node, whose outputs are known with and without rounding errors."""
+    outputs = [spec.name for spec in isolated.network.outputs]
+    return sum(1 for _ in form.all_nodes()) == 1 and all(isinstance(truth.outputs.get(n), np.ndarray) for n in outputs)
 
 
 def _identity(node: ir.Node) -> tuple[object, ...]:

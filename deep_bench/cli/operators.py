@@ -41,6 +41,8 @@ class Picture(PictureToWrite):
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--budget", type=Seconds(), default="3s", show_default=True, help="Time for measuring a case.")
 @click.option("--limit", type=Seconds(), default="2m", show_default=True, help="The longest that a single call may take.")
+@click.option("--launches", type=click.IntRange(min=1), default=1, show_default=True, help="Fresh processes, so many times.")
+@click.option("--no-twin", is_flag=True, help="Leave the A/A pair out.")
 @click.option("--ci-width", type=float, default=0.01, show_default=True, help="Half-width of the interval over the median.")
 @click.option("--check", type=click.Choice(["auto", "quick", "full", "off"]), default="auto", show_default=True)
 @click.option("--backward", is_flag=True, help="Time gradients too.")
@@ -82,6 +84,7 @@ def command(
         raise click.UsageError("name an operator (my_kernels.py:FastGelu), a framework (--on torch), or both")
     from deep_bench.operators.studies.study import study
 
+    options["twin"] = not options.pop("no_twin")
     found = study([*operators, *on], suite, output=folder, **options)
     _show(found, plot_file, kind, json_file)
     if debug:

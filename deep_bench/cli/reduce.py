@@ -32,6 +32,9 @@ from deep_bench.errors import InvalidArgument
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--gradients", metavar="LOSS", help="Reduce what is wrong in the gradients of this value.")
 @click.option("--budget", type=Seconds(), default="5m", show_default=True, help="Time for the search.")
+@click.option(
+    "--limit", type=Seconds(), default="2m", show_default=True, help="When a framework that runs counts as hanging."
+)
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     network: str,
@@ -40,6 +43,7 @@ def command(
     output: Path,
     force: bool,
     gradients: str | None,
+    limit: float,
     debug: bool,  # noqa: ARG001 (read by main)
     **options: Any,
 ) -> None:
@@ -47,6 +51,9 @@ def command(
 
     Writes model.onnx, inputs.npz, expected.npz, actual.npz and reproduce.py, which does without deep_bench. A folder that is
     not empty is refused; with --force it is used: those files of an earlier reduction are replaced or removed, others stay.
+
+    Frameworks run in processes of their own. A smaller network on which one crashes, is killed or hangs does not count (with
+    --while crashes it does), and the search goes on; how many there were is printed.
 
     Exit status: 0 a network was found and written; 2 bad usage, or it does not show what it should; 130 interrupted (the
     smallest network until then is written).
@@ -58,7 +65,7 @@ def command(
     _check_folder(output, force=force)
     options["sizes"] = dict(options["sizes"])
     with ExitStack() as stack:
-        posed, predicate = _posed(network, on, condition, gradients, stack)
+        posed, predicate = _posed(network, on, condition, gradients, limit, stack)
         found = reduce(posed, options.pop("inputs"), predicate, **options)
         written = sorted(found.write(output))
     click.echo(str(found))
@@ -69,16 +76,19 @@ def command(
         sys.exit(INTERRUPTED)
 
 
-def _posed(network: str, on: Sequence[str], condition: str, gradients: str | None, stack: ExitStack) -> tuple[Any, Any]:
+def _posed(
+    network: str, on: Sequence[str], condition: str, gradients: str | None, limit: float, stack: ExitStack
+) -> tuple[Any, Any]:
     """The network to reduce, and what must stay true of it."""
     from deep_bench.network.reduction import Crashes, Slower, Wrong
 
     slower = _factor(condition)
     if slower:
-        return _derived(network, gradients), stack.enter_context(Slower(on[0], on[1], slower))
+        return _derived(network, gradients), stack.enter_context(Slower(on[0], on[1], slower, limit=limit))
     if condition == "crashes":
-        return _derived(network, gradients), stack.enter_context(Crashes(on[0]))
-    wrong = Wrong(on[0], gradients=gradients is not None and _differentiates(on[0]))
+        return _derived(network, gradients), stack.enter_context(Crashes(on[0], limit=limit))
+    own = gradients is not None and _differentiates(on[0])
+    wrong = stack.enter_context(Wrong(on[0], gradients=own, limit=limit))
     return _with_loss(network, str(gradients)) if wrong.gradients else _derived(network, gradients), wrong
 
 

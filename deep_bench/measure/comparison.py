@@ -84,7 +84,7 @@ def ratio(launches: Sequence[Sequence[Block]], base: Sequence[Sequence[Block]], 
     if smallest >= (2 if over_launches else _FEWEST_GROUPS):
         random = np.random.default_rng(seed)
         draws = np.log(resampled_medians(ours, random)) - np.log(resampled_medians(theirs, random))
-        wide, narrow = (_widened(draws, level, smallest) for level in (CONFIDENCE, 0.9))
+        wide, narrow = (widened(draws, level, smallest) for level in (CONFIDENCE, 0.9))
     basis: Basis = "launches" if over_launches else "blocks"
     return Ratio(median / base_median, wide, narrow, median, base_median, basis)
 
@@ -149,7 +149,7 @@ def _groups(launches: Sequence[Sequence[Block]], over_launches: bool) -> list[Ti
     return [group for groups in chosen for group in groups]
 
 
-def _widened(draws: NDArray[np.float64], level: float, groups: int) -> tuple[float, float]:
+def widened(draws: NDArray[np.float64], level: float, groups: int) -> tuple[float, float]:
     """The percentile interval, stretched about the median as Student's t is against the normal distribution."""
     tail = (1 - level) / 2
     low, center, high = np.quantile(draws, (tail, 0.5, 1 - tail))

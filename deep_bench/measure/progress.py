@@ -14,9 +14,11 @@ class Bars:
 
     Args:
         visible: False hides the bars on a terminal too.
+        delay: A bar appears after so many seconds.
     """
 
-    def __init__(self, visible: bool = True) -> None:
+    def __init__(self, visible: bool = True, delay: float = 0.0) -> None:
+        self._delay = delay
         self._disable = None if visible else True  # None lets tqdm look whether it writes to a terminal
         self._bar: Any = None
 
@@ -24,7 +26,9 @@ class Bars:
         """Begin a part of the run."""
         self.close()
         form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} {unit}{postfix}"
-        self._bar = tqdm(desc=name, total=total, unit=unit, disable=self._disable, leave=False, bar_format=form)
+        self._bar = tqdm(
+            desc=name, total=total, unit=unit, disable=self._disable, leave=False, bar_format=form, delay=self._delay
+        )
 
     def at(self, what: str) -> None:
         """Say what is being worked on now."""

@@ -250,9 +250,9 @@ class TrialRecord(Model):
     unavailable: dict[str, str] = {}
     error: ErrorRecord | None = None
 
-    def blocks(self, quantity: str) -> list[Block]:
-        """All blocks of one quantity."""
-        return [block for s in self.samples if s.quantity == quantity for block in s.times()]
+    def launches(self, quantity: str) -> list[list[Block]]:
+        """The blocks of one quantity, launch by launch; launches without samples are left out."""
+        return [s.times() for s in self.samples if s.quantity == quantity and s.blocks]
 
 
 class SystemRecord(Model):

@@ -81,7 +81,7 @@ class _Facts:
                 found.append(_Series(s, q, f"{s.label} {q}", s.launches(q)))
             for t in s.trials:
                 for q in dict.fromkeys(x.quantity for x in t.samples if x.blocks):
-                    found.append(_Series(s, q, f"{s.label} {q} on {t.case}", [t.blocks(q)]))
+                    found.append(_Series(s, q, f"{s.label} {q} on {t.case}", t.launches(q)))
         return [x for x in found if x.launches]
 
     @cached_property

@@ -263,6 +263,19 @@ def launch_interval(medians: Sequence[float], confidence: float = CONFIDENCE) ->
     return Interval(float(values[ranks[0]]), float(values[ranks[1]]), "launches")
 
 
+def median_over(launches: Sequence[Summary]) -> float | None:
+    """The median in seconds, of a single launch or over the medians of several; None where there is none."""
+    return float(np.median([s.median for s in launches])) / 1e9 if launches else None
+
+
+def interval_over(launches: Sequence[Summary]) -> Interval | None:
+    """The 95 % interval of `median_over` in seconds: within a single launch, or over the medians of several."""
+    if not launches:
+        return None
+    found = launch_interval([s.median for s in launches]) if len(launches) > 1 else launches[0].interval
+    return None if found is None else Interval(found.low / 1e9, found.high / 1e9, found.basis)
+
+
 def correlated(groups: Sequence[Times]) -> bool:
     """Whether samples of one group are more alike than those of different ones, or neighbours than any.
 

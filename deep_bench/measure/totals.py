@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.comparison import Ends, Ratio, resampled_medians
-from deep_bench.measure.statistics import CONFIDENCE, batch_medians, neighbour_stretch, select
+from deep_bench.measure.comparison import Ends, Ratio, resampled_medians, widened
+from deep_bench.measure.statistics import CONFIDENCE, Basis, batch_medians, launch_interval, neighbour_stretch, select
 from deep_bench.measure.timing import Block
 
 _FEWEST_GROUPS = 3
+_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Part:
 
     Args:
         count: How often it occurs.
-        blocks: Its samples.
+        launches: The blocks of each launch, at least one launch.
     """
 
     count: int
-    blocks: Sequence[Block]
+    launches: Sequence[Sequence[Block]]
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,22 @@ class Total:
 
     Args:
         value: The sum.
-        interval: The ends of its 95 % interval; None where a part has fewer than three blocks.
+        interval: The ends of its 95 % interval; None where there are too few blocks, or launches.
+        basis: Over what it was taken: ``"blocks"`` (None where a part has fewer than three of them) or ``"launches"`` (None
+            below six of them), where all parts have several.
     """
 
     value: float
     interval: Ends | None
+    basis: Basis = "blocks"
 
 
 def total(parts: Sequence[Part], *, seed: int = 0) -> Total:
     """The total time of several problems.
 
-    Its interval is from a bootstrap over the blocks of each part; the spread of each is stretched as Student's t is against
-    the normal distribution, since few blocks are too sure of themselves, and as that of a median where neighbours are alike.
+    Within one launch, its interval is from a bootstrap over the blocks of each part; the spread of each is stretched
+    as Student's t is against the normal distribution, since few blocks are too sure of themselves, and as that of a median
+    where neighbours are alike. Of several launches each has a total of its own, and the median of these is taken.
 
     Args:
         parts: At least one.
@@ -60,12 +65,18 @@ def total(parts: Sequence[Part], *, seed: int = 0) -> Total:
     Source:
         As `deep_bench.measure.comparison.ratio`.
     """
+    several = _totals(parts)
+    if len(several) > 1:
+        found = launch_interval(several.tolist())
+        return Total(float(np.median(several)), None if found is None else (found.low, found.high), "launches")
     value, draws = _drawn(parts, np.random.default_rng(seed), CONFIDENCE, alone=True)
     return Total(value, None if draws is None else _ends(draws, CONFIDENCE))
 
 
 def ratio_of_totals(parts: Sequence[Part], base: Sequence[Part], *, seed: int = 0) -> Ratio:
     """The total time of one system over that of another, the base, with an interval from the same bootstrap.
+
+    Where both have several launches, the bootstrap is over their totals.
 
     Args:
         parts: One system's.
@@ -75,12 +86,37 @@ def ratio_of_totals(parts: Sequence[Part], base: Sequence[Part], *, seed: int = 
     Raises:
         InvalidArgument: There are no parts.
     """
+    ours_of, theirs_of = _totals(parts), _totals(base)
+    if min(len(ours_of), len(theirs_of)) > 1:
+        return _over_launches(ours_of, theirs_of, np.random.default_rng(seed))
     ends: list[Ends | None] = []
     for level in (CONFIDENCE, 0.9):
         random = np.random.default_rng(seed)
         (value, ours), (base_value, theirs) = (_drawn(p, random, level) for p in (parts, base))
         ends.append(None if ours is None or theirs is None else _ends(ours / theirs, level))
     return Ratio(value / base_value, ends[0], ends[1], value, base_value, "blocks")
+
+
+def _totals(parts: Sequence[Part]) -> NDArray[np.float64]:
+    """The total of each launch that all parts have."""
+    if not parts:
+        raise InvalidArgument("a total of nothing", "at least one part")
+    launches = min(len(part.launches) for part in parts)
+    return np.sum(
+        [part.count * np.array([_median(blocks) for blocks in part.launches[:launches]]) for part in parts], axis=0
+    )
+
+
+def _median(blocks: Sequence[Block]) -> float:
+    return float(np.median(np.concatenate(select(blocks)[0])))
+
+
+def _over_launches(ours: NDArray[np.float64], theirs: NDArray[np.float64], random: np.random.Generator) -> Ratio:
+    value, base = float(np.median(ours)), float(np.median(theirs))
+    drawn = [np.median(random.choice(totals, (_RESAMPLES, len(totals))), axis=1) for totals in (ours, theirs)]
+    draws, smallest = np.log(drawn[0]) - np.log(drawn[1]), min(len(ours), len(theirs))
+    wide, narrow = (widened(draws, level, smallest) for level in (CONFIDENCE, 0.9))
+    return Ratio(value / base, wide, narrow, value, base, "launches")
 
 
 def _drawn(
@@ -94,12 +130,10 @@ def _drawn(
         level: Of the interval that the draws are for.
         alone: Whether drift matters: it hits systems that take turns alike, and their ratio less.
     """
-    if not parts:
-        raise InvalidArgument("a total of nothing", "at least one part")
     value, draws = 0.0, np.zeros(1)
     known = True
     for part in parts:
-        groups, _ = select(part.blocks)
+        groups, _ = select(part.launches[0])
         median = float(np.median(np.concatenate(groups)))
         value += part.count * median
         if len(groups) < _FEWEST_GROUPS:

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from deep_bench.network.gradient import differentiate, gradient_name
-from deep_bench.network.training_step import TrainingStep, training_step
+from deep_bench.network.tracing import fed
+from deep_bench.network.training_step import TrainingStep, traced_update, training_step
 
 if TYPE_CHECKING:
     from deep_bench.network import transform as transform
@@ -54,9 +55,11 @@ __all__ = [
     "compare",
     "differentiate",
     "diverge",
+    "fed",
     "gradient_name",
     "profile",
     "reduce",
+    "traced_update",
     "training_step",
     "transform",
 ]

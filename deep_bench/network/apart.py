@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +16,7 @@ from deep_bench.graph import Network
 from deep_bench.graph.attached import attach_kernels
 from deep_bench.measure.workers import Worker, told
 from deep_bench.network.kernels import pickled, unpickled
+from deep_bench.network.lasting_worker import LastingWorker, with_details
 from deep_bench.variant import Variant
 
 
@@ -28,6 +27,7 @@ class Apart(Adapter[np.ndarray]):
 
     Args:
         variant: The framework with its options.
+        limit: The most seconds a request may take; then the process is ended. None waits.
 
     Raises:
         InvalidArgument, UnknownName, FrameworkMissing: As `Variant.create`.
@@ -43,10 +43,9 @@ class Apart(Adapter[np.ndarray]):
     name = "apart"
     runs_kernels = True  # or not: the adapter there says so
 
-    def __init__(self, variant: Variant) -> None:
-        self._variant = str(variant)
-        self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
-        self._worker: Worker | None = None
+    def __init__(self, variant: Variant, *, limit: float | None = None) -> None:
+        label = str(variant)
+        self._process = LastingWorker(f"{__name__}:System", {"variant": label}, label, limit=limit)
         self._made = 0
         self._unused: list[int] = []
         try:
@@ -60,7 +59,7 @@ class Apart(Adapter[np.ndarray]):
     def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> ApartExecutor:
         """Prepare a network there."""
         self._made += 1
-        file = Path(self._folder.name) / f"{self._made}.onnx"
+        file = self._process.folder / f"{self._made}.onnx"
         network.without_kernels().save(file)
         arguments = (str(file), network.name, pickled(network), mode, None if outputs is None else list(outputs))
         executor = ApartExecutor(self, self._made, arguments)
@@ -91,52 +90,43 @@ class Apart(Adapter[np.ndarray]):
             WorkerError: It raised anything else.
             WorkerDied: The process ended; the next call starts another.
         """
+        label = self._process.label
         try:
-            return self.worker.call(method, *arguments)
-        except WorkerDied as error:
-            self._end()
-            raise _with_details(WorkerDied(f"{self._variant}: {told(error, self._variant)}"), error) from error
+            return self._process.call(method, *arguments)
+        except WorkerDied:
+            raise
         except WorkerError as error:
-            said = told(error, self._variant)
-            raise _with_details(WorkerError(said.partition(": ")[2] or said), error) from error
+            said = told(error, label)
+            raise with_details(WorkerError(said.partition(": ")[2] or said), error) from error
 
     @property
     def worker(self) -> Worker:
         """The process; started if there is none."""
-        if self._worker is None:
-            log = Path(self._folder.name) / "log"
-            self._worker = Worker(f"{__name__}:System", {"variant": self._variant}, log=log, label=self._variant)
-        return self._worker
+        return self._process.worker
+
+    @property
+    def deaths(self) -> int:
+        """How many times a process ended."""
+        return self._process.deaths
 
     def forget(self) -> None:
         """Let go there of what was prepared and is used by nobody any more."""
         unused, self._unused[:] = list(self._unused), []
         for number in unused:
-            for file in Path(self._folder.name).glob(f"{number}.onnx*"):
+            for file in self._process.folder.glob(f"{number}.onnx*"):
                 file.unlink()
         if unused:
             self.ask("forget", unused)
 
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
     def close(self) -> None:
         """End the process, for good."""
-        self._end()
-        self._folder.cleanup()
+        self._process.close()
 
     def __enter__(self) -> Apart:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _with_details(error: WorkerError, earlier: WorkerError) -> WorkerError:
-    error.details = earlier.details
-    return error
 
 
 class ApartExecutor(Executor[np.ndarray]):
@@ -169,6 +159,11 @@ class ApartExecutor(Executor[np.ndarray]):
     def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
         """A call that runs it there."""
         return lambda: self(inputs)
+
+    @property
+    def code(self) -> str:
+        """The framework's own code that the network was turned into; empty where its executor shows none."""
+        return str(self._adapter.ask("code", self.made()))
 
     def gradients(
         self,
@@ -235,7 +230,18 @@ class System:
             as_arrays = {n: map_arrays(adapter.to_numpy, y) for n, y in outputs.items()}
             return as_arrays, {n: np.array(adapter.to_numpy(g)) for n, g in found.items()}
 
+    def code(self, number: int) -> str:
+        """The framework's own code of one of them."""
+        return code_of(self._prepared[number])
+
     def forget(self, numbers: Sequence[int]) -> None:
         """Let go of some."""
         for number in numbers:
             self._prepared.pop(number, None)
+
+
+def code_of(executor: Executor[Any]) -> str:
+    """The framework's own code that a network was turned into; empty where the executor shows none."""
+    if isinstance(executor, ApartExecutor):
+        return executor.code
+    return str(getattr(getattr(executor, "module", None), "code", "")).strip()

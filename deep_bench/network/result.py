@@ -8,14 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from deep_bench.errors import UnknownName
 from deep_bench.fault import Exposure
 from deep_bench.measure import storage
 from deep_bench.measure.comparison import Comparison, Ratio, compare, ratio
 from deep_bench.measure.record import Record, SystemRecord
-from deep_bench.measure.statistics import Interval, Summary, launch_interval, summarize
+from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, summarize
 from deep_bench.measure.timing import Block
 from deep_bench.network.system import NATIVE, NUMPY
 
@@ -88,17 +86,17 @@ class SystemResult:
     @property
     def median(self) -> float | None:
         """The median of the call on native arrays; the median over launches where there are several."""
-        return _median(self._native)
+        return median_over(self._native)
 
     @property
     def interval(self) -> Interval | None:
         """The 95 % interval of `median` in seconds, and over what it was taken."""
-        return _interval(self._native)
+        return interval_over(self._native)
 
     @cached_property
     def numpy_median(self) -> float | None:
         """The median of the call from and to NumPy arrays."""
-        return _median([summarize(blocks) for blocks in self.launches(NUMPY)])
+        return median_over([summarize(blocks) for blocks in self.launches(NUMPY)])
 
     @property
     def p99(self) -> float | None:
@@ -217,14 +215,3 @@ class Result(Mapping[str, SystemResult]):
         from deep_bench.network.report import as_html
 
         return as_html(self)
-
-
-def _median(launches: list[Summary]) -> float | None:
-    return float(np.median([s.median for s in launches])) / 1e9 if launches else None
-
-
-def _interval(launches: list[Summary]) -> Interval | None:
-    if not launches:
-        return None
-    found = launch_interval([s.median for s in launches]) if len(launches) > 1 else launches[0].interval
-    return None if found is None else Interval(found.low / 1e9, found.high / 1e9, found.basis)

@@ -90,10 +90,18 @@ def _wide(request: Request) -> np.ndarray:
 
 
 def _ties(request: Request) -> np.ndarray:
-    """Multiples of one half, so that equals and halves occur; one in two is moved to the next number of the format."""
+    """Multiples of one half, so that equals and halves occur; one in two is moved to the next number of the format.
+
+    Zeros are moved in so many places only: their neighbours are subnormal, and a product of large matrices that holds many
+    of these takes a hundred times as long.
+    """
     exact = np.asarray(_representable(request, np.round(_normal(request) * 2) / 2)).astype(request.dtype)
     towards = (request.signs() * largest(request)).astype(request.dtype)
-    return np.where(request.uniform() < 0.5, np.nextafter(exact, towards), exact)
+    moved = request.uniform() < 0.5
+    zeros = np.flatnonzero(moved & (exact == 0))
+    kept = zeros[:: -(-zeros.size // _MOST_BESIDE_ZERO) or 1]
+    moved.reshape(-1)[np.setdiff1d(zeros, kept, assume_unique=True)] = False
+    return np.where(moved, np.nextafter(exact, towards), exact)
 
 
 def _tiny(request: Request) -> np.ndarray:

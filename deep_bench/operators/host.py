@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deep_bench.arrays import NUMPY, NumpyFunctions
 from deep_bench.framework import Device
 
 
@@ -20,3 +21,8 @@ class Host(Device[np.ndarray]):
 
     def synchronize(self) -> None:
         """Nothing: NumPy's work is done when its call returns."""
+
+    @property
+    def xp(self) -> NumpyFunctions:
+        """See `Device.xp`."""
+        return NUMPY

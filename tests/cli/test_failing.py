@@ -107,7 +107,7 @@ def test_a_node_that_crashes_alone_costs_only_that_node() -> None:
 def test_reduce_names_a_framework_that_fails(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     words = ("--on", "tests.network.misbehaving:Refusing", "--size", "batch=2", "--output", tmp_path / "out")
     assert deep_bench("reduce", network, *words) == 2
-    assert "host: it cannot run this network on these inputs: RuntimeError: " in capsys.readouterr().err
+    assert "misbehaving:Refusing: it cannot run this network on these inputs: RuntimeError: " in capsys.readouterr().err
 
 
 def test_a_profile_says_what_the_log_said(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

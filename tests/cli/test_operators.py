@@ -60,6 +60,17 @@ def test_right_ones_exit_with_zero_and_write_what_was_asked_for(capsys: pytest.C
     assert Study.load(place / "out").contestants == ("Doubled", "reference")
 
 
+def test_the_twin_and_launches(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    once = (*QUICK, "--on", "reference", "--case", "8 8", "--check", "off")
+    assert run(*once, "--launches", "2", "--output", "two") == 0
+    table = capsys.readouterr().out
+    assert "A/A: reference against itself" in table
+    assert "2 launches: " in table
+    assert Study.load(place / "two").launches == 2
+    assert run(*once, "--no-twin") == 0
+    assert "A/A" not in capsys.readouterr().out
+
+
 def test_wrong_ones_exit_with_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(f"{KERNELS}:Off", *QUICK, "--case", "8 8") == 1
     table = capsys.readouterr().out

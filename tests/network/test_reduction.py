@@ -149,6 +149,7 @@ def test_a_crash_is_reduced_to_the_nodes_that_cause_it(tmp_path: Path) -> None:
     with Crashes("tests.network.misbehaving:Aborting") as crashes:
         found = db.network.reduce(Network.from_proto(proto), {"x": np.ones(1, np.float32)}, crashes)
         assert sorted(n.op_type for n in found.network.nodes) == ["Add", "Relu"]
+        assert found.crashed >= 1
         folder = found.save(tmp_path)
     assert "status 3" in (folder / "reproduce.py").read_text()
     assert "Relu" in reproduced(folder)

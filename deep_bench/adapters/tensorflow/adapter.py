@@ -14,6 +14,7 @@ from deep_bench.adapters.lowering import NotNative, Site, lower
 from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
 from deep_bench.adapters.tensorflow.fallback import decoded, fallback
+from deep_bench.adapters.tensorflow.functions import TensorFlowFunctions
 from deep_bench.adapters.tensorflow.graph import LateRefusal
 from deep_bench.adapters.tensorflow.operators import native
 from deep_bench.adapters.tensorflow.placed import kernel_code
@@ -149,6 +150,11 @@ class TensorFlowAdapter(Adapter[Any]):
             "execution": "eager" if self._eager else "graph compiled by XLA" if self._jit else "graph",
             "oneDNN": "on" if _onednn() else "off",
         }
+
+    @property
+    def xp(self) -> TensorFlowFunctions:
+        """See `Device.xp`."""
+        return TensorFlowFunctions(self._place)
 
     def from_numpy(self, array: np.ndarray) -> Any:
         """A tensor on this device with the contents of ``array``.

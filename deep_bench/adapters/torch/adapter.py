@@ -14,6 +14,7 @@ from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_array, to_ten
 from deep_bench.adapters.torch.derivatives import watched, with_masks
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.fallback import fallback
+from deep_bench.adapters.torch.functions import TorchFunctions
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators import build
 from deep_bench.adapters.torch.placed import kernel_code
@@ -137,6 +138,11 @@ class TorchAdapter(Adapter[torch.Tensor]):
     def _elsewhere(self) -> torch.device | None:
         """The device, unless that is the CPU."""
         return None if self.target.type == "cpu" else self.target
+
+    @property
+    def xp(self) -> TorchFunctions:
+        """See `Device.xp`."""
+        return TorchFunctions(self.target)
 
     def from_numpy(self, array: np.ndarray) -> Any:
         """See `Device.from_numpy`; arrays of types that torch lacks (strings, float4) stay NumPy arrays."""

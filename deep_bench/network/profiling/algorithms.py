@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from deep_bench.errors import Unsupported
-from deep_bench.graph import Network
+from deep_bench.graph import Network, operator_name
 from deep_bench.measure.workers import Worker
 from deep_bench.network.handover import handed_over
 from deep_bench.network.problem import make_problem
@@ -69,3 +70,29 @@ def chosen_algorithms(
                 return dict(worker.call("algorithms"))
             except Unsupported as error:
                 return dict.fromkeys(names, error.came)
+
+
+def algorithm_lines(network: Network, found: Mapping[str, tuple[str, ...] | str]) -> list[str]:
+    """One line for each node: its name, its operator, and what runs it, or why that is not known.
+
+    Args:
+        network: The network.
+        found: Its `chosen_algorithms`.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn")
+        >>> algorithm_lines(network, chosen_algorithms(network, "reference", batch=1))[0]
+        'stem            Conv                im2col'
+    """
+    operators = {str(node.name): operator_name(node) for node in network.nodes}
+    widths = [max(map(len, names), default=0) for names in (found, (operators.get(name, "") for name in found))]
+    return [
+        f"{name:{widths[0]}}  {operators.get(name, ''):{widths[1]}}  {said if isinstance(said, str) else _counted(said)}"
+        for name, said in found.items()
+    ]
+
+
+def _counted(said: tuple[str, ...]) -> str:
+    """What was said, each once, with how often where that is more than once."""
+    return "; ".join(f"{what} (x {n})" if n > 1 else what for what, n in Counter(said).items())

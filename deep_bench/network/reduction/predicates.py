@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from deep_bench.check.truth import establish, narrowed
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
-from deep_bench.measure.workers import Worker
+from deep_bench.measure.workers import told
+from deep_bench.network.apart import Apart
 from deep_bench.network.divergence import ACCUSED
+from deep_bench.network.lasting_worker import LastingWorker, with_details
 from deep_bench.network.problem import suitable
 from deep_bench.network.pullback import Pullback, pull_back
 from deep_bench.network.reduction.candidate import Candidate
@@ -27,6 +30,9 @@ from deep_bench.variant import Variant
 
 _RUNNER = "deep_bench.network.runner:Runner"
 _ROUNDS = 3
+
+LIMIT = 120.0
+"""Seconds after which a framework counts as hanging on a network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +48,14 @@ class Evidence:
 class Wrong:
     """Whether a framework's result is wrong, or of reduced precision, by the verdict.
 
+    A framework that is given as a variant runs in a worker process, and may crash there: it ends with the ``with``
+    statement, or with this object. The reference, and an adapter that is given, run in this process.
+
     Args:
         on: The framework, as a variant or an adapter.
         gradients: Whether its gradients are meant, of a weighted sum of the network's floating-point outputs with respect to
             inputs and parameters, by the framework's own differentiation.
+        limit: Seconds after which a process counts as hanging, and is ended.
 
     Example:
         >>> import deep_bench as db
@@ -54,10 +64,42 @@ class Wrong:
         False
     """
 
-    def __init__(self, on: str | Variant | Adapter[Any], *, gradients: bool = False) -> None:
-        self.adapter, self.system, self.gradients = as_adapter(on), called(on), gradients
-        self._cast, self.as_given = converts(on), as_given(on)
+    def __init__(self, on: str | Variant | Adapter[Any], *, gradients: bool = False, limit: float = LIMIT) -> None:
+        self._on = Variant.parse(on) if isinstance(on, str) else on
+        self.system, self.gradients, self._limit = called(on), gradients, limit
+        self._cast, self._started = converts(on), ExitStack()
+        weakref.finalize(self, self._started.close)
         self.description = f"{'gradients' if gradients else 'results'} of {self.system} that rounding cannot explain"
+
+    @cached_property
+    def adapter(self) -> Adapter[Any]:
+        """The framework; its process is started when this is first asked for."""
+        if isinstance(self._on, Adapter) or self._on.framework == "reference":
+            return as_adapter(self._on)
+        return self._started.enter_context(Apart(self._on, limit=self._limit))
+
+    @property
+    def as_given(self) -> bool:
+        """Whether it runs networks as their files have them, open dimensions included."""
+        return not self.adapter.upgrades
+
+    @property
+    def deaths(self) -> int:
+        """How many times the framework's process ended."""
+        return self.adapter.deaths if isinstance(self.adapter, Apart) else 0
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What the framework's process raises, with the framework's name."""
+        try:
+            yield
+        except WorkerDied:
+            raise
+        except WorkerError as error:
+            if not isinstance(self.adapter, Apart):
+                raise
+            said = f"{self.system}: it cannot run this network on these inputs: {error.came}"
+            raise with_details(WorkerError(said), error) from error
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
         """Judge the framework on a network.
@@ -65,15 +107,21 @@ class Wrong:
         Raises:
             InvalidInput: The reference cannot run it on these inputs.
             WorkerError: The framework cannot.
+            WorkerDied: Its process ended.
         """
+        with self._named():
+            return self._judged(network, inputs) in ACCUSED
+
+    def _judged(self, network: Network, inputs: Mapping[str, np.ndarray]) -> str:
+        """The verdict's word."""
         if self.gradients:
             with suitable(network.name):
                 posed = weighted(network, inputs)
                 truth = posed.truth()
-            return posed.judged(truth, self.adapter, cast=self._cast).word in ACCUSED
+            return posed.judged(truth, self.adapter, cast=self._cast).word
         with suitable(network.name):
             truth = establish(network, inputs)
-        return judge(truth, Suspect(self.adapter, network, inputs, cast=self._cast)).word in ACCUSED
+        return judge(truth, Suspect(self.adapter, network, inputs, cast=self._cast)).word
 
     def evidence(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Evidence:
         """What there is to show: for gradients, of the network with its loss."""
@@ -85,6 +133,16 @@ class Wrong:
             return Evidence(posed.network, posed.inputs, expected, actual)
         actual = Suspect(self.adapter, network, inputs, cast=self._cast).outputs()
         return Evidence(network, inputs, Candidate(network, inputs).expected(), actual)
+
+    def close(self) -> None:
+        """End the framework's process, for good."""
+        self._started.close()
+
+    def __enter__(self) -> Wrong:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def weighted(network: Network, inputs: Mapping[str, np.ndarray]) -> Pullback:
@@ -112,13 +170,12 @@ class Crashes:
         limit: Seconds after which a process counts as hanging, and is ended.
     """
 
-    def __init__(self, on: str | Variant, *, limit: float = 120.0) -> None:
-        self.system, self._limit, self.as_given = str(on), limit, as_given(on)
+    def __init__(self, on: str | Variant, *, limit: float = LIMIT) -> None:
+        self.system, self.as_given = str(on), as_given(on)
         self.description = f"a failure of {self.system}"
         self.failure = ""
         self._first = ""
-        self._worker: Worker | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
+        self._process = LastingWorker(_RUNNER, {"variant": self.system}, self.system, limit=limit)
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
         """Run the network in a worker process."""
@@ -128,36 +185,28 @@ class Crashes:
 
     def _kind(self, network: Network, inputs: Mapping[str, np.ndarray]) -> str:
         """How it fails; empty if it does not."""
-        worker = self._started()
         try:
-            worker.call("run", network.to_proto().SerializeToString(), dict(inputs))
+            self._process.call("run", network.to_proto().SerializeToString(), dict(inputs))
         except WorkerDied as error:
-            self._end()
             self.failure = self.failure or str(error)
             return "the process ended"
         except WorkerError as error:
-            self.failure = self.failure or str(error)
-            return ": ".join(error.came.removeprefix(f"{self.system}: ").split(": ")[:2])  # the class of the error
+            said = told(error, self.system)
+            self.failure = self.failure or f"{self.system}: {said}"
+            return ": ".join(said.split(": ")[:2])  # the class of the error
         except DeepBenchError as error:
             self.failure = self.failure or str(error)
             return type(error).__name__
         return ""
 
-    def _started(self) -> Worker:
-        if self._worker is None:
-            log = Path(self._folder.name) / "log"
-            self._worker = Worker(_RUNNER, {"variant": self.system}, log=log, label=self.system, limit_s=self._limit)
-        return self._worker
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+    @property
+    def deaths(self) -> int:
+        """How many times the framework's process ended."""
+        return self._process.deaths
 
     def close(self) -> None:
         """End the worker process, for good."""
-        self._end()
-        self._folder.cleanup()
+        self._process.close()
 
     def __enter__(self) -> Crashes:
         return self
@@ -177,20 +226,27 @@ class Slower:
         on: The framework, as a variant.
         than: The one to compare it with.
         times: The factor, above 1.
+        limit: Seconds after which a process counts as hanging, and is ended.
 
     Raises:
         InvalidArgument: Another factor, or one framework twice.
     """
 
-    def __init__(self, on: str | Variant, than: str | Variant, times: float = 2.0) -> None:
+    def __init__(self, on: str | Variant, than: str | Variant, times: float = 2.0, *, limit: float = LIMIT) -> None:
         if not (math.isfinite(times) and times > 1):
             raise InvalidArgument(f"slower by a factor of {times}", "a finite one above 1")
         if str(on) == str(than):
             raise InvalidArgument(f"{on} slower than itself", "another framework, or the same one with other options")
         self.system, self.than, self.times, self.as_given = str(on), str(than), times, as_given(on)
         self.description = f"a network that takes {self.system} {times:g} times as long as {self.than}"
-        self._folder = tempfile.TemporaryDirectory(prefix="deep_bench_")
-        self._workers: dict[str, Worker] = {}
+        self._processes = {
+            label: LastingWorker(_RUNNER, {"variant": label}, label, limit=limit) for label in (self.system, self.than)
+        }
+
+    @property
+    def deaths(self) -> int:
+        """How many times a framework's process ended."""
+        return sum(process.deaths for process in self._processes.values())
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
         """Time both on the network."""
@@ -206,23 +262,17 @@ class Slower:
         return float(np.median(found[self.system]) / np.median(found[self.than]))
 
     def _timed(self, label: str, serialized: bytes, inputs: dict[str, np.ndarray]) -> float:
-        if label not in self._workers:
-            log = Path(self._folder.name) / f"{len(self._workers)}.log"
-            self._workers[label] = Worker(_RUNNER, {"variant": label}, log=log, label=label)
-            self._workers[label].pause()
-        worker = self._workers[label]
-        worker.resume()
+        process = self._processes[label]
+        process.resume()
         try:
-            return float(worker.call("seconds", serialized, inputs))
+            return float(process.call("seconds", serialized, inputs))
         finally:
-            worker.pause()
+            process.pause()
 
     def close(self) -> None:
         """End the worker processes, for good."""
-        for worker in self._workers.values():
-            worker.close()
-        self._workers.clear()
-        self._folder.cleanup()
+        for process in self._processes.values():
+            process.close()
 
     def __enter__(self) -> Slower:
         return self

@@ -43,6 +43,7 @@ class Reduced:
         finished: Whether nothing further can be left out, by these means; else the time was spent.
         interrupted: Whether it was ended by Ctrl-C.
         notes: Remarks.
+        crashed: On how many of them a framework's process ended: by a crash, out of memory, or at its time limit.
         seconds: What it took.
     """
 
@@ -56,6 +57,7 @@ class Reduced:
     finished: bool
     interrupted: bool
     notes: Sequence[str] = ()
+    crashed: int = 0
     seconds: float = field(default=0.0, compare=False)
 
     def save(self, folder: str | Path) -> Path:
@@ -86,7 +88,8 @@ class Reduced:
             "smallest" if self.finished else "smallest so far (interrupted)" if self.interrupted else "smallest in that time"
         )
         count = sum(1 for n in self.network.nodes if n.op_type != "Constant")
-        return f"{self.before} nodes reduced to {count} in {self.seconds:.0f} s, {self.tried} tried, {end}: {operators}"
+        tried = f"{self.tried} tried" + (f" ({self.crashed} crashed)" if self.crashed else "")
+        return f"{self.before} nodes reduced to {count} in {self.seconds:.0f} s, {tried}, {end}: {operators}"
 
 
 def reduce(
@@ -104,7 +107,8 @@ def reduce(
 
     Delta debugging on the graph: nodes and outputs are left out, with the oracle's values fed in their place; nodes are
     bypassed; dimensions of inputs and weights are cut; attributes are left to their defaults; numbers made simple. Each
-    candidate is checked by the predicate.
+    candidate is checked by the predicate. Where the framework's process ends on one, that candidate does not satisfy it
+    (unless a crash is what is looked for), and another process is started.
 
     Args:
         network: A network, a file, or the name of one that ships.
@@ -203,6 +207,7 @@ def _result(search: Search, whole: Candidate, end: End, seconds: float) -> Reduc
         finished=end == "finished",
         interrupted=end == "interrupted",
         notes=tuple(notes),
+        crashed=search.crashed,
         seconds=seconds,
     )
 

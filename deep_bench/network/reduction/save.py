@@ -15,6 +15,7 @@ import onnx_ir as ir
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.measure.folder import output_folder
+from deep_bench.network.apart import code_of
 from deep_bench.network.reduction import scripts
 from deep_bench.network.reduction.predicates import Slower, Wrong
 from deep_bench.tensor import is_float
@@ -114,9 +115,7 @@ def _variant(system: str) -> tuple[str, Mapping[str, str]]:
 
 def _code(predicate: Wrong, network: Network) -> str:
     """The framework's own code that the network was turned into, where the executor shows it."""
-    executor = predicate.adapter.prepare(network)
-    code = getattr(getattr(executor, "module", None), "code", "")
-    return str(code).strip()
+    return code_of(predicate.adapter.prepare(network))
 
 
 def _graph(network: Network, inputs: Mapping[str, np.ndarray]) -> str:

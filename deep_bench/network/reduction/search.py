@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from deep_bench.errors import WorkerDied
 from deep_bench.graph import Network
 from deep_bench.measure.progress import Bars
 from deep_bench.network.reduction.candidate import Candidate
@@ -37,14 +38,15 @@ class Search:
         predicate: As given.
         best: The smallest candidate so far that satisfies the predicate.
         tried: How many candidates the predicate was asked about.
-        failed: How many it failed on with an exception, which counts as *no*.
+        crashed: On how many a framework's process ended; the predicate has the attribute ``deaths``, if it counts them.
+        failed: How many it failed on with another exception, which counts as *no*.
         first_failure: The first of these exceptions in one line.
         steps: What made the network smaller, in order.
     """
 
     def __init__(self, predicate: Predicate, start: Candidate, budget: float, bars: Bars) -> None:
         self.best = start
-        self.tried = self.failed = 0
+        self.tried = self.failed = self.crashed = 0
         self.first_failure = ""
         self.steps: list[str] = []
         self.predicate, self._bars = predicate, bars
@@ -83,13 +85,21 @@ class Search:
         return False
 
     def _asked(self, candidate: Candidate) -> bool:
+        before = self._deaths()
         try:
             with quiet():
                 return bool(self.predicate(candidate.network, candidate.inputs))
+        except WorkerDied:  # it shows a crash, which is not what is looked for
+            return False
         except Exception as error:  # a candidate on which the question has no answer shows nothing
             self.failed += 1
             self.first_failure = self.first_failure or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"[:200]
             return False
+        finally:
+            self.crashed += self._deaths() > before
+
+    def _deaths(self) -> int:
+        return int(getattr(self.predicate, "deaths", 0))
 
     def offer(self, candidate: Candidate | None, what: str) -> bool:
         """Take a smaller candidate, if there is one and the predicate holds for it.

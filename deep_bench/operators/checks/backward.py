@@ -15,13 +15,14 @@ from deep_bench.errors import DeepBenchError, UnsupportedOperator
 from deep_bench.graph import Network, operator_name
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.finding import Finding, combined
-from deep_bench.operators.checks.native import equal
+from deep_bench.operators.checks.numerical import by_differences, changed
 from deep_bench.operators.checks.prepared import KernelFailure, Prepared, found, told
 from deep_bench.operators.checks.problem import Backward, Problem, posed
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float
 
 DISTRIBUTIONS = ("normal", "wide")
+_NO_FLOATS = "it has no floating-point inputs and outputs"
 
 
 def backward_check(
@@ -38,12 +39,15 @@ def backward_check(
     element type as the inputs. ``None`` counts as 0. Neither inputs nor gradients may be changed. Of several outputs each is
     also taken alone, the gradients of the others being ``None``.
 
+    Where the operator is a NumPy function, which has no derived gradient, this is differentiated numerically in float64:
+    along random directions, and the whole Jacobian where it is small (`deep_bench.operators.checks.numerical`).
+
     Args:
         operator: The kernel.
         case: The case, or what is known of it already.
         seed: Names the inputs.
         effort: As for `deep_bench.check.establish`.
-        distributions: Some of `deep_bench.operators.draws.DISTRIBUTIONS`.
+        distributions: Some of `deep_bench.operators.draws.DISTRIBUTIONS`, for operators with a derived gradient.
 
     Example:
         >>> class Squared(Operator):
@@ -58,6 +62,8 @@ def backward_check(
     problem = posed(case, seed, effort)
     if not operator.differentiates:
         return Finding("backward", problem.name, "not applicable", f"{operator.name} has no backward")
+    if not isinstance(problem.case.operator, str):
+        return combined("backward", problem.name, list(by_differences(operator, problem)), _NO_FLOATS)
     parts = [_on(operator, problem, distribution) for distribution in distributions]
     outputs = [spec.name for spec in problem.network.outputs if is_float(spec.dtype)]
     if len(outputs) > 1 and distributions:
@@ -77,9 +83,9 @@ def _on(operator: Operator[Any], problem: Problem, distribution: str, only: str 
 
 def _judged(operator: Operator[Any], problem: Problem, known: Backward, place: str) -> Finding:
     subject = KernelGradients(operator, problem.network, known)
-    actual, changed = subject.observed(problem.network, known.inputs, known.grads)
-    if changed:
-        return Finding("backward", problem.name, "wrong", f"backward changes {', '.join(changed)}", place=place)
+    actual, spoiled = subject.observed(problem.network, known.inputs, known.grads)
+    if spoiled:
+        return Finding("backward", problem.name, "wrong", f"backward changes {', '.join(spoiled)}", place=place)
     whole = assess_whole(known.truth, actual, known.truth.outputs, known.truth.samples)
     if not whole.clear and operator.norm_wise:
         names = frozenset(operator_name(node) for node in known.truth.network.all_nodes())
@@ -99,12 +105,20 @@ def _finding(problem: Problem, known: Backward, whole: Whole, place: str) -> Fin
         reason = reason.replace(f"output {gradient!r}", f"the gradient of {name}")
     blamed = next((o for o in whole.outputs if o.reason), None)
     if blamed is not None and not whole.clear:
-        place = f"{place}, gradient of {source[blamed.name]}{list(blamed.where) if blamed.where else ''}"
+        place = f"{place}, gradient of {source[blamed.name]}{_at(known.inputs.get(source[blamed.name]), blamed.where)}"
     figures = {
         "max_abs_error": max((o.max_abs_error for o in whole.outputs), default=0.0),
         "max_rel_error": max((o.max_rel_error for o in whole.outputs), default=0.0),
     }
     return Finding("backward", problem.name, word, reason, whole.bits, place, figures)
+
+
+def _at(array: np.ndarray | None, where: tuple[int, ...]) -> str:
+    """An element of an input, and its value."""
+    if not where:
+        return ""
+    value = "" if array is None or len(where) != array.ndim else f" at {float(array[where]):.6g}"
+    return f"{list(where)}{value}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,10 +161,8 @@ class KernelGradients:
         prepared = Prepared(self.operator, network)
         given, native = prepared.native(inputs), prepared.native(grads)
         got = prepared.pull_back(given, [native.get(name) for name in prepared.executor.results])
-        device = prepared.device
-        changed = [f"its input {n}" for n, a in inputs.items() if not equal(np.asarray(device.to_numpy(given[n])), a)]
-        changed += [f"the gradient of {n}" for n, a in grads.items() if not equal(np.asarray(device.to_numpy(native[n])), a)]
-        return gradients_by_name(prepared, network, inputs, got, self.known.names), changed
+        named = gradients_by_name(prepared, network, inputs, got, self.known.names)
+        return named, changed(prepared, given, inputs, native, grads)
 
 
 def gradients_by_name(

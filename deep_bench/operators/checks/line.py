@@ -1,4 +1,4 @@
-"""A kernel as a vector of functions of one variable: its outputs while an input moves along a direction."""
+"""A kernel, or what it claims to compute, as a vector of functions of one variable: an input moves along a direction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deep_bench.graph import Network
 from deep_bench.operators.checks.differences import Line
 from deep_bench.operators.checks.prepared import KernelFailure, Prepared
 from deep_bench.operators.operator import Operator
-from deep_bench.tensor import is_float
+from deep_bench.tensor import is_float, unit_roundoff
 
 _MOST_OUTPUTS = 50_000
 """With more elements than this, so many of them are drawn: the others get no gradient."""
@@ -24,20 +24,35 @@ _MOST_OUTPUTS = 50_000
 class Mover:
     """A kernel whose inputs can be moved, and whose floating-point outputs lie one after the other in one vector.
 
+    Instead of the kernel's, these may be the outputs of its reference, computed in float64; ``backward`` is the kernel's.
+
     Args:
         operator: The kernel.
         network: The case's.
         truth: What is known of the answer to ``inputs``, perhaps in another precision.
-        inputs: Name to array; rounded so that moved by a step they are still exact.
+        inputs: Name to array; for the kernel's outputs rounded so that moved by a step they are still exact.
+        oracle: Whether the outputs are those of the reference.
+        only: The output that is looked at, if not all are; the gradients of the others are ``None``.
 
     Raises:
         KernelFailure: An output of another shape or element type than the network says.
     """
 
-    def __init__(self, operator: Operator[Any], network: Network, truth: Truth, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        operator: Operator[Any],
+        network: Network,
+        truth: Truth,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        oracle: bool = False,
+        only: str | None = None,
+    ) -> None:
         self.prepared = Prepared(operator, network)
-        self.inputs = {name: on_grid(array) for name, array in inputs.items()}
-        self.names = [n for n, y in truth.outputs.items() if is_float(truth.formats.get(n, np.asarray(y).dtype))]
+        self.oracle = oracle
+        self.inputs = dict(inputs) if oracle else {name: on_grid(array) for name, array in inputs.items()}
+        floats = [n for n, y in truth.outputs.items() if is_float(truth.formats.get(n, np.asarray(y).dtype))]
+        self.names = [n for n in floats if only in (None, n)]
         self.shapes = {name: np.shape(truth.outputs[name]) for name in self.names}
         self.forms = {spec.name: spec.dtype for spec in network.outputs}
         self._truth = truth
@@ -54,6 +69,9 @@ class Mover:
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """The floating-point outputs in one vector of float64: all elements, or many of them drawn once."""
+        if self.oracle:
+            exact = self._truth.reference.evaluate(inputs, arithmetic=self._truth.arithmetic())
+            return self._taken([np.asarray(exact[n], np.float64) for n in self.names])
         found = self.prepared.answer(inputs)
         for name, shape in self.shapes.items():
             if found[name].shape != shape or found[name].dtype != self.forms[name]:
@@ -71,7 +89,8 @@ class Mover:
 
         def at(step: float) -> np.ndarray:
             array = self.inputs[name]
-            return self.outputs({**self.inputs, name: (array.astype(np.float64) + step * direction).astype(array.dtype)})
+            moved = array.astype(np.float64) + step * direction
+            return self.outputs({**self.inputs, name: moved if self.oracle else moved.astype(array.dtype)})
 
         return at
 
@@ -85,6 +104,8 @@ class Mover:
     @cached_property
     def expected_noise(self) -> np.ndarray:
         """The root mean square of what rounding adds to each output, by the estimate."""
+        if self.oracle:
+            return unit_roundoff(np.dtype(np.float64)) * (np.abs(self.here) + np.finfo(np.float64).tiny)
         found = []
         for name in self.names:
             samples = [np.asarray(sample[name]) for sample in self._truth.samples]

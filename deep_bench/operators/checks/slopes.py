@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from deep_bench.check.ladder import in_float64
 from deep_bench.check.truth import Effort, Truth
 from deep_bench.errors import DeepBenchError
-from deep_bench.graph import Network
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.differences import Slopes, noise_of, slopes_of
 from deep_bench.operators.checks.finding import Finding, Word, combined
@@ -27,6 +26,9 @@ JACOBIAN_SIZE = 64
 """The whole Jacobian is compared where inputs and outputs have at most so many elements."""
 
 _SURE = 6.0
+_OWN_ROUNDINGS = 8.0
+"""How many roundings of an output, and of its slope, gradients may be off by where no forward in their type shows it."""
+
 _ROUNDINGS = 16.0
 """How many roundings of its whole a gradient may be off by."""
 
@@ -71,44 +73,48 @@ def slopes_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0
 
 def _parts(operator: Operator[Any], problem: Problem) -> Iterator[Finding]:
     truth = problem.truth()
-    form = _form(truth)
+    form = narrowest(truth)
     if form is None:
         return
-    yield from _in(problem, str(form), form, lambda: Mover(operator, problem.network, truth, truth.inputs))
-    ties = _ties(problem)
-    if ties is not None:
-        label = f"{form}, ties"
-        yield from _in(problem, label, form, lambda: Mover(operator, problem.network, ties, ties.inputs), ties=True)
-    wide = None if form == np.float64 else _in_float64(operator, problem, truth)
+    yield from compared("slopes", problem, str(form), form, lambda: Mover(operator, problem.network, truth, truth.inputs))
+    tied = ties_of(problem)
+    if tied is not None:
+        mover = partial(Mover, operator, problem.network, tied, tied.inputs)
+        yield from compared("slopes", problem, f"{form}, ties", form, mover, ties=True)
+    wide = None if form == np.float64 else moved_in_float64(operator, problem, truth)
     if wide is not None:
-        yield from _in(problem, "float64", np.dtype(np.float64), lambda: wide)
+        yield from compared("slopes", problem, "float64", np.dtype(np.float64), lambda: wide)
 
 
-def _form(truth: Truth) -> np.dtype | None:
+def narrowest(truth: Truth) -> np.dtype | None:
     """The narrowest floating-point type that is read or written, if there are both floating-point inputs and outputs."""
     inputs = [a.dtype for a in truth.inputs.values() if is_float(a.dtype) and a.size]
     outputs = [truth.formats[n] for n, y in truth.outputs.items() if is_float(truth.formats[n]) and np.size(y)]
     return min([*inputs, *outputs], key=significand_bits) if inputs and outputs else None
 
 
-def _ties(problem: Problem) -> Truth | None:
+def ties_of(problem: Problem) -> Truth | None:
+    """What is known of the case on inputs with ties, if there are such inputs for it."""
     try:
         return problem.truth("ties")
     except DeepBenchError:  # there are no such inputs for it
         return None
 
 
-def _in_float64(operator: Operator[Any], problem: Problem, truth: Truth) -> Mover | None:
-    """The kernel in float64, if it takes that, which it need not."""
+def moved_in_float64(operator: Operator[Any], problem: Problem, truth: Truth, **options: Any) -> Mover | None:
+    """The kernel in float64, if it takes that, which it need not.
+
+    Args:
+        operator: The kernel.
+        problem: The case.
+        truth: What is known of the answer.
+        options: As for `Mover`.
+    """
+    network, inputs = in_float64(problem.network, truth.inputs)
     try:
-        return Mover(operator, *_widened(problem, truth))
+        return Mover(operator, network, truth, inputs, **options)
     except (DeepBenchError, ValueError, TypeError):
         return None
-
-
-def _widened(problem: Problem, truth: Truth) -> tuple[Network, Truth, Mapping[str, np.ndarray]]:
-    network, inputs = in_float64(problem.network, truth.inputs)
-    return network, truth, inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +122,7 @@ class _Trial:
     """What the directions of one run have in common.
 
     Args:
+        check: The check that asks.
         problem: The case.
         mover: The kernel.
         form: The narrowest element type that it works in.
@@ -123,6 +130,7 @@ class _Trial:
         ties: Whether the inputs are such that maxima have ties and relus zeros.
     """
 
+    check: str
     problem: Problem
     mover: Mover
     form: np.dtype
@@ -131,7 +139,7 @@ class _Trial:
 
     @property
     def steps(self) -> tuple[float, ...]:
-        return steps_of(self.form)
+        return steps_of(np.dtype(np.float64) if self.mover.oracle else self.form)
 
     @property
     def u(self) -> float:
@@ -145,22 +153,38 @@ class _Trial:
     def slopes(self, name: str, direction: np.ndarray, noise: np.ndarray) -> Slopes:
         """Of all outputs, while an input moves along a direction in units of its elements."""
         line = self.mover.line(name, direction * self.mover.scale(name))
-        return slopes_of(line, self.mover.here, noise, self.steps)
+        found = slopes_of(line, self.mover.here, noise, self.steps)
+        if not self.mover.oracle:
+            return found
+        with np.errstate(invalid="ignore"):
+            own = np.where(found.smooth, _OWN_ROUNDINGS * self.u * (np.abs(self.mover.here) + np.abs(found.value)), 0.0)
+        return replace(found, noise=found.noise + own)
 
     def finding(self, word: Word, reason: str, where: str, bits: float | None = None, **figures: float) -> Finding:
         """What is said of one direction, or of the Jacobian."""
-        return Finding("slopes", self.problem.name, word, reason, bits, f"{self.place}, {where}", figures)
+        return Finding(self.check, self.problem.name, word, reason, bits, f"{self.place}, {where}", figures)
 
 
-def _in(problem: Problem, place: str, form: np.dtype, make: Callable[[], Mover], *, ties: bool = False) -> Iterator[Finding]:
-    """The findings in one element type."""
+def compared(
+    check: str, problem: Problem, place: str, form: np.dtype, make: Callable[[], Mover], *, ties: bool = False
+) -> Iterator[Finding]:
+    """What differences in one element type say: along directions of each input, and of the whole Jacobian where it is small.
+
+    Args:
+        check: The check that asks.
+        problem: The case.
+        place: What findings call it.
+        form: The narrowest element type that the kernel works in.
+        make: Makes what moves.
+        ties: Whether the inputs are such that maxima have ties and relus zeros.
+    """
     ready: list[_Trial] = []
 
     def prepare() -> Finding:
-        ready.append(_Trial(problem, make(), form, place, ties))
-        return Finding("slopes", problem.name, "right")
+        ready.append(_Trial(check, problem, make(), form, place, ties))
+        return Finding(check, problem.name, "right")
 
-    failed = found("slopes", problem, prepare, place)
+    failed = found(check, problem, prepare, place)
     if not ready:
         yield failed
         return
@@ -169,10 +193,10 @@ def _in(problem: Problem, place: str, form: np.dtype, make: Callable[[], Mover],
     names = [n for n, a in mover.inputs.items() if is_float(a.dtype) and a.size]
     for name in names:
         for number in range(1 if ties else DIRECTIONS[problem.effort]):
-            yield found("slopes", problem, partial(_along, trial, name, number), f"{place}, input {name}")
+            yield found(check, problem, partial(_along, trial, name, number), f"{place}, input {name}")
     small = mover.size <= JACOBIAN_SIZE and sum(mover.inputs[n].size for n in names) <= JACOBIAN_SIZE
     if small and not ties:
-        yield found("slopes", problem, partial(_jacobian, trial, names), f"{place}, Jacobian")
+        yield found(check, problem, partial(_jacobian, trial, names), f"{place}, Jacobian")
 
 
 def steps_of(form: np.dtype) -> tuple[float, ...]:

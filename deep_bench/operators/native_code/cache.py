@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +24,7 @@ from deep_bench.measure.user_cache import VARIABLE, user_cache
 
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
 _LISTED = "includes.json"
+_SCRATCH = "build-"
 
 
 def folder() -> Path:
@@ -45,7 +47,8 @@ def digest_of(*parts: Any) -> str:
 def obtain(key: str, build: Callable[[Path], Iterable[Path]]) -> tuple[Path, bool]:
     """The library of an entry, built unless it is there.
 
-    Safe with any number of processes: one builds, the others wait, and a library appears whole or not at all.
+    Safe with any number of processes: one builds, the others wait, and a library appears whole or not at all. The next one
+    builds where a process was killed amid a build, and removes what that left.
 
     Args:
         key: The entry's digest.
@@ -70,7 +73,9 @@ def obtain(key: str, build: Callable[[Path], Iterable[Path]]) -> tuple[Path, boo
 
 
 def _built(entry: Path, build: Callable[[Path], Iterable[Path]]) -> Path:
-    with TemporaryDirectory(dir=entry.parent, prefix="build-") as scratch:
+    for left in entry.glob(f"{_SCRATCH}*"):  # of a process that was killed: it would hold the lock otherwise
+        shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(dir=entry, prefix=_SCRATCH) as scratch:
         included = sorted({str(path) for path in build(Path(scratch))})
         library = entry / f"{_state(included)}.so"
         listed = Path(scratch) / _LISTED

@@ -115,9 +115,11 @@ class NativeOperator(Operator[Any]):
         if ready is not None and attributes == ready.attributes:
             held = ready.held
             if len(held) == len(inputs):
-                for given, kept in zip(inputs, held):  # noqa: B905 (the lengths are equal, and strict=True costs time)
-                    if given is not kept:
+                i = 0  # counting costs half of what zip or enumerate does
+                for kept in held:
+                    if inputs[i] is not kept:
                         break
+                    i += 1  # noqa: SIM113
                 else:
                     return ready.run()
                 if ready.exchange(inputs):

@@ -120,12 +120,13 @@ def _wanted(parameter: Parameter) -> str:
 
 
 def _as_c(parameter: Parameter, value: Any) -> Any:
+    """An argument that stays as it is; ``from_param`` converts it once instead of at each call."""
     if parameter.kind == "stream":
-        return ctypes.c_void_p()
+        return ctypes.c_void_p.from_param(None)
     if parameter.kind == "text":
-        return ctypes.c_char_p(value.encode())
+        return ctypes.c_char_p.from_param(value.encode())
     kind = SCALARS[parameter.type][0]
-    return (kind * len(value))(*value) if parameter.kind in ("shape", "list") else kind(value)
+    return (kind * len(value))(*value) if parameter.kind in ("shape", "list") else kind.from_param(value)
 
 
 def _tensors(specs: Sequence[TensorSpec | None]) -> Any:

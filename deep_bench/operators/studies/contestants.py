@@ -93,6 +93,12 @@ def _contestant(given: Any, label: str | None = None) -> Contestant:
     return Contestant(name, OWN, arguments={"pickled": dumped(made, name)})
 
 
+def base_of(contestants: Sequence[Contestant], asked: str | None = None) -> Contestant:
+    """Which of them others are compared with: the one that was asked for, else the first framework, else the first."""
+    frameworks = [c for c in contestants if not c.own]
+    return next((c for c in contestants if c.label == asked), (*frameworks, *contestants)[0])
+
+
 def as_operator(given: Any) -> Operator[Any]:
     """An operator, made from its class if that is what is given.
 

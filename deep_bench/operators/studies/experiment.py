@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,7 @@ import deep_bench
 from deep_bench.check.recorded import forms_record
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnsupportedOperator
 from deep_bench.measure.environment import capture
-from deep_bench.measure.fleet import Fleet
+from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.metric import Metric, make_metric
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import (
@@ -33,7 +33,7 @@ from deep_bench.measure.session import Plan, measure_launch
 from deep_bench.measure.storage import RecordWriter
 from deep_bench.operators.case import Case
 from deep_bench.operators.pickled import dumped
-from deep_bench.operators.studies.contestants import Contestant
+from deep_bench.operators.studies.contestants import Contestant, base_of
 from deep_bench.operators.studies.facts import bare_facts, case_facts, signature
 from deep_bench.operators.studies.heat import Heat
 from deep_bench.operators.studies.judging import Judge
@@ -59,6 +59,7 @@ class Experiment:
         metrics: What watches calls of the operator after it was timed.
         output: An existing folder for the record and the contestants' logs; ``None`` keeps the record in memory only.
         bars: Shows progress.
+        base: The contestant that was asked for as the one that others are compared with.
 
     Attributes:
         record: What is known so far.
@@ -73,6 +74,8 @@ class Experiment:
         metrics: Sequence[str | Callable[[], Metric]],
         output: Path | None,
         bars: Bars,
+        *,
+        base: str | None = None,
     ) -> None:
         if not len(suite):
             raise InvalidArgument(f"the suite {suite.name} without cases", "at least one case")
@@ -81,7 +84,11 @@ class Experiment:
         for metric in self.metrics:
             if isinstance(metric, str):
                 make_metric(metric)  # raises where there is none
-        self.record = _first_record(contestants, suite, settings)
+        self._contenders = [c.contender(settings.limit) for c in contestants]
+        twin_of = base_of(contestants, base) if settings.twin else None
+        self._contenders += [c.twin() for c in self._contenders if twin_of is not None and c.label == twin_of.label]
+        self.record = _first_record(contestants, suite, settings, base)
+        self.record.systems += [_twin_record(self.record, c) for c in self._contenders if c.twin_of is not None]
         self._writer = RecordWriter(output, self.record) if output is not None else None
         self.path = self._writer.path if self._writer else None
         self._kept = perf_counter()
@@ -91,24 +98,34 @@ class Experiment:
     def run(self) -> Record:
         """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
         with recording(self.record, self.bars) as folder:
-            contenders = [c.contender(self.settings.limit) for c in self.contestants]
-            self.bars.phase("starting", len(contenders), "contestants")
-            in_process = self.settings.in_process
-            with Fleet(contenders, self._logs(folder), in_process=in_process, starting=self._starting) as fleet:
-                self._note_started(fleet)
-                self._cases(fleet)
+            for launch in range(self.settings.launches):
+                self._launch(self._logs(folder), launch)
+                if self.record.interrupted:
+                    break
         self._keep(now=True)
         return self.record
 
-    def _cases(self, fleet: Fleet) -> None:
+    def _launch(self, logs: Path, launch: int) -> None:
+        """Start all contestants that could be started before, and give them all cases."""
+        contenders = [c for c in self._contenders if self.record[c.label].error is None]
+        self._called.clear()
+        self.bars.phase("starting", len(contenders), "contestants")
+        with Fleet(contenders, logs, in_process=self.settings.in_process, starting=self._starting) as fleet:
+            self._note_started(fleet)
+            self._cases(fleet, launch)
+
+    def _cases(self, fleet: Fleet, launch: int) -> None:
         started = set(fleet.runners)
         self.bars.phase("measuring", len(self.suite), "cases")
-        for case in self.suite:
+        for number, case in enumerate(self.suite):
             self.bars.at(case.name)
             for label in started:
                 if label in fleet.failures or self.settings.isolate:
                     fleet.restart(label)
-            self._case(fleet, case)
+            if launch == 0:
+                self._case(fleet, case)
+            else:
+                self._again(fleet, case, number, launch)
             self.bars.advance()
             self._keep()
             if self.record.interrupted:
@@ -136,11 +153,21 @@ class Experiment:
             return
         self._note_loaded(heat, trials)
         judge = self._judge(case, heat, trials)
-        self._measure(heat, trials)
+        self._measure(heat, trials, launch=0)
         if not self.record.interrupted:
             self._look_again(judge, heat, trials)
-        for label, failure in {**fleet.failures, **heat.failures}.items():
-            trials[label].error = ErrorRecord.of(failure)
+        _note_failures({**fleet.failures, **heat.failures}, trials)
+
+    def _again(self, fleet: Fleet, case: Case, number: int, launch: int) -> None:
+        """Time a case in a later launch, of those who did not fail in it before."""
+        found = {label: self.record[label].trials[number] for label in fleet.contenders}
+        trials = {label: trial for label, trial in found.items() if trial.error is None}
+        if not trials:
+            return
+        heat = Heat(fleet, self.settings.limit, trials)
+        self._load(heat, case)
+        self._measure(heat, trials, launch)
+        _note_failures({**fleet.failures, **heat.failures}, trials)
 
     def _load(self, heat: Heat, case: Case) -> None:
         content, seed = dumped(case, case.name), self.settings.seed
@@ -162,7 +189,7 @@ class Experiment:
             for trial in trials.values():
                 trial.unavailable[VERDICT] = str(error)
             return None
-        for label in list(heat.runners):
+        for label in self._judged(heat):
             try:
                 trials[label].verdict = judge.judged(heat, label)
                 if BOTH in heat.prepared[label]["calls"]:
@@ -177,8 +204,9 @@ class Experiment:
         except UnsupportedOperator as error:  # the reference has none
             trial.unavailable[VERDICT] = f"of the gradients: {error.came}"
 
-    def _measure(self, heat: Heat, trials: dict[str, TrialRecord]) -> None:
-        found = measure_launch(heat, _plan(self.settings, sum(len(p["calls"]) for p in heat.prepared.values())))
+    def _measure(self, heat: Heat, trials: dict[str, TrialRecord], launch: int) -> None:
+        plan = _plan(self.settings, sum(len(p["calls"]) for p in heat.prepared.values()))
+        found = measure_launch(heat, plan, launch=launch)
         for series in found.series:
             trials[series.label].samples.append(SampleSet.of(series))
             system, peak = self.record[series.label], series.process.get("peak_memory_bytes") or 0
@@ -187,7 +215,7 @@ class Experiment:
 
     def _look_again(self, judge: Judge | None, heat: Heat, trials: dict[str, TrialRecord]) -> None:
         """Now that they were timed: what do metrics say, and are the answers of operators still right, to new inputs too?"""
-        for label in list(heat.runners):
+        for label in self._judged(heat):
             trial = trials[label]
             try:
                 if self.metrics:
@@ -199,6 +227,10 @@ class Experiment:
             except DeepBenchError as error:
                 heat.set_aside(label, error)
 
+    def _judged(self, heat: Heat) -> list[str]:
+        """Who is looked at apart from timing: all that are still in, but the twin of one of them."""
+        return [label for label in heat.runners if self.record[label].twin_of is None]
+
     # The record
 
     def _note_started(self, fleet: Fleet) -> None:
@@ -206,8 +238,8 @@ class Experiment:
             system, facts = self.record[label], prepared["facts"]
             system.facts = {**facts["description"], "import_ns": facts["import_ns"]}
             system.cpus = prepared["process"]["cpus"]
-            system.prepare_ns = prepared["prepare_ns"]
-            system.stamp_overhead_ns = prepared["stamp_overhead_ns"]
+            system.prepare_ns = system.prepare_ns or prepared["prepare_ns"]
+            system.stamp_overhead_ns = system.stamp_overhead_ns or prepared["stamp_overhead_ns"]
         for label, error in fleet.failures.items():
             if isinstance(error, InvalidArgument):
                 raise error
@@ -236,25 +268,38 @@ class Experiment:
 
 def _plan(settings: Settings, calls: int) -> Plan:
     """Blocks as long as they can be if each of so many calls is to have the fewest that give an interval, and some more."""
-    each_ns = int(_SHARE_OF_BLOCKS * settings.budget * 1e9 / (_WANTED_BLOCKS * max(calls, 1)))
+    budget_ns = settings.budget * 1e9 / settings.launches
+    each_ns = int(_SHARE_OF_BLOCKS * budget_ns / (_WANTED_BLOCKS * max(calls, 1)))
     least_ns = min(max(each_ns, _SHORTEST_NS), _LONGEST_NS)
     return Plan(
         settings.ci_width,
         settings.budget,
         settings.seed,
+        settings.launches,
         min_ns=least_ns,
         least_blocks=_FEWEST_BLOCKS,
         warm_up_block_ns=least_ns // 5,
     )
 
 
-def _first_record(contestants: Sequence[Contestant], suite: Suite, settings: Settings) -> Record:
+def _note_failures(failures: Mapping[str, DeepBenchError], trials: Mapping[str, TrialRecord]) -> None:
+    for label, failure in failures.items():
+        if label in trials:
+            trials[label].error = ErrorRecord.of(failure)
+
+
+def _twin_record(record: Record, twin: Contender) -> SystemRecord:
+    original = record[str(twin.twin_of)]
+    return SystemRecord(label=twin.label, framework=original.framework, options=original.options, twin_of=original.label)
+
+
+def _first_record(contestants: Sequence[Contestant], suite: Suite, settings: Settings, base: str | None) -> Record:
     environment = capture()
     return Record(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
         recipe=Recipe(
-            options={**asdict(settings), "on": [c.label for c in contestants], "cases": len(suite)},
+            options={**asdict(settings), "on": [c.label for c in contestants], "cases": len(suite), "base": base},
             seeds={"study": settings.seed},
         ),
         suite=SuiteFacts(name=suite.name, source=suite.source, licence=suite.licence, notes=list(suite.notes)),

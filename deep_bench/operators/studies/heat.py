@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied
@@ -18,6 +18,7 @@ class Heat:
     Args:
         fleet: The started contestants.
         limit: The most seconds that anything asked of one may take.
+        labels: Who takes part; by default all.
 
     Attributes:
         runners: Label to system, of those that are still in.
@@ -26,10 +27,10 @@ class Heat:
         in_process: As of the fleet.
     """
 
-    def __init__(self, fleet: Fleet, limit: float) -> None:
+    def __init__(self, fleet: Fleet, limit: float, labels: Collection[str] | None = None) -> None:
         self._fleet = fleet
         self.in_process = fleet.in_process
-        self.runners: dict[str, Runner] = dict(fleet.runners)
+        self.runners: dict[str, Runner] = {n: r for n, r in fleet.runners.items() if labels is None or n in labels}
         self.prepared: dict[str, dict[str, Any]] = {}
         self.failures: dict[str, DeepBenchError] = {}
         for runner in self.runners.values():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from deep_bench.errors import FrameworkMissing, InvalidRecord, UnknownName
 from deep_bench.measure import storage
 from deep_bench.measure.comparison import Comparison, Ratio, compare
-from deep_bench.measure.record import Record
+from deep_bench.measure.record import Record, SystemRecord
 from deep_bench.measure.roofline import Roofline
 from deep_bench.measure.totals import Part, Total, ratio_of_totals, total
 from deep_bench.operators.studies.contestants import OWN
@@ -32,7 +32,8 @@ class Study:
     Args:
         record: The study's record.
         path: The record's file, if it was written.
-        base: The contestant that others are compared with; by default the first framework, or the first of all.
+        base: The contestant that others are compared with; by default the one that the study was asked for, else the first
+            framework that was timed, or the first of all.
 
     Example:
         >>> import deep_bench as db
@@ -59,7 +60,8 @@ class Study:
         }
         if base is not None and base not in self.contestants:
             raise UnknownName("contestant of this study", base, self.contestants)
-        self.base = base if base is not None else self._default_base()
+        asked = base if base is not None else record.recipe.options.get("base")
+        self.base = str(asked) if asked in self.contestants else self._default_base()
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -81,8 +83,18 @@ class Study:
 
     @property
     def contestants(self) -> tuple[str, ...]:
-        """Their labels."""
-        return tuple(system.label for system in self.record.systems)
+        """Their labels, without that of the base's twin."""
+        return tuple(system.label for system in self.record.systems if system.twin_of is None)
+
+    @property
+    def twin(self) -> SystemRecord | None:
+        """The contestant that was measured twice, the second time: see `compare_twins`."""
+        return next((system for system in self.record.systems if system.twin_of is not None), None)
+
+    @property
+    def launches(self) -> int:
+        """How many times the contestants were started afresh and timed."""
+        return max((len(t.launches(s.quantity)) for t in self.trials for s in t.record.samples), default=0)
 
     @property
     def cases(self) -> tuple[str, ...]:
@@ -100,7 +112,7 @@ class Study:
     def __getitem__(self, key: tuple[str, str]) -> Trial: ...
     def __getitem__(self, key: str | tuple[str, str]) -> Trial | dict[str, Trial]:
         label = key if isinstance(key, str) else key[0]
-        if label not in self.contestants:
+        if label not in self.contestants and (self.twin is None or label != self.twin.label):
             raise UnknownName("contestant of this study", label, self.contestants)
         if isinstance(key, str):
             return {case: trial for (one, case), trial in self._trials.items() if one == label}
@@ -144,9 +156,13 @@ class Study:
         """
         key = (label, case, base or self.base, quantity)
         if key not in self._compared:
-            ours, theirs = (self[one, case].blocks(quantity) for one in (label, base or self.base))
-            self._compared[key] = compare([ours], [theirs]) if ours and theirs else None
+            ours, theirs = (self[one, case].launches(quantity) for one in (label, base or self.base))
+            self._compared[key] = compare(ours, theirs) if ours and theirs else None
         return self._compared[key]
+
+    def compare_twins(self, case: str) -> Comparison | None:
+        """One contestant against itself on a case, measured twice in this study: the differences that mean nothing."""
+        return None if self.twin is None else self.compare(self.twin.label, case, self.twin.twin_of)
 
     @cached_property
     def common(self) -> tuple[str, ...]:
@@ -164,6 +180,11 @@ class Study:
         if not self._counts(label) or not self._counts(other):
             return None
         return ratio_of_totals(self._parts(label), self._parts(other))
+
+    @cached_property
+    def twins(self) -> Ratio | None:
+        """The total time of one contestant over its own, measured twice in this study."""
+        return None if self.twin is None else self.speed(self.twin.label, self.twin.twin_of)
 
     def flop_rate(self, label: str) -> float | None:
         """FLOP/s over all `common` cases: all FLOPs over the total time, which is the harmonic mean weighted by FLOPs."""
@@ -255,7 +276,7 @@ class Study:
 
     def _default_base(self) -> str:
         """The first framework that was timed, else the first contestant that was, else the first."""
-        frameworks = [s.label for s in self.record.systems if s.framework != OWN]
+        frameworks = [s.label for s in self.record.systems if s.framework != OWN and s.twin_of is None]
         timed = [label for label in (*frameworks, *self.contestants) if any(t.summary() for t in self[label].values())]
         return next(iter([*timed, *frameworks, *self.contestants]))
 
@@ -267,4 +288,4 @@ class Study:
         return bool(self.common) and all(self._timed(label, case) for case in self.common)
 
     def _parts(self, label: str) -> list[Part]:
-        return [Part(self._cases[case].facts.count, self._trials[label, case].blocks()) for case in self.common]
+        return [Part(self._cases[case].facts.count, self._trials[label, case].launches()) for case in self.common]

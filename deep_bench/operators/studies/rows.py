@@ -29,6 +29,8 @@ def as_json(study: Study) -> dict[str, Any]:
         "base": study.base,
         "common_cases": list(study.common),
         "contestants": {label: _summary(study, label) for label in study.contestants},
+        "launches": study.launches,
+        "twins": _twins(study),
         "trials": [
             {**row, "findings": trial.findings, "unavailable": trial.record.unavailable, "metrics": trial.record.metrics}
             for row, trial in zip(rows(study), study.trials, strict=True)
@@ -51,14 +53,16 @@ def _row(study: Study, trial: Trial) -> dict[str, Any]:
         "max_error": trial.max_error,
     }
     for quantity in QUANTITIES:
-        summary, interval = trial.summary(quantity), trial.interval(quantity)
-        if summary is None:
+        summaries, interval = trial.summaries(quantity), trial.interval(quantity)
+        if not summaries:
             continue
         found |= {
             quantity: trial.median(quantity),
             f"{quantity} low": None if interval is None else interval.low,
             f"{quantity} high": None if interval is None else interval.high,
-            f"{quantity} n": summary.n,
+            f"{quantity} basis": None if interval is None else interval.basis,
+            f"{quantity} n": sum(summary.n for summary in summaries),
+            f"{quantity} launches": len(summaries),
         }
     return found | {
         "setup": _seconds(trial.record.setup_ns),
@@ -77,6 +81,24 @@ def _row(study: Study, trial: Trial) -> dict[str, Any]:
     }
 
 
+def _twins(study: Study) -> dict[str, Any] | None:
+    """The A/A pair: its ratio over all common cases, and on each case."""
+    if study.twin is None:
+        return None
+    cases = {case: study.compare_twins(case) for case in study.cases}
+    whole = study.twins
+    return {
+        "contestant": study.twin.twin_of,
+        "ratio": None if whole is None else whole.value,
+        "ratio_interval": None if whole is None else whole.interval,
+        "cases": {
+            case: {"ratio": found.ratio.value, "ratio_interval": found.ratio.interval, "word": found.word}
+            for case, found in cases.items()
+            if found is not None
+        },
+    }
+
+
 def _summary(study: Study, label: str) -> dict[str, Any]:
     system, total, speed = study.record[label], study.total(label), study.speed(label)
     verdicts: Sequence[str] = [trial.verdict for trial in study[label].values()]
@@ -87,6 +109,7 @@ def _summary(study: Study, label: str) -> dict[str, Any]:
         "verdicts": {word: verdicts.count(word) for word in dict.fromkeys(verdicts)},
         "error": None if system.error is None else system.error.message,
         "total": None if total is None else total.value / 1e9,
+        "total_basis": None if total is None else total.basis,
         "total_interval": None if total is None or total.interval is None else [end / 1e9 for end in total.interval],
         "flop_rate": study.flop_rate(label),
         "ratio": None if speed is None else speed.value,

@@ -15,9 +15,12 @@ class Settings:
     Args:
         seed: Of the inputs, of the random order and of the estimates.
         ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
-        budget: … or after so many seconds of measuring the case; twice that where blocks are too few for intervals.
+        budget: … or after so many seconds of measuring the case, in all launches together; twice that where blocks are too
+            few for intervals.
         check: ``"quick"`` (4 evaluations with rounding errors), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``: full
             where one evaluation of the reference takes under 20 ms, else quick.
+        launches: How many times to start every contestant afresh; the budget is divided among them.
+        twin: Whether the base is measured twice, as an A/A pair.
         limit: The most seconds that anything asked of a contestant may take: setting up, a first call, a block of samples.
         backward: Whether gradients are timed too.
         numpy: Whether calls from and to NumPy arrays are timed too.
@@ -34,6 +37,8 @@ class Settings:
     ci_width: float = 0.01
     budget: float = 3.0
     check: Checking = "auto"
+    launches: int = 1
+    twin: bool = True
     limit: float = 120.0
     backward: bool = False
     numpy: bool = False
@@ -43,7 +48,7 @@ class Settings:
     in_process: bool = False
 
     def __post_init__(self) -> None:
-        refuse_bad(self, seconds=("budget", "limit"))
+        refuse_bad(self, seconds=("budget", "limit"), counts=("launches",))
 
     @property
     def wanted(self) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ def study(
     ci_width: float = 0.01,
     budget: float = 3.0,
     check: Checking = "auto",
+    launches: int = 1,
+    twin: bool = True,
     limit: float = 120.0,
     backward: bool = False,
     numpy: bool = False,
@@ -55,14 +57,21 @@ def study(
     set up, judged against the reference, warmed up and timed in random order, block by block; then whether their answers
     are still the same is looked at. Who fails on a case is out of that case only: a process that ended is started afresh.
 
+    Within one launch of its process nobody sees what differs between launches. With ``launches`` all processes are started
+    so many times and time all cases anew: medians are those over the launches' medians then, and so are their intervals
+    (from six launches on). What is judged is the first launch.
+
     Args:
         contestants: Operators or their classes, frameworks with options (``"torch:threads=1"``), operators in files
             (``"my_kernels.py:FastGelu"``); or a mapping from label to each.
         cases: A suite, its name in ``db.suites``, a ``.toml`` or ``.onnx`` file, a network, or cases.
         seed: Of the inputs, of the random order and of the estimates.
         ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
-        budget: … or after so many seconds of measuring the case; twice that where blocks are too few for intervals.
+        budget: … or after so many seconds of measuring the case, in all launches together; twice that where blocks are too
+            few for intervals.
         check: How hard to look whether results are right: ``"auto"``, ``"quick"``, ``"full"`` or ``"off"``.
+        launches: How many times to start every contestant afresh.
+        twin: Whether the base is measured twice, as an A/A pair: what the two differ by means nothing.
         limit: The most seconds that anything asked of a contestant may take.
         backward: Time gradients as well.
         numpy: Time calls from and to NumPy arrays as well.
@@ -95,12 +104,26 @@ def study(
         >>> found["Doubled", "8 8"].verdict
         'right'
     """
-    settings = Settings(seed, ci_width, budget, check, limit, backward, numpy, cold, dispatch, isolate, in_process)
+    settings = Settings(
+        seed=seed,
+        ci_width=ci_width,
+        budget=budget,
+        check=check,
+        launches=launches,
+        twin=twin,
+        limit=limit,
+        backward=backward,
+        numpy=numpy,
+        cold=cold,
+        dispatch=dispatch,
+        isolate=isolate,
+        in_process=in_process,
+    )
     chosen, suite = contestants_of(contestants), suite_of(cases)
     if base is not None and base not in [c.label for c in chosen]:
         raise UnknownName("contestant", base, [c.label for c in chosen])
     folder = output_folder(output) if output is not None else None
-    experiment = Experiment(chosen, suite, settings, metrics, folder, Bars(progress))
+    experiment = Experiment(chosen, suite, settings, metrics, folder, Bars(progress), base=base)
     roofs = roofline if roofline is not None else kept_roofline()
     experiment.record.roofline = None if roofs is None else roofs.model_dump(mode="json")
-    return Study(experiment.run(), experiment.path, base=base)
+    return Study(experiment.run(), experiment.path)

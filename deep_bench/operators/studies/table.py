@@ -53,17 +53,15 @@ def _cases(study: Study) -> Table:
     roofs = ["of the roof"] if study.roofline is not None else []
     names = ["bits", "time (95 % interval)", *(["GFLOP/s"] if rates else []), *(["GB/s"] if moves else []), *roofs]
     metrics = _metrics(study)
-    names += [*timed, *metrics, "set-up", f"time over {study.base}" if len(study.contestants) > 1 else ""]
+    ratios = len(study.contestants) > 1 or study.twin is not None
+    names += [*timed, *metrics, "set-up", f"time over {study.base}" if ratios else ""]
     for name in filter(None, names):
         table.add_column(name, justify="right")
     for case in study.cases:
-        for trial in (t for t in study.trials if t.case.label == case):
-            first = trial.label == next(t.label for t in study.trials if t.case.label == case)
-            row: list[str | Text] = [
-                _case_name(trial) if first else "",
-                trial.label,
-                Text(trial.verdict, _STYLES.get(trial.verdict, "")),
-            ]
+        here = _rows_of(study, case)
+        for number, trial in enumerate(here):
+            word = _word(trial)
+            row: list[str | Text] = [_case_name(trial) if not number else "", trial.label, Text(word, _STYLES.get(word, ""))]
             row += [_bits(trial), _time(trial, FORWARD)]
             row += [_giga(trial.flop_rate)] if rates else []
             row += [_giga(trial.byte_rate)] if moves else []
@@ -71,9 +69,20 @@ def _cases(study: Study) -> Table:
             row += [duration(trial.median(quantity)) for quantity in timed]
             row += [_metric(trial, name) for name in metrics]
             row += [_setup(trial)]
-            row += [_ratio(study, trial)] if len(study.contestants) > 1 else []
-            table.add_row(*row, end_section=trial.label == study.contestants[-1])
+            row += [_ratio(study, trial)] if ratios else []
+            table.add_row(*row, end_section=number == len(here) - 1)
     return table
+
+
+def _rows_of(study: Study, case: str) -> list[Trial]:
+    """The trials of a case, the A/A row last."""
+    twin = [] if study.twin is None else [t for label, t in study[study.twin.label].items() if label == case]
+    return [t for t in study.trials if t.case.label == case] + twin
+
+
+def _word(trial: Trial) -> str:
+    """The verdict, or that the row is of a contestant that has one already."""
+    return "A/A" if trial.system.twin_of is not None and trial.record.error is None else trial.verdict
 
 
 def _summary(study: Study) -> Table:
@@ -88,16 +97,17 @@ def _summary(study: Study) -> Table:
         table.add_column(name)
     for name in ("total time (95 % interval)", "GFLOP/s", f"time over {study.base} (95 % interval)"):
         table.add_column(name, justify="right")
-    for label in study.contestants:
+    for label in (*study.contestants, *([study.twin.label] if study.twin is not None else [])):
         total, rate, speed = study.total(label), study.flop_rate(label), study.speed(label)
         time, ratio = "–", "–"
         if total is not None:
             ends = None if total.interval is None else duration_range(*(end / 1e9 for end in total.interval))
-            time = f"{duration(total.value / 1e9)} ({ends or 'too few blocks'})"
+            time = f"{duration(total.value / 1e9)} ({ends or f'too few {total.basis}'})"
         if speed is not None:
             ends = None if speed.interval is None else " to ".join(map(significant, speed.interval))
-            ratio = "1 (base)" if label == study.base else f"{significant(speed.value)} ({ends or 'too few blocks'})"
-        table.add_row(label, _verdicts(study, label), time, _giga(rate), ratio)
+            ratio = "1 (base)" if label == study.base else f"{significant(speed.value)} ({ends or f'too few {speed.basis}'})"
+        verdicts = _verdicts(study, label) if label in study.contestants else Text("A/A")
+        table.add_row(label, verdicts, time, _giga(rate), ratio)
     return table
 
 
@@ -108,6 +118,8 @@ def lines_below(study: Study) -> list[str]:
     lines += _unavailable(study)
     lines += _absent_metrics(study)
     lines += [line for label in study.contestants for line in _fixed(study, label)]
+    lines += _twins(study)
+    lines += _basis(study)
     lines += study.record.notes
     if study.roofline is None:
         lines.append("no roofline of this machine was measured: deep-bench roofline")
@@ -124,6 +136,31 @@ def lines_below(study: Study) -> list[str]:
     if study.path is not None:
         lines.append(f"record: {study.path}")
     return lines
+
+
+def _twins(study: Study) -> list[str]:
+    """What the A/A pair says."""
+    found = study.twins
+    if found is None or study.twin is None:
+        return []
+    line = f"A/A: {study.twin.twin_of} against itself: ratio {significant(found.value)}"
+    if found.interval is None:
+        return [f"{line}; too few {found.basis} for an interval"]
+    low, high = found.interval
+    spread = max(abs(low - 1), abs(high - 1))
+    line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} of the total mean nothing"
+    if not low <= 1 <= high:
+        line += "; the two should not differ: processes of one contestant do here, so use --launches 10"
+    return [line]
+
+
+def _basis(study: Study) -> list[str]:
+    """Whether intervals are over launches, or within one."""
+    if study.launches > 1:
+        return [f"{study.launches} launches: medians, intervals and ratios are over the medians of fresh processes"]
+    if not study.launches:
+        return []
+    return ["intervals are within one launch of each process: what differs between launches is seen with --launches 10"]
 
 
 def _rules(study: Study) -> list[str]:
@@ -246,7 +283,8 @@ def _time(trial: Trial, quantity: str) -> str:
     median, interval = trial.median(quantity), trial.interval(quantity)
     if median is None:
         return "–"
-    ends = "too few samples" if interval is None else duration_range(interval.low, interval.high)
+    few = "too few launches" if len(trial.summaries(quantity)) > 1 else "too few samples"
+    ends = few if interval is None else duration_range(interval.low, interval.high)
     return f"{duration(median)} ({ends})"
 
 
@@ -267,8 +305,12 @@ def _roof(trial: Trial) -> str:
 def _ratio(study: Study, trial: Trial) -> str:
     if trial.label == study.base:
         return "1 (base)"
-    found = study.compare(trial.label, trial.case.label)
-    return "–" if found is None else f"{significant(found.ratio.value)} {found.word}"
+    against = trial.system.twin_of or study.base
+    found = study.compare(trial.label, trial.case.label, against)
+    if found is None:
+        return "–"
+    other = f" over {against}" if against != study.base else ""
+    return f"{significant(found.ratio.value)} {found.word}{other}"
 
 
 def _giga(value: float | None) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 
 from deep_bench.measure.record import CaseFacts, ErrorRecord, SystemRecord, TrialRecord
 from deep_bench.measure.roofline import Roofline, Share
-from deep_bench.measure.statistics import Interval, Summary, summarize
+from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, summarize
 from deep_bench.measure.timing import Block
 from deep_bench.operators.cost import Cost
 from deep_bench.operators.studies.quantities import FORWARD, VERDICT
@@ -69,7 +68,7 @@ class Trial:
 
     def __init__(self, system: SystemRecord, case: CaseResult, record: TrialRecord, roofline: Roofline | None) -> None:
         self.system, self.case, self.record, self._roofline = system, case, record, roofline
-        self._summaries: dict[str, Summary | None] = {}
+        self._summaries: dict[str, list[Summary]] = {}
 
     @property
     def label(self) -> str:
@@ -117,27 +116,32 @@ class Trial:
         """The largest absolute error of any output element."""
         return self.record.verdict.max_abs_error if self.record.verdict is not None else None
 
-    def blocks(self, quantity: str = FORWARD) -> Sequence[Block]:
-        """The raw samples of one of `deep_bench.operators.studies.quantities.QUANTITIES`."""
-        return self.record.blocks(quantity)
+    def launches(self, quantity: str = FORWARD) -> list[list[Block]]:
+        """The raw samples of one of `deep_bench.operators.studies.quantities.QUANTITIES`, launch by launch."""
+        found = [[block for block in blocks if len(block.ns)] for blocks in self.record.launches(quantity)]
+        return [blocks for blocks in found if blocks]
 
-    def summary(self, quantity: str = FORWARD) -> Summary | None:
-        """All statistics of a quantity, in nanoseconds; ``None`` where it was not timed."""
+    def blocks(self, quantity: str = FORWARD) -> list[Block]:
+        """The same of all launches."""
+        return [block for blocks in self.launches(quantity) for block in blocks]
+
+    def summaries(self, quantity: str = FORWARD) -> list[Summary]:
+        """All statistics of a quantity, in nanoseconds, of each launch."""
         if quantity not in self._summaries:
-            blocks = [block for block in self.blocks(quantity) if len(block.ns)]
-            self._summaries[quantity] = summarize(blocks) if blocks else None
+            self._summaries[quantity] = [summarize(blocks) for blocks in self.launches(quantity)]
         return self._summaries[quantity]
 
+    def summary(self, quantity: str = FORWARD) -> Summary | None:
+        """That of the first launch; ``None`` where the quantity was not timed."""
+        return next(iter(self.summaries(quantity)), None)
+
     def median(self, quantity: str = FORWARD) -> float | None:
-        """The median time of a call."""
-        found = self.summary(quantity)
-        return None if found is None else found.median / 1e9
+        """The median time of a call; the median over launches where there are several."""
+        return median_over(self.summaries(quantity))
 
     def interval(self, quantity: str = FORWARD) -> Interval | None:
-        """The 95 % interval of the median, and over what it was taken."""
-        summary = self.summary(quantity)
-        found = None if summary is None else summary.interval
-        return None if found is None else Interval(found.low / 1e9, found.high / 1e9, found.basis)
+        """The 95 % interval of the median, and over what it was taken: launches, where there are several."""
+        return interval_over(self.summaries(quantity))
 
     @property
     def flop_rate(self) -> float | None:

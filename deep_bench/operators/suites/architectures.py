@@ -1,4 +1,7 @@
-"""The convolutions of well-known networks, derived from the tables of their papers."""
+"""The convolutions of well-known networks, derived from the tables of their papers.
+
+What they were compared with beside the papers is in the sources in `deep_bench.operators.suites.convnet`.
+"""
 
 from __future__ import annotations
 
@@ -209,16 +212,30 @@ def wav2vec2(samples: int = 16000) -> Iterator[Convolution]:
         channels, size = 512, layer.made
 
 
-def wavenet(samples: int = 16000) -> Iterator[Convolution]:
-    """The dilated convolutions along time of one block of ten of WaveNet's layers, 2 wide; the input is padded before it.
+def conv_tasnet(samples: int = 16000) -> Iterator[Convolution]:
+    """Conv-TasNet for two speakers, but its decoder: blocks of 1x1, depthwise and 1x1 convolutions, ever further dilated.
+
+    Example:
+        >>> layers = list(conv_tasnet())
+        >>> len(layers), max(c.dilation for c in layers)
+        (98, 128)
 
     Source:
-        Van den Oord et al., *WaveNet*, 2016, section 2.1: dilations 1, 2, 4, ..., 512. The number of channels is not
-        published; it is 64 here.
+        Luo and Mesgarani, *Conv-TasNet*, IEEE/ACM TASLP 27(8), 2019, table I, names the sizes; they are the defaults of
+        ``torchaudio.models.ConvTasNet``: N = 512, L = 16, B = Sc = 128, H = 512, P = 3, X = 8, R = 3.
     """
-    for power in range(10):
-        rate = 2**power
-        yield Convolution(64, 64, (samples + rate,), (2,), dilation=rate)
+    features, narrow, wide, layers, stacks = 512, 128, 512, 8, 3
+    encoder = Convolution(1, features, (samples,), (16,), stride=8, padding=8)
+    yield encoder
+    frames = encoder.made
+    yield Convolution(features, narrow, frames, (1,))
+    for block in range(layers * stacks):
+        rate = 2 ** (block % layers)
+        yield Convolution(narrow, wide, frames, (1,))
+        yield Convolution(wide, wide, frames, (3,), padding=rate, dilation=rate, groups=wide)
+        last = block == layers * stacks - 1  # what it would hand on is not used
+        yield from [Convolution(wide, narrow, frames, (1,))] * (1 if last else 2)  # to the next block, and past it
+    yield Convolution(narrow, 2 * features, frames, (1,))
 
 
 def c3d(frames: int = 16, image: int = 112) -> Iterator[Convolution]:

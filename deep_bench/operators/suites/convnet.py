@@ -11,15 +11,39 @@ from deep_bench.operators.suites import architectures
 from deep_bench.operators.suites.architectures import Convolution
 from deep_bench.operators.suites.suite import Suite
 
-_RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016, table 1"
-_RESNEXT = "Xie et al., Aggregated Residual Transformations for Deep Neural Networks, CVPR 2017, table 1"
-_MOBILENET = "Sandler et al., MobileNetV2, CVPR 2018, table 2"
-_UNET = "Ronneberger et al., U-Net, MICCAI 2015, figure 1"
-_CONVNEXT = "Liu et al., A ConvNet for the 2020s, CVPR 2022, table 9"
-_DEEPLAB = "Chen et al., Rethinking Atrous Convolution for Semantic Image Segmentation, 2017, section 3"
-_WAV2VEC = "Baevski et al., wav2vec 2.0, NeurIPS 2020, section 4.2"
-_WAVENET = "van den Oord et al., WaveNet, 2016, section 2.1"
-_C3D = "Tran et al., Learning Spatiotemporal Features with 3D Convolutional Networks, ICCV 2015, figure 3"
+_RESNET = (
+    "He et al., Deep Residual Learning for Image Recognition, CVPR 2016, table 1; "
+    "github.com/pytorch/vision: torchvision/models/resnet.py, resnet50"
+)
+_RESNEXT = (
+    "Xie et al., Aggregated Residual Transformations for Deep Neural Networks, CVPR 2017, table 1; "
+    "github.com/pytorch/vision: torchvision/models/resnet.py, resnext50_32x4d"
+)
+_MOBILENET = (
+    "Sandler et al., MobileNetV2, CVPR 2018, table 2; "
+    "github.com/tensorflow/models: research/slim/nets/mobilenet/mobilenet_v2.py, V2_DEF"
+)
+_UNET = "Ronneberger et al., U-Net, MICCAI 2015, figure 1 and section 2"
+_CONVNEXT = (
+    "Liu et al., A ConvNet for the 2020s, CVPR 2022, table 9; "
+    "github.com/facebookresearch/ConvNeXt: models/convnext.py, convnext_tiny"
+)
+_DEEPLAB = (
+    "Chen et al., Rethinking Atrous Convolution for Semantic Image Segmentation, 2017, section 3; "
+    "github.com/tensorflow/models: research/deeplab"
+)
+_WAV2VEC = (
+    "Baevski et al., wav2vec 2.0, NeurIPS 2020, section 4.2; "
+    "github.com/facebookresearch/fairseq: fairseq/models/wav2vec/wav2vec2.py, conv_feature_layers"
+)
+_CONV_TASNET = (
+    "Luo and Mesgarani, Conv-TasNet, IEEE/ACM TASLP 27(8), 2019, table I; "
+    "github.com/pytorch/audio: torchaudio/models/conv_tasnet.py, ConvTasNet"
+)
+_C3D = (
+    "Tran et al., Learning Spatiotemporal Features with 3D Convolutional Networks, ICCV 2015, figure 3; "
+    "github.com/facebook/C3D"
+)
 
 
 def case_of(layer: Convolution, batch: int = 1, *, count: int = 1, tags: Iterable[str] = (), source: str = "") -> Case:
@@ -114,11 +138,10 @@ def dilated(batch: int = 1) -> Suite:
 
 
 def one_dimensional(batch: int = 1) -> Suite:
-    """Convolutions along time, of a second of sound: wav2vec 2.0 and WaveNet."""
+    """Convolutions along time, of a second of sound: wav2vec 2.0 and Conv-TasNet."""
     cases = distinct(architectures.wav2vec2(), "wav2vec2", _WAV2VEC, batch)
-    cases += distinct(architectures.wavenet(), "wavenet", _WAVENET, batch)
-    note = "the number of WaveNet's channels is not published; it is 64 here"
-    return Suite("convnet/1d", cases, f"{_WAV2VEC}; {_WAVENET}", notes=(note,))
+    cases += distinct(architectures.conv_tasnet(), "conv_tasnet", _CONV_TASNET, batch)
+    return Suite("convnet/1d", cases, f"{_WAV2VEC}; {_CONV_TASNET}")
 
 
 def three_dimensional(batch: int = 1) -> Suite:

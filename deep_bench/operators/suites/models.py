@@ -1,4 +1,7 @@
-"""The published sizes of well-known transformers."""
+"""The published sizes of well-known transformers.
+
+A test derives from them the exact number of parameters that each model is published with.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,27 @@ class Model:
         return self.hidden // self.heads
 
 
-_BERT = "Devlin et al., BERT, NAACL 2019, section 3 and appendix A.2; vocabulary and epsilon: published config.json"
-_GPT2 = "Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2; published config.json"
-_LLAMA3 = "Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3; vocabulary and epsilon: published params.json"
-_MISTRAL = "Jiang et al., Mistral 7B, 2023, table 1; epsilon: published params.json"
-_VIT = "Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, table 1; 224 x 224 pixels; epsilon: published code"
+_BERT = (
+    "Devlin et al., BERT, NAACL 2019, section 3 and appendix A.2; github.com/google-research/bert: README.md, modeling.py; "
+    "epsilon: tensorflow 1.15, contrib/layers/python/layers/layers.py, layer_norm"
+)
+_GPT2 = (
+    "Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2; github.com/openai/gpt-2: "
+    "src/model.py; heads: hparams.json of the published models"
+)
+_LLAMA3 = (
+    "Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3; github.com/meta-llama/llama-models: "
+    "models/llama3_1/api/sku_list.py; context: github.com/pytorch/torchtune: torchtune/models/llama3/_model_builders.py"
+)
+_MISTRAL = (
+    "Jiang et al., Mistral 7B, 2023, table 1; huggingface.co/mistralai/Mistral-7B-v0.1: config.json; "
+    "github.com/pytorch/torchtune: torchtune/models/mistral/_model_builders.py"
+)
+_VIT = (
+    "Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, table 1; 224 x 224 pixels; "
+    "github.com/google-research/vision_transformer: vit_jax/configs/models.py, vit_jax/models_vit.py; "
+    "epsilon: flax.linen.LayerNorm"
+)
 
 BERT_BASE = Model("bert-base", 12, 768, 12, 12, 3072, 30522, 512, 1e-12, _BERT)
 BERT_LARGE = Model("bert-large", 24, 1024, 16, 16, 4096, 30522, 512, 1e-12, _BERT)
@@ -63,4 +82,4 @@ WINDOW = 4096
 """How far a layer of Mistral 7B looks back: table 1."""
 
 LONG_CONTEXT = 131072
-"""What the context of Llama 3 was lengthened to: section 3.4.2, 128K tokens."""
+"""What the context of Llama 3 was lengthened to: section 3.4.2, 128K tokens; ``CONTEXT_LENGTH`` in ``sku_list.py``."""

@@ -161,14 +161,19 @@ def _normalise(operator: str, use: _Use, weights: int) -> Case:
 
 
 def gelu() -> Suite:
-    """GELU inside the feed-forward part: exact for BERT and ViT, by ``tanh`` for GPT-2.
+    """GELU inside the feed-forward part: exact for BERT, by ``tanh`` for ViT and GPT-2.
+
+    So the models' own code has it: ViT calls ``flax.linen.gelu``, whose default is the approximation; GPT-2 writes it out
+    (``src/model.py``). Ports of ViT to other frameworks often have the exact one. BERT's own code (``modeling.py``) had the
+    exact one when it was published, as its ports still do, and the approximation later.
 
     Example:
         >>> gelu().case("gpt2 prefill 1x1024").attributes["approximate"]
         'tanh'
     """
-    exact = [_activate(use) for use in _encoding()]
-    return _suite("gelu", exact + [_activate(u, approximate="tanh") for u in _generating() if u.model in (GPT2, GPT2_XL)])
+    uses = [*_encoding(), *(u for u in _generating() if u.model in (GPT2, GPT2_XL))]
+    exact = (BERT_BASE, BERT_LARGE)
+    return _suite("gelu", [_activate(u, **({} if u.model in exact else {"approximate": "tanh"})) for u in uses])
 
 
 def _activate(use: _Use, **attributes: Any) -> Case:
@@ -256,7 +261,8 @@ def softmax() -> Suite:
 def cross_entropy() -> Suite:
     """The loss of training: over the vocabulary for each token, over the 1,000 classes of ImageNet for each image.
 
-    BERT's is of the masked tokens only, at most 20 of 128 (``max_predictions_per_seq`` of its published code).
+    BERT's is of the masked tokens only, at most 20 of 128 (``max_predictions_per_seq`` in ``run_pretraining.py`` and
+    ``README.md`` of github.com/google-research/bert).
 
     Example:
         >>> [a.shape for a in cross_entropy().case("gpt2 train 1x1024").arguments]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -190,7 +191,8 @@ def test_a_function_of_the_users_is_checked() -> None:
     problem = Problem(Case.of(swiglu, (6, 20), (6, 20)))
     for check, word in (("forward", "right"), ("layout", "right"), ("sizes", "right"), ("slopes", "right")):
         assert check_of(check)(Swiglu(), problem).word == word
-    assert check_of("backward")(Swiglu(), problem).word == "not applicable"
+    assert check_of("backward")(Swiglu(), problem).word == "right"
+    assert check_of("backward")(WrongSwiglu(), problem).word == "wrong"
     assert check_of("slopes")(WrongSwiglu(), problem).word == "wrong"
 
 
@@ -386,3 +388,29 @@ def test_large_outputs_are_sampled() -> None:
     assert check_of("slopes")(operator, problem).word == "right"
     operator.factor = 1.01
     assert check_of("slopes")(operator, problem).word == "wrong"
+
+
+class NaiveGelu(Operator):
+    """Its gradient squares its input, which is infinite from 1.9e19 on in float32, and times 0 no number."""
+
+    computes = "Gelu"
+    factor = np.float32(np.sqrt(2 / np.pi))
+
+    def forward(self, x, *, approximate="tanh"):
+        cube = np.float32(0.044715) * x * x * x
+        return np.float32(0.5) * x * (1 + np.tanh(self.factor * (x + cube)))
+
+    def backward(self, grads, inputs, outputs, *, approximate="tanh"):
+        (x,) = inputs
+        tanh = np.tanh(self.factor * (x + np.float32(0.044715) * x * x * x))
+        slope = self.factor * (1 + np.float32(3 * 0.044715) * x * x)
+        return (grads[0] * np.float32(0.5) * (1 + tanh + x * (1 - tanh * tanh) * slope),)
+
+
+def test_a_gradient_that_is_no_number_where_the_true_one_is_says_at_which_input() -> None:
+    case = Case.of("Gelu", (4, 16), approximate="tanh")
+    found = check_of("backward")(NaiveGelu(), case, distributions=["normal", "huge"])
+    assert found.word == "wrong"
+    said = r"where the oracle's are not: first \[0, 0\], which is nan instead of -?[\d.e+-]+, and 1 of 2 are right"
+    assert re.search(said, found.reason)
+    assert re.search(r"gradient of X\[0, 0\] at -?\d(\.\d+)?e\+3\d", found.place)

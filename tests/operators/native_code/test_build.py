@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -108,6 +109,39 @@ def test_many_processes_build_at_once(empty_cache: Path) -> None:
     assert [process.returncode for process in running] == [0] * 4
     assert said == ["False", "True", "True", "True"]
     assert len(libraries(empty_cache)) == 1
+
+
+WAITING = """#!/bin/sh
+case "$*" in *--version*) echo 1.0; exit;; esac
+test -e {go} && exec g++ "$@"
+echo started > {started}
+exec sleep 1000
+"""
+
+
+def test_a_build_goes_on_where_a_process_was_killed_amid_one(empty_cache: Path, tmp_path: Path) -> None:
+    waiting, started, go = tmp_path / "waiting", tmp_path / "started", tmp_path / "go"
+    waiting.write_text(WAITING.format(go=go, started=started))
+    waiting.chmod(0o700)
+    os.mkfifo(started)
+    code = f"""
+    import deep_bench as db
+    options = dict(function="f", computes="Identity", signature={SIGNATURE!r}, compiler={str(waiting)!r})
+    db.operators.native({ONE!r}, **options).built
+    """
+    building = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], start_new_session=True)
+    try:
+        started.read_text()  # until the compiler writes
+        building.kill()
+        building.wait()
+        assert list(empty_cache.glob("*/build-*"))
+        go.touch()
+        assert not made(compiler=waiting).built.cached  # while the compiler of the other still runs
+    finally:
+        os.killpg(building.pid, signal.SIGKILL)
+    assert len(libraries(empty_cache)) == 1
+    assert not list(empty_cache.glob("*/build-*"))
+    assert made(compiler=waiting).built.cached
 
 
 def test_an_interrupted_build_leaves_nothing_behind(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

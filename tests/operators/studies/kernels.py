@@ -76,6 +76,17 @@ class Misbehaving(Doubled):
         return a + b
 
 
+class Tiring(Doubled):
+    """Cannot be set up a second time."""
+
+    setups = 0
+
+    def setup(self, case: db.Case) -> None:
+        type(self).setups += 1
+        if self.setups > 1:
+            raise RuntimeError("tired")
+
+
 class Demanding(Doubled):
     """Cannot be made without arguments."""
 

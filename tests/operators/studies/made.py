@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from deep_bench.measure.environment import capture
+from deep_bench.measure.fleet import TWIN
 from deep_bench.measure.record import (
     BlockRecord,
     CaseFacts,
@@ -22,7 +23,7 @@ from deep_bench.operators.studies.quantities import FORWARD
 from deep_bench.operators.studies.result import Study
 
 
-def samples(seconds: float, seed: int, blocks: int = 8, spread: float = 0.02) -> SampleSet:
+def samples(seconds: float, seed: int, blocks: int = 8, spread: float = 0.02, launch: int = 0) -> SampleSet:
     """Blocks of thirty samples around a time."""
     random = np.random.default_rng(seed)
     made = [
@@ -32,13 +33,21 @@ def samples(seconds: float, seed: int, blocks: int = 8, spread: float = 0.02) ->
         )
         for i in range(blocks)
     ]  # fmt: skip
-    return SampleSet(quantity=FORWARD, blocks=made, stopped_because="width reached")
+    return SampleSet(quantity=FORWARD, launch=launch, blocks=made, stopped_because="width reached")
 
 
 def study_of(
-    times: Mapping[str, Sequence[float]], sizes: Sequence[int], *, bits: float = 24.0, roofline: dict | None = None
+    times: Mapping[str, Sequence[float]],
+    sizes: Sequence[int],
+    *,
+    bits: float = 24.0,
+    roofline: dict | None = None,
+    launches: Sequence[float] = (1.0,),
 ) -> Study:
-    """A study of contestants with these times on cases of these sizes; a contestant called ``wrong`` is."""
+    """A study of contestants with these times on cases of these sizes; a contestant called ``wrong`` is.
+
+    One called ``x (A/A)`` is the twin of ``x``. ``launches`` are factors of the times, one for each launch.
+    """
     cases = [
         CaseFacts(
             label=str(n), operator="Gelu", dtype="float32", flops=n, read_bytes=4 * n, written_bytes=4 * n,
@@ -50,9 +59,13 @@ def study_of(
     for number, (label, seconds) in enumerate(times.items()):
         verdict = VerdictRecord(verdict="wrong" if label == "wrong" else "right", reason="made", significant_bits=bits)
         trials = [
-            TrialRecord(case=str(n), samples=[samples(s, 100 * number + i)], verdict=verdict, setup_ns=1, first_call_ns=1)
+            TrialRecord(
+                case=str(n), verdict=verdict, setup_ns=1, first_call_ns=1,
+                samples=[samples(s * f, 100 * number + i, launch=k) for k, f in enumerate(launches)],
+            )
             for i, (n, s) in enumerate(zip(sizes, seconds, strict=True))
-        ]
-        systems.append(SystemRecord(label=label, framework="operator", trials=trials))
+        ]  # fmt: skip
+        twin_of = label.removesuffix(TWIN) if label.endswith(TWIN) else None
+        systems.append(SystemRecord(label=label, framework="operator", trials=trials, twin_of=twin_of))
     suite = SuiteFacts(name="made", cases=cases)
     return Study(Record(deep_bench="0", environment=capture(), suite=suite, systems=systems, roofline=roofline))

@@ -11,6 +11,7 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.roofline import Rate, Roofline
 from deep_bench.measure.storage import load
 from deep_bench.operators.studies.fixed_cost import fixed_cost
+from deep_bench.operators.studies.quantities import FORWARD
 from deep_bench.operators.studies.result import Study
 from tests.operators.studies.made import study_of
 
@@ -107,3 +108,68 @@ def test_a_notebook_gets_escaped_text() -> None:
 def test_a_record_without_contestants_is_no_study() -> None:
     with pytest.raises(InvalidRecord, match="no contestants"):
         study_of({}, [100])
+
+
+SEVEN = (1.0, 1.1, 0.9, 1.2, 0.8, 1.05, 0.95)
+
+
+def test_of_several_launches_medians_and_intervals_are_over_their_medians() -> None:
+    made = study_of({"a": [1e-3, 1e-2], "b": [2e-3, 2e-2]}, [100, 1000], launches=SEVEN)
+    trial = made["a", "100"]
+    medians = sorted(summary.median / 1e9 for summary in trial.summaries())
+    assert made.launches == len(medians) == 7
+    assert trial.median() == pytest.approx(medians[3])
+    interval = trial.interval()
+    assert (interval.low, interval.high) == (pytest.approx(medians[0]), pytest.approx(medians[6]))
+    assert interval.basis == "launches"
+    assert made.compare("b", "100").ratio.basis == "launches"
+    total = made.total("a")
+    assert total.basis == "launches"
+    assert total.value == pytest.approx(1.01e-3 * 1e9 + 1e-2 * 1e9, rel=0.02)
+    assert total.interval[0] == pytest.approx(0.8 / 1.0 * total.value, rel=0.03)
+    assert made.speed("b").value == pytest.approx(2.0, rel=0.02)
+    assert made.speed("b").basis == "launches"
+    assert made.speed("b").interval[0] < 2.0 < made.speed("b").interval[1]
+    assert "7 launches: medians, intervals and ratios are over the medians of fresh processes" in made.table(200)
+    assert {row[f"{FORWARD} basis"] for row in made.rows()} == {"launches"}
+
+
+def test_of_few_launches_there_is_no_interval() -> None:
+    made = study_of({"a": [1e-3, 1e-2], "b": [2e-3, 2e-2]}, [100, 1000], launches=SEVEN[:2])
+    assert made["a", "100"].interval() is None
+    assert made.total("a").interval is None
+    assert made.table(200).count("too few launches") == 6
+
+
+def test_within_one_launch_that_is_said() -> None:
+    assert "intervals are within one launch of each process" in study_of({"a": [1e-3]}, [100]).table(200)
+
+
+def test_the_twin_has_a_row_of_its_own_and_is_no_contestant() -> None:
+    made = study_of({"a": [1e-3, 1e-2], "b": [2e-3, 2e-2], "a (A/A)": [1e-3, 1e-2]}, [100, 1000])
+    assert made.contestants == ("a", "b")
+    assert len(made.rows()) == 4
+    assert made.compare_twins("100").word == "equivalent"
+    assert made.twins.value == pytest.approx(1.0, rel=0.01)
+    assert made.as_json()["twins"]["contestant"] == "a"
+    lines = made.table(200).splitlines()
+    rows = [line for line in lines if "a (A/A)" in line]
+    assert len(rows) == 3
+    assert all("A/A " in row.split("a (A/A)")[1] for row in rows)
+    assert any(line.startswith("A/A: a against itself: ratio ") and "of the total mean nothing" in line for line in lines)
+
+
+def test_twins_that_differ_are_no_good_sign() -> None:
+    made = study_of({"a": [1e-3], "a (A/A)": [1.2e-3]}, [100])
+    assert "the two should not differ: processes of one contestant do here, so use --launches 10" in made.table(200)
+
+
+def test_without_a_twin_there_is_none() -> None:
+    made = study_of({"a": [1e-3]}, [100])
+    assert made.twin is made.twins is made.compare_twins("100") is made.as_json()["twins"] is None
+
+
+def test_the_base_is_kept_with_the_record(tmp_path: Path) -> None:
+    made = study_of({"a": [1e-3], "b": [2e-3]}, [100])
+    made.record.recipe.options["base"] = "b"
+    assert Study.load(made.save(tmp_path)).base == "b"

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.errors import FrameworkMissing, InvalidRecord, UnknownName
+from deep_bench.cli import main
+from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.measure.caches import CacheFlush
 from deep_bench.measure.metric import Metric
 from deep_bench.operators import Case, Study, study
 from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
 
 KERNELS = Path(__file__).with_name("kernels.py")
-QUICK: dict[str, Any] = {"budget": 0.1, "ci_width": 0.9, "dispatch": False, "progress": False}
+QUICK: dict[str, Any] = {"budget": 0.1, "ci_width": 0.9, "dispatch": False, "progress": False, "twin": False}
 
 
 def kernel(name: str) -> str:
@@ -200,3 +201,43 @@ def test_a_framework_empties_the_caches_of_its_device() -> None:
 
 def test_an_instance_in_a_file_is_a_contestant_too() -> None:
     assert study({"x": kernel("instance")}, add(2), in_process=True, **QUICK)["x", "2 2"].verdict == "right"
+
+
+def test_launches_and_the_twin_are_in_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [add(4), add(8)]
+    options = {**QUICK, "twin": True, "launches": 2, "output": tmp_path}
+    found = study({"mine": kernel("Doubled"), "other": kernel("Off")}, cases, base="other", **options)
+    assert {s.label: s.twin_of for s in found.record.systems} == {"mine": None, "other": None, "other (A/A)": "other"}
+    for system in found.record.systems:
+        for trial in system.trials:
+            assert [s.launch for s in trial.samples] == [0, 1]
+            assert all(s.blocks for s in trial.samples)
+            assert (trial.verdict is None) == (system.twin_of is not None)
+    assert (found.launches, found.base) == (2, "other")
+    assert found.compare_twins("4 4").ratio.basis == "launches"
+    again = Study.load(found.path)
+    assert again.table(200) == found.table(200)
+    assert again.as_json() == found.as_json()
+    with pytest.raises(SystemExit):
+        main(["show", str(found.path)])
+    assert "A/A: other against itself" in capsys.readouterr().out
+
+
+def test_who_failed_in_a_case_is_not_asked_again() -> None:
+    options = {**QUICK, "launches": 2, "check": "off", "in_process": True}
+    found = study([kernel("Misbehaving"), kernel("Doubled")], [add(1), add(7)], **options)
+    assert [len(t.launches()) for t in found["Misbehaving"].values()] == [0, 2]
+    assert [len(t.launches()) for t in found["Doubled"].values()] == [2, 2]
+
+
+def test_who_fails_in_a_later_launch_failed() -> None:
+    found = study([kernel("Tiring"), kernel("Doubled")], add(3), launches=3, check="off", in_process=True, **QUICK)
+    trial = found["Tiring", "3 3"]
+    assert (trial.verdict, len(trial.launches())) == ("failed", 1)
+    assert "tired" in trial.reason
+    assert len(found["Doubled", "3 3"].launches()) == 3
+
+
+def test_launches_are_a_whole_number() -> None:
+    with pytest.raises(InvalidArgument, match="launches=0"):
+        study("reference", add(2), launches=0, **QUICK)

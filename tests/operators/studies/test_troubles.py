@@ -16,7 +16,7 @@ from deep_bench.operators.studies.quantities import VERDICT
 from deep_bench.tensor import TensorSpec
 
 KERNELS = Path(__file__).with_name("kernels.py")
-QUICK: dict[str, Any] = {"budget": 0.1, "ci_width": 0.9, "dispatch": False, "progress": False}
+QUICK: dict[str, Any] = {"budget": 0.1, "ci_width": 0.9, "dispatch": False, "progress": False, "twin": False}
 
 
 def kernel(name: str) -> str:

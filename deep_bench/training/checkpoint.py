@@ -1,0 +1,235 @@
+"""Checkpoints: a training run in an HDF5 file, from which it goes on exactly."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+from zlib import crc32
+
+import h5py
+import numpy as np
+
+from deep_bench.arrays import grown, leaves
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.events import Moment
+from deep_bench.measure.storage import replace
+from deep_bench.training.progress import Progress
+from deep_bench.training.steps import Tree
+
+FORMAT = 1
+"""The version of the layout: a group for each branch of the tree, a data set for each leaf."""
+
+_LEAVES, _EMPTY = " leaves", " empty"
+"""Names of the data sets that list the paths of all leaves, and of branches without any; no key has a space once escaped."""
+
+_HEAD = 512
+"""Bytes that HDF5 leaves to the user at the beginning of a file; the check sum of all that follows is there."""
+
+_SEAL = b"deep_bench checkpoint, CRC-32 %08x\n"
+_MAGIC = _SEAL.index(b"%")
+_PART = 2**22
+
+_DTYPE = "dtype"
+"""Where a leaf of a type that HDF5 does not have says which it is; its bits are stored as whole numbers."""
+
+
+def write_checkpoint(path: str | Path, tree: Tree) -> Path:
+    """Write a tree of arrays to an HDF5 file: whole, or not at all.
+
+    It is written beside, brought to the disk, and then renamed: a process that is killed amid leaves what was there before.
+
+    Args:
+        path: The file.
+        tree: What `Trainer.snapshot` gave, or any tree of dicts with arrays as leaves.
+
+    Raises:
+        InvalidArgument: The folder does not exist or cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = write_checkpoint(f"{folder}/a.h5", {"parameters": {"w": np.arange(3.0)}})
+        ...     read_checkpoint(file)
+        {'parameters': {'w': array([0., 1., 2.])}}
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InvalidArgument(f"no folder {str(target.parent)!r} for the checkpoint", "an existing folder")
+    try:
+        replace(target, lambda temporary: _fill(temporary, tree))
+    except OSError as error:
+        raise InvalidArgument(
+            f"cannot write the checkpoint {target}: {error.strerror or error}", "a folder with space that can be written"
+        ) from error
+    return target
+
+
+def read_checkpoint(path: str | Path) -> Tree:
+    """Read what `write_checkpoint` wrote.
+
+    Raises:
+        InvalidRecord: No such file, no checkpoint, one of another version, or a damaged one.
+    """
+    path = Path(path)
+    try:
+        _check_seal(path)
+        with h5py.File(path, "r") as file:
+            version = file.attrs.get("deep_bench.checkpoint")
+            if version != FORMAT:
+                raise InvalidRecord(f"{path} is of version {version!r}", f"a checkpoint of version {FORMAT}")
+            found: dict[tuple[str, ...], Any] = {}
+            for key in file[_LEAVES].asstr()[()]:
+                found[_keys(key)] = _leaf(file[key])
+            branches = [_keys(key) for key in file[_EMPTY].asstr()[()]]
+    except OSError as error:
+        raise InvalidRecord(
+            f"cannot read the checkpoint {path}: {error.strerror or error}", "a file of write_checkpoint"
+        ) from error
+    tree = grown(found)
+    for branch in branches:
+        _branch(tree, branch)
+    return tree
+
+
+def _branch(tree: dict[str, Any], path: tuple[str, ...]) -> None:
+    for key in path:
+        tree = tree.setdefault(key, {})
+
+
+def _fill(path: Path, tree: Tree) -> None:
+    with h5py.File(path, "w", userblock_size=_HEAD) as file:
+        file.attrs["deep_bench.checkpoint"] = FORMAT
+        found = {"/".join(map(_escaped, keys)): np.asarray(leaf) for keys, leaf in leaves(tree).items()}
+        for key, array in found.items():
+            if array.dtype.hasobject:
+                raise InvalidArgument(f"{key} of Python objects in a checkpoint", "arrays of numbers")
+            plain = array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf"
+            stored = file.create_dataset(key, data=array if plain else array.view(f"u{array.dtype.itemsize}"))
+            if not plain:
+                stored.attrs[_DTYPE] = array.dtype.name
+        for name, keys in ((_LEAVES, list(found)), (_EMPTY, _empty(tree))):
+            file.create_dataset(name, data=keys, dtype=h5py.string_dtype())  # an attribute would hold no more than 64 KiB
+    _seal(path)
+
+
+def _empty(tree: Tree, path: str = "") -> list[str]:
+    """The paths of all empty branches, which no leaf tells of."""
+    found = []
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            here = f"{path}{_escaped(key)}"
+            found += [here] if not value else _empty(value, f"{here}/")
+    return found
+
+
+def _leaf(stored: Any) -> np.ndarray:
+    array = np.asarray(stored[()])
+    name = stored.attrs.get(_DTYPE)
+    return array if name is None else array.view(np.dtype(str(name)))
+
+
+def _seal(path: Path) -> None:
+    """Note the check sum of what lies behind the head."""
+    with open(path, "r+b") as file:
+        file.write(_SEAL % _sum(file))
+
+
+def _check_seal(path: Path) -> None:
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+        if not head.startswith(_SEAL[:_MAGIC]):
+            raise InvalidRecord(f"{path} is no checkpoint", "a file of write_checkpoint")
+        if not head.startswith(_SEAL % _sum(file)):
+            raise InvalidRecord(
+                f"{path} is damaged: its check sum differs", "the file as it was written", "use an earlier one"
+            )
+
+
+def _sum(file: Any) -> int:
+    file.seek(_HEAD)
+    found = 0
+    while part := file.read(_PART):
+        found = crc32(part, found)
+    file.seek(0)
+    return found
+
+
+def _escaped(key: str) -> str:
+    """A key that HDF5 takes for a single name."""
+    return re.sub(r"[%/ \0]|^\.+$", lambda m: "".join(f"%{ord(c):02x}" for c in m[0]), key) or "%"
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(
+        "" if part == "%" else re.sub("%([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), part) for part in path.split("/")
+    )
+
+
+class Checkpoints:
+    """A callback that writes checkpoints into a folder, and keeps the last ones.
+
+    Args:
+        folder: Where; made if it is missing.
+        steps: Write after so many steps; 0 for never.
+        seconds: Write when so many seconds have passed since the last; 0 for never.
+        epochs: Write after so many epochs; 0 for never.
+        keep: How many files to keep.
+
+    Raises:
+        InvalidArgument: A negative number, or nothing to write after.
+
+    Example:
+        >>> import deep_bench as db
+        >>> db.training.Checkpoints("checkpoints", steps=100).path(1200).name
+        'step_0000001200.h5'
+    """
+
+    moments = (Moment.AFTER_STEP, Moment.AFTER_EPOCH)
+
+    def __init__(self, folder: str | Path, *, steps: int = 0, seconds: float = 0, epochs: int = 1, keep: int = 2) -> None:
+        if min(steps, seconds, epochs) < 0 or not (steps or seconds or epochs) or keep < 1:
+            raise InvalidArgument(
+                f"checkpoints every {steps} steps, {seconds} seconds, {epochs} epochs, keeping {keep}",
+                "one of these above 0, none below, and at least one file kept",
+            )
+        self.folder = Path(folder)
+        self.steps, self.seconds, self.epochs, self.keep = steps, seconds, epochs, keep
+        self._last_ns = perf_counter_ns()
+
+    def path(self, step: int) -> Path:
+        """The file of a step."""
+        return self.folder / f"step_{step:010d}.h5"
+
+    def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
+        """Write one if it is due."""
+        done = index + 1
+        if moment is Moment.AFTER_EPOCH:
+            due = bool(self.epochs) and done % self.epochs == 0
+        else:
+            due = bool(self.steps) and done % self.steps == 0
+            due = due or (bool(self.seconds) and time_ns - self._last_ns >= self.seconds * 1e9)
+        if due:
+            self.write(data)
+
+    def write(self, data: Progress) -> Path:
+        """Write a checkpoint now."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument(f"cannot make the folder {self.folder}: {error.strerror}", "another folder") from error
+        path = write_checkpoint(self.path(data.step), data.trainer.snapshot())
+        self._last_ns = perf_counter_ns()
+        for old in _checkpoints(self.folder)[: -self.keep]:
+            old.unlink(missing_ok=True)
+        return path
+
+
+def latest_checkpoint(folder: str | Path) -> Path | None:
+    """The checkpoint of the latest step in a folder; ``None`` if there is none."""
+    return next(reversed(_checkpoints(Path(folder))), None)
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step_" + "[0-9]" * 10 + ".h5"))

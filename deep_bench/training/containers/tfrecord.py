@@ -1,0 +1,238 @@
+"""A TFRecord file of ``tf.train.Example``, read and written without TensorFlow; or a folder of such files.
+
+Written: whole numbers (int64) and float32, alone or in a row, as lists of their kind; images that are files already as these;
+all else as its bytes, with its sizes and type beside it, in the features ``NAME/shape`` and ``NAME/dtype``. Read: the same,
+and of others' files every feature that is a list of numbers, or PNG or JPEG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deep_bench.errors import InvalidData, Unsupported
+from deep_bench.tensor import TensorSpec
+from deep_bench.training.containers import codec
+from deep_bench.training.containers.container import Container, Origin
+from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.framing import crc32c, framed, is_framed, scan, unframed
+from deep_bench.training.containers.records import Files, RecordContainer, Source
+from deep_bench.training.containers.values import Value, holds_numbers, parsed, plain, refuse
+from deep_bench.training.containers.writing import Content, Details
+
+_SHAPE, _DTYPE = "/shape", "/dtype"
+_NUMBERS = {"int64": "int64_list", "float32": "float_list"}
+_PATTERNS = ("*.tfrecord", "*.tfrecords", "*.tfrecord-*", "*-of-*")
+
+
+class _TFRecord(Source):
+    """The records of TFRecord files.
+
+    Args:
+        files: The files.
+        specs: What a sample holds.
+        encodings: Field to ``"int64"``, ``"float32"``, ``"raw"``, ``"png"`` or ``"jpeg"``.
+    """
+
+    def __init__(self, files: Files, specs: Sequence[TensorSpec], encodings: Mapping[str, str]) -> None:
+        self.specs, self._files, self._crc = tuple(specs), files, crc32c()
+        self.images = frozenset(name for name, encoding in encodings.items() if encoding in codec.IMAGES)
+        places = [scan(path, self._crc) for path in files.paths]
+        self._which = np.repeat(np.arange(len(places)), [len(place) for place in places]).tolist()
+        self._places = np.concatenate(places).tolist()
+        self._readers = {spec.name: _reader(spec, encodings.get(spec.name, "")) for spec in specs}
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def fetch(self, index: int) -> bytes:
+        return unframed(self._files.read(self._which[index], *self._places[index]), self._crc)
+
+    def decode(self, raw: bytes, index: int, images: bool) -> dict[str, Value]:  # noqa: ARG002 (all sources have it)
+        features = _features(raw)
+        found: dict[str, Value] = {}
+        for name, read in self._readers.items():
+            if name not in features:
+                raise InvalidData(f"no feature {name!r}", ", ".join(self._readers))
+            found[name] = _single(features[name]) if not images and name in self.images else read(features)
+        return found
+
+    def where(self, index: int) -> str:
+        return f"{self._files.paths[self._which[index]]}, record {index} at offset {self._places[index][0]}"
+
+    def close(self) -> None:
+        self._files.close()
+
+
+def recognise(path: Path, head: bytes) -> bool:
+    """Whether it looks like one."""
+    if path.is_file():
+        return is_framed(head)
+    return any(_begins(file) for pattern in _PATTERNS for file in sorted(path.glob(pattern))[:1])
+
+
+def open_files(path: Path, description: Description | None, mode: str | None = None, decode: bool = True) -> Container:
+    """Find the records.
+
+    Args:
+        path: The file; or a folder of files, which are read in the order of their names.
+        description: What the writer noted.
+        mode: The mode of images, of a file that came from elsewhere; by default that of the first.
+        decode: Whether batches hold pixels, or images' files.
+    """
+    paths = [path] if path.is_file() else sorted({file for pattern in _PATTERNS for file in path.glob(pattern)})
+    if not paths:
+        raise InvalidData(f"{path} has no TFRecord files", ", ".join(_PATTERNS), "check the path")
+    files = Files(paths)
+    try:
+        specs, encodings = _guessed(paths, mode) if description is None else (description.specs, description.encodings)
+        source = _TFRecord(files, specs, encodings)
+    except BaseException:
+        files.close()
+        raise
+    options = {name: value for name, value in (("mode", mode), ("decode", decode)) if value not in (None, True)}
+    container = RecordContainer(Origin("tfrecord", path, tuple(paths), description, options), source, decode=decode)
+    if description is not None and len(container) != description.samples:
+        raise InvalidData(f"{path} has {len(container)} records", f"{description.samples}")
+    return container
+
+
+def write(stage: Path, name: str, content: Content, image: str | None = None, quality: int = 95) -> Details:
+    """Write a record for each sample.
+
+    Args:
+        stage: Where.
+        name: The file's name.
+        content: What.
+        image: ``"png"`` or ``"jpeg"``; by default images are their bytes, or the files that the source has.
+        quality: Of JPEG.
+    """
+    crc = crc32c()
+    possible = codec.image_fields(content.specs, image)
+    fields = possible if image is not None else possible & content.stored_images
+    names = [spec.name for spec in content.specs]
+    for spec in content.specs:
+        if any(spec.name == other + suffix for other in names for suffix in (_SHAPE, _DTYPE)):
+            raise refuse("TFRecord", spec, f"names that are not another's with {_SHAPE} or {_DTYPE}", "rename it")
+    encodings = {spec.name: (image or "png") if spec.name in fields else _encoding(spec) for spec in content.specs}
+    with open(stage / name, "wb") as file:
+        for sample in content.samples(fields if image is None else frozenset()):
+            file.write(framed(_serialized(content.specs, sample, encodings, quality), crc))
+    return Details(encodings=encodings)
+
+
+def _encoding(spec: TensorSpec) -> str:
+    return spec.dtype.name if spec.dtype.name in _NUMBERS and spec.rank <= 1 else "raw"
+
+
+def _serialized(
+    specs: Sequence[TensorSpec], sample: Mapping[str, Value], encodings: Mapping[str, str], quality: int
+) -> bytes:
+    from deep_bench.training.containers.example import Example
+
+    example = Example()
+    features = example.features.feature
+    for spec in specs:
+        value, encoding = sample[spec.name], encodings[spec.name]
+        if encoding in _NUMBERS:
+            getattr(features[spec.name], _NUMBERS[encoding]).value.extend(np.ravel(value).tolist())
+        elif encoding in codec.IMAGES:
+            features[spec.name].bytes_list.value.append(codec.encoded(spec, value, encoding, quality))
+        else:
+            assert isinstance(value, np.ndarray)
+            stored = np.ascontiguousarray(value).view(plain(value.dtype))
+            features[spec.name].bytes_list.value.append(stored.tobytes())
+            features[spec.name + _SHAPE].int64_list.value.extend(value.shape)
+            features[spec.name + _DTYPE].bytes_list.value.append(spec.dtype.name.encode())
+    return bytes(example.SerializeToString())
+
+
+def _features(raw: bytes) -> Any:
+    from deep_bench.training.containers.example import Example
+
+    return Example.FromString(raw).features.feature
+
+
+def _single(feature: Any) -> bytes:
+    (found,) = feature.bytes_list.value
+    return bytes(found)
+
+
+def _reader(spec: TensorSpec, encoding: str) -> Callable[[Any], np.ndarray]:
+    """What takes a field out of the features of a record."""
+    name, dtype = spec.name, spec.dtype
+    if encoding in _NUMBERS:
+        kind, scalar = _NUMBERS[encoding], spec.rank == 0
+
+        def numbers(features: Any) -> np.ndarray:
+            found = np.array(getattr(features[name], kind).value, dtype)
+            return found.reshape(()) if scalar and len(found) == 1 else found
+
+        return numbers
+    if encoding in codec.IMAGES:
+        decode = codec.decoder(encoding, spec)
+        return lambda features: decode(_single(features[name]))  # type: ignore[return-value]
+    if encoding != "raw":
+        raise InvalidData(f"{name} is encoded as {encoding!r}", "int64, float32, raw, png or jpeg")
+    stored, closed = plain(dtype), None if spec.open_dimensions else spec.shape
+
+    def raw(features: Any) -> np.ndarray:
+        shape = tuple(features[name + _SHAPE].int64_list.value) if closed is None else closed
+        if any(size < 0 for size in shape):  # type: ignore[operator]
+            raise ValueError(f"{name} of shape {list(shape)}")
+        return np.frombuffer(_single(features[name]), stored).reshape(shape).copy().view(dtype)  # type: ignore[arg-type]
+
+    return raw
+
+
+def _begins(file: Path) -> bool:
+    with open(file, "rb") as opened:
+        return is_framed(opened.read(16))
+
+
+def _guessed(paths: Sequence[Path], mode: str | None) -> tuple[list[TensorSpec], dict[str, str]]:
+    """What the first record holds."""
+    crc = crc32c()
+    path, places = next(((path, found) for path in paths if len(found := scan(path, crc))), (paths[0], None))
+    if places is None:
+        raise InvalidData(f"{path} has no records, and no description", "at least one record", "get the data again")
+    with open(path, "rb") as file:
+        first = file.read(int(places[0, 1]))
+    place = f"{path}, record 0 at offset 0"
+    features = parsed(place, lambda: _features(unframed(first, crc)), "tf.train.Example")
+    guesses = parsed(place, lambda: [_field(place, features, name, mode) for name in sorted(features)])
+    fields = [guess for guess in guesses if guess is not None]
+    if not fields:
+        raise InvalidData(f"{place} has no features", "at least one")
+    return [spec for spec, _ in fields], {spec.name: encoding for spec, encoding in fields}
+
+
+def _field(place: str, features: Any, name: str, mode: str | None) -> tuple[TensorSpec, str] | None:
+    """What a feature is, and how it is encoded; None for one that says it of another."""
+    if any(name.endswith(suffix) and name.removesuffix(suffix) in features for suffix in (_SHAPE, _DTYPE)):
+        return None
+    feature = features[name]
+    kind = feature.WhichOneof("kind")
+    if kind in _NUMBERS.values():
+        (dtype,) = (name for name, known in _NUMBERS.items() if known == kind)
+        scalar = len(getattr(feature, kind).value) == 1
+        return TensorSpec(name, () if scalar else (f"{name}_0",), np.dtype(dtype)), dtype
+    if kind is None:
+        raise Unsupported(
+            f"{place}: feature {name!r} is empty", "a list of numbers, or bytes with sizes and type beside them"
+        )
+    data = _single(feature)
+    if name + _DTYPE in features and name + _SHAPE in features:
+        dtype_found = np.dtype(_single(features[name + _DTYPE]).decode())
+        if not holds_numbers(dtype_found):
+            raise ValueError(f"feature {name!r} of type {dtype_found}")
+        rank = len(features[name + _SHAPE].int64_list.value)
+        return TensorSpec(name, tuple(f"{name}_{axis}" for axis in range(rank)), dtype_found), "raw"
+    encoding = codec.image_encoding(data)
+    if encoding is None:
+        what = "numbers, PNG, JPEG, or bytes with sizes and type beside them"
+        raise Unsupported(f"{place}: the bytes of feature {name!r} say not what they are", what, f"add {name}{_SHAPE}")
+    return codec.image_spec(name, mode or codec.stored_mode(data)), encoding

@@ -1,0 +1,115 @@
+"""What a training set must offer, and what may be asked of any."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.errors import InvalidArgument, InvalidData, Unsupported
+from deep_bench.tensor import TensorSpec
+
+_AT_ONCE = 4096
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """Samples that are read by number, many at once.
+
+    What else a set knows of its samples, it offers as further attributes: ``labels``, the class of each sample (int64), and
+    ``lengths``, its length (int64). Samplers that need them ask for them with `labels_of` and `lengths_of`.
+
+    Example:
+        >>> import deep_bench as db
+        >>> digits = db.datasets["digits"]()
+        >>> batch = digits[np.array([3, 1])]
+        >>> batch["image"].shape, batch["label"].tolist()
+        ((2, 1, 8, 8), [3, 1])
+    """
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The arrays of one sample, without the axis of the batch."""
+
+    def __len__(self) -> int:
+        """The number of samples."""
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> dict[str, np.ndarray]:
+        """The samples of these numbers, stacked along a first axis in this order; fresh arrays.
+
+        Raises:
+            InvalidArgument: A number beyond the set.
+            InvalidData: A sample that cannot be read; the message names it and its file.
+        """
+
+
+def checked_numbers(indices: Any, count: int, whose: str = "the set") -> NDArray[np.int64]:
+    """Numbers of samples as an int64 array of rank 1, none of them negative or beyond the set.
+
+    Raises:
+        InvalidArgument: Anything else.
+
+    Example:
+        >>> checked_numbers([2, 0], 3)
+        array([2, 0])
+    """
+    numbers = np.asarray(indices)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        came = f"{type(indices).__name__} of shape {numbers.shape} and type {numbers.dtype} as numbers of samples"
+        raise InvalidArgument(came, "a sequence of integers", "dataset[[3]] is a batch of one")
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
+        beyond = int(numbers[(numbers < 0) | (numbers >= count)][0])
+        raise InvalidArgument(f"sample {beyond} of {whose}", f"0 to {count - 1}")
+    return numbers.astype(np.int64, copy=False)
+
+
+def labels_of(dataset: Dataset) -> NDArray[np.int64]:
+    """The class of each sample: the set's ``labels``, or else what it gives as ``label``, which is read once through.
+
+    Args:
+        dataset: Any set.
+
+    Returns:
+        The classes, int64 of shape (n,).
+
+    Raises:
+        Unsupported: The set has neither.
+        InvalidData: There are not as many as samples, or they are no integers.
+
+    Example:
+        >>> import deep_bench as db
+        >>> labels_of(db.datasets["digits"]())[:4]
+        array([0, 1, 2, 3])
+    """
+    labels = getattr(dataset, "labels", None)
+    if labels is None:
+        if not any(spec.name == "label" and spec.shape == () and spec.dtype.kind in "iu" for spec in dataset.specs):
+            given = ", ".join(map(str, dataset.specs))
+            raise Unsupported(f"a set of {given} has no classes", "`labels`, or an integer `label` in each sample")
+        blocks = (np.arange(start, min(start + _AT_ONCE, len(dataset))) for start in range(0, len(dataset), _AT_ONCE))
+        labels = np.concatenate([np.zeros(0, np.int64), *(dataset[block]["label"] for block in blocks)])
+    return _one_each(labels, dataset, "labels")
+
+
+def lengths_of(dataset: Dataset) -> NDArray[np.int64]:
+    """The length of each sample, as its set's ``lengths`` says.
+
+    Returns:
+        The lengths, int64 of shape (n,).
+
+    Raises:
+        Unsupported: The set does not know them.
+        InvalidData: There are not as many as samples, or they are no integers.
+    """
+    lengths = getattr(dataset, "lengths", None)
+    if lengths is None:
+        raise Unsupported(f"a {type(dataset).__name__} does not know its samples' lengths", "an attribute `lengths`")
+    return _one_each(lengths, dataset, "lengths")
+
+
+def _one_each(values: Any, dataset: Dataset, what: str) -> NDArray[np.int64]:
+    values = np.asarray(values)
+    if values.shape != (len(dataset),) or values.dtype.kind not in "iu":
+        raise InvalidData(f"{what} of shape {values.shape} and type {values.dtype}", f"{len(dataset)} integers")
+    return values.astype(np.int64, copy=False)

@@ -1,0 +1,176 @@
+"""What a training run leaves behind: losses, phases of each step, evaluations."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.training.scores.score import Direction
+
+PHASES = ("data", "transfer", "gradients", "update")
+"""The parts of a step, in their order; forward and backward are one, since frameworks run them as one."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One evaluation.
+
+    Args:
+        step: The number of steps taken before it.
+        epoch: The number of whole epochs before it.
+        samples: The number of samples seen before it.
+        time_ns: When it was done, since training began.
+        cost_ns: How long it took.
+        figures: Name of each score to its value.
+    """
+
+    step: int
+    epoch: int
+    samples: int
+    time_ns: int
+    cost_ns: int
+    figures: Mapping[str, float]
+
+
+@dataclass(eq=False, repr=False)
+class History:
+    """A training run so far. All times count from the first touch of the data.
+
+    Args:
+        losses: The loss of each step, before its update.
+        sizes: The number of samples in each step.
+        stamps: Five stamps a step, in nanoseconds: its begin, and the end of each of `PHASES`. The last is that of the
+            gradients again where the update is part of the same graph.
+        evaluations: In their order.
+        setup_ns: What it took to prepare all of it, before.
+        stopped_because: ``"epochs done"``, or what asked to stop, and why.
+    """
+
+    losses: array[float] = field(default_factory=lambda: array("d"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    stamps: array[int] = field(default_factory=lambda: array("q"))
+    evaluations: list[Evaluated] = field(default_factory=list)
+    setup_ns: int = 0
+    stopped_because: str = ""
+
+    @property
+    def steps(self) -> int:
+        """The number of steps taken."""
+        return len(self.sizes)
+
+    @property
+    def samples(self) -> int:
+        """The number of samples seen."""
+        return sum(self.sizes)
+
+    @property
+    def wall_ns(self) -> int:
+        """The time from the first touch of the data to the end of the last step or evaluation."""
+        return max(self.stamps[-1] if self.stamps else 0, self.evaluations[-1].time_ns if self.evaluations else 0)
+
+    def phases(self) -> dict[str, NDArray[np.int64]]:
+        """Name of each phase to its nanoseconds in each step.
+
+        Example:
+            >>> history = History(stamps=array("q", [0, 5, 6, 16, 20, 21, 30, 31, 40, 44]))
+            >>> {name: ns.tolist() for name, ns in history.phases().items()}
+            {'data': [5, 9], 'transfer': [1, 1], 'gradients': [10, 9], 'update': [4, 4]}
+        """
+        return dict(zip(PHASES, np.diff(self._table(), axis=1).T, strict=True))
+
+    def step_ns(self) -> NDArray[np.int64]:
+        """Nanoseconds of each step, waiting for its data included; of what lies between steps, nothing."""
+        table = self._table()
+        return np.asarray(table[:, -1] - table[:, 0])
+
+    def split(self) -> dict[str, int]:
+        """Where the whole time went, in nanoseconds: each of `PHASES`, ``evaluation``, and ``other``, which is the rest.
+
+        Example:
+            >>> history = History(stamps=array("q", [0, 5, 6, 16, 20]), evaluations=[Evaluated(1, 0, 8, 50, 25, {})])
+            >>> history.split()
+            {'data': 5, 'transfer': 1, 'gradients': 10, 'update': 4, 'evaluation': 25, 'other': 5}
+        """
+        found = {name: int(ns.sum()) for name, ns in self.phases().items()}
+        found["evaluation"] = sum(e.cost_ns for e in self.evaluations)
+        return found | {"other": self.wall_ns - sum(found.values())}
+
+    def figures(self, name: str) -> list[float]:
+        """One score in all evaluations that have it."""
+        return [e.figures[name] for e in self.evaluations if name in e.figures]
+
+    def best(self, name: str, direction: Direction = "higher") -> Evaluated | None:
+        """The evaluation where a score was best; the first of several, never one where it is NaN."""
+        those = [e for e in self.evaluations if not np.isnan(e.figures.get(name, np.nan))]
+        pick = max if direction == "higher" else min
+        return pick(those, key=lambda e: e.figures[name], default=None)
+
+    def reached(self, name: str, target: float, direction: Direction = "higher") -> Evaluated | None:
+        """The first evaluation where a score was at least as good as a target.
+
+        Example:
+            >>> history = History(evaluations=[Evaluated(s, 0, 0, 0, 0, {"accuracy": s / 10}) for s in range(9)])
+            >>> history.reached("accuracy", 0.75).step, history.reached("accuracy", 0.95)
+            (8, None)
+        """
+        return next((e for e in self.evaluations if reaches(e.figures.get(name, np.nan), target, direction)), None)
+
+    def as_tree(self) -> dict[str, Any]:
+        """It as arrays and numbers, for a checkpoint."""
+        rows = [[e.step, e.epoch, e.samples, e.time_ns, e.cost_ns] for e in self.evaluations]
+        return {
+            "losses": np.array(self.losses),
+            "sizes": np.array(self.sizes),
+            "stamps": np.array(self.stamps),
+            "evaluations": np.array(rows, np.int64).reshape(-1, 5),
+            "figures": {name: self._column(name) for name in dict.fromkeys(n for e in self.evaluations for n in e.figures)},
+            "setup_ns": np.int64(self.setup_ns),
+        }
+
+    @classmethod
+    def of_tree(cls, tree: Mapping[str, Any]) -> History:
+        """The run that `as_tree` described.
+
+        Example:
+            >>> history = History(array("d", [2.5]), array("q", [8]), array("q", [0, 1, 2, 3, 4]))
+            >>> History.of_tree(history.as_tree()).losses
+            array('d', [2.5])
+        """
+        figures: list[dict[str, float]] = [{} for _ in tree["evaluations"]]
+        for name, column in tree["figures"].items():
+            for where, value in zip(column["where"], column["value"], strict=True):
+                figures[int(where)][name] = float(value)
+        evaluations = [Evaluated(*map(int, row), f) for row, f in zip(tree["evaluations"], figures, strict=True)]
+        kept = {name: array(kind, np.asarray(tree[name]).tolist()) for name, kind in _KINDS.items()}
+        return cls(**kept, evaluations=evaluations, setup_ns=int(tree["setup_ns"]))
+
+    def __repr__(self) -> str:
+        ends = f": {self.stopped_because}" if self.stopped_because else ""
+        amounts = f"{self.steps} steps, {self.samples} samples, {len(self.evaluations)} evaluations"
+        return f"<History of {amounts} in {self.wall_ns / 1e9:.3g} s{ends}>"
+
+    def _table(self) -> NDArray[np.int64]:
+        return np.array(self.stamps, np.int64).reshape(-1, len(PHASES) + 1)
+
+    def _column(self, name: str) -> dict[str, np.ndarray]:
+        """A score's values, and the evaluations that have it: not all need to, and any may be NaN."""
+        where = [number for number, e in enumerate(self.evaluations) if name in e.figures]
+        return {"where": np.array(where, np.int64), "value": np.array(self.figures(name), np.float64)}
+
+
+_KINDS = {"losses": "d", "sizes": "q", "stamps": "q"}
+
+
+def reaches(value: float, target: float, direction: Direction) -> bool:
+    """Whether a value is at least as good as a target; NaN never is.
+
+    Example:
+        >>> reaches(0.97, 0.97, "higher"), reaches(0.2, 0.1, "lower"), reaches(float("nan"), 0.1, "lower")
+        (True, False, False)
+    """
+    return value >= target if direction == "higher" else value <= target

@@ -1,0 +1,68 @@
+"""One batch, read and prepared; the same wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.errors import DeepBenchError, InvalidData
+from deep_bench.training.dataset import Dataset
+
+Batch = dict[str, np.ndarray]
+Prepare = Callable[[Batch, NDArray[np.int64], int], Batch]
+"""From a batch, the numbers of its samples and the number of the epoch to what is made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Reads the samples of these numbers and prepares them."""
+
+    dataset: Dataset
+    preparation: Prepare | None = None
+
+    def __call__(self, epoch: int, numbers: NDArray[np.int64]) -> Batch:
+        """The batch.
+
+        Raises:
+            InvalidData: A sample that cannot be read, or a batch that has not one row for each sample.
+        """
+        try:
+            batch = self.dataset[numbers]
+        except DeepBenchError:
+            raise
+        except Exception as error:
+            raise self._named(numbers, error) from error
+        for name, array in batch.items():
+            if not array.ndim or len(array) != len(numbers):
+                came = f"{self._set}: {name!r} of shape {array.shape} for the samples {shown(numbers)}"
+                raise InvalidData(came, f"{len(numbers)} rows, one for each sample")
+        return batch if self.preparation is None else self.preparation(batch, numbers, epoch)
+
+    def _named(self, numbers: NDArray[np.int64], error: Exception) -> DeepBenchError:
+        """The error with the first sample that cannot be read alone, if there is one."""
+        for number in numbers:
+            try:
+                self.dataset[np.array([number])]
+            except DeepBenchError as known:
+                return known
+            except Exception as alone:
+                return InvalidData(f"sample {number} of {self._set} cannot be read: {_worded(alone)}")
+        return InvalidData(f"the samples {shown(numbers)} of {self._set} cannot be read together: {_worded(error)}")
+
+    @property
+    def _set(self) -> str:
+        description: Any = getattr(self.dataset, "description", None)
+        return repr(description.name) if description else f"the {type(self.dataset).__name__}"
+
+
+def _worded(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def shown(numbers: NDArray[np.int64]) -> str:
+    """The numbers of a batch, those in the middle left out if there are many."""
+    return np.array2string(numbers, threshold=8, edgeitems=3, separator=", ")

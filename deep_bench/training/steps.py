@@ -1,0 +1,241 @@
+"""One training step on a framework's own arrays: gradients and update apart, or all of it as one graph."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+
+from deep_bench.arrays import leaves, mapped
+from deep_bench.errors import InvalidArgument
+from deep_bench.framework import A, Adapter, Device, Executor
+from deep_bench.network.training_step import TrainingStep
+from deep_bench.training.form import TrainingForm
+from deep_bench.training.optimizer import Optimizer
+
+Tree = dict[str, Any]
+"""A tree of dicts whose leaves are arrays."""
+
+
+class Step(ABC, Generic[A]):
+    """What takes training steps, and holds what they change.
+
+    Attributes:
+        device: Where the arrays live.
+        loss: Name of the loss.
+        tells_gradients: Whether the gradients can be had before the update.
+        update_ns: When the gradients of the last step were there; ``None`` where the update is part of the same graph.
+    """
+
+    device: Device[A]
+    loss: str
+    tells_gradients: ClassVar[bool] = True
+    update_ns: int | None = None
+
+    @abstractmethod
+    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
+        """Take a step.
+
+        Args:
+            inputs: The data and the draws.
+            told: Called with the gradients before the update, where they can be had.
+
+        Returns:
+            The network's outputs, from before the update.
+        """
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, A]:
+        """The parameters as they are now."""
+
+    @property
+    @abstractmethod
+    def statistics(self) -> Mapping[str, A]:
+        """The running statistics as they are now."""
+
+    @abstractmethod
+    def snapshot(self) -> Tree:
+        """All that steps change, as NumPy arrays of its own: ``parameters``, ``statistics`` and ``optimizer``."""
+
+    @abstractmethod
+    def restore(self, snapshot: Tree) -> None:
+        """Go on from a snapshot.
+
+        Raises:
+            InvalidArgument: It is one of another network or optimizer.
+        """
+
+
+class SeparateStep(Step[A]):
+    """The executor's gradients, then the optimizer's update on the same arrays.
+
+    Args:
+        executor: A network with a loss, prepared with ``mode="train"``.
+        optimizer: The rule.
+        form: Says which inputs are statistics; none are without it.
+        loss: Name of the loss.
+        wrt: Names of the parameters to train; all by default.
+
+    Raises:
+        Unsupported: The device's arrays have no arithmetic.
+    """
+
+    def __init__(
+        self,
+        executor: Executor[A],
+        optimizer: Optimizer[A, Any],
+        *,
+        form: TrainingForm | None = None,
+        loss: str = "loss",
+        wrt: Sequence[str] | None = None,
+    ) -> None:
+        self.executor, self.optimizer, self.loss = executor, optimizer, loss
+        self.device = executor.device
+        self._xp = executor.device.xp
+        self._names = tuple(executor.parameters if wrt is None else wrt)
+        if not self._names:
+            raise InvalidArgument("nothing to train: the network has no parameters", "a network with parameters")
+        self._following = dict(form.state) if form is not None else {}
+        initial = form.initial if form is not None else {}
+        self._statistics = {name: self.device.from_numpy(array) for name, array in initial.items()}
+        self.state = optimizer.init(dict(self.parameters), self._xp)
+        self._looks_ahead = type(optimizer).prepare is not Optimizer.prepare
+
+    @property
+    def parameters(self) -> Mapping[str, A]:
+        """Those of the executor that are trained."""
+        held = self.executor.parameters
+        return {name: held[name] for name in self._names}
+
+    @property
+    def statistics(self) -> Mapping[str, A]:
+        """The running means and variances."""
+        return self._statistics
+
+    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
+        """Take a step."""
+        before = self.parameters
+        fed = {**inputs, **self._statistics} if self._statistics else inputs
+        if self._looks_ahead:
+            self._assign(self.optimizer.prepare(dict(before), self.state))
+        outputs, gradients = self.executor.gradients(fed, self.loss, wrt=self._names)
+        self.update_ns = perf_counter_ns()
+        if told is not None:
+            told(gradients)
+
+        def evaluate(parameters: Mapping[str, A]) -> tuple[A, dict[str, A]]:
+            self._assign(parameters)
+            found, slopes = self.executor.gradients(fed, self.loss, wrt=self._names)
+            return found[self.loss], slopes
+
+        after, self.state = self.optimizer.update(gradients, self.state, dict(before), self._xp, evaluate=evaluate)
+        self._assign(after)
+        if self._following:
+            self._statistics = {name: outputs[following] for name, following in self._following.items()}
+        return outputs
+
+    def _assign(self, parameters: Mapping[str, A]) -> None:
+        held = self.executor.parameters
+        for name, value in parameters.items():
+            if value is not held[name]:
+                held[name] = value
+
+    def snapshot(self) -> Tree:
+        """See `Step.snapshot`."""
+        tree = {"parameters": dict(self.parameters), "statistics": self._statistics, "optimizer": self.state}
+        return mapped(self.device.to_numpy, tree)
+
+    def restore(self, snapshot: Tree) -> None:
+        """See `Step.restore`."""
+        now = self.snapshot()
+        check_alike(now, snapshot)
+        self._assign({n: self.device.from_numpy(a) for n, a in snapshot["parameters"].items()})
+        self._statistics = {n: self.device.from_numpy(a) for n, a in snapshot["statistics"].items()}
+        self.state = self.optimizer.restored(mapped(self.device.from_numpy, snapshot["optimizer"]), self.parameters)
+
+
+class FusedStep(Step[A]):
+    """Forward, backward and update as one ONNX graph, in any runtime.
+
+    Args:
+        adapter: Where it runs.
+        step: What `deep_bench.network.training_step` made.
+        parameters: Which of its inputs are the parameters.
+        form: Says which further inputs are statistics.
+        loss: Name of the loss.
+    """
+
+    tells_gradients = False
+
+    def __init__(
+        self,
+        adapter: Adapter[A],
+        step: TrainingStep,
+        parameters: Sequence[str],
+        *,
+        form: TrainingForm | None = None,
+        loss: str = "loss",
+    ) -> None:
+        self.device, self.loss = adapter, loss
+        self.executor = adapter.prepare(step.network)
+        self._following = {**step.following, **(form.state if form is not None else {})}
+        initial = {**step.initial, **(form.initial if form is not None else {})}
+        self._held = {name: adapter.from_numpy(array) for name, array in initial.items()}
+        self._parts = {
+            "parameters": tuple(name for name in parameters if name in step.initial),
+            "statistics": tuple(form.state) if form is not None else (),
+        }
+
+    @property
+    def parameters(self) -> Mapping[str, A]:
+        """Those that the graph was fed last."""
+        return {name: self._held[name] for name in self._parts["parameters"]}
+
+    @property
+    def statistics(self) -> Mapping[str, A]:
+        """The running means and variances."""
+        return {name: self._held[name] for name in self._parts["statistics"]}
+
+    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
+        """Take a step."""
+        del told
+        outputs = self.executor.forward({**inputs, **self._held})
+        self._held = {name: outputs[following] for name, following in self._following.items()}
+        return outputs
+
+    def snapshot(self) -> Tree:
+        """See `Step.snapshot`."""
+        known = {name for names in self._parts.values() for name in names}
+        tree: Tree = {part: {n: self._held[n] for n in names} for part, names in self._parts.items()}
+        tree["optimizer"] = {name: value for name, value in self._held.items() if name not in known}
+        return mapped(self.device.to_numpy, tree)
+
+    def restore(self, snapshot: Tree) -> None:
+        """See `Step.restore`."""
+        check_alike(self.snapshot(), snapshot)
+        flat = {name: array for part in snapshot.values() for name, array in part.items()}
+        self._held = {name: self.device.from_numpy(array) for name, array in flat.items()}
+
+
+def check_alike(now: Tree, snapshot: Tree) -> None:
+    """Whether a snapshot is of the same network and optimizer.
+
+    Raises:
+        InvalidArgument: It lacks an array, has another one, or one of another shape or type.
+    """
+    here, there = leaves(now), leaves(snapshot)
+    for name in (*here, *there):
+        if name not in there or name not in here:
+            raise InvalidArgument(
+                f"a snapshot that {'lacks' if name in here else 'has'} {'/'.join(name)}",
+                "one of the same network and optimizer",
+            )
+        mine, other = (np.asarray(tree[name]) for tree in (here, there))
+        if (mine.shape, mine.dtype) != (other.shape, other.dtype):
+            raise InvalidArgument(
+                f"a snapshot with {'/'.join(name)}: {other.dtype}{list(other.shape)}", f"{mine.dtype}{list(mine.shape)}"
+            )

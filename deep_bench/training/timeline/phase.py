@@ -1,0 +1,253 @@
+"""The steps of one phase, and how their time is split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.measure.statistics import Summary, summarize
+from deep_bench.measure.timing import Block
+from deep_bench.training.timeline.codes import DONE, EMPTY, LEFT, RAISED, Name
+from deep_bench.training.timeline.spans import Ints, Spans
+
+REST = "not in any region"
+_LEAST_BLOCK, _MOST_BLOCKS = 10, 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """The spans of one name in one place.
+
+    Args:
+        name: The region's name; ``"step"``, or `REST`.
+        path: The names of what it lies in, without the step, and its own.
+        n: How many spans ended by themselves.
+        raised: How many were ended by an exception; they count nowhere else.
+        per_step: How often it was entered in a step, on average; None outside of steps.
+        summary: Of the durations, in nanoseconds; None where no span ended by itself. Blocks are spans in a row.
+        share: Of all steps' time.
+        own_share: The same, without the regions within it.
+        threads: In how many threads it was entered.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    n: int
+    raised: int
+    per_step: float | None
+    summary: Summary | None
+    share: float
+    own_share: float
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the loader.
+
+    Args:
+        n_steps: Its steps that ended by themselves.
+        seconds: Its duration.
+        ending: How it ended; see `deep_bench.training.timeline.codes`.
+        samples: How many samples its steps had; None if a step did not say.
+        first_step: Its first step, in seconds; None if it had none.
+    """
+
+    n_steps: int
+    seconds: float
+    ending: int
+    samples: int | None
+    first_step: float | None
+
+
+class Phase:
+    """The epochs and steps of one name.
+
+    A step inside another is a part of that one, and none of its own.
+
+    Args:
+        spans: All spans of the timeline.
+        number: The number of the steps' name.
+        warm_up: How many first steps are kept apart.
+        synchronized: Whether something waited for a device at the ends of spans.
+    """
+
+    def __init__(self, spans: Spans, number: int, warm_up: int, synchronized: bool) -> None:
+        self.name = spans.names[number].name
+        self.synchronized = synchronized
+        self._spans = spans
+        outermost = spans.within(spans.of_kind("step"))
+        own = np.flatnonzero((spans.number == number) & (outermost == np.arange(len(spans.number))))
+        own = own[np.argsort(spans.begin[own], kind="stable")]
+        self._all = own[spans.ending[own] == DONE]
+        self.left, self.raised, self.ends = (int(np.sum(spans.ending[own] == e)) for e in (LEFT, RAISED, EMPTY))
+        self.warm_up: list[float] = [float(t) for t in spans.duration[self._all[:warm_up]] / 1e9]
+        """The steps kept apart, in seconds."""
+        self._steps = self._all[warm_up:]
+        counted = np.zeros(len(spans.number), dtype=bool)
+        counted[self._steps] = True
+        self._inside = np.flatnonzero((outermost >= 0) & counted[outermost] & ~counted)
+        self._outermost = outermost
+
+    @property
+    def n_steps(self) -> int:
+        """The steps that count: those that ended by themselves, without the ones kept apart."""
+        return len(self._steps)
+
+    @property
+    def durations_ns(self) -> Ints:
+        """Of the steps that count, in order of their begin."""
+        return self._spans.duration[self._steps]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The step, its regions (each followed by those within it), and what is in no region."""
+        if not len(self._steps):
+            return []
+        spans, total = self._spans, int(self.durations_ns.sum())
+        step = _row(spans, self._steps, ("step",), total, None)
+        regions = _tree(spans, self._inside, total, self.n_steps)
+        rest = spans.own[self._steps]
+        left_over = Row(
+            REST, (REST,), len(rest), 0, 1.0, _summary(rest), (share := float(rest.sum()) / max(total, 1)), share
+        )
+        return [step, *regions, left_over]
+
+    def split_ns(self) -> dict[str, NDArray[np.int64]]:
+        """For each region directly in a step, its time in each step that counts; and what is in no region."""
+        spans, order = self._spans, np.full(len(self._spans.number), -1)
+        order[self._steps] = np.arange(self.n_steps)
+        direct = self._inside[np.isin(spans.parent[self._inside], self._steps)]
+        found = {}
+        for row in self.rows[1:-1]:
+            if len(row.path) == 1:
+                of_row = direct[[spans.names[n].name == row.name for n in spans.number[direct]]]
+                times = np.bincount(order[spans.parent[of_row]], spans.duration[of_row], self.n_steps)
+                found[row.name] = times.astype(np.int64)
+        return {**found, REST: spans.own[self._steps]}
+
+    def durations_of(self, row: Row) -> Ints:
+        """The raw durations behind a row, in nanoseconds."""
+        if row.name == REST and row.path == (REST,):
+            return self._spans.own[self._steps]
+        if row.path == ("step",):
+            return self.durations_ns
+        paths = _relative(self._spans)
+        here = self._inside[[paths[p] == row.path for p in self._spans.path[self._inside]]]
+        return self._spans.duration[here[self._spans.ending[here] == DONE]]
+
+    def counter(self, name: str, *, warm_up: bool = False) -> Ints | None:
+        """What a counter showed in each step; None unless it did in all of them.
+
+        Args:
+            name: See `deep_bench.training.timeline.codes`.
+            warm_up: With the steps that are kept apart.
+        """
+        names = list(self._spans.names)
+        steps = self._all if warm_up else self._steps
+        entry = Name("counter", name)
+        if entry not in names or names.index(entry) not in self._spans.counters:
+            return None
+        spans, values = self._spans.counters[names.index(entry)]
+        noted = np.full(len(self._spans.number), -1, dtype=np.int64)
+        noted[spans[spans >= 0]] = values[spans >= 0]
+        return noted[steps] if len(steps) and (noted[steps] >= 0).all() else None
+
+    @property
+    def throughput(self) -> float | None:
+        """Samples a second: all samples over all time of the steps that count; None if a step did not say how many."""
+        samples = self.counter("samples")
+        return None if samples is None else float(samples.sum()) / (float(self.durations_ns.sum()) / 1e9)
+
+    @cached_property
+    def epochs(self) -> list[Epoch]:
+        """All epochs, in order; steps that are kept apart count here."""
+        spans = self._spans
+        name = Name("epoch", self.name)
+        if name not in spans.names:
+            return []
+        own = np.flatnonzero(spans.number == list(spans.names).index(name))
+        own = own[self._outermost[own] < 0]
+        own = own[np.argsort(spans.begin[own], kind="stable")]
+        samples = self.counter("samples", warm_up=True)
+        found = []
+        for epoch in own:
+            mine = spans.parent[self._all] == epoch
+            steps = self._all[mine]
+            found.append(
+                Epoch(
+                    len(steps),
+                    float(spans.duration[epoch]) / 1e9,
+                    int(spans.ending[epoch]),
+                    None if samples is None else int(samples[mine].sum()),
+                    float(spans.duration[steps[0]]) / 1e9 if len(steps) else None,
+                )
+            )
+        return found
+
+
+def outside_rows(spans: Spans, total_ns: int) -> list[Row]:
+    """The regions that lie in no step; shares are of ``total_ns``."""
+    free = np.flatnonzero(spans.of_kind("region") & (spans.within(spans.of_kind("step")) < 0))
+    return _tree(spans, free, total_ns, None)
+
+
+def _tree(spans: Spans, members: Ints, total: int, steps: int | None) -> list[Row]:
+    """A row for each path below a step, depth first, in order of first appearance."""
+    paths = _relative(spans)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for path in dict.fromkeys(spans.path[members].tolist()):
+        groups.setdefault(paths[path], []).append(path)
+    return [
+        _row(spans, members[np.isin(spans.path[members], groups[path])], path, total, steps)
+        for path in sorted(groups, key=_depth_first(list(groups)))
+    ]
+
+
+def _relative(spans: Spans) -> list[tuple[str, ...]]:
+    """Each path as names: of what lies below the outermost step, or without the epochs where there is none."""
+    found = []
+    for path in spans.paths:
+        names = [spans.names[n] for n in path]
+        step = next((i for i, name in enumerate(names) if name.kind == "step"), None)
+        below = names[step + 1 :] if step is not None else [name for name in names if name.kind == "region"]
+        found.append(tuple(name.name if name.kind == "region" else f"{name.kind} of {name.name}" for name in below))
+    return found
+
+
+def _depth_first(paths: Sequence[tuple[str, ...]]):  # type: ignore[no-untyped-def]
+    first = {path: i for i, path in reversed(list(enumerate(paths)))}
+
+    def key(path: tuple[str, ...]) -> list[int]:
+        return [first.get(path[: depth + 1], -1) for depth in range(len(path))]
+
+    return key
+
+
+def _row(spans: Spans, members: Ints, path: tuple[str, ...], total: int, steps: int | None) -> Row:
+    whole = members[spans.ending[members] == DONE]
+    ordered = whole[np.argsort(spans.begin[whole], kind="stable")]
+    inner = np.isin(spans.parent[members], members)  # entered again within itself: its time counts once
+    return Row(
+        name=path[-1],
+        path=path,
+        n=len(whole),
+        raised=int(np.sum(spans.ending[members] == RAISED)),
+        per_step=1.0 if path == ("step",) else None if steps is None else len(members) / steps,
+        summary=_summary(spans.duration[ordered]),
+        share=float(spans.duration[members[~inner]].sum()) / max(total, 1),
+        own_share=float(spans.own[members].sum()) / max(total, 1),
+        threads=len(np.unique(spans.thread[members])),
+    )
+
+
+def _summary(durations: Ints) -> Summary | None:
+    """The statistics of level 0; its blocks are spans in a row, so that drift and correlation are seen."""
+    if not len(durations):
+        return None
+    parts = np.array_split(durations, min(max(len(durations) // _LEAST_BLOCK, 1), _MOST_BLOCKS))
+    return summarize([Block(0, 1, part, np.zeros(len(part), dtype=bool)) for part in parts])

@@ -1,0 +1,134 @@
+"""Timelines in files: written whole or not at all, checked when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from pydantic import ValidationError
+
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.measure.record import ArrayFile
+from deep_bench.measure.storage import INLINE_SAMPLES, replace
+from deep_bench.training.timeline.journal import read_journal
+from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord
+
+_LARGEST_JSON_BYTES = 256 * 2**20
+_COLUMNS = {"codes": np.int32, "values": np.int64}
+
+
+def new_file(path: str | Path) -> Path:
+    """A path for a record: the one given, or one with a new name in the folder given.
+
+    Raises:
+        InvalidArgument: The file exists, or there is no folder for it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path /= f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}_timeline_{secrets.token_hex(4)}.json"
+    if path.suffix != ".json":
+        raise InvalidArgument(f"{path} for a timeline", "a file that ends in .json, or a folder that exists")
+    if path.exists():
+        raise InvalidArgument(f"{path} exists", "a new file, or a folder", "name another, or take the old one away")
+    if not path.parent.is_dir():
+        raise InvalidArgument(f"no folder {str(path.parent)!r} for {path.name}", advice="create it, or name another")
+    return path
+
+
+def write(record: TimelineRecord, path: Path) -> Path:
+    """Write a record, its events to an HDF5 file beside it where they are many; what ``path`` held is replaced at the end.
+
+    Raises:
+        InvalidArgument: The folder cannot be written.
+    """
+    record = record.model_copy(update={"arrays": None})
+    content: dict[str, Any]
+    try:
+        if sum(thread.n for thread in record.threads) > INLINE_SAMPLES:
+            beside = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
+            replace(beside, lambda temporary: _fill(temporary, record.threads))
+            content = record.model_dump(mode="json", exclude={"threads": {"__all__": set(_COLUMNS)}})
+            for thread in content["threads"]:
+                thread |= {"codes": [], "values": []}
+            content["arrays"] = ArrayFile(name=beside.name, sha256=_digest(beside)).model_dump()
+        else:
+            content = record.model_dump(mode="json")
+        text = json.dumps(content, allow_nan=False) + "\n"
+        replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(f"cannot write {path}: {error.strerror}", "a folder with space that can be written") from error
+    return path
+
+
+def read(path: str | Path) -> TimelineRecord:
+    """Read a record, with its events from the files beside it; of a run that was killed, what it had written.
+
+    Raises:
+        InvalidRecord: Not a timeline, of another schema version, truncated or too large; or a file beside it is missing or
+            was altered.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > _LARGEST_JSON_BYTES:
+            raise InvalidRecord(f"{path} has {path.stat().st_size} bytes", f"at most {_LARGEST_JSON_BYTES}")
+        record = TimelineRecord.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "a timeline's JSON file") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidRecord(f"{path}: {where}: {first['msg']}", "a timeline's JSON file") from error
+    if record.journal is not None:
+        kept = read_journal(path.with_name(record.journal))
+        record.names = kept.names
+        for index, blocks in sorted(kept.blocks.items()):
+            codes, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
+            name, ident = kept.threads[index]
+            record.threads.append(ThreadRecord(name=name, ident=ident, n=len(codes), codes=codes, values=values))
+    if record.arrays is not None:
+        _take(record, path, record.arrays)
+    _check(record, path)
+    return record
+
+
+def _fill(path: Path, threads: list[ThreadRecord]) -> None:
+    with h5py.File(path, "w") as file:
+        for index, thread in enumerate(threads):
+            for column in _COLUMNS:
+                file.create_dataset(f"{index}/{column}", data=getattr(thread, column), compression="gzip", shuffle=True)
+
+
+def _take(record: TimelineRecord, path: Path, arrays: ArrayFile) -> None:
+    beside = path.with_name(arrays.name)
+    if not beside.is_file():
+        raise InvalidRecord(f"{path}: its events' file {arrays.name} is missing", advice="keep both files in one folder")
+    if _digest(beside) != arrays.sha256:
+        raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    try:
+        with h5py.File(beside, "r") as file:
+            for index, thread in enumerate(record.threads):
+                for column, dtype in _COLUMNS.items():
+                    setattr(thread, column, file[f"{index}/{column}"][()].astype(dtype))
+    except (OSError, KeyError) as error:
+        raise InvalidRecord(f"{beside} does not hold the events of {path.name}: {error}") from error
+    record.arrays = None
+
+
+def _check(record: TimelineRecord, path: Path) -> None:
+    for thread in record.threads:
+        if {len(thread.codes), len(thread.values)} != {thread.n}:
+            raise InvalidRecord(f"{path}: thread {thread.name!r} has {len(thread.codes)} codes", f"{thread.n}")
+        numbers = np.where(thread.codes < 0, ~thread.codes, thread.codes) // 4
+        if len(numbers) and int(numbers.max()) >= len(record.names):
+            raise InvalidRecord(f"{path}: thread {thread.name!r} has a code without a name")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

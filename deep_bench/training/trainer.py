@@ -1,0 +1,443 @@
+"""The training loop, over any executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any, Generic
+
+import numpy as np
+
+from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
+from deep_bench.events import Callback, Moment
+from deep_bench.framework import A, Device, Executor
+from deep_bench.graph import Network, NetworkLike
+from deep_bench.tensor import TensorSpec
+from deep_bench.training.dataset import Dataset
+from deep_bench.training.evaluation import Evaluation
+from deep_bench.training.form import TrainingForm, training_form
+from deep_bench.training.history import Evaluated, History
+from deep_bench.training.loader import Loader
+from deep_bench.training.optimizer import Optimizer
+from deep_bench.training.progress import Progress
+from deep_bench.training.sampler import Sampler
+from deep_bench.training.steps import FusedStep, SeparateStep, Step, Tree
+
+_READ_EVERY = 256
+"""Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""
+
+EPOCHS_DONE, STEPS_DONE, INTERRUPTED = "epochs done", "steps done", "interrupted"
+
+
+class Trainer(Generic[A]):
+    """Trains a network: data, gradients, update, evaluation, and callbacks told of each.
+
+    Args:
+        executor: The network with its loss, prepared with ``mode="train"``; or a `Step` that does without one.
+        optimizer: The update rule; one of ``db.optimizers``, or a subclass of `deep_bench.training.Optimizer`.
+        dataset: What it learns from.
+        sampler: Which samples come when.
+        loss: Name of the loss.
+        form: What `training_form` said of the network: statistics and draws; without it there are none.
+        wrt: Names of the parameters to train; all by default.
+        preparation: What is done to each batch; see `deep_bench.training.preparation`.
+        loader: In place of ``dataset``, ``sampler`` and ``preparation``: what gives the batches.
+        evaluation: How it is evaluated, and
+        every: after how many steps; 0 for the end of each epoch.
+        callbacks: Told of moments; those that have an attribute ``moments`` of these only.
+        seed: Of the draws.
+
+    Raises:
+        InvalidArgument: Nothing to train, or arguments that do not go together.
+        Unsupported: The framework's arrays have no arithmetic; `Trainer.on` makes the whole step one graph there.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
+        >>> executor = db.frameworks["reference"]().prepare(network, mode="train")
+        >>> digits = db.datasets["digits"]("train")
+        >>> sampler = db.samplers["shuffled"](digits, batch_size=64, seed=1)
+        >>> trainer = Trainer(executor, db.optimizers["sgd"](lr=0.01), dataset=digits, sampler=sampler)
+        >>> history = trainer.run(steps=3)
+        >>> history.steps, history.samples, history.stopped_because
+        (3, 192, 'steps done')
+    """
+
+    def __init__(
+        self,
+        executor: Executor[A] | Step[A],
+        optimizer: Optimizer[A, Any] | None = None,
+        dataset: Dataset | None = None,
+        sampler: Sampler | None = None,
+        *,
+        loss: str = "loss",
+        form: TrainingForm | None = None,
+        wrt: Sequence[str] | None = None,
+        preparation: Any = None,
+        loader: Loader | None = None,
+        evaluation: Evaluation[A] | None = None,
+        every: int = 0,
+        callbacks: Iterable[Callback] = (),
+        seed: int = 0,
+    ) -> None:
+        self.taker = _taker(executor, optimizer, form, loss, wrt)
+        self.loader = _loader(loader, dataset, sampler, preparation)
+        self.evaluation, self.every, self.seed, self.form = evaluation, every, seed, form
+        self.history = History()
+        self._draws: tuple[TensorSpec, ...] = form.draws if form is not None else ()
+        self._data = _data_inputs(self.taker, form)
+        self._progress = Progress(self, self.history)
+        self._listeners = _by_moment(callbacks, self.taker)
+        self._unread: list[A] = []
+        self._began_ns: int | None = None
+        self._before_ns = 0
+        self._stopping = ""
+
+    @classmethod
+    def on(
+        cls,
+        adapter: Any,
+        network: NetworkLike,
+        optimizer: Optimizer[A, Any],
+        *,
+        loss: str = "loss",
+        wrt: Sequence[str] | None = None,
+        fused: bool | None = None,
+        scores: Sequence[Callable[[], Any]] = (),
+        held_out: Dataset | None = None,
+        **options: Any,
+    ) -> Trainer[A]:
+        """A trainer of a network on a framework: normalizations and dropouts in training mode, evaluation beside it.
+
+        Args:
+            adapter: A framework (``db.frameworks["torch"]()``).
+            network: With a loss.
+            optimizer: The update rule.
+            loss: Name of the loss.
+            wrt: Names of the parameters to train.
+            fused: Whether the whole step is one ONNX graph; by default only where arrays have no arithmetic.
+            scores: How it is evaluated, on
+            held_out: these samples.
+            **options: Of `Trainer`.
+        """
+        start = perf_counter_ns()
+        form = training_form(network)
+        if fused is None:
+            fused = not has_arithmetic(adapter)
+        step: Step[A] = (
+            _fused(adapter, form, optimizer, loss, wrt)
+            if fused
+            else SeparateStep(adapter.prepare(form.training, mode="train"), optimizer, form=form, loss=loss, wrt=wrt)
+        )
+        evaluation = None
+        if scores:
+            if held_out is None:
+                raise InvalidArgument("scores without samples", "held_out: a data set to evaluate on")
+            evaluation = Evaluation(adapter.prepare(form.evaluation, mode="train"), held_out, scores)
+        trainer = cls(step, form=form, loss=loss, evaluation=evaluation, **options)
+        trainer.history.setup_ns = perf_counter_ns() - start
+        return trainer
+
+    @property
+    def epoch(self) -> int:
+        """The number of whole epochs done."""
+        return self._progress.epoch
+
+    def run(self, epochs: int | None = None, *, steps: int | None = None) -> History:
+        """Train until so many epochs or steps are done, those before included; or a callback asks to stop; or Ctrl-C.
+
+        Args:
+            epochs: The number of epochs since the beginning.
+            steps: The number of steps since the beginning.
+
+        Returns:
+            The history, which `Trainer.history` is too; it says why training stopped.
+
+        Raises:
+            InvalidArgument: Neither is given, or one is negative.
+            InvalidInput: The samples do not fit the network.
+        """
+        if (epochs is None and steps is None) or (epochs or 0) < 0 or (steps or 0) < 0:
+            raise InvalidArgument(
+                f"run(epochs={epochs}, steps={steps})", "a number of epochs, of steps, or both; at least 0"
+            )
+        self._stopping = ""
+        if self._began_ns is None:
+            self._began_ns = perf_counter_ns() - self._before_ns
+        self._tell(Moment.BEFORE_RUN, self._progress.step)
+        try:
+            self._epochs(epochs, steps)
+        except KeyboardInterrupt:
+            self._stopping = INTERRUPTED
+        finally:
+            self.read_losses()
+            self.history.stopped_because = self._stopping
+            self._tell(Moment.AFTER_RUN, self._progress.step)
+        return self.history
+
+    def stop(self, reason: str) -> None:
+        """Stop after this step.
+
+        Args:
+            reason: What `History.stopped_because` will say.
+        """
+        self._stopping = self._stopping or reason
+
+    def evaluate(self) -> Evaluated:
+        """Evaluate the network as it is now, and note it in the history.
+
+        Raises:
+            InvalidArgument: The trainer was made without an evaluation.
+        """
+        if self.evaluation is None:
+            raise InvalidArgument("no evaluation", "a trainer made with evaluation=…, or by Trainer.on with scores=[…]")
+        start = self._now()
+        figures = self.evaluation(self.taker.parameters, self.taker.statistics)
+        now, progress = self._now(), self._progress
+        found = Evaluated(progress.step, progress.epoch, self.history.samples, now, now - start, figures)
+        self.history.evaluations.append(found)
+        progress.evaluated = found
+        self._tell(Moment.AFTER_EVALUATION, progress.step)
+        return found
+
+    def trained(self) -> Network:
+        """The network that the trainer was made with, with parameters and statistics as they are now.
+
+        Raises:
+            InvalidArgument: It was made without a form, so that it does not know the network.
+        """
+        if self.form is None:
+            raise InvalidArgument("a trainer that does not know its network", "one made with form=…, or by Trainer.on")
+        step = self.taker.snapshot()
+        return self.form.trained(step["parameters"], step["statistics"])
+
+    # Its state
+
+    def snapshot(self) -> Tree:
+        """All that is needed to go on exactly from here, as arrays."""
+        self.read_losses()
+        progress = self._progress
+        position = np.array([progress.epoch, progress.position, self._now(), self.seed], np.int64)
+        kept = {name: c.snapshot() for name, c in self._keepers().items()}
+        return {
+            "step": self.taker.snapshot(),
+            "history": self.history.as_tree(),
+            "position": position,
+            "callbacks": kept,
+        }
+
+    def restore(self, snapshot: Tree) -> None:
+        """Go on from a snapshot: what follows is what would have followed there.
+
+        Raises:
+            InvalidArgument: It is one of another network, optimizer or seed, or of other callbacks.
+        """
+        epoch, position, elapsed_ns, seed = map(int, snapshot["position"])
+        if seed != self.seed:
+            raise InvalidArgument(f"a snapshot of a run with seed {seed}", f"seed {self.seed}")
+        keepers = self._keepers()
+        if sorted(keepers) != sorted(snapshot["callbacks"]):
+            raise InvalidArgument(f"a snapshot with the callbacks {sorted(snapshot['callbacks'])}", f"{sorted(keepers)}")
+        self.taker.restore(snapshot["step"])
+        for name, keeper in keepers.items():
+            keeper.restore(snapshot["callbacks"][name])
+        self.history = History.of_tree(snapshot["history"])
+        self._progress = Progress(self, self.history, epoch, position)
+        self._before_ns, self._began_ns = elapsed_ns, None
+
+    def _keepers(self) -> dict[str, Any]:
+        """Callbacks with a state of their own, by name."""
+        those = dict.fromkeys(c for group in self._listeners.values() for c in group if hasattr(c, "snapshot"))
+        return {f"{number} {type(c).__name__}": c for number, c in enumerate(those)}
+
+    # The loop
+
+    def _epochs(self, epochs: int | None, steps: int | None) -> None:
+        progress = self._progress
+        while not self._stopping:
+            if epochs is not None and progress.epoch >= epochs:
+                self._stopping = EPOCHS_DONE
+            elif steps is not None and progress.step >= steps:
+                self._stopping = STEPS_DONE
+            else:
+                self._epoch(steps)
+
+    def _epoch(self, steps: int | None) -> None:
+        progress = self._progress
+        if progress.position == 0:
+            self._tell(Moment.BEFORE_EPOCH, progress.epoch)
+        batches = iter(self.loader.epoch(progress.epoch, progress.position))
+        try:
+            while not self._stopping and (steps is None or progress.step < steps):
+                start = self._now()
+                found = next(batches, None)
+                if found is None:
+                    self._end_epoch()
+                    return
+                try:
+                    self._step(start, *found)
+                except Exception as error:
+                    error.add_note(
+                        f"in step {progress.step} of the training, batch {progress.position} of epoch {progress.epoch}"
+                    )
+                    raise
+        finally:
+            if (close := getattr(batches, "close", None)) is not None:
+                close()
+
+    def _end_epoch(self) -> None:
+        progress = self._progress
+        if progress.position == 0:
+            raise InvalidArgument("an epoch without a single batch", "a sampler that gives some", "take smaller batches")
+        progress.epoch, progress.position = progress.epoch + 1, 0
+        if self.evaluation is not None and not self.every:
+            self.evaluate()
+        self._tell(Moment.AFTER_EPOCH, progress.epoch - 1)
+
+    def _step(self, start: int, indices: np.ndarray, batch: Mapping[str, np.ndarray]) -> None:
+        progress = self._progress
+        loaded = self._now()
+        number = progress.step
+        progress.indices, progress.batch = indices, batch
+        self._tell(Moment.BEFORE_STEP, number)
+        inputs = self._native(batch, number)
+        moved = self._now()
+        told = self._with_gradients if Moment.AFTER_GRADIENTS in self._listeners else None
+        outputs = self.taker(inputs, told)
+        done = self._now()
+        assert self._began_ns is not None
+        computed = done if self.taker.update_ns is None else self.taker.update_ns - self._began_ns
+        self.history.stamps.extend((start, loaded, moved, computed, done))
+        self.history.sizes.append(len(indices))
+        self._unread.append(outputs[self.taker.loss])
+        if len(self._unread) >= _READ_EVERY:
+            self.read_losses()
+        progress.outputs = outputs
+        progress.position += 1
+        if self.evaluation is not None and self.every and progress.step % self.every == 0:
+            self.evaluate()
+        self._tell(Moment.AFTER_STEP, number)
+
+    def _native(self, batch: Mapping[str, np.ndarray], number: int) -> dict[str, A]:
+        try:
+            fed = {spec.name: self.taker.device.from_numpy(batch[spec.name]) for spec in self._data}
+        except KeyError as error:
+            raise InvalidInput(
+                f"samples without {error.args[0]!r}: {', '.join(batch)}", f"{', '.join(map(str, self._data))}"
+            ) from error
+        if self._draws:
+            generator = np.random.Generator(np.random.Philox(key=[self.seed, number]))
+            sizes = {d: n for spec in self._data for d, n in zip(spec.shape, batch[spec.name].shape, strict=True)}
+            for spec in self._draws:
+                shape = [sizes[d] if isinstance(d, str) else d for d in spec.shape]
+                fed[spec.name] = self.taker.device.from_numpy(generator.random(shape, np.float32))
+        return fed
+
+    def _with_gradients(self, gradients: Mapping[str, A]) -> None:
+        self._progress.gradients = gradients
+        self._tell(Moment.AFTER_GRADIENTS, self._progress.step)
+        self._progress.gradients = {}
+
+    def _tell(self, moment: Moment, index: int) -> None:
+        for callback in self._listeners.get(moment, ()):
+            try:
+                stops = callback(moment, index, perf_counter_ns(), self._progress)
+            except Exception as error:
+                error.add_note(f"raised by the callback {name_of(callback)}, {moment.value}")
+                raise
+            if stops:
+                self.stop(f"{name_of(callback)} asked to")
+
+    def _now(self) -> int:
+        return perf_counter_ns() - (self._began_ns or 0)
+
+    def read_losses(self) -> None:
+        """Bring the losses that are still on the device into the history, which waits for the device."""
+        device = self.taker.device
+        self.history.losses.extend(float(device.to_numpy(loss)) for loss in self._unread)
+        self._unread.clear()
+
+    def read_loss(self, outputs: Mapping[str, A]) -> float:
+        """The loss among native outputs, as a number."""
+        return float(self.taker.device.to_numpy(outputs[self.taker.loss]))
+
+
+def name_of(callback: Callback) -> str:
+    """What to call a callback: the name of its function, or of its class."""
+    return getattr(callback, "__name__", type(callback).__name__)
+
+
+def has_arithmetic(device: Device[Any]) -> bool:
+    """Whether optimizers can compute on a device's arrays."""
+    try:
+        return device.xp is not None
+    except Unsupported:
+        return False
+
+
+def _taker(executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, wrt: Sequence[str] | None) -> Step[Any]:
+    if isinstance(executor, Step):
+        if optimizer is not None or wrt is not None:
+            raise InvalidArgument("a step with an optimizer or parameters beside it", "those that the step was made with")
+        return executor
+    if not isinstance(executor, Executor):
+        raise InvalidArgument(f"a {type(executor).__name__} to train", "an executor prepared with mode='train'")
+    if not isinstance(optimizer, Optimizer):
+        raise InvalidArgument(f"optimizer={optimizer!r}", "an Optimizer, such as db.optimizers['adam']()")
+    return SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
+
+
+def _fused(adapter: Any, form: TrainingForm, optimizer: Any, loss: str, wrt: Sequence[str] | None) -> Step[Any]:
+    from deep_bench.network.training_step import training_step
+
+    step = training_step(form.training, loss, optimizer=optimizer, wrt=wrt)
+    names = tuple(form.training.parameters if wrt is None else wrt)
+    return FusedStep(adapter, step, names, form=form, loss=loss)
+
+
+def _loader(loader: Loader | None, dataset: Dataset | None, sampler: Sampler | None, preparation: Any) -> Loader:
+    if loader is not None:
+        if dataset is not None or sampler is not None or preparation is not None:
+            raise InvalidArgument("a loader and parts of one", "loader=…, or dataset=… and sampler=…")
+        return loader
+    if dataset is None or sampler is None:
+        raise InvalidArgument("no data", "dataset=… and sampler=…, or loader=…")
+    return Loader(dataset, sampler, preparation=preparation)
+
+
+def _data_inputs(taker: Step[Any], form: TrainingForm | None) -> tuple[TensorSpec, ...]:
+    """The inputs that come from the training set."""
+    if form is not None:
+        return form.data
+    executor: Executor[Any] = taker.executor  # type: ignore[attr-defined]
+    return tuple(spec for spec in executor.inputs if spec.name not in taker.statistics)
+
+
+def _by_moment(callbacks: Iterable[Callback], taker: Step[Any]) -> dict[Moment, list[Callback]]:
+    found: dict[Moment, list[Callback]] = {}
+    for callback in callbacks:
+        if not callable(callback):
+            raise InvalidArgument(f"a {type(callback).__name__} as a callback", "something that can be called")
+        asked = getattr(callback, "moments", None)
+        if asked is not None and Moment.AFTER_GRADIENTS in asked and not taker.tells_gradients:
+            raise Unsupported(
+                f"{type(callback).__name__} asks for gradients, and here the whole step is one graph",
+                "a framework with gradients and update apart",
+                "train in the reference, torch or TensorFlow, or leave this callback out",
+            )
+        for moment in TRAINING if asked is None else asked:
+            found.setdefault(moment, []).append(callback)
+    return found
+
+
+TRAINING = (
+    Moment.BEFORE_RUN,
+    Moment.BEFORE_EPOCH,
+    Moment.BEFORE_STEP,
+    Moment.AFTER_GRADIENTS,
+    Moment.AFTER_STEP,
+    Moment.AFTER_EVALUATION,
+    Moment.AFTER_EPOCH,
+    Moment.AFTER_RUN,
+)
+"""The moments of a training run."""

@@ -1,0 +1,154 @@
+"""Rules that divide by the root of gathered squares: AdaGrad, RMSProp and AdaDelta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deep_bench.training.optimizer import (
+    BETA,
+    FLAG,
+    NOT_NEGATIVE,
+    RATE,
+    SHARE,
+    Optimizer,
+    Rate,
+    each,
+    one_of,
+    rate_at,
+    setting,
+    started,
+)
+
+
+@dataclass(frozen=True)
+class AdaGrad(Optimizer):
+    r"""Each element has a rate of its own, which falls with the squares of its gradients so far.
+
+    .. math::
+        h' = h + g^2, \qquad w' = w - \frac{r}{1 + d (t - 1)} \frac{g}{\sqrt{h'} + \epsilon}
+
+    Args:
+        lr: The rate :math:`r`, a number or a schedule; 0.01 in torch, 0.001 in Keras.
+        decay: :math:`d`, of torch and ONNX.
+        epsilon: 1e-10 in torch, 1e-7 in Keras and optax, 1e-6 in ONNX.
+        epsilon_beside: ``"root"``: as above (torch, ONNX). ``"square"``: :math:`\sqrt{h' + \epsilon}` (Keras, optax).
+        initial: What :math:`h` starts from: 0 in the paper, torch and ONNX, 0.1 in Keras and optax.
+
+    Source:
+        Duchi, Hazan and Singer, *Adaptive subgradient methods*, JMLR 12 (2011), figure 1 with diagonal matrices.
+    """
+
+    lr: Rate = setting(0.01, RATE)
+    decay: float = setting(0.0, NOT_NEGATIVE)
+    epsilon: float = setting(1e-10, NOT_NEGATIVE)
+    epsilon_beside: str = setting("root", one_of("root", "square"))
+    initial: float = setting(0.0, NOT_NEGATIVE)
+
+    def init(self, parameters, xp):
+        state = started(parameters, xp, "squares")
+        return {**state, "squares": {name: xp.array(h + self.initial) for name, h in state["squares"].items()}}
+
+    def update(self, gradients, state, parameters, xp, *, evaluate=None):
+        rate = rate_at(self.lr, state["steps"], xp)
+        if self.decay:
+            rate = rate / (1 + self.decay * xp.cast(state["steps"], float))
+
+        def rule(w, g, h):
+            h = h + g * g
+            root = xp.sqrt(h) + self.epsilon if self.epsilon_beside == "root" else xp.sqrt(h + self.epsilon)
+            return w - xp.cast(rate, w) * g / root, h
+
+        return each(rule, gradients, state, parameters, xp, "squares")
+
+
+@dataclass(frozen=True)
+class RMSProp(Optimizer):
+    r"""The gradient over the root of a running mean of its square.
+
+    .. math::
+        s' = \rho s + (1 - \rho) g^2, \qquad w' = w - r \frac{g}{\sqrt{s'} + \epsilon}
+
+    Args:
+        lr: The rate :math:`r`, a number or a schedule; 0.01 in torch, 0.001 in Keras.
+        rho: 0.99 in torch (its ``alpha``), 0.9 in the lecture, Keras and optax.
+        epsilon: 1e-8 in torch and optax, 1e-7 in Keras.
+        epsilon_beside: ``"root"``: as above (torch). ``"square"``: :math:`\sqrt{s' + \epsilon}` (Keras, optax).
+        momentum: :math:`\mu`: the step is :math:`v' = \mu v + g / \ldots`, times the rate.
+        rate_in_velocity: The rate is part of :math:`v'` instead (Keras, optax).
+        centered: The square of the gradient's running mean is taken off :math:`s'`.
+
+    Source:
+        Tieleman and Hinton, *Lecture 6.5: rmsprop*, 2012; Graves, *Generating sequences with recurrent neural networks*,
+        2013, equations 38 to 45, for momentum and the centered form.
+    """
+
+    lr: Rate = setting(0.01, RATE)
+    rho: float = setting(0.99, BETA)
+    epsilon: float = setting(1e-8, NOT_NEGATIVE)
+    epsilon_beside: str = setting("root", one_of("root", "square"))
+    momentum: float = setting(0.0, SHARE)
+    rate_in_velocity: bool = setting(False, FLAG)
+    centered: bool = setting(False, FLAG)
+
+    def init(self, parameters, xp):
+        return started(parameters, xp, *self._kept)
+
+    @property
+    def _kept(self):
+        return ("square", *["mean"] * self.centered, *["momentum"] * (self.momentum > 0))
+
+    def update(self, gradients, state, parameters, xp, *, evaluate=None):
+        r = rate_at(self.lr, state["steps"], xp)
+
+        def rule(w, g, *parts):
+            kept, rate = dict(zip(self._kept, parts, strict=True)), xp.cast(r, w)
+            kept["square"] = variance = self.rho * kept["square"] + (1 - self.rho) * (g * g)
+            if self.centered:
+                kept["mean"] = self.rho * kept["mean"] + (1 - self.rho) * g
+                variance = xp.maximum(variance - kept["mean"] * kept["mean"], 0.0)
+            inside = self.epsilon_beside == "square"
+            step = g / (xp.sqrt(variance + self.epsilon) if inside else xp.sqrt(variance) + self.epsilon)
+            if self.rate_in_velocity:
+                step, rate = rate * step, 1.0
+            if self.momentum > 0:
+                kept["momentum"] = step = self.momentum * kept["momentum"] + step
+            return (w - rate * step, *kept.values())
+
+        return each(rule, gradients, state, parameters, xp, *self._kept)
+
+
+@dataclass(frozen=True)
+class AdaDelta(Optimizer):
+    r"""Steps as long as steps have been lately, over how large gradients have been lately: no unit is left.
+
+    .. math::
+        s' &= \rho s + (1 - \rho) g^2, \qquad
+        \delta = \frac{\sqrt{d + \epsilon}}{\sqrt{s' + \epsilon}} g \\
+        d' &= \rho d + (1 - \rho) \delta^2, \qquad w' = w - r \delta
+
+    Args:
+        lr: The rate :math:`r`, a number or a schedule; 1 in the paper and torch, 0.001 in Keras.
+        rho: 0.95 in the paper and Keras, 0.9 in torch and optax.
+        epsilon: 1e-6 in the paper, torch and optax, 1e-7 in Keras.
+
+    Source:
+        Zeiler, *ADADELTA: an adaptive learning rate method*, arXiv:1212.5701, algorithm 1.
+    """
+
+    lr: Rate = setting(1.0, RATE)
+    rho: float = setting(0.9, BETA)
+    epsilon: float = setting(1e-6, NOT_NEGATIVE)
+
+    def init(self, parameters, xp):
+        return started(parameters, xp, "square", "step_square")
+
+    def update(self, gradients, state, parameters, xp, *, evaluate=None):
+        rate = rate_at(self.lr, state["steps"], xp)
+
+        def rule(w, g, s, d):
+            s = self.rho * s + (1 - self.rho) * (g * g)
+            step = xp.sqrt(d + self.epsilon) / xp.sqrt(s + self.epsilon) * g
+            d = self.rho * d + (1 - self.rho) * (step * step)
+            return w - xp.cast(rate, w) * step, s, d
+
+        return each(rule, gradients, state, parameters, xp, "square", "step_square")

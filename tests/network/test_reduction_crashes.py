@@ -1,0 +1,111 @@
+"""Reducing with a framework that ends its process on some of the smaller networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import deep_bench as db
+from deep_bench.cli import main
+from deep_bench.errors import WorkerDied, WorkerError
+from deep_bench.graph import Network
+from deep_bench.network import Slower, Wrong
+from deep_bench.network.lasting_worker import LastingWorker
+
+FRAGILE = "tests.network.misbehaving:Fragile"
+FEEDS = {"x": np.linspace(0.1, 0.9, 4, dtype=np.float32)}
+
+
+def chain(*operators: str) -> Network:
+    """Nodes one after the other."""
+    names = ["x", *(f"h{k}" for k in range(1, len(operators))), "y"]
+    nodes = [f"{y} = {operator}({x})" for operator, x, y in zip(operators, names, names[1:], strict=False)]
+    head = '<ir_version: 10, opset_import: ["" : 21]> chain (float[4] x) => (float[4] y)'
+    return Network.from_proto(onnx.parser.parse_model(f"{head} {{ {'  '.join(nodes)} }}"))
+
+
+def operators(network: Network) -> list[str]:
+    return [n.op_type for n in network.nodes]
+
+
+@pytest.mark.parametrize("how", ["SIGSEGV", "SIGKILL"])
+def test_what_is_wrong_is_found_although_smaller_networks_end_the_process(how: str) -> None:
+    with Wrong(f"{FRAGILE}:how={how}") as wrong:
+        found = db.network.reduce(chain("Tan", "Exp", "Neg"), FEEDS, wrong)
+    assert operators(found.network) == ["Exp"]
+    assert found.finished
+    assert found.crashed >= 1
+    assert f"({found.crashed} crashed)" in str(found)
+    assert not found.notes
+
+
+def test_what_is_slow_is_found_although_smaller_networks_end_the_process() -> None:
+    with Slower(FRAGILE, "reference", 4) as slower:
+        found = db.network.reduce(chain("Tan", "Exp", "Neg"), FEEDS, slower)
+    assert operators(found.network) == ["Exp"]
+    assert found.crashed >= 1
+
+
+def test_a_crash_on_the_network_itself_is_no_wrong_result() -> None:
+    with Wrong(FRAGILE) as wrong, pytest.raises(WorkerDied, match=f"{FRAGILE}: its process crashed"):
+        db.network.reduce(chain("Tan", "Neg"), FEEDS, wrong)
+
+
+def test_an_error_there_has_the_name_of_the_framework() -> None:
+    with Wrong("tests.network.misbehaving:Refusing") as wrong, pytest.raises(WorkerError, match=r"Refusing: .*is refused"):
+        wrong(chain("Neg"), FEEDS)
+
+
+def test_the_evidence_is_of_the_process_too(tmp_path: Path) -> None:
+    network, folder = tmp_path / "chain.onnx", tmp_path / "out"
+    chain("Tan", "Exp").save(network)
+    with pytest.raises(SystemExit) as ended:
+        main(["reduce", str(network), "--on", FRAGILE, "--output", str(folder), "--limit", "60s"])
+    assert ended.value.code == 0
+    actual, expected = (np.load(folder / f"{name}.npz") for name in ("actual", "expected"))
+    for name, y in expected.items():
+        assert np.allclose(actual[name], 1.01 * y, rtol=1e-5)
+
+
+def test_the_code_is_shown_from_the_process() -> None:
+    pytest.importorskip("torch")
+    with Wrong("torch") as wrong:
+        executor: Any = wrong.adapter.prepare(chain("Neg"))
+        assert "def forward" in executor.code
+
+
+def test_a_request_that_takes_too_long_ends_the_process() -> None:
+    with LastingWorker("threading:Event", {}, "waiting", limit=3) as worker:
+        with pytest.raises(WorkerDied, match="waiting: took more than 3 s"):
+            worker.call("wait")
+        assert worker.deaths == 1
+        assert worker.call("is_set") is False  # by another process
+
+
+def test_after_ctrl_c_another_process_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
+        assert worker.call("total") == 2
+        with monkeypatch.context() as patched:
+            patched.setattr("deep_bench.measure.workers.wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                worker.call("total")
+        assert worker.call("most_common") == [("a", 2)]
+        assert worker.deaths == 0
+
+
+def test_one_that_ends_while_it_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
+        worker.resume()
+        worker.pause()
+        worker.worker.close()
+        with pytest.raises(WorkerDied):
+            worker.resume()
+        worker.resume()
+        assert (worker.call("total"), worker.deaths) == (2, 1)

@@ -1,0 +1,141 @@
+"""Checkpoints: whole or not at all, checked when they are read, kept in number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter_ns
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deep_bench.arrays import leaves
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.training.checkpoint import Checkpoints, latest_checkpoint, read_checkpoint, write_checkpoint
+from tests.training import small
+
+TREE = {
+    "a/b .c": {"": np.arange(3, dtype=ml_dtypes.bfloat16), "..": np.float32(3), "empty": {}},
+    "flags": np.array([True, False]),
+    "none": np.zeros((0, 3)),
+    "empty": {},
+    "narrow": np.array([1, -2], ml_dtypes.int4),
+    "half": np.float16([1, np.nan]),
+    "scalar": np.array(3, np.int64),
+}
+
+
+def test_all_that_is_written_is_read(tmp_path: Path) -> None:
+    found = read_checkpoint(write_checkpoint(tmp_path / "a.h5", TREE))
+    assert leaves(found).keys() == leaves(TREE).keys()
+    for path, array in leaves(TREE).items():
+        got = leaves(found)[path]
+        assert (got.dtype, got.shape) == (np.asarray(array).dtype, np.shape(array))
+        assert got.tobytes() == np.asarray(array).tobytes()
+    assert found["empty"] == found["a/b .c"]["empty"] == {}
+
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.dictionaries(st.text(max_size=4), st.recursive(NUMBERS, lambda t: st.dictionaries(st.text(max_size=4), t))))
+@settings(max_examples=40, deadline=None)
+def test_any_keys(tree: dict[str, Any]) -> None:
+    with TemporaryDirectory() as folder:
+        assert read_checkpoint(write_checkpoint(Path(folder) / "a.h5", tree)) == tree
+
+
+def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "a.h5", TREE)
+    raw = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(512, len(raw), 100):
+        damaged = bytearray(raw)
+        damaged[place] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidRecord, match="damaged"):
+            read_checkpoint(path)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 600, 5000])
+def test_a_file_cut_short_is_noticed(size: int, tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "a.h5", TREE)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InvalidRecord):
+        read_checkpoint(path)
+
+
+def test_other_files(tmp_path: Path) -> None:
+    (tmp_path / "text.h5").write_text("hello")
+    for path in (tmp_path / "text.h5", tmp_path / "missing.h5", tmp_path):
+        with pytest.raises(InvalidRecord):
+            read_checkpoint(path)
+    with pytest.raises(InvalidArgument, match="no folder"):
+        write_checkpoint(tmp_path / "nowhere" / "a.h5", TREE)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "a.h5", {"x": np.arange(3)})
+    with pytest.raises(InvalidArgument, match="Python objects"):
+        write_checkpoint(path, {"x": np.array([object()])})
+    assert read_checkpoint(path)["x"].tolist() == [0, 1, 2]
+    assert os.listdir(tmp_path) == ["a.h5"]
+
+
+def test_the_last_ones_are_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "one"
+    keeper = Checkpoints(folder, steps=3, epochs=1, keep=2)
+    run = small.trainer(callbacks=[keeper])
+    run.run(epochs=2)
+    assert sorted(p.name for p in folder.iterdir()) == ["step_0000000006.h5", "step_0000000008.h5"]
+    again = small.trainer(callbacks=[keeper])
+    latest = latest_checkpoint(folder)
+    assert latest is not None
+    again.restore(read_checkpoint(latest))
+    assert (again.epoch, again.history.steps) == (2, 8)
+    assert latest_checkpoint(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("wrong", [{"steps": -1}, {"epochs": 0}, {"keep": 0}])
+def test_settings_that_make_no_sense(wrong: dict[str, int], tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument):
+        Checkpoints(tmp_path, **wrong)
+
+
+def test_a_process_killed_while_it_writes_loses_nothing(tmp_path: Path) -> None:
+    """Killed at random moments of a loop that does nothing but write: what is there is always whole."""
+    script = textwrap.dedent("""
+        import sys, numpy as np
+        from deep_bench.training.checkpoint import write_checkpoint
+        for n in range(10**6):
+            write_checkpoint(sys.argv[1], {"n": np.int64(n), "x": np.full(300_000, n)})
+            print(n, flush=True)
+    """)
+    rng = np.random.default_rng(1)
+    path = tmp_path / "a.h5"
+    command = [sys.executable, "-c", script, str(path)]
+    for _ in range(4):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _ in range(int(rng.integers(1, 6))):
+                written = int(process.stdout.readline())
+            _spin(int(rng.integers(0, 5_000_000)))
+            process.send_signal(signal.SIGKILL)
+        found = read_checkpoint(path)
+        assert found["n"] >= written
+        assert np.all(found["x"] == found["n"])
+
+
+def _spin(ns: int) -> None:
+    end = perf_counter_ns() + ns
+    while perf_counter_ns() < end:
+        pass

@@ -1,0 +1,167 @@
+"""Loops over a loader: epochs, steps, samples; left early, failing, empty, nested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deep_bench as db
+from deep_bench.errors import InvalidArgument
+from deep_bench.training.timeline.codes import DONE, LEFT, RAISED
+
+
+def batches(clock: Any, n: int, waiting: float = 1) -> Iterator[np.ndarray]:
+    for _ in range(n):
+        clock.ms(waiting)
+        yield np.zeros((32, 3))
+
+
+def test_waiting_is_a_region_and_each_batch_a_step(clock: Any) -> None:
+    with db.timeline(warm_up=1) as t:
+        for epoch in range(2):
+            for number, _ in enumerate(t.over(batches(clock, 3), "data")):
+                with t.region("forward"):
+                    clock.ms(100 if (epoch, number) == (0, 0) else 3)
+            clock.ms(7)
+    found = t.result()["training"]
+    assert found.warm_up == [0.101]
+    assert found.durations_ns.tolist() == [4_000_000] * 5
+    assert {name: times.tolist() for name, times in found.split_ns().items()} == {
+        "data": [1_000_000] * 5,
+        "forward": [3_000_000] * 5,
+        "not in any region": [0] * 5,
+    }
+    assert found.throughput == pytest.approx(32 / 0.004)
+    assert [(e.n_steps, e.samples, e.ending) for e in found.epochs] == [(3, 96, DONE)] * 2
+    assert [e.seconds for e in found.epochs] == [0.109, 0.012]
+    assert [e.first_step for e in found.epochs] == [0.101, 0.004]
+
+
+def test_a_loop_left_early(clock: Any) -> None:
+    with db.timeline(warm_up=0) as t:
+        for number, _ in enumerate(t.over(batches(clock, 9))):
+            clock.ms(1)
+            if number == 2:
+                break
+    found = t.result()["training"]
+    assert (found.n_steps, found.left, found.raised) == (2, 1, 0)
+    assert [epoch.ending for epoch in found.epochs] == [LEFT]
+    assert "1 step left early" in t.result().as_text()
+
+
+def test_a_body_that_fails(clock: Any) -> None:
+    t = db.timeline(warm_up=0)
+    with pytest.raises(KeyError), t:
+        for number, _ in enumerate(t.over(batches(clock, 9))):
+            with t.region("forward"):
+                if number == 4:
+                    raise KeyError("label")
+    found = t.result()["training"]
+    assert (found.n_steps, found.left) == (4, 1)
+    assert t.result().spans.open == 0
+
+
+def test_a_loader_that_fails(clock: Any) -> None:
+    def failing() -> Iterator[np.ndarray]:
+        yield from batches(clock, 2)
+        raise OSError("truncated")
+
+    t = db.timeline(warm_up=0)
+    with pytest.raises(OSError, match="truncated"), t:
+        for _ in t.over(failing()):
+            clock.ms(1)
+    found = t.result()["training"]
+    assert (found.n_steps, found.raised) == (2, 1)
+    assert [epoch.ending for epoch in found.epochs] == [RAISED]
+
+
+def test_an_empty_loader() -> None:
+    with db.timeline() as t:
+        assert list(t.over([])) == []
+    found = t.result()["training"]
+    assert (found.n_steps, found.warm_up, [e.n_steps for e in found.epochs]) == (0, [], [0])
+    assert "too few to say more" in t.result().as_text()
+
+
+def test_a_timeline_without_steps() -> None:
+    with db.timeline() as t, t.region("alone"):
+        pass
+    assert list(t.result()) == []
+    assert [row.name for row in t.result().outside] == ["alone"]
+    with pytest.raises(InvalidArgument, match="no step"):
+        t.result().phase()
+
+
+def test_nothing_at_all() -> None:
+    with db.timeline() as t:
+        pass
+    assert (len(t.result()), t.result().outside, t.result().rows()) == (0, [], [])
+    assert "finished work on the CPU" in t.result().as_text()
+
+
+def test_evaluation_within_a_step_is_a_phase_but_no_step_of_its_own(clock: Any) -> None:
+    with db.timeline(warm_up=0) as t:
+        for _ in t.over(batches(clock, 2), "data"):
+            for _ in t.over(batches(clock, 3), "validation data", phase="validation"):
+                clock.ms(1)
+        for _ in t.over(batches(clock, 4), "validation data", phase="validation"):
+            clock.ms(2)
+    found = t.result()
+    assert (found["training"].n_steps, found["validation"].n_steps) == (2, 4)
+    assert [row.name for row in found["training"].rows][2:5] == [
+        "epoch of validation",
+        "step of validation",
+        "validation data",
+    ]
+    assert found["training"].durations_ns.tolist() == [7_000_000] * 2
+    assert found["validation"].durations_ns.tolist() == [3_000_000] * 4
+
+
+def test_the_same_phase_within_a_step_keeps_its_samples(clock: Any) -> None:
+    with db.timeline(warm_up=0) as t:
+        for _ in t.over(batches(clock, 2), samples=5):
+            list(t.over(batches(clock, 1), samples=7))
+    samples = t.result()["training"].counter("samples")
+    assert samples is not None
+    assert samples.tolist() == [5, 5]
+
+
+def test_a_loader_can_be_iterated_again_and_has_its_length() -> None:
+    with db.timeline() as t:
+        loop = t.over([1, 2, 3])
+        assert len(loop) == 3
+        assert [list(loop) for _ in range(2)] == [[1, 2, 3]] * 2
+    assert len(t.result()["training"].epochs) == 2
+    with db.timeline() as t, pytest.raises(TypeError):
+        len(t.over(iter([1])))
+
+
+def test_samples_by_function_and_unknown() -> None:
+    with db.timeline(warm_up=0) as t:
+        for _ in t.over(["ab", "cde"], samples=len):
+            pass
+        for _ in t.over(["ab", "cde"], phase="unknown"):
+            pass
+    samples = t.result()["training"].counter("samples")
+    assert samples is not None
+    assert samples.tolist() == [2, 3]
+    assert t.result()["unknown"].throughput is None
+    assert "batches did not say how many samples" in t.result().as_text()
+
+
+def test_a_bad_name_is_refused_before_the_loop() -> None:
+    with db.timeline() as t, pytest.raises(InvalidArgument):
+        t.over([1], "")
+
+
+def test_steps_without_a_loader(clock: Any) -> None:
+    with db.timeline(warm_up=0) as t, t.epoch():
+        for _ in range(4):
+            with t.step(samples=10), t.region("play"):
+                clock.ms(5)
+    found = t.result()["training"]
+    assert (found.n_steps, found.throughput) == (4, 2000)
+    assert [(e.n_steps, e.samples) for e in found.epochs] == [(4, 40)]
