@@ -15,9 +15,10 @@ EXTRAS = {
     "export": ["onnxscript>=0.5", "tf2onnx>=1.16.1"],
     "native": ["apache-tvm-ffi>=0.1.5"],
     "report": ["matplotlib>=3.9"],
+    "data": ["google-crc32c>=1.6", "pillow>=11"],
 }
 TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11", "openvino>=2025.2"]
-CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-tqdm", "scipy-stubs"]
+CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-pyyaml", "types-tqdm", "scipy-stubs"]
 
 setup(
     name="deep-bench",
@@ -29,7 +30,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11",
     packages=find_packages(include=["deep_bench", "deep_bench.*"]),
-    package_data={"deep_bench": ["py.typed", "data/*", "operators/data/*", "operators/native_code/*.h"]},
+    package_data={"deep_bench": ["py.typed", "data/*", "operators/data/*", "operators/native_code/*.h", "training/recipes/*.yaml"]},
     install_requires=[
         "numpy>=2.1",
         "onnx>=1.20",
@@ -39,6 +40,8 @@ setup(
         "h5py>=3.12",
         "cloudpickle>=3",
         "pydantic>=2.10",
+        "pooch>=1.8",
+        "pyyaml>=6",
         "click>=8.1",
         "rich>=13.9",
         "tqdm>=4.67",

@@ -104,7 +104,11 @@ datasets = Registry(
     "data set",
     "deep_bench.datasets",
     builtin={
-        "digits": f"{_SETS}.digits:Digits",
+        "cifar10": f"{_SETS}.originals:cifar10",
+        "cifar100": f"{_SETS}.originals:cifar100",
+        "digits": f"{_SETS}.digits:digits",
+        "fashion-mnist": f"{_SETS}.originals:fashion_mnist",
+        "mnist": f"{_SETS}.originals:mnist",
     },
 )
 
@@ -121,6 +125,22 @@ samplers = Registry(
         "stratified": f"{_SAMPLERS}:Stratified",
         "weighted": f"{_SAMPLERS}:Weighted",
         "with-replacement": f"{_SAMPLERS}:WithReplacement",
+    },
+)
+
+_NETWORKS = "deep_bench.training.networks"
+
+networks = Registry(
+    "network",
+    "deep_bench.networks",
+    builtin={
+        "digits-cnn": f"{_NETWORKS}:digits_cnn",
+        "lenet": f"{_NETWORKS}:lenet",
+        "mlp": f"{_NETWORKS}:mlp",
+        "ncf": f"{_NETWORKS}:ncf",
+        "recurrent": f"{_NETWORKS}:recurrent",
+        "temporal-convolution": f"{_NETWORKS}:temporal_convolution",
+        "transformer": f"{_NETWORKS}:transformer",
     },
 )
 

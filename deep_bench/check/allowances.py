@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.graph import attributes, operator_name
+from deep_bench.graph import operator_name
+from deep_bench.graph.node import settings
 
 _BOUNDED = ("Sigmoid", "Softmax", "Tanh", "Erf", "Softsign", "Sin", "Cos", "HardSigmoid", "LSTM", "GRU", "RNN")
 _EXPONENTIAL = ("Elu", "Selu", "Celu", "Softplus", "Mish")
@@ -29,7 +30,7 @@ def allowance(node: ir.Node, inputs: Sequence[Any], y: np.ndarray) -> Any:
         y: One of its outputs.
     """
     found = _ALLOWANCES.get(operator_name(node))
-    return 0.0 if found is None else found(inputs, attributes(node), y)
+    return 0.0 if found is None else found(inputs, settings(node), y)
 
 
 def _one(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001 (an Allowance)

@@ -65,6 +65,7 @@ def assess_whole(
     oracle: Mapping[str, Any],
     samples: Sequence[Mapping[str, Any]],
     decisions: Mapping[str, Seen] | None = None,
+    expected: Mapping[str, Expectation] | None = None,
 ) -> Whole:
     """Compare all outputs.
 
@@ -73,12 +74,15 @@ def assess_whole(
         actual: The outputs of the system under test, by the network's names.
         oracle, samples: The oracle's outputs and those with rounding errors, perhaps with decisions imposed.
         decisions: What discrete outputs may be.
+        expected: What outputs may be, as far as that is known already from the very samples.
     """
+    known = expected or {}
     verdicts: list[OutputVerdict] = []
     word: Word = "right"
     reason, drowned = "", False
-    for name, expected in oracle.items():
-        verdict, level = _assess_output(truth, name, actual[name], expected, [s[name] for s in samples], decisions or {})
+    for name, wanted in oracle.items():
+        rounded = [s[name] for s in samples]
+        verdict, level = _assess_output(truth, name, actual[name], wanted, rounded, decisions or {}, known.get(name))
         verdicts.append(verdict)
         drowned |= verdict.information >= INFORMATION
         if level != "right" and word != "wrong":
@@ -89,7 +93,13 @@ def assess_whole(
 
 
 def _assess_output(
-    truth: Truth, name: str, actual: Any, expected: Any, samples: Sequence[Any], decisions: Mapping[str, Seen]
+    truth: Truth,
+    name: str,
+    actual: Any,
+    expected: Any,
+    samples: Sequence[Any],
+    decisions: Mapping[str, Seen],
+    known: Expectation | None,
 ) -> tuple[OutputVerdict, Word]:
     if isinstance(expected, list) or isinstance(actual, list):
         return _assess_list(name, actual)
@@ -101,7 +111,7 @@ def _assess_output(
     if actual.shape != expected.shape or actual.dtype != form:
         reason = f"is {actual.dtype}{list(shape)} instead of {form}{list(expected.shape)}"
         return OutputVerdict(name, shape, str(actual.dtype), reason, 0.0), "wrong"
-    expectation = pooled(expected, samples, form)
+    expectation = known if known is not None and known.form == form else pooled(expected, samples, form)
     agreement = compare(actual, expectation)
     level, reason = _level(agreement, form, 1.0)
     if level != "right" and not agreement.misplaced:

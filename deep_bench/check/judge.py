@@ -12,6 +12,7 @@ from deep_bench.check.decisions import impose, open_decisions
 from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
 from deep_bench.check.information import nothing_to_compare
 from deep_bench.check.nodes import judge_nodes
+from deep_bench.check.replay import expected_of_whole
 from deep_bench.check.subject import Subject, named
 from deep_bench.check.truth import Truth
 from deep_bench.check.verdict import NodeVerdict, Repeatability, Verdict, Word
@@ -24,7 +25,7 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     """Judge a system under test on a network and inputs.
 
     Every node is replayed alone on the oracle's inputs, and the outputs of the whole network are compared with what
-    rounding can make of the oracle's.
+    rounding can make of the oracle's. For a network of a single node these are the same, and estimated once.
 
     Args:
         truth: What `establish` found out about the network on these inputs.
@@ -51,7 +52,8 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     actual, again = (named(subject.outputs(), truth.outputs) for _ in range(2))
     replays = judge_nodes(truth, subject, frozenset(norm_wise))
     nodes, refused, findings = replays.verdicts, len(replays.refusals), list(replays.findings)
-    whole = assess_whole(truth, actual, truth.outputs, truth.samples)
+    shared = expected_of_whole(truth, subject.upgrades)
+    whole = assess_whole(truth, actual, truth.outputs, truth.samples, expected=shared)
     if norm_wise:
         if not whole.clear:
             samples = truth.sampled(len(truth.samples), 5, norm_wise=frozenset(norm_wise))

@@ -35,23 +35,27 @@ def _widen_graph(graph: ir.Graph, opsets: Mapping[str, int]) -> None:
         if value.const_value is not None and value.const_value.dtype in _WIDENED and value not in kept:
             value.const_value = ir.tensor(value.const_value.numpy().astype(np.float64), name=value.name)
             value.type = ir.TensorType(ir.DataType.DOUBLE)
-    for value in (*graph.inputs, *graph.outputs):
-        _widen_type(value)
     for node, known in nodes:
+        narrow = set() if known is None else set(_narrow_outputs(node, known))
         for value in node.outputs:
-            _widen_type(value)
+            if value in narrow:
+                _widen_after(node, value)
+            else:
+                _widen_type(value)
         for name, attribute in list(node.attributes.items()):
-            _widen_attribute(node, name, attribute)
+            _widen_attribute(node, name, attribute, states_type=known is None or not any(map(_only_narrow, known.outputs)))
         if known is not None:
             _widen_defaults(node, known)
         for body in subgraphs(node).values():
             _widen_graph(body, opsets)
+    for value in (*graph.inputs, *graph.outputs):
+        _widen_type(value)
 
 
 def _keep_narrow(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]:
     """Feed the inputs that may be float32 but not float64 with values of their own; yields those that are constants."""
     for index, (value, formal) in enumerate(zip(node.inputs, known.inputs, strict=False)):
-        if value is None or "tensor(double)" in formal.types or "tensor(float)" not in formal.types:
+        if value is None or not _only_narrow(formal):
             continue
         graph, array = node.graph, as_array(value)
         assert graph is not None
@@ -70,11 +74,42 @@ def _keep_narrow(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]
             yield copy
 
 
+def _narrow_outputs(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]:
+    """The outputs that the standard has in types narrower than float64 only."""
+    last = known.outputs[-1] if known.outputs else None
+    for index, value in enumerate(node.outputs):
+        formal = known.outputs[index] if index < len(known.outputs) else last
+        if formal is not None and _only_narrow(formal):
+            yield value
+
+
+def _only_narrow(formal: onnx.defs.OpSchema.FormalParameter) -> bool:
+    return "tensor(float)" in formal.types and "tensor(double)" not in formal.types
+
+
+def _widen_after(node: ir.Node, value: ir.Value) -> None:
+    """Let what comes after a node have its result in float64."""
+    if isinstance(value.type, ir.TensorType) and value.type.dtype not in _WIDENED:
+        return
+    graph, name = node.graph, value.name
+    assert graph is not None
+    cast = ir.Node("", "Cast", [value], [ir.AttrInt64("to", _DOUBLE)], num_outputs=1)
+    wide = cast.outputs[0]
+    wide.type, wide.shape = ir.TensorType(ir.DataType.DOUBLE), value.shape
+    value.replace_all_uses_with(wide, replace_graph_outputs=True)
+    cast.replace_input_with(0, value)
+    value.name, wide.name = f"{name}.narrow", name
+    value.type = ir.TensorType(ir.DataType.FLOAT)
+    graph.insert_after(node, cast)
+
+
 def _widen_defaults(node: ir.Node, known: onnx.defs.OpSchema) -> None:
     """State float64 where a node leaves out what is float32 by default."""
     if node.op_type == "ConstantOfShape" and "value" not in node.attributes:
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float64)))
-    for name in ("dtype", "output_datatype"):
+    if any(map(_only_narrow, known.outputs)):
+        return
+    for name in ("dtype", "output_datatype", "stash_type"):
         stated = known.attributes.get(name)
         if stated is not None and name not in node.attributes and stated.default_value.i == _FLOAT:
             node.attributes[name] = ir.AttrInt64(name, _DOUBLE)
@@ -85,11 +120,16 @@ def _widen_type(value: ir.Value) -> None:
         value.type = ir.TensorType(ir.DataType.DOUBLE)
 
 
-def _widen_attribute(node: ir.Node, name: str, attribute: ir.Attr) -> None:
+def _widen_attribute(node: ir.Node, name: str, attribute: ir.Attr, *, states_type: bool) -> None:
     if attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in _WIDENED:
         node.attributes[name] = ir.AttrTensor(name, ir.tensor(attribute.value.numpy().astype(np.float64)))
     elif name in ("value_float", "value_floats") and node.op_type == "Constant":
         del node.attributes[name]
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.asarray(attribute.value, np.float64)))
-    elif name in _STATED and attribute.type is ir.AttributeType.INT and attribute.value in [d.value for d in _WIDENED]:
+    elif (
+        states_type
+        and name in _STATED
+        and attribute.type is ir.AttributeType.INT
+        and attribute.value in [d.value for d in _WIDENED]
+    ):
         node.attributes[name] = ir.AttrInt64(name, _DOUBLE)

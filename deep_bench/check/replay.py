@@ -32,10 +32,17 @@ Expected = Expectation | np.ndarray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Nodes that are replayed in one call, and what each output may be."""
+    """Nodes that are replayed in one call, and what each output may be.
+
+    Args:
+        isolated: The nodes.
+        expected: What their outputs may be.
+        whole: Whether they are a network of a single node, and its own evaluations with rounding errors said so.
+    """
 
     isolated: Isolated
     expected: Mapping[str, Expected]
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,14 +145,28 @@ def _chunks(truth: Truth, upgrades: bool) -> Iterator[Chunk]:
     for number, (nodes, samples) in enumerate(_groups(form, truth)):
         chunk = kept.get(number)
         if chunk is None:
-            chunk = Chunk(isolate(form, nodes, truth.values), _expected(truth, form, nodes, samples))
+            isolated = isolate(form, nodes, truth.values)
+            whole = _is_whole(truth, form, isolated, samples)
+            chunk = Chunk(isolated, _expected(truth, form, nodes, samples, whole), whole)
         used += sum(3 * _bytes(e) for e in chunk.expected.values())
         if used < _KEPT_BYTES:
             kept[number] = chunk
         yield chunk
 
 
-def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: int) -> dict[str, Expected]:
+def expected_of_whole(truth: Truth, upgrades: bool) -> dict[str, Expectation]:
+    """What the outputs of a network of a single node may be, if `replay` found that out; else nothing.
+
+    Args:
+        truth: Of the network.
+        upgrades: As of the system under test that was replayed.
+    """
+    chunks: Mapping[int, Chunk] = truth.replays.get(upgrades, {})
+    found = [chunk.expected.items() for chunk in chunks.values() if chunk.whole]
+    return {name: e for items in found for name, e in items if isinstance(e, Expectation)}
+
+
+def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: int, whole: bool) -> dict[str, Expected]:
     """What the outputs of nodes may be; a node that both forms of the network have alike is estimated once."""
     found: dict[str, Expected] = {}
     for other in truth.replays.values():
@@ -157,15 +178,14 @@ def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: in
     if not missing:
         return found
     isolated = isolate(form, missing, truth.values)
-    if _is_whole(truth, form, isolated) and len(truth.samples) >= samples:
-        return found | _gathered(isolated, truth.outputs, truth.samples)
-    return found | expectations(isolated, samples)
+    return found | (_gathered(isolated, truth.outputs, truth.samples) if whole else expectations(isolated, samples))
 
 
-def _is_whole(truth: Truth, form: Network, isolated: Isolated) -> bool:
-    """Whether the isolated nodes are a network of a single node, whose outputs are known with and without rounding errors."""
-    outputs = [spec.name for spec in isolated.network.outputs]
-    return sum(1 for _ in form.all_nodes()) == 1 and all(isinstance(truth.outputs.get(n), np.ndarray) for n in outputs)
+def _is_whole(truth: Truth, form: Network, isolated: Isolated, samples: int) -> bool:
+    """Whether isolated nodes are a network of a single node, of which enough evaluations with rounding errors are known."""
+    if len(truth.samples) < samples or sum(1 for _ in form.all_nodes()) > 1:
+        return False
+    return all(isinstance(truth.outputs.get(spec.name), np.ndarray) for spec in isolated.network.outputs)
 
 
 def _identity(node: ir.Node) -> tuple[object, ...]:

@@ -18,6 +18,7 @@ USAGE = 2
 INTERRUPTED = 130
 _VERBS = {
     "conformance": "Run the ONNX standard's own test cases on a framework.",
+    "data": "What data sets hold, and how fast batches come from them in each kind of container.",
     "diverge": "Find the first node of a network whose result rounding cannot explain.",
     "doctor": "What this machine is, and what would disturb a measurement.",
     "list": "Frameworks: what is known, what is installed, with which options.",

@@ -13,6 +13,7 @@ from deep_bench.graph.network import OPSET
 from deep_bench.graph.node import outer_values, subgraphs
 from deep_bench.graph.upgrade import newest_schema, upgrade_nodes
 from deep_bench.graph.upgrade.edit import Names
+from deep_bench.graph.wide_body import wide_body
 
 
 def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) -> ir.Graph | None:
@@ -135,7 +136,7 @@ def _function(node: ir.Node, proto: onnx.NodeProto, types: Sequence[onnx.TypePro
     data = schema.get_context_dependent_function_with_opset_version(
         version, proto.SerializeToString(), [t.SerializeToString() for t in known]
     )
-    return onnx.FunctionProto.FromString(data) if data else None
+    return wide_body(node.op_type, onnx.FunctionProto.FromString(data), types) if data else None
 
 
 @functools.cache

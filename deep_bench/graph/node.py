@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,30 @@ def attributes(node: ir.Node) -> dict[str, Any]:
     to their default are absent: every operator function states the defaults in its signature.
     """
     return {name: _plain(attribute) for name, attribute in node.attributes.items()}
+
+
+def settings(node: ir.Node) -> dict[str, Any]:
+    """What `attributes` gives, and the defaults that are real numbers, as the standard has them: in float32.
+
+    A default such as 0.01 is another number in float64, and in that precision the difference shows.
+
+    Example:
+        >>> settings(ir.Node("", "LeakyRelu", [None]))
+        {'alpha': 0.009999999776482582}
+    """
+    return {**_real_defaults(node.op_type, "" if is_standard(node) else node.domain), **attributes(node)}
+
+
+@lru_cache(maxsize=1024)
+def _real_defaults(op_type: str, domain: str) -> Mapping[str, float]:
+    """Those of the newest version, which networks are brought to before they run."""
+    try:
+        known = onnx.defs.get_schema(op_type, domain)
+    except onnx.defs.SchemaError:
+        return MappingProxyType({})
+    real = onnx.defs.OpSchema.AttrType.FLOAT
+    stated = {n: a.default_value for n, a in known.attributes.items() if a.type == real}
+    return MappingProxyType({n: float(np.float32(value.f)) for n, value in stated.items() if value.HasField("f")})
 
 
 def _plain(attribute: ir.Attr) -> Any:

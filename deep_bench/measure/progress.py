@@ -23,12 +23,19 @@ class Bars:
         self._bar: Any = None
 
     def phase(self, name: str, total: float, unit: str) -> None:
-        """Begin a part of the run."""
+        """Begin a part of the run; one without end has an infinite total."""
         self.close()
         form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} {unit}{postfix}"
+        if total == float("inf"):
+            form = "{desc}: {n:.0f} {unit}{postfix}"
         self._bar = tqdm(
             desc=name, total=total, unit=unit, disable=self._disable, leave=False, bar_format=form, delay=self._delay
         )
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is a bar to be seen."""
+        return self._bar is not None and not self._bar.disable
 
     def at(self, what: str) -> None:
         """Say what is being worked on now."""

@@ -40,14 +40,27 @@ class LastingWorker:
         self._temporary = tempfile.TemporaryDirectory(prefix="deep_bench_", ignore_cleanup_errors=True)
         self.folder = Path(self._temporary.name)
         self._worker: Worker | None = None
+        self._closed = False
 
     @property
     def worker(self) -> Worker:
         """The process; started if there is none. Another one is another object."""
+        if self._closed:
+            raise WorkerError(f"{self.label}: its worker was closed", advice="ask inside of the `with` statement")
         if self._worker is None:
             log = self.folder / "log"
             self._worker = Worker(self._factory, self._arguments, log=log, label=self.label, limit_s=self._limit)
         return self._worker
+
+    def start(self) -> None:
+        """Start the process, if there is none.
+
+        Raises:
+            DeepBenchError, WorkerError: The system cannot be made.
+            WorkerDied: The process ended.
+        """
+        with self._mortal():
+            _ = self.worker
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Run a method of the system there.
@@ -98,6 +111,7 @@ class LastingWorker:
 
     def close(self) -> None:
         """End the process, for good."""
+        self._closed = True
         self._end()
         self._temporary.cleanup()
 

@@ -40,6 +40,10 @@ class StepDraft:
 
     Args:
         network: What is there already; its graph is changed.
+
+    Attributes:
+        following, initial: As in `deep_bench.network.TrainingStep`.
+        state: The input of each leaf of the optimizer's state, once there is one.
     """
 
     def __init__(self, network: Network) -> None:
@@ -48,6 +52,7 @@ class StepDraft:
         self.tape = Tape(self.graph, self.names, Knowledge(network), "update")
         self.following: dict[str, str] = {}
         self.initial: dict[str, np.ndarray] = {}
+        self.state: dict[Path, str] = {}
         self._free: dict[str, Symbol] = {}
 
     def feed(self, name: str) -> Symbol:
@@ -109,6 +114,7 @@ class StepDraft:
             self.follow(w, new[name])
         for path, before in held.items():
             self.follow(before, xp.array(found[path]))
+        self.state = {path: str(before.value.name) for path, before in held.items()}
 
     def _drop(self, before: Symbol, after: Symbol) -> None:
         """Do without a count."""

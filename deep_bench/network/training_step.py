@@ -134,12 +134,21 @@ def traced_update(optimizer: UpdateRule, parameters: Mapping[str, np.ndarray]) -
         >>> step.next(run({**step.initial, "gradient of w": np.float32([1, -1])}))
         {'w': array([0.5, 1.5], dtype=float32)}
     """
+    draft = update_draft(optimizer, parameters)
+    return TrainingStep(draft.network, draft.following, draft.initial)
+
+
+def update_draft(optimizer: UpdateRule, parameters: Mapping[str, np.ndarray]) -> StepDraft:
+    """The same, with the place of each input in the optimizer's state."""
     graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name="update")
     draft = StepDraft(Network(ir.Model(graph, ir_version=10)))
     held = {name: draft.add(name, np.asarray(array)) for name, array in parameters.items()}
-    gradients = {name: draft.free(f"gradient of {name}", array.dtype, array.shape) for name, array in parameters.items()}
+    gradients = {
+        name: draft.free(f"gradient of {name}", np.asarray(array).dtype, np.shape(array))
+        for name, array in parameters.items()
+    }
     draft.trace(optimizer, held, gradients)
-    return TrainingStep(draft.network, draft.following, draft.initial)
+    return draft
 
 
 def _made(optimizer: str | UpdateRule, settings: Mapping[str, Any]) -> UpdateRule:

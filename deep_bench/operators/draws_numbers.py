@@ -12,6 +12,7 @@ import numpy as np
 from deep_bench.tensor import STRING, is_float, is_integer
 
 _STRINGS = ("", "a", "B", "ab", "Ab c", "é", "aa", "a b  c")
+_MOST_BESIDE_ZERO = 512
 
 
 @dataclass(frozen=True, slots=True)

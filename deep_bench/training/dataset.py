@@ -58,10 +58,11 @@ def checked_numbers(indices: Any, count: int, whose: str = "the set") -> NDArray
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         came = f"{type(indices).__name__} of shape {numbers.shape} and type {numbers.dtype} as numbers of samples"
         raise InvalidArgument(came, "a sequence of integers", "dataset[[3]] is a batch of one")
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
+    numbers = numbers.astype(np.int64, copy=False)
+    if numbers.size and numbers.view(np.uint64).max() >= count:  # a negative number is a large one
         beyond = int(numbers[(numbers < 0) | (numbers >= count)][0])
         raise InvalidArgument(f"sample {beyond} of {whose}", f"0 to {count - 1}")
-    return numbers.astype(np.int64, copy=False)
+    return numbers
 
 
 def labels_of(dataset: Dataset) -> NDArray[np.int64]:

@@ -122,12 +122,12 @@ class History:
 
     def as_tree(self) -> dict[str, Any]:
         """It as arrays and numbers, for a checkpoint."""
-        rows = [[e.step, e.epoch, e.samples, e.time_ns, e.cost_ns] for e in self.evaluations]
+        rows = [[getattr(e, name) for name in _COUNTS] for e in self.evaluations]
         return {
             "losses": np.array(self.losses),
             "sizes": np.array(self.sizes),
             "stamps": np.array(self.stamps),
-            "evaluations": np.array(rows, np.int64).reshape(-1, 5),
+            "evaluations": np.array(rows, np.int64).reshape(-1, len(_COUNTS)),
             "figures": {name: self._column(name) for name in dict.fromkeys(n for e in self.evaluations for n in e.figures)},
             "setup_ns": np.int64(self.setup_ns),
         }
@@ -145,9 +145,14 @@ class History:
         for name, column in tree["figures"].items():
             for where, value in zip(column["where"], column["value"], strict=True):
                 figures[int(where)][name] = float(value)
-        evaluations = [Evaluated(*map(int, row), f) for row, f in zip(tree["evaluations"], figures, strict=True)]
-        kept = {name: array(kind, np.asarray(tree[name]).tolist()) for name, kind in _KINDS.items()}
-        return cls(**kept, evaluations=evaluations, setup_ns=int(tree["setup_ns"]))
+        counts = [dict(zip(_COUNTS, map(int, row), strict=True)) for row in tree["evaluations"]]
+        return cls(
+            losses=array("d", np.asarray(tree["losses"]).tolist()),
+            sizes=array("q", np.asarray(tree["sizes"]).tolist()),
+            stamps=array("q", np.asarray(tree["stamps"]).tolist()),
+            evaluations=[Evaluated(**of, figures=found) for of, found in zip(counts, figures, strict=True)],
+            setup_ns=int(tree["setup_ns"]),
+        )
 
     def __repr__(self) -> str:
         ends = f": {self.stopped_because}" if self.stopped_because else ""
@@ -163,7 +168,7 @@ class History:
         return {"where": np.array(where, np.int64), "value": np.array(self.figures(name), np.float64)}
 
 
-_KINDS = {"losses": "d", "sizes": "q", "stamps": "q"}
+_COUNTS = ("step", "epoch", "samples", "time_ns", "cost_ns")
 
 
 def reaches(value: float, target: float, direction: Direction) -> bool:

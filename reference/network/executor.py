@@ -16,7 +16,7 @@ from deep_bench.framework import Adapter, Executor, Forms, Mode, NodeProfile
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.attached import function_of
 from deep_bench.graph.network import tensor_spec
-from deep_bench.graph.node import as_array, outer_values, subgraphs
+from deep_bench.graph.node import as_array, outer_values, settings, subgraphs
 from deep_bench.network.gradient.derived import DerivedGradients
 from deep_bench.operators.placed import THROUGH_NUMPY
 from deep_bench.reference.network.kernels import kernel_functions
@@ -342,7 +342,7 @@ def _step(node: ir.Node, opsets: Mapping[str, int], functions: _Functions, kerne
     if reason := misuse(function, len(node.inputs), attributes(node)):
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), reason)
     bodies = {name: _compile(g, opsets, functions, kernels) for name, g in subgraphs(node).items()}
-    stated = {name: value for name, value in attributes(node).items() if name not in bodies}
+    stated = {name: value for name, value in settings(node).items() if name not in bodies}
     if takes_count(function):
         stated["n_outputs"] = len(node.outputs)
     return Step(node, function, stated, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), bodies)

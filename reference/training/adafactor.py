@@ -87,7 +87,7 @@ class Adafactor(Optimizer):
             return xp.maximum(state["square"][name], least * least)
         rows, columns = state["rows"][name], state["columns"][name]
         mean = xp.mean(rows, [-2], keepdims=True)
-        return xp.maximum(rows * columns / xp.maximum(mean, least), least * least)
+        return xp.maximum(rows / xp.maximum(mean, least) * columns, least * least)
 
 
 def rms(x, xp):

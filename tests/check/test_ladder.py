@@ -43,3 +43,28 @@ def test_what_is_float32_by_default_is_widened() -> None:
         <int64[1] two = {2}, int64 three = {3}> { zeros = ConstantOfShape(two) y = Add(x, zeros) w = HannWindow(three) }"""
     _, found = _wide(text, x=np.array([0.1, 0.2], np.float32))
     assert found["y"].dtype == found["w"].dtype == np.float64
+
+
+def test_results_that_may_not_be_float64_are_cast() -> None:
+    text = """<ir_version: 10, opset_import: ["": 23]> g (float[1,1,2,4] x) => (float[1,1,2,4] z)
+        <float[2,2] c = {1, 1, 0.5, 0.5}, float[2,2] s = {0, 0, 0.5, 0.5}, int64[1,2] p = {0, 1}>
+        { y = RotaryEmbedding(x, c, s, p) z = Mul(y, y) }"""
+    network, found = _wide(text, x=np.ones((1, 1, 2, 4), np.float32))
+    assert [node.op_type for node in network.nodes] == ["Cast", "RotaryEmbedding", "Cast", "Mul"]
+    assert found["z"].dtype == np.float64
+
+
+def test_a_result_that_may_not_be_float64_and_is_an_output_is_cast() -> None:
+    text = """<ir_version: 10, opset_import: ["": 21]> g (int8[2] x) => (float[2] y)
+        <float s = {0.5}, int8 z = {1}> { y = DequantizeLinear(x, s, z) }"""
+    network, found = _wide(text, x=np.array([3, -1], np.int8))
+    assert [spec.name for spec in network.outputs] == ["y"]
+    assert found["y"].dtype == np.float64
+    assert found["y"].tolist() == [1.0, -1.0]
+
+
+def test_what_a_normalization_computes_in_by_default_is_widened() -> None:
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[1,2,3] x) => (float[1,2,3] y)
+        <float[2] s = {1, 1}, float[2] b = {0, 0}> { y = GroupNormalization<num_groups = 2>(x, s, b) }"""
+    network, _ = _wide(text, x=np.ones((1, 2, 3), np.float32))
+    assert network.nodes[0].attributes["stash_type"].as_int() == onnx.TensorProto.DOUBLE

@@ -103,3 +103,18 @@ def test_bernoulli_is_not_expanded() -> None:
     node = helper.make_node("Bernoulli", ["x"], ["y"]).SerializeToString()
     body = onnx.FunctionProto.FromString(onnx.defs.get_schema("Bernoulli", 22).get_context_dependent_function(node, types))
     assert ["X_random", "input"] in [list(n.input) for n in body.node if n.op_type == "Greater"], "mended: expand it again"
+
+
+def test_the_body_of_attention_loses_no_digits_of_float64() -> None:
+    network = single("Attention", 3)
+    node = network.nodes[0]
+    double = [helper.make_tensor_type_proto(TensorProto.DOUBLE, [1, 2, 3, 5])] * 3
+    graph = expand(node, double, Names(network))
+    assert graph is not None
+    single_precision = [n.name for n in graph if n.op_type == "Cast" and n.attributes["to"].as_int() == TensorProto.FLOAT]
+    assert not single_precision
+    narrow = [helper.make_tensor_type_proto(FLOAT, [1, 2, 3, 5])] * 3
+    assert any(
+        n.op_type == "Cast" and n.attributes["to"].as_int() == TensorProto.FLOAT
+        for n in expand(node, narrow, Names(network))
+    )

@@ -17,7 +17,7 @@ from deep_bench.adapters.lowering.gradient import GRADIENT, gradient
 from deep_bench.adapters.lowering.infer import UNKNOWN, Inferred, infer, partial
 from deep_bench.errors import Unsupported
 from deep_bench.graph.attached import KERNEL_DOMAIN, kernel_of
-from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, outer_values, subgraphs
+from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, outer_values, settings, subgraphs
 from deep_bench.graph.upgrade.edit import Names
 from deep_bench.tensor import text
 
@@ -89,7 +89,7 @@ class Analysis:
         bodies = subgraphs(node)
         if bodies:
             return self._control(node, inputs, bodies, scope, steps)
-        stated = {n: _readable(a) for n, a in attributes(node).items()}
+        stated = {n: _readable(a) for n, a in settings(node).items()}
         kinds = _declared(node) if node.domain == KERNEL_DOMAIN else infer(node, inputs, self.opsets)
         own = kernel_of(node) is not None  # computes for itself what would be known otherwise
         same = None if own else alias(node, inputs, stated, kinds[0][1])

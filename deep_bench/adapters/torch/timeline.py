@@ -41,9 +41,10 @@ class TorchDevice:
 
     @staticmethod
     def asynchronous() -> str | None:
-        """The accelerator whose calls return before the work is done; None on a CPU."""
+        """The accelerator whose calls return before the work is done; None on a CPU, or where CUDA was not used yet."""
         found = torch.accelerator.current_accelerator(check_available=True)
-        return None if found is None else str(found)
+        unused = found is not None and found.type == "cuda" and not torch.cuda.is_initialized()
+        return None if found is None or unused else str(found)
 
 
 def summary_writer(folder: str) -> Any:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from deep_bench.errors import Unsupported, UnsupportedOperator
-from deep_bench.graph import attributes, operator_name
+from deep_bench.graph import operator_name
+from deep_bench.graph.node import settings
 from deep_bench.graph.node import subgraphs
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
@@ -49,9 +50,9 @@ class Site:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The attributes that the node states, graphs apart."""
+        """The attributes that the node states, and defaults that are real numbers; graphs apart."""
         inner = subgraphs(self.node)
-        return {name: value for name, value in attributes(self.node).items() if name not in inner}
+        return {name: value for name, value in settings(self.node).items() if name not in inner}
 
     @property
     def y(self) -> Symbol:

@@ -185,6 +185,7 @@ class Crashes:
 
     def _kind(self, network: Network, inputs: Mapping[str, np.ndarray]) -> str:
         """How it fails; empty if it does not."""
+        self._process.start()  # what fails here says nothing about the network
         try:
             self._process.call("run", network.to_proto().SerializeToString(), dict(inputs))
         except WorkerDied as error:

@@ -71,14 +71,15 @@ def _returned(operator: Operator[Any], problem: Problem, truth: Truth) -> Findin
     faults = [f"changes {what}" for what in changed(prepared, given, inputs, native, grads)]
     order = [None if a is None else a.spec.name for a in prepared.executor.case.arguments]
     for name, gradient in zip(order, got, strict=True):
-        if gradient is None or name not in inputs or not is_float(inputs[name].dtype):
+        if gradient is None or name is None or name not in inputs or not is_float(inputs[name].dtype):
             continue
         doing = f"reading what {operator.name}.backward returned"
         dtype = told(doing, lambda g=gradient: np.asarray(prepared.device.to_numpy(g)).dtype)  # type: ignore[misc]
         if dtype != inputs[name].dtype:
             faults.append(f"gives the gradient of {name} as {dtype} instead of {inputs[name].dtype}")
-    word = "wrong" if faults else "right"
-    return Finding("backward", problem.name, word, f"backward {', '.join(faults)}" if faults else "", place="normal inputs")
+    if not faults:
+        return Finding("backward", problem.name, "right", place="normal inputs")
+    return Finding("backward", problem.name, "wrong", f"backward {', '.join(faults)}", place="normal inputs")
 
 
 def changed(prepared: Prepared, given: Any, inputs: Any, native: Any, grads: Any) -> list[str]:

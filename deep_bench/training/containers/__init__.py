@@ -29,7 +29,7 @@ __all__ = [
 def open_container(path: Path | str, kind: str | None = None, *, verify: bool = False, **options: Any) -> Container:
     """Open a container for reading.
 
-    What deep_bench wrote has a description beside it, and is read as it was written. Of others, sizes are those of the
+    What deep_bench wrote has a manifest beside it, and is read as it was written. Of others, sizes are those of the
     format; where that says none, as for images, they are open dimensions.
 
     Args:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description, check_sums
-from deep_bench.training.containers.values import checked, fits, holds_numbers, refuse, stack
+from deep_bench.training.containers.manifest import Manifest, check_sums
+from deep_bench.training.containers.values import fits, holds_numbers, refuse, stack
+from deep_bench.training.dataset import checked_numbers
 
 if TYPE_CHECKING:
     from deep_bench.training.containers.writing import Content
 
-Verify = Callable[[Description], None]
+Verify = Callable[[Manifest], None]
 
 
 class Field(Protocol):
@@ -43,13 +44,17 @@ class Plain:
         native = array.dtype.newbyteorder("=")
         self._dtype = native if dtype is None else dtype
         self._view = self._dtype.kind == "V" and native.kind == "u"
+        self._as_it_is = array.dtype == self._dtype and array.flags.c_contiguous
 
     def __len__(self) -> int:
         return len(self._array)
 
     def read(self, indices: NDArray[np.int64]) -> np.ndarray:
         """These samples."""
-        found = np.ascontiguousarray(self._array[indices])
+        found = self._array[indices]
+        if self._as_it_is:
+            return found
+        found = np.ascontiguousarray(found)
         if self._view:
             return found.astype(found.dtype.newbyteorder("="), copy=False).view(self._dtype)
         return found.astype(self._dtype, copy=False)
@@ -99,9 +104,8 @@ class Ragged:
         return len(self._arrays)
 
     def read(self, indices: NDArray[np.int64]) -> np.ndarray:
-        """These samples, which must be of one size."""
-        name = self._spec.name
-        return stack([self._spec], [{name: self._arrays[i]} for i in indices], indices.tolist())[name]
+        """These samples: an array of objects, if they differ in size."""
+        return stack([self._arrays[i] for i in indices], self._spec)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -139,7 +143,7 @@ class ArrayContainer(Container):
 
     def __getitem__(self, indices: NDArray[np.int64]) -> dict[str, np.ndarray]:
         """The samples of these numbers, in any order, as often as they come."""
-        indices = checked(indices, self._count)
+        indices = checked_numbers(indices, self._count, str(self.origin.path or "the set"))
         return {name: field.read(indices) for name, field in self._open().items()}
 
     def column(self, name: str) -> np.ndarray:
@@ -148,7 +152,7 @@ class ArrayContainer(Container):
 
     def rows(self, name: str, indices: NDArray[np.int64]) -> np.ndarray:
         """One field of some samples."""
-        return self._open()[name].read(checked(indices, self._count))
+        return self._open()[name].read(checked_numbers(indices, self._count, str(self.origin.path or "the set")))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -174,11 +178,11 @@ class ArrayContainer(Container):
             raise InvalidArgument(f"{self.origin.path or 'this container'} was closed", "an open container", "open it again")
         return self._fields
 
-    def _verify(self, description: Description) -> None:
+    def _verify(self, manifest: Manifest) -> None:
         if self._check is not None:
-            self._check(description)
+            self._check(manifest)
         else:
-            check_sums(self.origin.folder, description.files)
+            check_sums(self.origin.folder, manifest.files)
 
 
 def memory(arrays: Mapping[str, np.ndarray | Sequence[np.ndarray]], *, copy: bool = False) -> ArrayContainer:

@@ -18,7 +18,7 @@ from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import ArrayContainer, Joined, Plain
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.values import LABEL, refuse
 from deep_bench.training.containers.writing import Content, Details
 
@@ -45,14 +45,12 @@ def recognise(path: Path, head: bytes) -> bool:
     return any(_known(file.name) is not None for file in files)
 
 
-def open_files(
-    path: Path, description: Description | None, part: str | None = None, classes: int | None = None
-) -> Container:
+def open_files(path: Path, manifest: Manifest | None, part: str | None = None, classes: int | None = None) -> Container:
     """Map the files.
 
     Args:
         path: The folder, or one of the files.
-        description: What its writer noted.
+        manifest: What its writer noted.
         part: ``"train"`` or ``"test"``, where the folder has both.
         classes: 10 or 100, where a file's name does not say it.
     """
@@ -62,12 +60,12 @@ def open_files(
     record = _RECORDS[found]
     arrays = [_mapped(file, record) for file in files]
     specs = (_IMAGE, *(TensorSpec(name, (), np.dtype(np.int64)) for name in _LABELS[found]))
-    if description is not None and set(description.specs) != set(specs):
-        raise InvalidData(f"{path} holds {'; '.join(map(str, specs))}", "; ".join(map(str, description.specs)))
+    if manifest is not None and set(manifest.specs) != set(specs):
+        raise InvalidData(f"{path} holds {'; '.join(map(str, specs))}", "; ".join(map(str, manifest.specs)))
     fields = {spec.name: Joined([Plain(array[spec.name], spec.dtype) for array in arrays]) for spec in specs}
     options = {name: value for name, value in (("part", part), ("classes", classes)) if value is not None}
     named = _class_names(path if path.is_dir() else path.parent, found)
-    origin = Origin("cifar", path, tuple(files), description, options, classes=named)
+    origin = Origin("cifar", path, tuple(files), manifest, options, classes=named)
     return ArrayContainer(origin, specs, fields)
 
 

@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidData
 from deep_bench.tensor import TensorSpec, is_integer
-from deep_bench.training.containers.description import Description, beside, check_sizes, check_sums
+from deep_bench.training.containers.manifest import Manifest, beside, check_sizes, check_sums
 from deep_bench.training.containers.values import LABEL
+
+if TYPE_CHECKING:
+    from deep_bench.training.sets.description import Description as SetDescription
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Origin:
         kind: The kind of container.
         path: Its file or folder; None for arrays in memory.
         files: The files with its samples.
-        description: What its writer noted; None for a container that came from elsewhere.
+        manifest: What its writer noted; None for a container that came from elsewhere.
         options: What it was opened with.
         classes: The names of the classes, in the order of their numbers.
     """
@@ -36,7 +39,7 @@ class Origin:
     kind: str
     path: Path | None = None
     files: tuple[Path, ...] = ()
-    description: Description | None = None
+    manifest: Manifest | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] | None = None
 
@@ -72,7 +75,7 @@ class Container(ABC):
 
     @property
     def nbytes(self) -> int:
-        """How much it takes on the disk, its description apart."""
+        """How much it takes on the disk, its manifest apart."""
         return sum(os.path.getsize(file) for file in self.origin.files)
 
     @abstractmethod
@@ -106,8 +109,15 @@ class Container(ABC):
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes, in the order of their numbers; None where they have none."""
-        noted = self.origin.description
+        noted = self.origin.manifest
         return self.origin.classes if self.origin.classes is not None or noted is None else noted.classes
+
+    @property
+    def description(self) -> SetDescription:
+        """What a record says of it; where its data come from is not stated in its files."""
+        from deep_bench.training.sets.description import Description
+
+        return Description("memory" if self.origin.path is None else self.origin.path.name)
 
     def verify(self) -> None:
         """Read all files, and compare them with the checksums that were noted when they were written.
@@ -116,13 +126,13 @@ class Container(ABC):
             InvalidData: A file was altered, cut off or is missing; or no checksums were noted.
         """
         origin = self.origin
-        if origin.description is None:
+        if origin.manifest is None:
             what = "arrays in memory have" if origin.path is None else f"{beside(origin.path)} is missing: {origin.path} has"
             raise InvalidData(f"{what} no checksums", "a container that deep_bench wrote", "convert it, and verify the copy")
-        self._verify(origin.description)
+        self._verify(origin.manifest)
 
-    def _verify(self, description: Description) -> None:
-        check_sums(self.origin.folder, description.files)
+    def _verify(self, manifest: Manifest) -> None:
+        check_sums(self.origin.folder, manifest.files)
 
     def __enter__(self) -> Self:
         return self
@@ -142,14 +152,14 @@ def _again(opener: Any, path: Path, kind: str, options: dict[str, Any]) -> Any:
     return opener(path, kind, **options)
 
 
-def described(path: Path, kind: str, description: Description | None) -> None:
-    """See that the files of a container are those that its description names.
+def check_manifest(path: Path, kind: str, manifest: Manifest | None) -> None:
+    """See that the files of a container are those that its manifest names.
 
     Raises:
         InvalidData: They are not, or it is of another kind.
     """
-    if description is None:
+    if manifest is None:
         return
-    if description.kind != kind:
-        raise InvalidData(f"{path} is of kind {description.kind}", kind, "leave the kind out")
-    check_sizes(path if path.is_dir() else path.parent, description.files)
+    if manifest.kind != kind:
+        raise InvalidData(f"{path} is of kind {manifest.kind}", kind, "leave the kind out")
+    check_sizes(path if path.is_dir() else path.parent, manifest.files)

@@ -15,7 +15,7 @@ from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers import codec
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.records import RecordContainer, Source
 from deep_bench.training.containers.values import LABEL, Value, parsed, refuse
 from deep_bench.training.containers.writing import Content, Details
@@ -65,34 +65,34 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_dir() and any(_is_image(file) for folder in _folders(path) for file in folder.iterdir())
 
 
-def open_files(path: Path, description: Description | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """List the files.
 
     Args:
         path: The folder.
-        description: What its writer noted.
+        manifest: What its writer noted.
         mode: The mode of images, of a folder that came from elsewhere; by default that of the first.
         decode: Whether batches hold pixels, or files.
     """
     classes: tuple[str, ...] | None
-    if description is None:
+    if manifest is None:
         files, labels, classes = _listed(path)
         mode = mode or parsed(files[0], lambda: codec.stored_mode(files[0].read_bytes()), "a PNG or JPEG file")
         image = codec.image_spec(_IMAGE, mode)
     else:
-        specs = {spec.name: spec for spec in description.specs}
+        specs = {spec.name: spec for spec in manifest.specs}
         if specs.keys() != {_IMAGE, LABEL} or specs[LABEL] != _LABEL or mode not in (None, codec.mode_of(specs[_IMAGE])):
             raise InvalidData(
                 f"{path} holds {'; '.join(map(str, specs.values()))}", f"images in the mode {mode or 'L or RGB'}"
             )
-        names = sorted(description.files, key=lambda name: Path(name).name)
-        files, image, classes = [path / name for name in names], specs[_IMAGE], description.classes
+        names = sorted(manifest.files, key=lambda name: Path(name).name)
+        files, image, classes = [path / name for name in names], specs[_IMAGE], manifest.classes
         labels = parsed(path, lambda: _numbers(names, classes), "folders with the names of classes")
-        if len(files) != description.samples:
-            raise InvalidData(f"{path} has {len(files)} files", f"{description.samples}")
+        if len(files) != manifest.samples:
+            raise InvalidData(f"{path} has {len(files)} files", f"{manifest.samples}")
     options = {} if decode else {"decode": False}
-    options |= {} if mode is None or description is not None else {"mode": mode}  # type: ignore[dict-item]
-    origin = Origin("folder", path, tuple(files), description, options)
+    options |= {} if mode is None or manifest is not None else {"mode": mode}  # type: ignore[dict-item]
+    origin = Origin("folder", path, tuple(files), manifest, options)
     return RecordContainer(origin, _Folder(files, labels, image, classes), decode=decode)
 
 

@@ -18,12 +18,13 @@ from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import ArrayContainer, Field, Plain, same_counts
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description, FileDescription, dumps, fields_of, loads
+from deep_bench.training.containers.manifest import FileEntry, Manifest, dumps, fields_of, loads
 from deep_bench.training.containers.values import holds_numbers, parsed, plain, refuse
 from deep_bench.training.containers.writing import Content, Details
 
 _ATTRIBUTE = "deep_bench"
 _CACHE_BYTES = 64 << 20
+_PAGE = 4096
 _LEAST_VERSION = ("v110", "v110")
 """Since HDF5 1.10, the structure of a file has checksums: damage to it is found."""
 
@@ -67,9 +68,9 @@ def recognise(path: Path, head: bytes) -> bool:
     return head.startswith(b"\x89HDF\r\n\x1a\n")
 
 
-def open_files(path: Path, description: Description | None) -> Container:
+def open_files(path: Path, manifest: Manifest | None) -> Container:
     """Open the file; its datasets at the top are the fields."""
-    del description  # it is in the file itself
+    del manifest  # it is in the file itself
     file = parsed(path, lambda: h5py.File(path, "r", rdcc_nbytes=_CACHE_BYTES, rdcc_nslots=10_007), "an HDF5 file")
     try:
         return _opened(path, file)
@@ -86,7 +87,7 @@ def write(
     chunk: int | None = None,
     compression: str | None = None,
 ) -> Details:
-    """Write a dataset for each field, and the description as an attribute.
+    """Write a dataset for each field, and the manifest as an attribute.
 
     Args:
         stage: Where.
@@ -104,7 +105,8 @@ def write(
         raise InvalidArgument(f"chunk={chunk}", "a number of samples from 1")
     content.of_one_size()
     sums = {spec.name: 0 for spec in content.specs}
-    with h5py.File(stage / name, "w", libver=_LEAST_VERSION) as file:
+    aligned = {"alignment_threshold": _PAGE, "alignment_interval": _PAGE}  # large arrays begin at a page, as mapping wants
+    with h5py.File(stage / name, "w", libver=_LEAST_VERSION, **aligned) as file:
         for spec in content.specs:
             _make(file, spec, content.count, layout == "chunked", chunk or 64, compression)
         first = 0
@@ -115,15 +117,15 @@ def write(
                 file[spec.name][first:last] = stored
                 sums[spec.name] = zlib.crc32(stored.tobytes(), sums[spec.name])
             first = last
-        text = dumps(_description(content, sums, {s.name: file[s.name].nbytes for s in content.specs}))
+        text = dumps(_manifest(content, sums, {s.name: file[s.name].nbytes for s in content.specs}))
         file.attrs[_ATTRIBUTE] = np.frombuffer(text.encode(), np.uint8)
     return Details()
 
 
-def _description(content: Content, sums: dict[str, int], sizes: dict[str, int]) -> Description:
-    files = {name: FileDescription(bytes=size, crc32=sums[name]) for name, size in sizes.items()}
+def _manifest(content: Content, sums: dict[str, int], sizes: dict[str, int]) -> Manifest:
+    files = {name: FileEntry(bytes=size, crc32=sums[name]) for name, size in sizes.items()}
     fields = fields_of(content.specs)
-    return Description(kind="hdf5", samples=content.count, fields=fields, files=files, classes=content.classes)
+    return Manifest(kind="hdf5", samples=content.count, fields=fields, files=files, classes=content.classes)
 
 
 def _make(file: h5py.File, spec: TensorSpec, count: int, chunked: bool, chunk: int, compression: str | None) -> None:
@@ -138,36 +140,34 @@ def _make(file: h5py.File, spec: TensorSpec, count: int, chunked: bool, chunk: i
 
 
 def _opened(path: Path, file: h5py.File) -> Container:
-    description = parsed(path, lambda: _noted(path, file), "an HDF5 file")
+    manifest = parsed(path, lambda: _noted(path, file), "an HDF5 file")
     names = parsed(path, lambda: [name for name in file if isinstance(file.get(name), h5py.Dataset)])
-    if description is not None:
-        names = [field.name for field in description.fields]
+    if manifest is not None:
+        names = [field.name for field in manifest.fields]
     if not names:
         raise InvalidData(f"{path} has no datasets at its top", "at least one", "name another file")
     stored = {name: parsed(f"{path}, dataset {name}", lambda name=name: _dataset(path, file, name)) for name in names}  # type: ignore[misc]
     same_counts({name: shape[0] for name, (shape, _) in stored.items()}, path)
-    if description is None:
+    if manifest is None:
         specs = tuple(TensorSpec(name, shape[1:], dtype.newbyteorder("=")) for name, (shape, dtype) in stored.items())
     else:
-        specs = description.specs
+        specs = manifest.specs
         for spec in specs:
             shape, dtype = stored[spec.name]
-            if shape != (description.samples, *spec.shape) or dtype != plain(spec.dtype):
-                raise InvalidData(
-                    f"{path}, dataset {spec.name} is {dtype}{list(shape)}", f"{description.samples} times {spec}"
-                )
+            if shape != (manifest.samples, *spec.shape) or dtype != plain(spec.dtype):
+                raise InvalidData(f"{path}, dataset {spec.name} is {dtype}{list(shape)}", f"{manifest.samples} times {spec}")
     fields = {s.name: parsed(f"{path}, dataset {s.name}", lambda s=s: _field(path, file, s)) for s in specs}  # type: ignore[misc]
-    origin = Origin("hdf5", path, (path,), description)
+    origin = Origin("hdf5", path, (path,), manifest)
     container: ArrayContainer
 
-    def verify(noted: Description) -> None:
+    def verify(noted: Manifest) -> None:
         _verify(path, container, noted)
 
     container = ArrayContainer(origin, specs, fields, release=file.close, verify=verify)
     return container
 
 
-def _noted(path: Path, file: h5py.File) -> Description | None:
+def _noted(path: Path, file: h5py.File) -> Manifest | None:
     if _ATTRIBUTE not in file.attrs:
         return None
     found = file.attrs[_ATTRIBUTE]
@@ -197,7 +197,7 @@ def _field(path: Path, file: h5py.File, spec: TensorSpec) -> Field:
     return Plain(np.memmap(path, dataset.dtype, "r", offset, dataset.shape), spec.dtype)
 
 
-def _verify(path: Path, container: ArrayContainer, noted: Description) -> None:
+def _verify(path: Path, container: ArrayContainer, noted: Manifest) -> None:
     for name, stated in noted.files.items():
         total = 0
         for first in range(0, len(container), 1024):

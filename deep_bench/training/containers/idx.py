@@ -21,7 +21,7 @@ from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import ArrayContainer, Plain, same_counts
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.values import LABEL, parsed, refuse
 from deep_bench.training.containers.writing import Content, Details
 
@@ -39,24 +39,24 @@ def recognise(path: Path, head: bytes) -> bool:
     return _is_header(head) or (head[:2] == b"\x1f\x8b" and _NAME.fullmatch(path.name) is not None)
 
 
-def open_files(path: Path, description: Description | None, part: str | None = None) -> Container:
+def open_files(path: Path, manifest: Manifest | None, part: str | None = None) -> Container:
     """Map the arrays; compressed ones are read.
 
     Args:
         path: The folder, or one of the files: then those beside it that belong to the same set are read as well.
-        description: What its writer noted.
+        manifest: What its writer noted.
         part: Which of several sets.
     """
     files = _files(path, part)
     arrays = {name: _array(file) for name, file in files.items()}
     same_counts({name: len(array) for name, array in arrays.items()}, path)
     found = {name: _spec(name, array) for name, array in arrays.items()}
-    specs = tuple(found.values()) if description is None else description.specs
+    specs = tuple(found.values()) if manifest is None else manifest.specs
     if {spec.name: spec for spec in specs} != found:
         raise InvalidData(f"{path} holds {'; '.join(map(str, found.values()))}", "; ".join(map(str, specs)))
     fields = {spec.name: Plain(arrays[spec.name], spec.dtype) for spec in specs}
     options = {} if part is None else {"part": part}
-    return ArrayContainer(Origin("idx", path, tuple(files.values()), description, options), specs, fields)
+    return ArrayContainer(Origin("idx", path, tuple(files.values()), manifest, options), specs, fields)
 
 
 def write(stage: Path, name: str, content: Content, compress: bool = False) -> Details:

@@ -10,8 +10,8 @@ from typing import Any
 
 from deep_bench.errors import InvalidArgument, InvalidData, UnknownName, Unsupported
 from deep_bench.measure.progress import Bars
-from deep_bench.training.containers.container import Container, described
-from deep_bench.training.containers.description import Description, beside, describe_files, dumps, fields_of, read
+from deep_bench.training.containers.container import Container, check_manifest
+from deep_bench.training.containers.manifest import Manifest, beside, describe_files, dumps, fields_of, read
 from deep_bench.training.containers.writing import Content, check_target, files_in, staged
 from deep_bench.training.dataset import Dataset
 
@@ -31,7 +31,7 @@ class Kind:
         text: What it is, in a line.
         module: The module with its ``recognise``, ``open_files`` and ``write``; None for ``memory``, which has no files.
         folder: Whether it is a folder.
-        described_inside: Whether its description is inside its file.
+        manifest_inside: Whether its manifest is inside its file.
         reading: Its options when it is opened, each with what it does.
         writing: Its options when it is written.
     """
@@ -40,7 +40,7 @@ class Kind:
     text: str
     module: str | None
     folder: bool = False
-    described_inside: bool = False
+    manifest_inside: bool = False
     reading: Mapping[str, str] = field(default_factory=dict)
     writing: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,9 +61,9 @@ class Kind:
             raise InvalidData(
                 f"{path}: there is no such file or folder", f"a container of kind {self.name}", "check the path"
             )
-        description = None if self.described_inside else read(path)
-        described(path, self.name, description)
-        found: Container = self._module.open_files(path, description, **options)
+        manifest = None if self.manifest_inside else read(path)
+        check_manifest(path, self.name, manifest)
+        found: Container = self._module.open_files(path, manifest, **options)
         return found
 
     def write(self, path: Path, dataset: Dataset, options: Mapping[str, Any]) -> Path:
@@ -75,9 +75,9 @@ class Kind:
             content = Content(dataset, self.name, bars)
             with staged(path, folder=self.folder) as stage:
                 details = module.write(stage, path.name, content, **options)
-                if not self.described_inside:
+                if not self.manifest_inside:
                     names = files_in(stage)
-                    description = Description(
+                    manifest = Manifest(
                         kind=self.name,
                         samples=content.count,
                         fields=fields_of(content.specs),
@@ -86,7 +86,7 @@ class Kind:
                         encodings=dict(details.encodings),
                         index=None if details.index is None else dict(details.index),
                     )
-                    (beside(stage) if self.folder else stage / beside(path).name).write_text(dumps(description))
+                    (beside(stage) if self.folder else stage / beside(path).name).write_text(dumps(manifest))
         finally:
             bars.close()
         return path
@@ -118,7 +118,7 @@ KINDS: Mapping[str, Kind] = {
             "hdf5",
             "an HDF5 file, an array for each field",
             "hdf5",
-            described_inside=True,
+            manifest_inside=True,
             writing={
                 "layout": "contiguous (default) or chunked",
                 "chunk": "samples in a chunk; default: 64",
@@ -185,7 +185,7 @@ def parse_kind(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def guess(path: Path) -> str:
-    """The kind of a container, by its description or its content.
+    """The kind of a container, by its manifest or its content.
 
     Raises:
         InvalidData: Nothing is there, an empty file, or none of the formats.
@@ -193,8 +193,8 @@ def guess(path: Path) -> str:
     """
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file or folder", "a container", "check the path")
-    if (description := read(path)) is not None:
-        return description.kind
+    if (manifest := read(path)) is not None:
+        return manifest.kind
     head = b""
     if path.is_file():
         with open(path, "rb") as file:

@@ -13,7 +13,7 @@ from deep_bench.errors import InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import ArrayContainer, Plain, same_counts
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.values import holds_numbers, parsed, plain, refuse
 from deep_bench.training.containers.writing import Content, Details
 
@@ -26,24 +26,24 @@ def recognise(path: Path, head: bytes) -> bool:
     return head.startswith(b"\x93NUMPY") or (path.is_dir() and any(path.glob(f"*{_SUFFIX}")))
 
 
-def open_files(path: Path, description: Description | None) -> Container:
+def open_files(path: Path, manifest: Manifest | None) -> Container:
     """Map the arrays."""
-    if description is None:
+    if manifest is None:
         files = sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
         wanted = {unquote(file.stem): file for file in files}
     else:
-        wanted = {field.name: path / _file_name(field.name) for field in description.fields}
+        wanted = {field.name: path / _file_name(field.name) for field in manifest.fields}
     if not wanted:
         raise InvalidData(f"{path} has no {_SUFFIX} files", "at least one", "check the path")
     arrays = {name: _mapped(file) for name, file in wanted.items()}
     same_counts({name: len(array) for name, array in arrays.items()}, path)
-    if description is None:
+    if manifest is None:
         specs = tuple(TensorSpec(name, array.shape[1:], array.dtype.newbyteorder("=")) for name, array in arrays.items())
     else:
-        specs = description.specs
-        _check(specs, arrays, wanted, description.samples)
+        specs = manifest.specs
+        _check(specs, arrays, wanted, manifest.samples)
     fields = {spec.name: Plain(arrays[spec.name], spec.dtype) for spec in specs}
-    return ArrayContainer(Origin("npy", path, tuple(wanted.values()), description), specs, fields)
+    return ArrayContainer(Origin("npy", path, tuple(wanted.values()), manifest), specs, fields)
 
 
 def write(stage: Path, name: str, content: Content) -> Details:
@@ -96,7 +96,7 @@ def _header(file: Path) -> tuple[tuple[int, ...], bool, np.dtype, int]:
 
 
 def _check(specs: tuple[TensorSpec, ...], arrays: Mapping[str, np.ndarray], files: Mapping[str, Path], samples: int) -> None:
-    """See that the files hold what the description says."""
+    """See that the files hold what the manifest says."""
     for spec in specs:
         array, wanted = arrays[spec.name], (samples, *spec.shape)
         if array.shape != wanted or array.dtype != plain(spec.dtype):

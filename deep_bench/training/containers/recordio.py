@@ -21,7 +21,7 @@ from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers import codec
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.records import Files, RecordContainer, Source
 from deep_bench.training.containers.values import LABEL, Value, parsed, refuse
 from deep_bench.training.containers.writing import Content, Details
@@ -77,12 +77,12 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_file() and head.startswith(_MAGIC)
 
 
-def open_files(path: Path, description: Description | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """Find the records: by the ``.idx`` file, or by reading the lengths of all parts.
 
     Args:
         path: The ``.rec`` file.
-        description: What the writer noted.
+        manifest: What the writer noted.
         mode: The mode of images, of a file that came from elsewhere; by default that of the first.
         decode: Whether batches hold pixels, or images' files.
     """
@@ -90,20 +90,20 @@ def open_files(path: Path, description: Description | None, mode: str | None = N
     try:
         index = path.with_suffix(".idx")
         places = _indexed(index, path) if index.is_file() else _scanned(path)
-        if description is None:
+        if manifest is None:
             specs, encoding = _guessed(files, places, mode)
         else:
-            specs = list(description.specs)
-            encoding = _noted(path, description)
+            specs = list(manifest.specs)
+            encoding = _noted(path, manifest)
         source = _RecordIO(files, places, specs, encoding)
-        if description is not None and len(source) != description.samples:
-            raise InvalidData(f"{path} has {len(source)} records", f"{description.samples}")
+        if manifest is not None and len(source) != manifest.samples:
+            raise InvalidData(f"{path} has {len(source)} records", f"{manifest.samples}")
     except BaseException:
         files.close()
         raise
     options = {name: value for name, value in (("mode", mode), ("decode", decode)) if value not in (None, True)}
     both = (path, index) if index.is_file() else (path,)
-    return RecordContainer(Origin("recordio", path, both, description, options), source, decode=decode)
+    return RecordContainer(Origin("recordio", path, both, manifest, options), source, decode=decode)
 
 
 def write(stage: Path, name: str, content: Content, image: str | None = None, quality: int = 95) -> Details:
@@ -257,18 +257,18 @@ def _scanned(path: Path) -> np.ndarray:
     return np.array(places, np.int64).reshape(-1, 2)
 
 
-def _noted(path: Path, description: Description) -> str:
-    others = [field.name for field in description.fields if field.name != LABEL]
-    if len(others) != 1 or len(description.fields) > 2:
+def _noted(path: Path, manifest: Manifest) -> str:
+    others = [field.name for field in manifest.fields if field.name != LABEL]
+    if len(others) != 1 or len(manifest.fields) > 2:
         raise InvalidData(f"{path} holds {', '.join(others) or 'no data'}", f"one field, and {LABEL}")
-    return description.encodings.get(others[0], "")
+    return manifest.encodings.get(others[0], "")
 
 
 def _guessed(files: Files, places: np.ndarray, mode: str | None) -> tuple[list[TensorSpec], str]:
     """What the first record holds."""
     path = files.paths[0]
     if not len(places):
-        raise InvalidData(f"{path} has no records, and no description", "at least one record", "get the data again")
+        raise InvalidData(f"{path} has no records, and no manifest", "at least one record", "get the data again")
     place = f"{path}, record 0 at offset {places[0, 0]}"
     labels, _, data = parsed(place, lambda: _split(_joined(files.read(0, *places[0].tolist()))), "a record of MXNet")
     label = TensorSpec(LABEL, (len(labels),), np.dtype(np.float32)) if len(labels) else _LABEL

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData
 from deep_bench.tensor import STRING, TensorSpec
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.values import Value, checked, damaged, fits, stack
+from deep_bench.training.containers.values import Value, damaged, fits, stack
+from deep_bench.training.dataset import checked_numbers
 
 _MOST_OPEN = 256
 
@@ -81,10 +82,10 @@ class RecordContainer(Container):
         """The samples of these numbers, in any order, as often as they come.
 
         Raises:
-            InvalidArgument: A number beyond the set; or samples of different sizes, which `sample` reads one by one.
+            InvalidArgument: A number beyond the set.
             InvalidData: A sample that cannot be read or decoded, or that is of another size than all should be.
         """
-        numbers = checked(indices, self._count).tolist()
+        numbers = checked_numbers(indices, self._count, str(self.origin.path)).tolist()
         return self.decoded(self.fetch(numbers), numbers)
 
     def fetch(self, numbers: Sequence[int]) -> list[Any]:
@@ -102,7 +103,7 @@ class RecordContainer(Container):
     def decoded(self, raw: Sequence[Any], numbers: Sequence[int]) -> dict[str, np.ndarray]:
         """What `fetch` returned, decoded and put together."""
         samples = [self._decoded(one, number, self._decode) for one, number in zip(raw, numbers, strict=True)]
-        return stack(self.specs, samples, numbers)
+        return {spec.name: stack([sample[spec.name] for sample in samples], spec) for spec in self.specs}
 
     def sample(self, number: int, *, images: bool = True) -> dict[str, Value]:
         """One sample by itself, whatever its size.
@@ -111,7 +112,7 @@ class RecordContainer(Container):
             number: Its number.
             images: Whether to decode images; if not, their files are returned.
         """
-        (number,) = checked(np.array([number]), self._count).tolist()
+        (number,) = checked_numbers([number], self._count, str(self.origin.path)).tolist()
         return self._decoded(self.fetch([number])[0], number, images)
 
     @property
@@ -130,8 +131,7 @@ class RecordContainer(Container):
         if known is not None:
             return known
         spec = next(spec for spec in self.specs if spec.name == name)
-        samples = [self.sample(number, images=False) for number in range(self._count)]
-        return stack([spec], samples, range(self._count))[name]
+        return stack([self.sample(number, images=False)[name] for number in range(self._count)], spec)
 
     @property
     def lengths(self) -> NDArray[np.int64]:

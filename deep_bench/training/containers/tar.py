@@ -2,7 +2,7 @@
 
 All up to the first dot is the sample's key; the suffix says how the field is encoded. ``KEY.jpg`` and ``KEY.png`` are the
 field ``image``, ``KEY.cls`` is ``label``; without a label in it, ``CLASS/NAME.jpg`` has the folder's number as its label.
-Fields are read by their place in the file, which the description has, or which is found by reading all headers once.
+Fields are read by their place in the file, which the manifest has, or which is found by reading all headers once.
 
 Source:
     Aizman, Maltby and Breuel, High performance I/O for large scale deep learning, 2019, section 4 (WebDataset).
@@ -23,7 +23,7 @@ from deep_bench.errors import InvalidData, Unsupported
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers import codec
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.records import Files, RecordContainer, Source
 from deep_bench.training.containers.values import LABEL, Value, parsed, refuse
 from deep_bench.training.containers.writing import Content, Details
@@ -99,9 +99,9 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_file() and head[257:262] == b"ustar"
 
 
-def open_files(path: Path, description: Description | None, **options: object) -> Container:
+def open_files(path: Path, manifest: Manifest | None, **options: object) -> Container:
     """Open a tar file; see `opened`."""
-    return opened("tar", path, [path], description, **options)  # type: ignore[arg-type]
+    return opened("tar", path, [path], manifest, **options)  # type: ignore[arg-type]
 
 
 def write(stage: Path, name: str, content: Content, image: str | None = None, quality: int = 95) -> Details:
@@ -113,7 +113,7 @@ def opened(
     kind: str,
     path: Path,
     files: Sequence[Path],
-    description: Description | None,
+    manifest: Manifest | None,
     mode: str | None = None,
     decode: bool = True,
 ) -> Container:
@@ -123,21 +123,21 @@ def opened(
         kind: ``"tar"`` or ``"webdataset"``.
         path: The container.
         files: Its files, in their order.
-        description: What their writer noted.
+        manifest: What their writer noted.
         mode: The mode of images, of files that came from elsewhere; by default that of the first.
         decode: Whether batches hold pixels, or images' files.
     """
     reader = Files(files)
     try:
-        if description is None:
+        if manifest is None:
             index = _scanned(files)
             specs = [_spec(reader, index, name, column, mode) for column, name in enumerate(index.encodings)]
             specs += [_LABEL] if index.labels is not None else []
         else:
-            index, specs = _noted(files, description), list(description.specs)
-        classes = index.classes if description is None else description.classes
+            index, specs = _noted(files, manifest), list(manifest.specs)
+        classes = index.classes if manifest is None else manifest.classes
         options = {name: value for name, value in (("mode", mode), ("decode", decode)) if value not in (None, True)}
-        origin = Origin(kind, path, tuple(files), description, options)
+        origin = Origin(kind, path, tuple(files), manifest, options)
         return RecordContainer(origin, _Tar(reader, index, specs, classes), decode=decode)
     except BaseException:
         reader.close()
@@ -193,19 +193,19 @@ def _add(tar: tarfile.TarFile, key: int, spec: TensorSpec, value: Value, encodin
     return tar.offset - -(-len(data) // _BLOCK) * _BLOCK, len(data)
 
 
-def _noted(files: Sequence[Path], description: Description) -> _Index:
+def _noted(files: Sequence[Path], manifest: Manifest) -> _Index:
     """The index that the writer left."""
-    names = [field.name for field in description.fields]
-    index = description.index or {}
-    encodings = {name: description.encodings.get(name, "") for name in names}
+    names = [field.name for field in manifest.fields]
+    index = manifest.index or {}
+    encodings = {name: manifest.encodings.get(name, "") for name in names}
     places = [np.array(index.get(file.name, ()), np.int64) for file in files]
     for file, place in zip(files, places, strict=True):
         size = os.path.getsize(file)
         if len(place) % (2 * len(names)) or (len(place) and (place[::2] + place[1::2]).max() > size):
             raise InvalidData(f"the index of {file} does not fit it", "offsets and sizes within the file", "write it again")
     counts = [len(place) // (2 * len(names)) for place in places]
-    if sum(counts) != description.samples:
-        raise InvalidData(f"{files[0].parent}: the index has {sum(counts)} samples", f"{description.samples}")
+    if sum(counts) != manifest.samples:
+        raise InvalidData(f"{files[0].parent}: the index has {sum(counts)} samples", f"{manifest.samples}")
     which = np.repeat(np.arange(len(files)), counts)
     return _Index(encodings, which, np.concatenate(places).reshape(sum(counts), len(names), 2))
 

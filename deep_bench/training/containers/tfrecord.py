@@ -1,8 +1,8 @@
 """A TFRecord file of ``tf.train.Example``, read and written without TensorFlow; or a folder of such files.
 
-Written: whole numbers (int64) and float32, alone or in a row, as lists of their kind; images that are files already as these;
-all else as its bytes, with its sizes and type beside it, in the features ``NAME/shape`` and ``NAME/dtype``. Read: the same,
-and of others' files every feature that is a list of numbers, or PNG or JPEG.
+Written: whole numbers (int64) and float32, alone or in a row, as lists of their kind; images that are files already as such;
+all else as its bytes, with sizes and type beside it, in the features ``NAME/shape`` and ``NAME/dtype``. Read: the same, and
+of others' files every feature that is a list of numbers, or PNG or JPEG.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from deep_bench.errors import InvalidData, Unsupported
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers import codec
 from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.description import Description
 from deep_bench.training.containers.framing import crc32c, framed, is_framed, scan, unframed
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.records import Files, RecordContainer, Source
 from deep_bench.training.containers.values import Value, holds_numbers, parsed, plain, refuse
 from deep_bench.training.containers.writing import Content, Details
@@ -74,12 +74,12 @@ def recognise(path: Path, head: bytes) -> bool:
     return any(_begins(file) for pattern in _PATTERNS for file in sorted(path.glob(pattern))[:1])
 
 
-def open_files(path: Path, description: Description | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """Find the records.
 
     Args:
         path: The file; or a folder of files, which are read in the order of their names.
-        description: What the writer noted.
+        manifest: What the writer noted.
         mode: The mode of images, of a file that came from elsewhere; by default that of the first.
         decode: Whether batches hold pixels, or images' files.
     """
@@ -88,15 +88,15 @@ def open_files(path: Path, description: Description | None, mode: str | None = N
         raise InvalidData(f"{path} has no TFRecord files", ", ".join(_PATTERNS), "check the path")
     files = Files(paths)
     try:
-        specs, encodings = _guessed(paths, mode) if description is None else (description.specs, description.encodings)
+        specs, encodings = _guessed(paths, mode) if manifest is None else (manifest.specs, manifest.encodings)
         source = _TFRecord(files, specs, encodings)
     except BaseException:
         files.close()
         raise
     options = {name: value for name, value in (("mode", mode), ("decode", decode)) if value not in (None, True)}
-    container = RecordContainer(Origin("tfrecord", path, tuple(paths), description, options), source, decode=decode)
-    if description is not None and len(container) != description.samples:
-        raise InvalidData(f"{path} has {len(container)} records", f"{description.samples}")
+    container = RecordContainer(Origin("tfrecord", path, tuple(paths), manifest, options), source, decode=decode)
+    if manifest is not None and len(container) != manifest.samples:
+        raise InvalidData(f"{path} has {len(container)} records", f"{manifest.samples}")
     return container
 
 
@@ -198,7 +198,7 @@ def _guessed(paths: Sequence[Path], mode: str | None) -> tuple[list[TensorSpec],
     crc = crc32c()
     path, places = next(((path, found) for path in paths if len(found := scan(path, crc))), (paths[0], None))
     if places is None:
-        raise InvalidData(f"{path} has no records, and no description", "at least one record", "get the data again")
+        raise InvalidData(f"{path} has no records, and no manifest", "at least one record", "get the data again")
     with open(path, "rb") as file:
         first = file.read(int(places[0, 1]))
     place = f"{path}, record 0 at offset 0"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData, Unsupported
+from deep_bench.errors import DeepBenchError, InvalidData, Unsupported
 from deep_bench.tensor import TensorSpec, is_float, is_integer
 
 T = TypeVar("T")
@@ -41,57 +40,27 @@ def plain(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"<u{dtype.itemsize}") if dtype.kind == "V" else dtype.newbyteorder("<")
 
 
-def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The numbers of samples, as int64.
-
-    Raises:
-        InvalidArgument: No list of whole numbers from 0 to ``count`` - 1.
-    """
-    found = np.asarray(indices)
-    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
-        shape = list(found.shape)
-        raise InvalidArgument(f"sample numbers of shape {shape} and type {found.dtype}", "a list of integers", "write [3]")
-    found = found.astype(np.int64, copy=False)
-    # As unsigned numbers, negative ones are too large as well: one pass finds both.
-    if len(found) and found.view(np.uint64).max() >= count:
-        wrong = found[(found < 0) | (found >= count)][0]
-        raise InvalidArgument(f"sample {wrong} of a set of {count}", f"numbers from 0 to {count - 1}")
-    return found
-
-
 def fits(spec: TensorSpec, array: np.ndarray) -> bool:
     """Whether an array is one that a spec describes."""
-    sizes = zip(spec.shape, array.shape, strict=False)
-    return array.dtype == spec.dtype and array.ndim == spec.rank and all(isinstance(d, str) or d == n for d, n in sizes)
+    if array.dtype != spec.dtype:
+        return False
+    if array.shape == spec.shape:  # nearly always, and many times as fast
+        return True
+    return array.ndim == spec.rank and all(
+        isinstance(d, str) or d == n for d, n in zip(spec.shape, array.shape, strict=True)
+    )
 
 
-def stack(
-    specs: Sequence[TensorSpec], samples: Sequence[Mapping[str, Value]], indices: Sequence[int]
-) -> dict[str, np.ndarray]:
-    """Samples as a batch; what is no array, an image's file, in an array of objects.
-
-    Raises:
-        InvalidArgument: Two samples are of different sizes.
-    """
-    return {spec.name: _stacked(spec, [sample[spec.name] for sample in samples], indices) for spec in specs}
-
-
-def _stacked(spec: TensorSpec, values: Sequence[Value], indices: Sequence[int]) -> np.ndarray:
+def stack(values: Sequence[Value], spec: TensorSpec) -> np.ndarray:
+    """One field of several samples as a batch: an array of objects, if they differ in size or are images' files."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
-    if len(arrays) < len(values):
-        objects = np.empty(len(values), object)
-        objects[:] = values
-        return objects
-    if not arrays:
+    if not values:
         return np.empty((0, *(0 if isinstance(d, str) else d for d in spec.shape)), spec.dtype)
-    for index, array in zip(indices, arrays, strict=True):
-        if array.shape != arrays[0].shape:
-            raise InvalidArgument(
-                f"{spec.name} of sample {indices[0]} is {list(arrays[0].shape)}, of sample {index} {list(array.shape)}",
-                "samples of one size in a batch",
-                "put samples of one size together, or read them one by one with sample() and resize them",
-            )
-    return np.stack(arrays)
+    if len(arrays) == len(values) and (not spec.open_dimensions or len({array.shape for array in arrays}) == 1):
+        return np.stack(arrays)
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return objects
 
 
 def refuse(kind: str, spec: TensorSpec, what: str, advice: str = "") -> Unsupported:

@@ -7,7 +7,7 @@ from pathlib import Path
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.training.containers import tar
 from deep_bench.training.containers.container import Container
-from deep_bench.training.containers.description import Description
+from deep_bench.training.containers.manifest import Manifest
 from deep_bench.training.containers.writing import Content, Details
 
 
@@ -17,19 +17,19 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_dir() and any(path.glob("*.tar"))
 
 
-def open_files(path: Path, description: Description | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """Open all tar files of a folder, in the order of their names, as one container.
 
     Args:
         path: The folder.
-        description: What its writer noted.
+        manifest: What its writer noted.
         mode: The mode of images, of files that came from elsewhere; by default that of the first.
         decode: Whether batches hold pixels, or images' files.
     """
-    files = sorted(path.glob("*.tar")) if description is None else [path / name for name in sorted(description.files)]
+    files = sorted(path.glob("*.tar")) if manifest is None else [path / name for name in sorted(manifest.files)]
     if not files:
         raise InvalidData(f"{path} has no tar files", "at least one", "check the path")
-    return tar.opened("webdataset", path, files, description, mode, decode)
+    return tar.opened("webdataset", path, files, manifest, mode, decode)
 
 
 def write(

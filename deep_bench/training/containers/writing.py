@@ -17,7 +17,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.measure.progress import Bars
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import check_batch
-from deep_bench.training.containers.description import FOLDER_NAME, beside
+from deep_bench.training.containers.manifest import FOLDER_NAME, beside
 from deep_bench.training.containers.records import RecordContainer
 from deep_bench.training.containers.values import Value, holds_numbers, refuse
 from deep_bench.training.dataset import Dataset
@@ -29,7 +29,7 @@ _MOST_SYNCED = 64
 
 @dataclass(frozen=True)
 class Details:
-    """What a format's writer wants to be kept in the description; see `Description`."""
+    """What a format's writer wants to be kept in the manifest; see `Manifest`."""
 
     classes: tuple[str, ...] | None = None
     encodings: Mapping[str, str] = field(default_factory=dict)
@@ -202,7 +202,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def files_in(stage: Path) -> tuple[str, ...]:
-    """The names of all files in a folder, relative to it, apart from its description."""
+    """The names of all files in a folder, relative to it, apart from its manifest."""
     names = (str(file.relative_to(stage)) for file in stage.rglob("*") if file.is_file())
     return tuple(sorted(name for name in names if name != FOLDER_NAME))
 

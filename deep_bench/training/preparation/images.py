@@ -206,9 +206,11 @@ class Colour(Fixed):
             return np.repeat(values, 3, axis=axis)
         if self.into != "L":
             return np.ascontiguousarray(np.flip(values, axis))
-        red, green, blue = np.moveaxis(values if self.source == "RGB" else np.flip(values, axis), axis, 0)
+        channels = np.moveaxis(values if self.source == "RGB" else np.flip(values, axis), axis, 0)
         if values.dtype == np.uint8:
-            grey = (19595 * red.astype(np.uint32) + 38470 * green + 7471 * blue + 0x8000) >> 16
+            red, green, blue = channels.astype(np.uint32)
+            grey = (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
         else:
+            red, green, blue = channels
             grey = 0.299 * red + 0.587 * green + 0.114 * blue
         return np.expand_dims(grey.astype(values.dtype), axis)

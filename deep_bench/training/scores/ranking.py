@@ -45,7 +45,7 @@ class HitRate(Score):
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
         """Take in a batch."""
         ranked, _ = self._lists.read(outputs, batch)
-        self._mean.add((ranked[:, : self._lists.k] > 0).any(axis=1))
+        self._mean.add(np.asarray((ranked[:, : self._lists.k] > 0).any(axis=1)))
 
     def value(self) -> float:
         """The share, from 0 to 1.

@@ -76,6 +76,59 @@ class Subset:
         return self._dataset[self._numbers[checked_numbers(indices, len(self), repr(self.description.name))]]
 
 
+class Described:
+    """A set as it is, with the description of where it comes from.
+
+    Args:
+        dataset: The set.
+        description: Where it comes from.
+
+    Example:
+        >>> import deep_bench as db
+        >>> Described(db.datasets["digits"](), Description("mine")).description.name
+        'mine'
+    """
+
+    def __init__(self, dataset: Dataset, description: Description) -> None:
+        self._dataset = dataset
+        self.description = description
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The arrays of one sample."""
+        return self._dataset.specs
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class of each sample.
+
+        Raises:
+            Unsupported: The set has no classes.
+        """
+        return labels_of(self._dataset)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The length of each sample.
+
+        Raises:
+            Unsupported: The set does not know them.
+        """
+        return lengths_of(self._dataset)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, indices: Any) -> dict[str, np.ndarray]:
+        """The samples of these numbers.
+
+        Raises:
+            InvalidArgument: A number beyond the set.
+            InvalidData: A sample that cannot be read.
+        """
+        return self._dataset[indices]
+
+
 class Mapped:
     """All samples of a set, changed by a function of a batch.
 

@@ -14,7 +14,7 @@ import psutil
 
 from deep_bench import __version__
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.environment import StealMeter, capture
+from deep_bench.measure.environment import Environment, StealMeter, capture
 from deep_bench.training.timeline.codes import Names
 from deep_bench.training.timeline.cost import looking_cost
 from deep_bench.training.timeline.devices import asynchronous, memory_reader, synchronizer
@@ -55,6 +55,7 @@ class Timeline:
         save: str | Path | None,
         warm_up: int,
         limit: int,
+        environment: Environment | None = None,
     ) -> None:
         if warm_up < 0 or limit < 1:
             raise InvalidArgument(f"warm_up={warm_up}, limit={limit}", "warm_up of 0 or more, a limit of 1 or more")
@@ -67,7 +68,7 @@ class Timeline:
         self._record = TimelineRecord(
             deep_bench=__version__,
             command=sys.argv,
-            environment=capture(),
+            environment=environment or capture(),
             warm_up=warm_up,
             synchronize=None if synchronize is None else named,
             journal=None if self._journal is None else self._journal.path.name,
@@ -138,7 +139,7 @@ class Timeline:
         self._here = None
         self._record.end_ns = perf_counter_ns()
         self._keeper.stop()
-        scratch = Timeline(None, None, None, 0, 1 << 40)
+        scratch = Timeline(None, None, None, 0, 1 << 40, self._record.environment)
         self._record.cost = looking_cost(scratch)
         scratch._keeper.stop()
         self._record.complete = True

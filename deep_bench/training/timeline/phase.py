@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deep_bench.measure.statistics import Summary, summarize
 from deep_bench.measure.timing import Block
-from deep_bench.training.timeline.codes import DONE, EMPTY, LEFT, RAISED, Name
+from deep_bench.training.timeline.codes import DONE, EMPTY, LEFT, RAISED, SAMPLES, Name
 from deep_bench.training.timeline.spans import Ints, Spans
 
 REST = "not in any region"
@@ -140,27 +140,36 @@ class Phase:
         here = self._inside[[paths[p] == row.path for p in self._spans.path[self._inside]]]
         return self._spans.duration[here[self._spans.ending[here] == DONE]]
 
-    def counter(self, name: str, *, warm_up: bool = False) -> Ints | None:
-        """What a counter showed in each step; None unless it did in all of them.
+    @property
+    def samples(self) -> Ints | None:
+        """How many samples each step that counts had; None if a step did not say."""
+        return self._samples_of(self._steps)
+
+    def noted(self, counter: str) -> Ints:
+        """What a counter showed, in order of the steps: those kept apart too, and not each step was asked.
 
         Args:
-            name: See `deep_bench.training.timeline.codes`.
-            warm_up: With the steps that are kept apart.
+            counter: See `deep_bench.training.timeline.codes`.
         """
-        names = list(self._spans.names)
-        steps = self._all if warm_up else self._steps
-        entry = Name("counter", name)
-        if entry not in names or names.index(entry) not in self._spans.counters:
-            return None
-        spans, values = self._spans.counters[names.index(entry)]
-        noted = np.full(len(self._spans.number), -1, dtype=np.int64)
-        noted[spans[spans >= 0]] = values[spans >= 0]
-        return noted[steps] if len(steps) and (noted[steps] >= 0).all() else None
+        values = self._values(counter)[self._all]
+        return values[values >= 0]
+
+    def _samples_of(self, steps: Ints) -> Ints | None:
+        values = self._values(SAMPLES)[steps]
+        return values if len(steps) and (values >= 0).all() else None
+
+    def _values(self, counter: str) -> Ints:
+        """What a counter showed in each span; -1 where it was not asked."""
+        found = np.full(len(self._spans.number), -1, dtype=np.int64)
+        for number, (places, values) in self._spans.counters.items():
+            if self._spans.names[number].name == counter:
+                found[places[places >= 0]] = values[places >= 0]
+        return found
 
     @property
     def throughput(self) -> float | None:
         """Samples a second: all samples over all time of the steps that count; None if a step did not say how many."""
-        samples = self.counter("samples")
+        samples = self.samples
         return None if samples is None else float(samples.sum()) / (float(self.durations_ns.sum()) / 1e9)
 
     @cached_property
@@ -173,7 +182,7 @@ class Phase:
         own = np.flatnonzero(spans.number == list(spans.names).index(name))
         own = own[self._outermost[own] < 0]
         own = own[np.argsort(spans.begin[own], kind="stable")]
-        samples = self.counter("samples", warm_up=True)
+        samples = self._samples_of(self._all)
         found = []
         for epoch in own:
             mine = spans.parent[self._all] == epoch

@@ -17,6 +17,7 @@ from deep_bench.training.timeline.codes import DEVICE_MEMORY, DONE, PEAK_MEMORY,
 Append = Callable[[int], None]
 Settle = Callable[[], object]
 
+_ASK_NS = 10_000_000
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -63,6 +64,8 @@ class Region:
 class Step:
     """The steps of one phase in one thread: a span that notes, at its end, how many samples it had and what memory it took.
 
+    Asking the system takes microseconds, so it is asked again only after `_ASK_NS`.
+
     Args:
         append: Takes the events of this thread.
         names: Where counters find their numbers.
@@ -71,7 +74,18 @@ class Step:
         device_memory: The bytes in use on a device; None notes none.
     """
 
-    __slots__ = ("_append", "_device", "_device_memory", "_number", "_peak", "_samples", "_settle", "_switches", "samples")
+    __slots__ = (
+        "_append",
+        "_asked",
+        "_device",
+        "_device_memory",
+        "_number",
+        "_peak",
+        "_samples",
+        "_settle",
+        "_switches",
+        "samples",
+    )
 
     def __init__(
         self, append: Append, names: Names, number: int, settle: Settle | None, device_memory: Callable[[], int] | None
@@ -83,6 +97,7 @@ class Step:
         self._samples, self._peak, self._switches, self._device = (
             4 * names.number("counter", name) for name in (SAMPLES, PEAK_MEMORY, SWITCHES, DEVICE_MEMORY)
         )
+        self._asked = -_ASK_NS
         self.samples: int | None = None
 
     def __enter__(self) -> None:
@@ -97,15 +112,17 @@ class Step:
         if self._settle is not None:
             self._settle()
         now = perf_counter_ns()
-        usage = resource.getrusage(resource.RUSAGE_SELF)
         append = self._append
         if self.samples is not None:
             append(self._samples)
             append(self.samples)
-        append(self._peak)
-        append(usage.ru_maxrss * _RSS_UNIT)
-        append(self._switches)
-        append(usage.ru_nivcsw)
+        if now - self._asked >= _ASK_NS:
+            self._asked = now
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            append(self._peak)
+            append(usage.ru_maxrss * _RSS_UNIT)
+            append(self._switches)
+            append(usage.ru_nivcsw)
         if self._device_memory is not None:
             append(self._device)
             append(self._device_memory())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -163,6 +164,17 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pyte
         _ = made().built
     assert str(tmp_path / "file" / "cache") in str(caught.value)
     assert "DEEP_BENCH_CACHE" in str(caught.value)
+
+
+def test_a_read_only_file_system_serves_what_is_in_it(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    _ = made().built
+    monkeypatch.setattr(cache, "_locked", refused)
+    assert made().built.cached
+    with pytest.raises(InvalidArgument, match=r"cannot be used: .*Read-only file system"):
+        _ = made(ONE + " ").built
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")

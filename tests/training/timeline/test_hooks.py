@@ -66,7 +66,7 @@ def test_mlflow(clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = pytest.importorskip("mlflow", reason="mlflow-skinny is not installed")
-    mlflow.set_tracking_uri(tmp_path.as_uri())
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
     with db.timeline() as t:
         epoch(t, clock, 300)
     with pytest.raises(InvalidArgument, match="no MLflow run"):

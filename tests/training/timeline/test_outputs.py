@@ -64,7 +64,9 @@ def test_trace_counters_and_names(taken: Timeline, tmp_path: Path) -> None:
     rates = [event["args"]["samples/s"] for event in found if event["name"] == "throughput"]
     assert len(rates) == 60
     assert rates[0] == pytest.approx(16 / 0.007)
-    assert all(event["args"]["MiB"] > 1 for event in found if event["name"] == "peak memory")
+    peaks = [event["args"]["MiB"] for event in found if event["name"] == "peak memory"]
+    assert len(peaks) == 30  # steps take 7 to 9 ms, and the system is asked every 10 ms at most
+    assert min(peaks) > 1
     assert "MainThread" in {event["args"]["name"] for event in found if event["name"] == "thread_name"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from types import ModuleType
 from typing import Any
@@ -59,7 +60,8 @@ def test_drift_is_named(clock: Any) -> None:
 def test_several_modes_are_named(clock: Any) -> None:
     rng = np.random.default_rng(0)
     times = np.where(rng.random(600) < 0.5, 10, 30) * rng.normal(1, 0.01, 600)
-    assert "forward: times cluster at 10." in loop(clock, times).result().as_text()
+    text = loop(clock, times).result().as_text()
+    assert re.search(r"forward: times cluster at (9\.9|10\.0)\d+ ms, (29\.9|30\.0)", text)
 
 
 def test_the_first_steps_of_later_epochs_are_named(clock: Any) -> None:
@@ -120,8 +122,7 @@ def test_device_memory_is_noted(clock: Any) -> None:
         for _ in range(3):
             with t.step():
                 clock.ms(1)
-    found = t.result()["training"].counter("device memory")
-    assert found is not None
+    found = t.result()["training"].noted("device memory")
     assert (found / 2**20).tolist() == [1, 2, 3]
     assert "device memory in use at steps' ends: 3.0 MiB (1.0 MiB after the first step)" in t.result().as_text()
 
@@ -174,4 +175,5 @@ def test_looking_cost_is_measured() -> None:
     cost = t.result().record.cost
     assert cost is not None
     assert 0 < cost.shown < 1e6
-    assert 0 < cost.step
+    assert 0 < cost.in_a_row < 1e6
+    assert 0 < cost.step < 1e9

@@ -50,7 +50,7 @@ def _root(x: Any, p: int) -> Any:
         return x
     if p == 2:
         return root(x)
-    power = tf.cast(1 / p, x.dtype)
+    power = tf.constant(1 / p, x.dtype)
     return with_gradient(lambda t: tf.pow(t, power), lambda dy, y, t: dy * power * tf.math.divide_no_nan(y, t))(x)
 
 

@@ -62,8 +62,7 @@ def scalars(phase: Phase, skip: int = 0) -> Scalars:
     """
     columns = {f"{phase.name}/step": phase.durations_ns / 1e9}
     columns |= {f"{phase.name}/{name}": times / 1e9 for name, times in phase.split_ns().items()}
-    samples = phase.counter("samples")
-    if samples is not None:
-        columns[f"{phase.name}/samples per second"] = samples / (phase.durations_ns / 1e9)
+    if phase.samples is not None:
+        columns[f"{phase.name}/samples per second"] = phase.samples / (phase.durations_ns / 1e9)
     for i in range(skip, phase.n_steps):
         yield i + len(phase.warm_up), {name: float(column[i]) for name, column in columns.items()}

@@ -26,7 +26,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class FieldDescription(_Strict):
+class FieldEntry(_Strict):
     """One array of a sample; as `TensorSpec`, its element type by name."""
 
     name: str
@@ -34,14 +34,14 @@ class FieldDescription(_Strict):
     dtype: str
 
 
-class FileDescription(_Strict):
+class FileEntry(_Strict):
     """The size of a file, or of a stored array, and its CRC-32 (that of zlib)."""
 
     bytes: NonNegativeInt
     crc32: NonNegativeInt
 
 
-class Description(_Strict):
+class Manifest(_Strict):
     """What a container's files hold.
 
     Args:
@@ -56,8 +56,8 @@ class Description(_Strict):
 
     kind: str
     samples: NonNegativeInt
-    fields: tuple[FieldDescription, ...]
-    files: dict[str, FileDescription] = Field(default_factory=dict)
+    fields: tuple[FieldEntry, ...]
+    files: dict[str, FileEntry] = Field(default_factory=dict)
     classes: tuple[str, ...] | None = None
     encodings: dict[str, str] = Field(default_factory=dict)
     index: dict[str, tuple[NonNegativeInt, ...]] | None = None
@@ -68,13 +68,13 @@ class Description(_Strict):
         return tuple(TensorSpec(f.name, f.shape, np.dtype(f.dtype)) for f in self.fields)
 
 
-def fields_of(specs: Iterable[TensorSpec]) -> tuple[FieldDescription, ...]:
+def fields_of(specs: Iterable[TensorSpec]) -> tuple[FieldEntry, ...]:
     """The same, as it is written."""
-    return tuple(FieldDescription(name=s.name, shape=s.shape, dtype=s.dtype.name) for s in specs)
+    return tuple(FieldEntry(name=s.name, shape=s.shape, dtype=s.dtype.name) for s in specs)
 
 
 def beside(path: Path) -> Path:
-    """Where the description of a container lies: in its folder, or beside its file.
+    """Where the manifest of a container lies: in its folder, or beside its file.
 
     Example:
         >>> print(beside(Path("train.tar")))
@@ -83,13 +83,13 @@ def beside(path: Path) -> Path:
     return path / FOLDER_NAME if path.is_dir() else path.with_name(f"{path.name}.{FOLDER_NAME}")
 
 
-def dumps(description: Description) -> str:
+def dumps(manifest: Manifest) -> str:
     """As JSON, with a checksum of itself."""
-    content = _canonical(description.model_dump(mode="json", exclude_none=True))
+    content = _canonical(manifest.model_dump(mode="json", exclude_none=True))
     return f'{{"deep_bench container": {_VERSION}, "crc32": {zlib.crc32(content.encode())},\n"content": {content}}}\n'
 
 
-def loads(text: bytes, path: Path) -> Description:
+def loads(text: bytes, path: Path) -> Manifest:
     """Read what `dumps` wrote.
 
     Raises:
@@ -98,17 +98,17 @@ def loads(text: bytes, path: Path) -> Description:
     try:
         outer = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"{path} is no JSON: {error}", "a container's description", _ANEW) from error
+        raise InvalidData(f"{path} is no JSON: {error}", "a container's manifest", _ANEW) from error
     version = outer.get("deep_bench container") if isinstance(outer, dict) else None
     if version != _VERSION or set(outer) != {"deep_bench container", "crc32", "content"}:
-        raise InvalidData(f"{path} describes no container of version {_VERSION}", "a container's description", _ANEW)
+        raise InvalidData(f"{path} describes no container of version {_VERSION}", "a container's manifest", _ANEW)
     if zlib.crc32(_canonical(outer["content"]).encode()) != outer["crc32"]:
         raise InvalidData(f"{path} was altered: its checksum is wrong", f"{outer['crc32']}", _ANEW)
     try:
-        found = Description.model_validate_json(json.dumps(outer["content"]))
+        found = Manifest.model_validate_json(json.dumps(outer["content"]))
         known = all(holds_numbers(spec.dtype) for spec in found.specs)
     except (ValidationError, TypeError) as error:
-        raise InvalidData(f"{path} is not right: {error}", "a container's description", _ANEW) from error
+        raise InvalidData(f"{path} is not right: {error}", "a container's manifest", _ANEW) from error
     if not known:
         raise InvalidData(f"{path} names an element type that containers do not hold", "numbers", _ANEW)
     return found
@@ -117,8 +117,8 @@ def loads(text: bytes, path: Path) -> Description:
 _ANEW = "write the container again; or delete this file, if what it describes came from elsewhere"
 
 
-def read(path: Path) -> Description | None:
-    """The description of a container; None where there is none.
+def read(path: Path) -> Manifest | None:
+    """The manifest of a container; None where there is none.
 
     Raises:
         InvalidData: It is damaged.
@@ -131,12 +131,12 @@ def read(path: Path) -> Description | None:
     return loads(file.read_bytes(), file)
 
 
-def describe_files(folder: Path, names: Iterable[str]) -> dict[str, FileDescription]:
+def describe_files(folder: Path, names: Iterable[str]) -> dict[str, FileEntry]:
     """The sizes and checksums of files."""
-    return {name: FileDescription(bytes=os.path.getsize(folder / name), crc32=checksum(folder / name)) for name in names}
+    return {name: FileEntry(bytes=os.path.getsize(folder / name), crc32=checksum(folder / name)) for name in names}
 
 
-def check_sizes(folder: Path, files: Mapping[str, FileDescription]) -> None:
+def check_sizes(folder: Path, files: Mapping[str, FileEntry]) -> None:
     """See that all files are there, and as long as they were.
 
     Raises:
@@ -151,7 +151,7 @@ def check_sizes(folder: Path, files: Mapping[str, FileDescription]) -> None:
             raise InvalidData(f"{path} has {found} bytes", f"{stated.bytes}", "get the data again")
 
 
-def check_sums(folder: Path, files: Mapping[str, FileDescription]) -> None:
+def check_sums(folder: Path, files: Mapping[str, FileEntry]) -> None:
     """Read all files, and compare their checksums.
 
     Raises:

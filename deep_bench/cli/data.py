@@ -1,0 +1,286 @@
+"""``deep-bench data``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_bench.cli import FAILED, INTERRUPTED
+from deep_bench.cli.options import Seconds
+from deep_bench.cli.verb import Verb
+from deep_bench.errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from deep_bench.measure.session import Progress
+    from deep_bench.training.containers.measurement import Latencies, Measured, Subject
+    from deep_bench.training.dataset import Dataset
+
+
+@dataclass
+class _Known:
+    """What is known of one set.
+
+    Args:
+        name: As it was asked for.
+        facts: Plain data: samples, specs, classes, containers.
+        subjects: What can be measured of it.
+        refused: Containers that cannot hold it, with the reason.
+    """
+
+    name: str
+    facts: dict[str, Any]
+    subjects: list[Subject] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@click.command("data", cls=Verb)
+@click.argument("names", nargs=-1, required=True, metavar="NAME|PATH…")
+@click.option("--root", type=click.Path(path_type=Path), help="The folder of data sets, for those that have files.")
+@click.option(
+    "--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help="Keep it so. Repeat for more."
+)
+@click.option("--measure", "measuring", is_flag=True, help="Time batches: in order and at random, from disk and memory.")
+@click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Samples in a batch.")
+@click.option("--budget", type=Seconds(), help="Time for measuring all. Default: 10s for each container.")
+@click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random order.")
+@click.option("--verify", is_flag=True, help="Compare the files of containers with their checksums.")
+@click.option("--convert", "kind", metavar="KIND[:OPTION=VALUE,…]", help="Write it to a new container: --output.")
+@click.option("--output", type=click.Path(path_type=Path), help="What --convert writes.")
+@click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(
+    names: tuple[str, ...],
+    root: Path | None,
+    containers: tuple[str, ...],
+    measuring: bool,
+    verify: bool,
+    kind: str | None,
+    output: Path | None,
+    as_json: bool,
+    debug: bool,
+    **timing: Any,
+) -> None:
+    """What data sets hold, and how long batches take from them in one container or another.
+
+    A set is one of those that deep_bench knows (digits, mnist/test …), or the path of a container. The temporary containers
+    of --container lie in --root, if it is there, else in the working folder, so that they are on a disk and not in memory.
+
+    Exit status: 0 all was done; 1 a container cannot hold a set, or measuring one failed; 2 bad usage or input; 130
+    interrupted (what was measured is printed).
+    """
+    del debug  # looked for by the main program
+    _check(names, containers, kind, output)
+    with ExitStack() as stack:
+        known = [_known(name, root, containers, verify, stack) for name in names]
+        written = [_converted(names[0], root, kind, output)] if kind is not None and output is not None else []
+        measured = _measure([s for one in known for s in one.subjects], root, timing) if measuring else None
+    if as_json:
+        click.echo(json.dumps(_as_json(known, measured, written), indent=2))
+    else:
+        _show(known, measured, written)
+    if measured is not None and measured.interrupted:
+        click.echo("deep-bench: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    failed = measured is not None and any(found.error for found in measured.latencies)
+    sys.exit(FAILED if failed or any(one.refused for one in known) else 0)
+
+
+def _check(names: Sequence[str], containers: Sequence[str], kind: str | None, output: Path | None) -> None:
+    """Refuse what cannot work before minutes are spent."""
+    from deep_bench.training.containers import parse_kind
+
+    for given, option in ((names, "NAME"), (containers, "--container")):
+        if twice := [name for name in given if given.count(name) > 1]:
+            raise InvalidArgument(f"{option} {twice[0]} comes {given.count(twice[0])} times", "each once")
+    for text in (*containers, *([kind] if kind is not None else [])):
+        parse_kind(text)
+    if (kind is None) != (output is None):
+        raise InvalidArgument("--convert and --output", "both, or none of them", "write --convert KIND --output PATH")
+    if kind is not None:
+        from deep_bench.training.containers.writing import check_target
+
+        if len(names) > 1:
+            raise InvalidArgument(f"--convert of {len(names)} sets", "one set", "convert them one by one")
+        if parse_kind(kind)[0] == "memory":
+            raise InvalidArgument("--convert memory", "a kind of container that has files")
+        check_target(output)  # type: ignore[arg-type]
+
+
+def _known(name: str, root: Path | None, containers: Sequence[str], verify: bool, stack: ExitStack) -> _Known:
+    """Open a set, describe it, and write it to the containers asked for."""
+    from deep_bench.training.containers import Container
+    from deep_bench.training.containers.measurement import Subject
+    from deep_bench.training.containers.named import open_set
+
+    dataset = open_set(name, root)
+    with ExitStack() as opened:
+        if isinstance(dataset, Container):
+            opened.enter_context(dataset)
+            if verify:
+                dataset.verify()
+        elif verify:
+            advice = "the files of sets that are known by name are always verified"
+            raise InvalidArgument(f"--verify of {name}", "the path of a container", advice)
+        found = _Known(name, _facts(dataset))
+        if not containers:
+            found.subjects.append(Subject(name, name))
+        for text in containers:
+            _contain(found, dataset, text, root, stack)
+    return found
+
+
+def _contain(found: _Known, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
+    """Write a set to a temporary container, or say why that cannot hold it."""
+    from deep_bench.training.containers import open_container, parse_kind, write_container
+    from deep_bench.training.containers.measurement import Subject
+
+    kind, options = parse_kind(text)
+    label = f"{found.name} in {text}"
+    if kind == "memory":
+        found.subjects.append(Subject(label, found.name, memory=True))
+        return
+    beside = root if root is not None and root.is_dir() and os.access(root, os.W_OK) else Path.cwd()
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".deep_bench-", dir=beside)))
+    try:
+        path = write_container(folder / "container", dataset, kind, **options)
+    except Unsupported as error:
+        found.refused[text] = str(error).replace("\n", ". ")
+        return
+    with open_container(path) as written:
+        found.facts["containers"][text] = {"bytes": written.nbytes}
+    found.subjects.append(Subject(label, str(path)))
+
+
+def _facts(dataset: Dataset) -> dict[str, Any]:
+    import numpy as np
+
+    from deep_bench.training.containers import Container
+    from deep_bench.training.dataset import labels_of
+
+    facts: dict[str, Any] = {"samples": len(dataset), "specs": [str(spec) for spec in dataset.specs], "containers": {}}
+    if isinstance(dataset, Container):
+        facts |= {"kind": dataset.kind, "bytes": dataset.nbytes}
+    try:
+        labels = labels_of(dataset)
+    except Unsupported:
+        return facts
+    names = getattr(dataset, "classes", None) or ()
+    numbers, counts = np.unique(labels, return_counts=True)
+    facts["classes"] = {
+        names[number] if 0 <= number < len(names) else str(number): count
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+    }
+    return facts
+
+
+def _converted(name: str, root: Path | None, kind: str, output: Path) -> Path:
+    from deep_bench.training.containers import Container, convert, parse_kind
+    from deep_bench.training.containers.named import open_set
+
+    chosen, options = parse_kind(kind)
+    dataset = open_set(name, root)
+    try:
+        return convert(dataset, output, chosen, **options)
+    finally:
+        if isinstance(dataset, Container):
+            dataset.close()
+
+
+def _measure(subjects: Sequence[Subject], root: Path | None, timing: dict[str, Any]) -> Measured | None:
+    from deep_bench.measure.progress import Bars
+    from deep_bench.training.containers.measurement import measure_reading
+
+    if not subjects:
+        return None
+    bars = Bars()
+    begun = False
+
+    def watch(progress: Progress) -> None:
+        nonlocal begun
+        if not begun:
+            bars.phase("measuring", progress.budget_s, "s")
+            begun = True
+        bars.measured(progress)
+
+    budget = timing.pop("budget")
+    try:
+        return measure_reading(subjects, root=root, budget_s=budget, watch=watch, **timing)
+    finally:
+        bars.close()
+
+
+def _as_json(known: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> dict[str, Any]:
+    sets = [{"name": one.name, **one.facts, "refused": one.refused} for one in known]
+    latencies = [] if measured is None else [found.as_json() for found in measured.latencies]
+    return {"sets": sets, "latencies": latencies, "written": [str(path) for path in written]}
+
+
+def _show(known: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> None:
+    from rich.console import Console
+
+    from deep_bench.measure.tables import columns, print_line
+
+    console = Console(width=columns())
+    for one in known:
+        for line in _lines(one):
+            print_line(console, line)
+    if measured is not None:
+        _show_latencies(console, measured.latencies)
+    for path in written:
+        print_line(console, f"written: {path}")
+
+
+def _lines(one: _Known) -> list[str]:
+    facts = one.facts
+    size = f", {facts['kind']}, {_size(facts['bytes'])}" if "kind" in facts else ""
+    lines = [f"{one.name}: {facts['samples']} samples{size}", *(f"  {spec}" for spec in facts["specs"])]
+    if counts := facts.get("classes"):
+        least, most = min(counts, key=counts.get), max(counts, key=counts.get)
+        lines.append(f"  {len(counts)} classes, from {counts[least]} samples ({least}) to {counts[most]} ({most})")
+        if len(counts) <= 20:
+            lines.append("  " + ", ".join(f"{name}: {count}" for name, count in counts.items()))
+    lines += [f"  in {text}: {_size(found['bytes'])}" for text, found in facts["containers"].items()]
+    return lines + [f"  in {text}: refused: {reason}" for text, reason in one.refused.items()]
+
+
+def _size(count: int) -> str:
+    from deep_bench.measure.units import significant
+
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= length:
+            return f"{significant(count / length)} {unit}"
+    return f"{count} B"
+
+
+def _show_latencies(console: Any, latencies: Sequence[Latencies]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from deep_bench.measure.tables import print_line, print_table
+    from deep_bench.measure.units import duration, duration_range, significant
+
+    table = Table("set", "read", title="batches: medians")
+    for name in ("batch", "latency", "95 % interval", "samples/s"):
+        table.add_column(name, justify="right")
+    for found in latencies:
+        for call, f in found.calls.items():
+            shown = "too few" if f.low_ns is None or f.high_ns is None else duration_range(f.low_ns / 1e9, f.high_ns / 1e9)
+            figures = (str(found.batch), duration(f.median_ns / 1e9), shown, significant(f.samples_per_s))
+            table.add_row(Text(found.label), Text(call), *figures)
+    print_table(console, table)
+    for found in latencies:
+        if found.error:
+            print_line(console, f"{found.label} failed: {found.error}")
+        elif found.not_cold:
+            print_line(console, f"{found.label}: not read from the disk: {found.not_cold}")

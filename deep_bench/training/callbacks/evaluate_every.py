@@ -1,0 +1,47 @@
+"""To evaluate every so many samples."""
+
+from __future__ import annotations
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.events import Moment
+from deep_bench.training.progress import Progress
+
+
+class EvaluateEvery:
+    """Evaluates after the first step that reaches each multiple of a number of samples, as MLPerf's rules ask for.
+
+    The trainer evaluates at no other times then.
+
+    Args:
+        samples: The number.
+
+    Raises:
+        InvalidArgument: It is below 1; and when the run begins, that there is nothing to evaluate with.
+
+    Source:
+        MLCommons, *MLPerf training rules*.
+    """
+
+    moments = (Moment.BEFORE_RUN, Moment.AFTER_STEP)
+
+    def __init__(self, samples: int) -> None:
+        if samples < 1:
+            raise InvalidArgument(f"an evaluation every {samples} samples", "at least 1")
+        self.samples = samples
+        self._seen = 0
+
+    def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
+        """Evaluate if it is due."""
+        if moment is Moment.BEFORE_RUN:
+            if data.trainer.evaluation is None:
+                raise InvalidArgument("nothing to evaluate with", "a trainer with scores=[…] and held_out=…")
+            data.trainer.every = _NEVER
+            self._seen = data.history.samples
+            return
+        before, self._seen = self._seen, self._seen + len(data.indices)
+        if self._seen // self.samples > before // self.samples:
+            data.trainer.evaluate()
+
+
+_NEVER = 2**62
+"""Steps between evaluations of the trainer's own: more than any run has."""

@@ -1,0 +1,95 @@
+"""``Contestant``: an optimizer with the device whose arrays it updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deep_bench import frameworks, optimizers
+from deep_bench.errors import InvalidArgument
+from deep_bench.framework import Device
+from deep_bench.training.comparison.oracle import Gradients
+from deep_bench.training.optimizer import Evaluate, Optimizer
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An optimizer and where it runs.
+
+    Args:
+        label: How reports call it.
+        rule: The optimizer.
+        device: Of the arrays that it updates.
+    """
+
+    label: str
+    rule: Optimizer[Any, Any]
+    device: Device[Any]
+
+    def trajectory(
+        self, parameters: Mapping[str, np.ndarray], gradients: Gradients, steps: int, evaluate: Evaluate | None = None
+    ) -> list[dict[str, np.ndarray]]:
+        """The parameters after each step, as NumPy arrays of their own type."""
+        device, xp = self.device, self.device.xp
+        held = {name: device.from_numpy(np.array(x)) for name, x in parameters.items()}
+        dtypes = {name: x.dtype for name, x in parameters.items()}
+        state, found = self.rule.init(held, xp), []
+
+        def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: device.from_numpy(np.array(arrays[name], dtypes[name])) for name in parameters}
+
+        def elsewhere(point: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+            assert evaluate is not None
+            loss, slopes = evaluate({name: device.to_numpy(x) for name, x in point.items()})
+            return device.from_numpy(np.asarray(loss)), native(slopes)
+
+        for step in range(steps):
+            point = {name: np.array(device.to_numpy(x)) for name, x in self.rule.prepare(held, state).items()}
+            slopes = native(gradients(step, point))
+            held, state = self.rule.update(slopes, state, held, xp, evaluate=None if evaluate is None else elsewhere)
+            device.synchronize()
+            found.append({name: np.array(device.to_numpy(x)) for name, x in held.items()})
+        return found
+
+
+def contestants(given: tuple[Any, ...]) -> list[Contestant]:
+    """What `compare_optimizers` was given, with labels that differ."""
+    if len(given) == 1 and isinstance(given[0], Mapping):
+        pairs = list(given[0].items())
+    else:
+        pairs = [(None, one) for one in given]
+    found: list[Contestant] = []
+    for label, one in pairs:
+        rule, device = _parted(one)
+        name = label or _label(one, rule)
+        taken = [c.label for c in found]
+        number = 2
+        while (name if number == 2 else f"{name} {number}") in taken:
+            number += 1
+        found.append(Contestant(name if number == 2 and name not in taken else f"{name} {number}", rule, device))
+    if len(found) < 2:
+        raise InvalidArgument(f"{len(found)} optimizers", "two at least: the first is what the others are judged by")
+    return found
+
+
+def _parted(one: Any) -> tuple[Optimizer[Any, Any], Device[Any]]:
+    rule, device = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
+    if isinstance(rule, str):
+        rule = optimizers[rule]()
+    if not isinstance(rule, Optimizer):
+        raise InvalidArgument(f"{rule!r} to compare", "an optimizer, a name of db.optimizers, or (optimizer, framework)")
+    if device is None:
+        device = rule.framework or "reference"
+    made = frameworks[device]() if isinstance(device, str) else device
+    return rule, made
+
+
+def _label(one: Any, rule: Optimizer[Any, Any]) -> str:
+    if isinstance(one, str):
+        return one
+    name = getattr(rule, "kind", type(rule).__name__).lower()
+    home = rule.framework or (one[1] if isinstance(one, tuple) and isinstance(one[1], str) else None)
+    return f"{home}.{name}" if home else name

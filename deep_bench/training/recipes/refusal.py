@@ -1,0 +1,76 @@
+"""What is wrong with a recipe, in words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.training.recipes.schema import Named, RecipeModel
+
+_MANY = 5
+
+
+def refusal(where: str, error: ValidationError) -> InvalidArgument:
+    """The error that names each field that is unknown, missing or of another kind, and what it could have been.
+
+    Args:
+        where: What was read.
+        error: What pydantic says.
+    """
+    faults = error.errors(include_url=False)
+    told = [_worded(fault) for fault in faults]
+    more = f"; and {len(told) - _MANY} more" if len(told) > _MANY else ""
+    return InvalidArgument(
+        f"the recipe {where}: {'; '.join(came for came, _, _ in told[:_MANY])}{more}", told[0][1], told[0][2]
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The advice that names the known word nearest to this one, if one is near.
+
+    Example:
+        >>> nearest("epoch", ["epochs", "seeds"])
+        "did you mean 'epochs'?"
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def _worded(fault: Any) -> tuple[str, str, str]:
+    path = [step for step in fault["loc"] if not _is_tag(step)]
+    field = ".".join(map(str, path))
+    fields = _fields(path[:-1])
+    known = ", ".join(fields)
+    if fault["type"] == "extra_forbidden":
+        return f"unknown field {field!r}", f"some of {known}", nearest(str(path[-1]), fields)
+    if fault["type"] == "missing":
+        given = [name for name in fault["input"] if name not in fields] if isinstance(fault["input"], dict) else []
+        near = difflib.get_close_matches(str(path[-1]), given, n=1)
+        return f"{field!r} is missing", f"a value for {field!r}", f"is {near[0]!r} it, misspelt?" if near else ""
+    return f"{field!r} is {fault['input']!r}", fault["msg"][:1].lower() + fault["msg"][1:], ""
+
+
+def _is_tag(step: Any) -> bool:
+    """Whether a step of a path is pydantic's own: the name of a validator or of a member of a union."""
+    return isinstance(step, str) and (step.endswith(("]", ")")) or step.endswith("Part"))
+
+
+def _fields(path: Sequence[Any]) -> list[str]:
+    """The fields of the part of a recipe that a path leads to; those that every named thing has if none is known."""
+    model: type[BaseModel] = RecipeModel
+    for step in path:
+        found = model.model_fields.get(str(step))
+        inner = None if found is None else _model_in(found.annotation)
+        model = model if isinstance(step, int) else inner or Named
+    return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model among the members of a type, such as the items of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)

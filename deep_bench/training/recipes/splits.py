@@ -1,0 +1,68 @@
+"""How a set is divided into samples to train on and samples that are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.training.dataset import Dataset
+from deep_bench.training.recipes.division import Division
+from deep_bench.training.recipes.ranking import leave_one_out
+from deep_bench.training.sets import Subset, split
+
+Make = Callable[..., Dataset]
+"""What makes the set; its arguments are those that the recipe does not state."""
+
+
+def parts(make: Make, train: str | Mapping[str, Any] = "train", held_out: str | Mapping[str, Any] = "test") -> Division:
+    """The set's own parts.
+
+    Args:
+        make: What makes the set.
+        train, held_out: The argument ``part`` of the set, or several arguments.
+    """
+    stated = [{"part": one} if isinstance(one, str) else dict(one) for one in (train, held_out)]
+    return Division(*(make(**settings) for settings in stated))
+
+
+def random(make: Make, held_out: float = 0.2, seed: int = 0, stratified: bool = False) -> Division:
+    """Samples drawn at random, the same in every run.
+
+    Args:
+        make: What makes the set.
+        held_out: Their share.
+        seed: Decides which.
+        stratified: Each class has nearly the same share.
+    """
+    found = split(make(), {"train": 1 - held_out, "held out": held_out}, seed=seed, stratified=stratified)
+    return Division(found["train"], found["held out"])
+
+
+def last(make: Make, held_out: float = 0.2, gap: int = 0) -> Division:
+    """The last samples, for those that follow each other in time.
+
+    Args:
+        make: What makes the set.
+        held_out: Their share.
+        gap: How many before them are left out, as they overlap them.
+
+    Raises:
+        InvalidArgument: Nothing would be left to train on, or to hold out.
+    """
+    whole = make()
+    first = len(whole) - round(held_out * len(whole))
+    if not 0 < first - gap <= first < len(whole):
+        raise InvalidArgument(f"held_out={held_out}, gap={gap} of {len(whole)} samples", "some samples in each part")
+    return Division(
+        Subset(whole, np.arange(first - gap), "first"), Subset(whole, np.arange(first, len(whole)), "last")
+    )
+
+
+SPLITS: Mapping[str, Callable[..., Division]] = MappingProxyType(
+    {"last": last, "leave-one-out": leave_one_out, "parts": parts, "random": random}
+)
+"""Name to split; its arguments but ``make`` are its settings."""

@@ -1,0 +1,133 @@
+"""Original files, fetched once from the first mirror that has them, and checked."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from deep_bench.errors import InvalidData
+from deep_bench.training.sets.folders import alone_in
+
+MIRRORS = "mirrors.toml"
+"""A file in the folder of data sets that names other mirrors: ``mnist = ["https://…/", "https://…/"]``."""
+
+_AT_ONCE = 1 << 20
+_PATIENCE_S = 30
+
+
+def mirrors_of(name: str, root: Path, given: Sequence[str] | None, default: Sequence[str]) -> tuple[str, ...]:
+    """Where a set's files are looked for: those given, or of `MIRRORS`, or the default ones.
+
+    Raises:
+        InvalidData: `MIRRORS` is no such table.
+    """
+    file = root / MIRRORS
+    if given is None and file.is_file():
+        try:
+            given = tomllib.loads(file.read_text(encoding="utf-8")).get(name)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidData(f"{file} is no TOML: {error}", 'lines such as mnist = ["https://…/"]') from error
+        if given is not None and not (isinstance(given, list) and all(isinstance(url, str) for url in given)):
+            raise InvalidData(f"{file}: {name} is {given!r}", "a list of addresses")
+    return tuple(f"{url.rstrip('/')}/" for url in (default if given is None else given))
+
+
+def fetch(folder: Path, files: Mapping[str, str], mirrors: Sequence[str]) -> dict[str, Path]:
+    """The files of a set, each fetched unless it is there.
+
+    An interrupted download is taken up again where it ended, on whatever mirror. A file has its name only when it is whole.
+
+    Args:
+        folder: Where they lie.
+        files: Name to SHA-256.
+        mirrors: Addresses that the names are appended to, tried in this order.
+
+    Raises:
+        InvalidData: A file that is there is another one; or no mirror has it, each with its reason.
+    """
+    found = {name: folder / name for name in files}
+    for name, path in found.items():
+        if path.exists():
+            _check(path, files[name])
+    missing = [name for name, path in found.items() if not path.exists()]
+    if missing:
+        with alone_in(folder):
+            for name in missing:
+                if not found[name].exists():  # another process may have fetched it while we waited
+                    _fetch(found[name], files[name], mirrors)
+    return found
+
+
+def _check(path: Path, sha256: str) -> None:
+    from pooch import file_hash
+
+    if not path.is_file():
+        raise InvalidData(f"{path} is a folder", "a file", "remove it")
+    came = file_hash(str(path))
+    if came != sha256:
+        raise InvalidData(f"{path} has SHA-256 {came}", sha256, "it is damaged or another file: remove it to fetch it again")
+
+
+def _fetch(path: Path, sha256: str, mirrors: Sequence[str]) -> None:
+    import pooch
+    from urllib3.exceptions import HTTPError
+
+    logging.getLogger("pooch").setLevel(logging.WARNING)
+    reasons = []
+    for mirror in mirrors:
+        url = mirror + path.name
+        for _ in range(2):  # what was resumed may have begun as another file: then once more from the start
+            resumed = _partial(path).exists()
+            try:
+                pooch.retrieve(url, f"sha256:{sha256}", path.name, path.parent, downloader=_Resuming(_partial(path)))
+            except (HTTPError, OSError) as error:  # those of requests are OSErrors
+                reasons.append(f"{url}: {type(error).__name__}: {error}")
+            except ValueError:  # so pooch says that the checksum is wrong; it has removed the file
+                reasons.append(f"{url}: a file with another SHA-256 than {sha256}")
+                if resumed:
+                    continue
+            else:
+                return
+            break
+    tried = "\n".join(f"  {reason}" for reason in reasons) or "  no mirror is named"
+    advice = f"put the file there by hand, or name other mirrors: mirrors=[…], or in {MIRRORS} in the folder of data sets"
+    raise InvalidData(f"{path} is missing, and cannot be fetched:\n{tried}", f"a file with SHA-256 {sha256}", advice)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
+
+
+class _Resuming:
+    """Downloads for ``pooch``: appends to what an earlier try has left."""
+
+    def __init__(self, partial: Path) -> None:
+        self._partial = partial
+
+    def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
+        import requests
+
+        begun = self._partial.stat().st_size if self._partial.exists() else 0
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begun}-"} if begun else {})}
+        with requests.get(url, headers=headers, stream=True, timeout=_PATIENCE_S) as response:
+            if response.status_code == requests.codes.requested_range_not_satisfiable:
+                self._partial.unlink()  # it was whole, or more than that: only its checksum could tell
+                return self(url, output_file, pooch)
+            response.raise_for_status()
+            goes_on = response.status_code == requests.codes.partial_content
+            with self._partial.open("ab" if goes_on else "wb") as file, self._bar(response) as bar:
+                for piece in response.raw.stream(_AT_ONCE, decode_content=False):
+                    file.write(piece)
+                    bar.update(len(piece))
+        self._partial.replace(output_file)
+        return None
+
+    def _bar(self, response: Any) -> contextlib.AbstractContextManager[Any]:
+        from tqdm import tqdm
+
+        name, total = self._partial.name[1 : -len(".partial")], int(response.headers.get("Content-Length", 0)) or None
+        return tqdm(desc=name, total=total, unit="B", unit_scale=True, disable=None, leave=False, delay=2)

@@ -1,0 +1,93 @@
+"""``train``: a recipe on a framework, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import perf_counter_ns
+from typing import Any
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.events import Callback
+from deep_bench.framework import Adapter
+from deep_bench.network.suspect import as_adapter
+from deep_bench.training.callbacks import EvaluateEvery, TargetReached
+from deep_bench.training.evaluation import Evaluation
+from deep_bench.training.recipes import Recipe, load_recipe
+from deep_bench.training.trainer import Trainer
+from deep_bench.training.workload.workload import Workload, workload
+from deep_bench.variant import Variant
+
+
+def train(
+    recipe: Recipe | Workload | str,
+    on: str | Variant | Adapter[Any] = "torch",
+    *,
+    seed: int | None = None,
+    callbacks: Iterable[Callback] = (),
+    stop_at_target: bool = True,
+    fused: bool | None = None,
+    **loading: Any,
+) -> Trainer[Any]:
+    """A trainer that does what a recipe says on a framework; ``trainer.run(epochs=…)`` runs it.
+
+    Args:
+        recipe: A recipe, the name or file of one, or what `workload` made of one.
+        on: A framework, or a variant of one (``"torch:threads=1"``).
+        seed: Of this run; the recipe's first by default.
+        callbacks: Told of moments, besides those that the recipe needs.
+        stop_at_target: Whether the run ends when the recipe's target is reached.
+        fused: Whether the whole step is one ONNX graph; see `Trainer.on`.
+        **loading: Of `deep_bench.training.loader.Loader`: workers, processes, prefetch.
+
+    Raises:
+        InvalidArgument: Parts of the recipe that do not go together, or an optimizer of another framework.
+        InvalidData: Data that are not there.
+        Unsupported: The framework cannot train this network.
+
+    Example:
+        >>> trainer = train("digits", on="reference", seed=1)
+        >>> history = trainer.run(steps=3)
+        >>> history.samples
+        192
+    """
+    start = perf_counter_ns()
+    made = _workload(recipe, seed)
+    fields = made.recipe.fields
+    adapter = as_adapter(on)
+    _check_framework(adapter, made)
+    own: list[Callback] = [EvaluateEvery(fields.evaluation.every)] if fields.evaluation.every else []
+    if stop_at_target:
+        own += [TargetReached(name, value) for name, value in fields.target.items()]
+    trainer: Trainer[Any] = Trainer.on(
+        adapter,
+        made.network,
+        made.optimizer,
+        fused=fused,
+        loader=made.loader(**loading),
+        callbacks=[*own, *callbacks],
+        seed=made.seed,
+    )
+    form = trainer.form
+    assert form is not None
+    executor = adapter.prepare(form.evaluation, mode="train")
+    trainer.evaluation = Evaluation(executor, made.held_out, made.scores, batch=fields.evaluation.batch)
+    trainer.history.setup_ns = perf_counter_ns() - start
+    return trainer
+
+
+def _workload(recipe: Recipe | Workload | str, seed: int | None) -> Workload:
+    if isinstance(recipe, Workload):
+        if seed is not None and seed != recipe.seed:
+            raise InvalidArgument(f"seed={seed} for a workload made with {recipe.seed}", "no seed")
+        return recipe
+    return workload(recipe if isinstance(recipe, Recipe) else load_recipe(recipe), seed)
+
+
+def _check_framework(adapter: Adapter[Any], made: Workload) -> None:
+    wanted = made.optimizer.framework
+    if wanted is not None and wanted != adapter.name.partition(":")[0]:
+        raise InvalidArgument(
+            f"the optimizer {made.recipe.fields.optimizer.name} on {adapter.name}",
+            f"an optimizer of any framework, or {wanted}",
+            "optimizer.name=adam",
+        )

@@ -1,0 +1,177 @@
+"""``Workload``: what a recipe makes, the same for every framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench import datasets, networks, optimizers, samplers
+from deep_bench.graph import Network, load
+from deep_bench.training.compose import chain
+from deep_bench.training.dataset import Dataset
+from deep_bench.training.form import TrainingForm, training_form
+from deep_bench.training.initial import initialize
+from deep_bench.training.loader import Loader
+from deep_bench.training.networks import with_loss
+from deep_bench.training.optimizer import Optimizer
+from deep_bench.training.preparation import Preparation
+from deep_bench.training.recipes.division import Batch, Prepare
+from deep_bench.training.recipes.parts import CHAIN, SCHEDULES, SPLITS
+from deep_bench.training.recipes.recipe import Recipe, is_file
+from deep_bench.training.sampler import Sampler
+from deep_bench.training.schedules import WarmUp
+from deep_bench.training.scores import Score
+from deep_bench.training.sets import description_of
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """What a run of a recipe is made of, before any framework.
+
+    Args:
+        recipe: The recipe.
+        seed: Of parameters, order of the samples, draws, and what preparation leaves to chance.
+        network: With its parameters and loss.
+        dataset: The samples to train on.
+        held_out: The samples to evaluate on, prepared.
+        preparation: What is done with each batch of the first, if anything.
+        sampler: Which samples come when.
+        optimizer: The update rule.
+    """
+
+    recipe: Recipe
+    seed: int
+    network: Network
+    dataset: Dataset
+    held_out: Dataset
+    preparation: Prepare | None
+    sampler: Sampler
+    optimizer: Optimizer[Any, Any]
+
+    @cached_property
+    def form(self) -> TrainingForm:
+        """The network's forms for training and evaluation."""
+        return training_form(self.network)
+
+    @property
+    def scores(self) -> list[Callable[[], Score]]:
+        """What makes each score anew."""
+        return [partial(self.recipe.score, number) for number in range(len(self.recipe.fields.scores))]
+
+    def loader(self, **options: Any) -> Loader:
+        """What gives the batches.
+
+        Args:
+            **options: Of `Loader`: workers, processes, prefetch.
+        """
+        return Loader(self.dataset, self.sampler, preparation=self.preparation, **options)
+
+
+def workload(recipe: Recipe, seed: int | None = None) -> Workload:
+    """What a recipe makes with a seed.
+
+    Args:
+        recipe: The recipe.
+        seed: Of this run; the recipe's first by default.
+
+    Raises:
+        InvalidArgument: Settings that do not go together.
+        InvalidData: Data that are not there, or do not suit the split.
+
+    Example:
+        >>> from deep_bench.training.recipes import load_recipe
+        >>> found = workload(load_recipe("digits"), seed=3)
+        >>> len(found.dataset), len(found.held_out), [str(spec) for spec in found.network.inputs]
+        (1442, 355, ['image: float32[batch, 1, 8, 8]', 'label: int64[batch]'])
+    """
+    fields = recipe.fields
+    seed = fields.seeds[0] if seed is None else seed
+    make = partial(datasets[fields.data.name], **fields.data.settings)
+    divided = SPLITS[fields.data.split.name](make, **fields.data.split.settings)
+    kind = samplers[fields.sampler.name]
+    own = {} if fields.sampler.name == "sequential" else {"seed": seed}
+    sampler = kind(divided.train, fields.sampler.batch, **own, **fields.sampler.settings)
+    steps = [*fields.augmentation, *fields.preparation]
+    parts = [divided.prepare(seed)] if divided.prepare else []
+    parts += [Preparation(steps, seed=seed)] if steps else []
+    return Workload(
+        recipe,
+        seed,
+        _network(recipe, seed),
+        divided.train,
+        Prepared(divided.held_out, Preparation(fields.preparation, seed=seed)) if fields.preparation else divided.held_out,
+        InTurn(tuple(parts)) if parts else None,
+        sampler,
+        _optimizer(recipe, len(sampler) * fields.epochs),
+    )
+
+
+def _network(recipe: Recipe, seed: int) -> Network:
+    fields = recipe.fields
+    name, initial, loss = fields.network.name, fields.initialization, fields.loss
+    made = load(name) if is_file(name) else networks[name](**fields.network.settings)
+    if initial is not None:
+        made = initialize(made, seed, **initial.model_dump())
+    return with_loss(made, loss.name, output=loss.output, target=loss.target, **loss.settings)
+
+
+def _optimizer(recipe: Recipe, total: int) -> Optimizer[Any, Any]:
+    fields = recipe.fields
+    part, settings = fields.optimizer, fields.optimizer.settings
+    if part.schedule is not None:
+        settings["lr"] = _rate(recipe, total)
+    made: Optimizer[Any, Any] = optimizers[part.name](**settings)
+    return chain(*(CHAIN[one.name](**one.settings) for one in fields.chain), made) if fields.chain else made
+
+
+def _rate(recipe: Recipe, total: int) -> Any:
+    part = recipe.fields.optimizer
+    assert part.schedule is not None
+    schedule = part.schedule
+    kind, steps = SCHEDULES[schedule.name], schedule.steps or max(total - schedule.warm_up, 1)
+    lasting = {} if schedule.name == "step" else {"steps": steps}
+    rate = kind(part.settings["lr"], **lasting, **schedule.settings)
+    return WarmUp(rate, schedule.warm_up) if schedule.warm_up else rate
+
+
+@dataclass(frozen=True, eq=False)
+class InTurn:
+    """Several preparations, one after the other.
+
+    Args:
+        parts: The preparations.
+    """
+
+    parts: tuple[Prepare, ...]
+
+    def __call__(self, batch: Batch, numbers: NDArray[np.int64], epoch: int) -> Batch:
+        """What is made of a batch."""
+        for part in self.parts:
+            batch = part(batch, numbers, epoch)
+        return batch
+
+
+class Prepared:
+    """A set whose samples are prepared, as in epoch 0.
+
+    Args:
+        dataset: The set.
+        preparation: What is done with them.
+    """
+
+    def __init__(self, dataset: Dataset, preparation: Preparation) -> None:
+        self._dataset, self._preparation = dataset, preparation
+        self.description = description_of(dataset)
+        self.specs = tuple(dataset.specs)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, indices: Any) -> Batch:
+        """The samples of these numbers, prepared."""
+        return self._preparation(self._dataset[indices], np.asarray(indices), 0)
