@@ -17,7 +17,15 @@ EXTRAS = {
     "report": ["matplotlib>=3.9"],
     "data": ["google-crc32c>=1.6", "pillow>=11"],
 }
-TEST = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "scikit-learn>=1.5", "pillow>=11", "openvino>=2025.2"]
+TEST = [
+    "pytest>=8",
+    "pytest-xdist>=3.6",
+    "hypothesis>=6.100",
+    "scikit-learn>=1.5",
+    "pillow>=11",
+    "openvino>=2025.2",
+    "tensorboardX>=2.6",
+]
 CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-pyyaml", "types-tqdm", "scipy-stubs"]
 
 setup(
@@ -52,6 +60,7 @@ setup(
     ],
     extras_require={
         **EXTRAS,
+        "tracking": ["tensorboardX>=2.6", "mlflow-skinny>=3", "wandb>=0.20"],
         "all": [r for group in EXTRAS.values() for r in group],
         "test": TEST,
         "check": CHECK,

@@ -2,9 +2,10 @@
 
     python benchmarks/container_speed.py [--budget 60] [--folder .] [--only npy --only hdf5]
 
-In order and at random, each container in a process of its own, in turns. The bars: in order, a .npy memmap and contiguous HDF5
-give at least 90 % of the batches a second that arrays in memory give (ratio of times at most 1.111); a bar holds when the upper
-end of the ratio's interval does. "arrays" is NumPy's indexing alone. Images are blurred noise, as hard to decode as photographs.
+In order and at random, each container in a process of its own, in turns. The bars: in order, a .npy memmap and contiguous
+HDF5 give at least 90 % of the batches a second that arrays in memory give (ratio of times at most 1.111); a bar holds when
+the upper end of the ratio's interval does. "arrays" is NumPy's indexing alone. Images are coarse noise, which takes about as
+long to decode as photographs.
 """
 
 from __future__ import annotations
@@ -116,24 +117,22 @@ def show(found: Measurement, labels: list[str]) -> bool:
                 held = False
                 continue
             summary, compared = summarize(blocks[0]), ratio(blocks, base)
-            low, high = (f"{end:.3f}" for end in compared.interval) if compared.interval else ("", "too few")
-            rates = (
-                [f"{BATCH / ns * 1e6:.1f}" for ns in (summary.interval.high, summary.interval.low)]
-                if summary.interval
-                else []
-            )
+            limits = "{:.3f} to {:.3f}".format(*compared.interval) if compared.interval else "too few"
+            interval = summary.interval
+            rates = "too few" if interval is None else f"{_rate(interval.high)} to {_rate(interval.low)}"
             word = ""
             if (label, order) in BARRED:
                 holds = compared.interval is not None and compared.interval[1] <= MOST
                 word, held = f"at most {MOST:.3f}: {'holds' if holds else 'does not hold'}", held and holds
-            shown = " to ".join(rates) or "too few"
-            table.add_row(
-                label, order, f"{BATCH / summary.median * 1e6:.1f}", shown, f"{compared.value:.3f}", f"{low} to {high}", word
-            )
-    Console(width=140).print(table)
+            table.add_row(label, order, _rate(summary.median), rates, f"{compared.value:.3f}", limits, word)
+    Console(width=160).print(table)
     for label, error in found.failures.items():
         print(f"{label} failed: {error}")
     return held
+
+
+def _rate(ns: float) -> str:
+    return f"{BATCH / ns * 1e6:.1f}"
 
 
 def main() -> int:

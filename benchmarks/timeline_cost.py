@@ -2,8 +2,9 @@
 
     python benchmarks/timeline_cost.py [--budget 10]
 
-A region may cost half a microsecond more than an empty ``with`` block; a loop of NumPy steps, with three regions
-and the waiting for data in each, may become 2 % slower (a step takes some tenths of a millisecond). A bar holds when the upper end of the ratio's interval does.
+A region may cost half a microsecond more than an empty ``with`` block. A loop of NumPy steps that take some tenths of a
+millisecond, with three regions and the waiting for data in each, may become 2 % slower. A bar holds when the upper end of
+the ratio's interval does.
 """
 
 from __future__ import annotations

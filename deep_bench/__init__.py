@@ -106,9 +106,16 @@ datasets = Registry(
     builtin={
         "cifar10": f"{_SETS}.originals:cifar10",
         "cifar100": f"{_SETS}.originals:cifar100",
+        "co2": f"{_SETS}.packed:co2",
         "digits": f"{_SETS}.digits:digits",
         "fashion-mnist": f"{_SETS}.originals:fashion_mnist",
+        "hamlet": "deep_bench.training.workload.hamlet:hamlet",
+        "imagenet": f"{_SETS}.imagenet:imagenet",
         "mnist": f"{_SETS}.originals:mnist",
+        "mnist5k": f"{_SETS}.packed:mnist5k",
+        "movielens-100k": f"{_SETS}.packed:movielens100k",
+        "synthetic": f"{_SETS}.synthetic:synthetic",
+        "tokens": f"{_SETS}.tokens:Tokens",
     },
 )
 
@@ -201,9 +208,11 @@ __all__ = [
     "Result",
     "TensorSpec",
     "__version__",
+    "datasets",
     "frameworks",
     "load",
     "run",
+    "samplers",
     "suites",
     "timeline",
 ]

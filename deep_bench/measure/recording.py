@@ -6,16 +6,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from deep_bench.measure.environment import StealMeter
 from deep_bench.measure.progress import Bars
-from deep_bench.measure.record import Record
+
+
+class Ending(Protocol):
+    """What a record of any kind says of how it came about."""
+
+    steal: float | None
+    load_after: float | None
+    interrupted: bool
+    complete: bool
 
 
 @contextmanager
-def recording(record: Record, bars: Bars) -> Iterator[Path]:
+def recording(record: Ending, bars: Bars) -> Iterator[Path]:
     """While it lasts, something is measured; its end, or Ctrl-C, completes the record.
 
     Ctrl-C ends what is within and goes no further: the record says so.

@@ -56,6 +56,21 @@ class TrainingForm:
         own = {*self.state, *(spec.name for spec in self.draws)}
         return tuple(spec for spec in self.training.inputs if spec.name not in own)
 
+    def draw(self, batch: Mapping[str, np.ndarray], seed: int, step: int) -> dict[str, np.ndarray]:
+        """The uniform numbers of a step: the same for the same seed and step, anywhere.
+
+        Args:
+            batch: What the step is fed, which tells the sizes.
+            seed: Of the run.
+            step: The number of steps before.
+        """
+        if not self.draws:
+            return {}
+        generator = np.random.Generator(np.random.Philox(key=[seed, step]))
+        sizes = {d: n for spec in self.data for d, n in zip(spec.shape, np.shape(batch[spec.name]), strict=True)}
+        shapes = {spec.name: [sizes[d] if isinstance(d, str) else d for d in spec.shape] for spec in self.draws}
+        return {name: generator.random(shape, np.float32) for name, shape in shapes.items()}
+
     def trained(self, parameters: Mapping[str, np.ndarray], statistics: Mapping[str, np.ndarray]) -> Network:
         """The network that it was made from, with other parameters and statistics.
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 
 from deep_bench.arrays import leaves, mapped
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import A, Adapter, Device, Executor
-from deep_bench.network.training_step import TrainingStep
+from deep_bench.network.training_step import TrainingStep, training_step
 from deep_bench.training.form import TrainingForm
 from deep_bench.training.optimizer import Optimizer
 
@@ -219,6 +219,40 @@ class FusedStep(Step[A]):
         check_alike(self.snapshot(), snapshot)
         flat = {name: array for part in snapshot.values() for name, array in part.items()}
         self._held = {name: self.device.from_numpy(array) for name, array in flat.items()}
+
+
+def step_on(
+    adapter: Adapter[A],
+    form: TrainingForm,
+    optimizer: Optimizer[A, Any],
+    *,
+    loss: str = "loss",
+    wrt: Sequence[str] | None = None,
+    fused: bool | None = None,
+) -> Step[A]:
+    """Steps on a framework.
+
+    Args:
+        adapter: The framework.
+        form: The network's.
+        optimizer: The rule.
+        loss: Name of the loss.
+        wrt: Names of the parameters to train; all by default.
+        fused: Whether the whole step is one graph; by default only where the arrays have no arithmetic.
+    """
+    if not (fused if fused is not None else not has_arithmetic(adapter)):
+        return SeparateStep(adapter.prepare(form.training, mode="train"), optimizer, form=form, loss=loss, wrt=wrt)
+    step = training_step(form.training, loss, optimizer=optimizer, wrt=wrt)
+    names = tuple(form.training.parameters if wrt is None else wrt)
+    return FusedStep(adapter, step, names, form=form, loss=loss)
+
+
+def has_arithmetic(device: Device[Any]) -> bool:
+    """Whether optimizers can compute on a device's arrays."""
+    try:
+        return device.xp is not None
+    except Unsupported:
+        return False
 
 
 def check_alike(now: Tree, snapshot: Tree) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.events import Callback, Moment
-from deep_bench.framework import A, Device, Executor
+from deep_bench.framework import A, Executor
 from deep_bench.graph import Network, NetworkLike
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.dataset import Dataset
@@ -21,7 +21,7 @@ from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.progress import Progress
 from deep_bench.training.sampler import Sampler
-from deep_bench.training.steps import FusedStep, SeparateStep, Step, Tree
+from deep_bench.training.steps import SeparateStep, Step, Tree, step_on
 
 _READ_EVERY = 256
 """Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""
@@ -84,10 +84,10 @@ class Trainer(Generic[A]):
         self.loader = _loader(loader, dataset, sampler, preparation)
         self.evaluation, self.every, self.seed, self.form = evaluation, every, seed, form
         self.history = History()
-        self._draws: tuple[TensorSpec, ...] = form.draws if form is not None else ()
         self._data = _data_inputs(self.taker, form)
         self._progress = Progress(self, self.history)
-        self._listeners = _by_moment(callbacks, self.taker)
+        self.callbacks = tuple(callbacks)
+        self._listeners = _by_moment(self.callbacks, self.taker)
         self._unread: list[A] = []
         self._began_ns: int | None = None
         self._before_ns = 0
@@ -122,13 +122,7 @@ class Trainer(Generic[A]):
         """
         start = perf_counter_ns()
         form = training_form(network)
-        if fused is None:
-            fused = not has_arithmetic(adapter)
-        step: Step[A] = (
-            _fused(adapter, form, optimizer, loss, wrt)
-            if fused
-            else SeparateStep(adapter.prepare(form.training, mode="train"), optimizer, form=form, loss=loss, wrt=wrt)
-        )
+        step: Step[A] = step_on(adapter, form, optimizer, loss=loss, wrt=wrt, fused=fused)
         evaluation = None
         if scores:
             if held_out is None:
@@ -325,12 +319,8 @@ class Trainer(Generic[A]):
             raise InvalidInput(
                 f"samples without {error.args[0]!r}: {', '.join(batch)}", f"{', '.join(map(str, self._data))}"
             ) from error
-        if self._draws:
-            generator = np.random.Generator(np.random.Philox(key=[self.seed, number]))
-            sizes = {d: n for spec in self._data for d, n in zip(spec.shape, batch[spec.name].shape, strict=True)}
-            for spec in self._draws:
-                shape = [sizes[d] if isinstance(d, str) else d for d in spec.shape]
-                fed[spec.name] = self.taker.device.from_numpy(generator.random(shape, np.float32))
+        draws = self.form.draw(batch, self.seed, number) if self.form is not None else {}
+        fed |= {name: self.taker.device.from_numpy(array) for name, array in draws.items()}
         return fed
 
     def _with_gradients(self, gradients: Mapping[str, A]) -> None:
@@ -367,14 +357,6 @@ def name_of(callback: Callback) -> str:
     return getattr(callback, "__name__", type(callback).__name__)
 
 
-def has_arithmetic(device: Device[Any]) -> bool:
-    """Whether optimizers can compute on a device's arrays."""
-    try:
-        return device.xp is not None
-    except Unsupported:
-        return False
-
-
 def _taker(executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, wrt: Sequence[str] | None) -> Step[Any]:
     if isinstance(executor, Step):
         if optimizer is not None or wrt is not None:
@@ -385,14 +367,6 @@ def _taker(executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, 
     if not isinstance(optimizer, Optimizer):
         raise InvalidArgument(f"optimizer={optimizer!r}", "an Optimizer, such as db.optimizers['adam']()")
     return SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
-
-
-def _fused(adapter: Any, form: TrainingForm, optimizer: Any, loss: str, wrt: Sequence[str] | None) -> Step[Any]:
-    from deep_bench.network.training_step import training_step
-
-    step = training_step(form.training, loss, optimizer=optimizer, wrt=wrt)
-    names = tuple(form.training.parameters if wrt is None else wrt)
-    return FusedStep(adapter, step, names, form=form, loss=loss)
 
 
 def _loader(loader: Loader | None, dataset: Dataset | None, sampler: Sampler | None, preparation: Any) -> Loader:

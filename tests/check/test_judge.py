@@ -12,7 +12,9 @@ from onnx import parser
 
 import deep_bench as db
 from deep_bench.check import InProcessSubject, Verdict, establish, judge
+from deep_bench.check.estimate import pooled
 from deep_bench.check.ladder import in_float64
+from deep_bench.check.replay import expected_of_whole
 from deep_bench.errors import DeepBenchError, Unsupported
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
@@ -267,3 +269,28 @@ def test_a_fault_of_the_float32_kernel_alone_is_no_lack_of_precision(change: Cal
     inputs = {"image": np.random.default_rng(0).random((4, 1, 8, 8), np.float32)}
     verdict = judge(establish(network, inputs), FaultyInFloat32(network, inputs, change))
     assert verdict.word == "wrong", verdict.reason
+
+
+@pytest.mark.parametrize(("size", "shared"), [(64, False), (60_000, True)])
+def test_a_network_of_one_node_is_estimated_once(size: int, shared: bool) -> None:
+    case = db.Case.of("Tanh", (size,))
+    network, inputs = case.network(), case.arrays(0)
+    truth = establish(network, inputs)
+    subject = InProcessSubject(ReferenceAdapter(), network, inputs)
+    assert judge(truth, subject).word == "right"
+    assert bool(expected_of_whole(truth, subject.upgrades)) == shared  # of few numbers more evaluations are made
+    for name, expected in expected_of_whole(truth, subject.upgrades).items():
+        own = pooled(truth.outputs[name], [s[name] for s in truth.samples], np.dtype("float32"))
+        assert np.array_equal(expected.spread, own.spread)
+    wrong = Changed(network, inputs, {"Tanh": lambda f, x: f(x) * np.float32(1.001)})
+    verdict = judge(truth, wrong)
+    assert (verdict.word, verdict.replayed) == ("wrong", 1)
+
+
+def test_of_values_that_are_no_numbers_the_first_is_named() -> None:
+    case = db.Case.of("Tanh", (2, 3))
+    network, inputs = case.network(), case.arrays(0)
+    spoil = lambda f, x: np.where(np.arange(3) == 1, np.nan, f(x)).astype(np.float32)  # noqa: E731
+    verdict = judge(establish(network, inputs), Changed(network, inputs, {"Tanh": spoil}))
+    assert "where the oracle's are not: first [0, 1], which is nan instead of" in verdict.outputs[0].reason
+    assert verdict.outputs[0].where == (0, 1)

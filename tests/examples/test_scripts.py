@@ -22,6 +22,9 @@ TESTED_ELSEWHERE = {
     "gelu_torch.py",
     "gelu_triton.py",
     "gelu_tvm_ffi.py",
+    "timeline_keras.py",
+    "timeline_numpy.py",
+    "timeline_torch.py",
     "train_digits_cnn.py",
 }
 

@@ -15,13 +15,13 @@ def part(random: np.random.Generator, center: float, count: int = 1, blocks: int
         level = center * (1 + between * random.standard_normal())
         ns = np.maximum(random.normal(level, 0.02 * center, 200), 1).astype(np.int64)
         made.append(Block(number, 1, ns, np.zeros(200, bool)))
-    return Part(count, made)
+    return Part(count, [made])
 
 
 def test_a_total_is_the_sum_of_the_medians_each_as_often_as_it_occurs() -> None:
     random = np.random.default_rng(0)
     parts = [part(random, 1e6), part(random, 1e4, count=30)]
-    medians = [np.median(np.concatenate([b.ns for b in p.blocks])) for p in parts]
+    medians = [np.median(np.concatenate([b.ns for b in p.launches[0]])) for p in parts]
     found = total(parts)
     assert found.value == pytest.approx(medians[0] + 30 * medians[1])
     assert found.interval[0] < found.value < found.interval[1]
@@ -57,3 +57,34 @@ def test_too_few_blocks_have_no_interval() -> None:
 def test_nothing_has_no_total() -> None:
     with pytest.raises(InvalidArgument, match="nothing"):
         total([])
+
+
+def launched(random: np.random.Generator, center: float, count: int, launches: int) -> Part:
+    levels = center * (1 + 0.05 * random.standard_normal(launches))
+    return Part(count, [part(random, level).launches[0] for level in levels])
+
+
+def test_of_several_launches_the_interval_is_over_their_totals() -> None:
+    random = np.random.default_rng(4)
+    parts = [launched(random, 1e6, 1, 7), launched(random, 1e4, 30, 7)]
+    totals = [sum(p.count * np.median(np.concatenate([b.ns for b in p.launches[i]])) for p in parts) for i in range(7)]
+    found = total(parts)
+    assert found.basis == "launches"
+    assert found.value == pytest.approx(np.median(totals))
+    assert found.interval == pytest.approx((min(totals), max(totals)))
+    assert total([launched(random, 1e6, 1, 5)]).interval is None
+
+
+def test_ratios_over_launches_cover() -> None:
+    random = np.random.default_rng(5)
+    found = [ratio_of_totals([launched(random, 2e6, 1, 8)], [launched(random, 1e6, 1, 8)], seed=i) for i in range(100)]
+    assert {f.basis for f in found} == {"launches"}
+    assert np.mean([f.interval[0] <= 2.0 <= f.interval[1] for f in found]) >= 0.9
+    assert np.median([f.interval[1] - f.interval[0] for f in found]) < 0.5
+
+
+def test_launches_that_not_all_have_do_not_count() -> None:
+    random = np.random.default_rng(6)
+    parts = [launched(random, 1e6, 1, 7), part(random, 1e6)]
+    assert total(parts).basis == "blocks"
+    assert ratio_of_totals(parts, parts).basis == "blocks"

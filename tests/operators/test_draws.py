@@ -271,3 +271,11 @@ def test_the_tables_name_inputs_that_exist() -> None:
             schema = onnx.defs.get_schema(name, domain=domain)
             known = {formal.name for formal in schema.inputs}
             assert set(inputs) <= known, operator
+
+
+def test_large_arrays_with_ties_have_few_subnormal_numbers() -> None:
+    found = drawn("normal", "float32", "ties", (300, 400))
+    below = np.count_nonzero((found != 0) & (np.abs(found) < np.finfo(np.float32).smallest_normal))
+    assert 256 <= below <= 512
+    assert np.count_nonzero(found == 0) > 10_000
+    assert np.count_nonzero(found * 2 != np.round(found * 2)) > 40_000

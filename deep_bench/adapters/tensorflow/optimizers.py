@@ -22,10 +22,13 @@ _NUMBERED = re.compile(r"_\d+$")  # Keras numbers the names of all models in a p
 
 @dataclass(frozen=True)
 class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
-    """An optimizer of Keras, as a function of its variables, compiled by ``tf.function``.
+    r"""An optimizer of Keras, as a function of its variables, compiled by ``tf.function``.
 
     The state's leaves are the values of the native optimizer's own variables, by Keras' names; the one that counts the steps
-    is ``"steps"``. The rate is one of them, a float32 number whatever the type of the parameters.
+    is ``"steps"``. The rate is one of them.
+
+    Keras rounds its settings to float32, whatever the type of the parameters: a ``beta_2`` of 0.999 is 0.9990000129, and
+    :math:`1 - \beta_2` has 16 bits.
 
     Args:
         kind: The name of the class in ``keras.optimizers``.
@@ -89,7 +92,8 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         bound = state if isinstance(state, _State) else self.restored(state, parameters)
         held = leaves(bound)
         if callable(self.lr):
-            held[("learning_rate",)] = tf.cast(rate_at(self.lr, bound["steps"], xp), tf.float32)
+            rate = held[("learning_rate",)]
+            held[("learning_rate",)] = tf.cast(rate_at(self.lr, bound["steps"], xp), rate.dtype)
         compiled: _Compiled = bound.compiled
         slopes = [gradients[name] for name in parameters]
         new, after = compiled.call([held[path] for path in compiled.paths], slopes, list(parameters.values()))

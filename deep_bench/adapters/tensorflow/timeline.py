@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -18,9 +19,9 @@ class TensorFlowDevice:
     """The devices that TensorFlow uses in this process."""
 
     @staticmethod
-    def synchronize() -> None:
-        """Wait until all devices have done what they were given."""
-        tf.test.experimental.sync_devices()
+    def synchronizer() -> Callable[[], None]:
+        """What waits until all devices have done what they were given."""
+        return tf.test.experimental.sync_devices
 
     @staticmethod
     def memory() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,9 @@ class TorchDevice:
     """The accelerator that PyTorch uses in this process, if there is one."""
 
     @staticmethod
-    def synchronize() -> None:
-        """Wait until the current accelerator has done all it was given; a CPU's calls end when they are done anyway."""
-        if torch.accelerator.is_available():
-            torch.accelerator.synchronize()
+    def synchronizer() -> Callable[[], None] | None:
+        """What waits until the current accelerator has done all it was given; None on a CPU, whose calls end when done."""
+        return torch.accelerator.synchronize if torch.accelerator.is_available() else None
 
     @staticmethod
     def memory() -> int:

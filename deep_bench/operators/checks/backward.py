@@ -57,7 +57,7 @@ def backward_check(
         ...     def backward(self, grads, inputs, outputs):
         ...         return grads[0] * inputs[1], grads[0] * inputs[1]
         >>> backward_check(Squared(), Case.of("Mul", (20,), (20,))).place
-        'wide inputs, gradient of B[4]'
+        'wide inputs, gradient of B[4] at 2.5183e+17'
     """
     problem = posed(case, seed, effort)
     if not operator.differentiates:

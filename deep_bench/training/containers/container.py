@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -142,7 +143,7 @@ class Container(ABC):
 
     def __reduce__(self) -> Any:
         if self.origin.path is None:
-            return object.__reduce_ex__(self, 2)
+            return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
         from deep_bench.training.containers import open_container
 
         return _again, (open_container, self.origin.path, self.origin.kind, dict(self.origin.options))

@@ -43,7 +43,7 @@ def transformer(
         seed: Of `deep_bench.training.initial.initialize`, weights by LeCun.
 
     Returns:
-        From ``tokens``, int64 [batch, length], to ``logits``, float32 [batch, vocabulary, length]: classes second, as ONNX's
+        From ``input``, int64 [batch, length], to ``logits``, float32 [batch, vocabulary, length]: classes second, as ONNX's
         losses take them.
 
     Raises:
@@ -51,10 +51,10 @@ def transformer(
 
     Example:
         >>> network = transformer(vocabulary=50, length=16).with_loss(
-        ...     "SoftmaxCrossEntropyLoss", output="logits", target="next"
+        ...     "SoftmaxCrossEntropyLoss", output="logits", target="target"
         ... )
         >>> [str(spec) for spec in network.inputs]
-        ['tokens: int64[batch, 16]', 'next: int64[batch, 16]']
+        ['input: int64[batch, 16]', 'target: int64[batch, 16]']
 
     Source:
         Vaswani et al., *Attention is all you need*, NeurIPS 2017; Radford et al., *Language models are unsupervised multitask
@@ -67,9 +67,9 @@ def transformer(
     check_ratio("transformer", dropout)
     if width % heads:
         raise InvalidArgument(f"transformer with width={width}, heads={heads}", "a width that the heads divide")
-    build = Build("transformer", whole("tokens", "batch", length))
+    build = Build("transformer", whole("input", "batch", length))
     table = build.parameter("embedding.weight", vocabulary, width)
-    x = build.looked_up("embedding", table, build["tokens"])
+    x = build.looked_up("embedding", table, build["input"])
     x = build.dropped("embedding", x + build.parameter("positions.weight", length, width), dropout)
     for number in range(1, layers + 1):
         name = f"layer{number}"

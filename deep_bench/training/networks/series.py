@@ -30,7 +30,7 @@ def recurrent(
         seed: Of `deep_bench.training.initial.initialize`.
 
     Returns:
-        From ``series``, float32 [batch, length, features], to ``forecast``, float32 [batch, horizon].
+        From ``history``, float32 [batch, length, features], to ``forecast``, float32 [batch, horizon].
 
     Raises:
         InvalidArgument: A size below 1, or another cell.
@@ -47,12 +47,12 @@ def recurrent(
     check_sizes("recurrent", length=length, horizon=horizon, features=features, hidden=hidden)
     if cell not in _GATES:
         raise InvalidArgument(f"recurrent with cell={cell!r}", f"one of {', '.join(_GATES)}")
-    build = Build(cell.lower(), floats("series", "batch", length, features))
+    build = Build(cell.lower(), floats("history", "batch", length, features))
     gates = _GATES[cell] * hidden
     w, r = build.parameter("recurrent.W", 1, gates, features), build.parameter("recurrent.R", 1, gates, hidden)
     b = build.parameter("recurrent.B", 1, 2 * gates)
     with build.named("recurrent") as tape:
-        _, last = tape.node(cell, [build["series"].transpose([1, 0, 2]), w, r, b], outputs=2, hidden_size=hidden)
+        _, last = tape.node(cell, [build["history"].transpose([1, 0, 2]), w, r, b], outputs=2, hidden_size=hidden)
         last = last.squeeze(0)
     return build.finish({"forecast": build.linear("head", last, horizon)}, seed=seed, scheme="lecun-normal")
 
@@ -81,7 +81,7 @@ def temporal_convolution(
         seed: Of `deep_bench.training.initial.initialize`.
 
     Returns:
-        From ``series``, float32 [batch, length, features], to ``forecast``, float32 [batch, horizon].
+        From ``history``, float32 [batch, length, features], to ``forecast``, float32 [batch, horizon].
 
     Raises:
         InvalidArgument: A size below 1, or a ratio that is none.
@@ -97,8 +97,8 @@ def temporal_convolution(
     check_sizes("temporal_convolution", length=length, horizon=horizon, features=features, channels=channels)
     check_sizes("temporal_convolution", blocks=blocks, window=window)
     check_ratio("temporal_convolution", dropout)
-    build = Build("temporal_convolution", floats("series", "batch", length, features))
-    x = build["series"].transpose([0, 2, 1])
+    build = Build("temporal_convolution", floats("history", "batch", length, features))
+    x = build["history"].transpose([0, 2, 1])
     for number in range(blocks):
         name, y = f"block{number + 1}", x
         for part in ("first", "second"):

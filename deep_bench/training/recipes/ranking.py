@@ -32,7 +32,7 @@ def leave_one_out(
     candidates: int = 100,
     seed: int = 0,
 ) -> Division:
-    """The last item of each user is held out, to be ranked among items that the user never chose.
+    """The last item of each user (of equal times, the highest) is held out, to be ranked among items that the user never chose.
 
     In training, each choice comes with items that this user never chose, drawn anew in every epoch; a batch has
     ``1 + negatives`` rows for each of its samples. Held out are ``candidates`` rows for each user: the choice, then the
@@ -57,7 +57,7 @@ def leave_one_out(
         raise InvalidArgument(f"negatives={negatives}, candidates={candidates}", "at least 0, and at least 2")
     whole = make()
     users, items, times = _columns(whole, user, item, time)
-    held = _last_of_each(users, times)
+    held = _last_of_each(users, items, times)
     others = Others.of(users, items, max(candidates - 1, 1))
     rest = np.setdiff1d(np.arange(len(users)), held)
     ranked = others.distinct(users[held], Draws(_CANDIDATES + seed, 0, _PLACE, held).uniform(candidates - 1))
@@ -157,7 +157,7 @@ def _columns(whole: Dataset, *names: str) -> list[np.ndarray]:
     return [samples[names[0]].astype(np.int64), samples[names[1]].astype(np.int64), samples[names[2]]]
 
 
-def _last_of_each(users: NDArray[np.int64], times: np.ndarray) -> NDArray[np.int64]:
-    """The number of the latest sample of each user, the last of several at one time."""
-    order = np.lexsort((np.arange(len(users)), times, users))
+def _last_of_each(users: NDArray[np.int64], items: NDArray[np.int64], times: np.ndarray) -> NDArray[np.int64]:
+    """The number of the latest sample of each user; of several at one time, that of the highest item."""
+    order = np.lexsort((items, times, users))
     return order[np.append(users[order][1:] != users[order][:-1], True)]

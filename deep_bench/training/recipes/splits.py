@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -10,9 +12,9 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.training.dataset import Dataset
-from deep_bench.training.recipes.division import Division
+from deep_bench.training.recipes.division import Batch, Division
 from deep_bench.training.recipes.ranking import leave_one_out
-from deep_bench.training.sets import Subset, split
+from deep_bench.training.sets import Mapped, Subset, split
 
 Make = Callable[..., Dataset]
 """What makes the set; its arguments are those that the recipe does not state."""
@@ -62,7 +64,49 @@ def last(make: Make, held_out: float = 0.2, gap: int = 0) -> Division:
     )
 
 
+def from_last(
+    make: Make,
+    train: str | Mapping[str, Any] = "train",
+    held_out: str | Mapping[str, Any] = "test",
+    history: str = "history",
+    future: str = "future",
+    scale: float = 1.0,
+) -> Division:
+    """The set's own parts, its series counted from the last value that is known.
+
+    Args:
+        make: What makes the set.
+        train, held_out: As in `parts`.
+        history: Name of what is known, [n, times], which becomes [n, times, 1].
+        future: Name of what is to be foretold, [n, times].
+        scale: The unit that both are in afterwards.
+
+    Raises:
+        InvalidArgument: A scale that is not above 0.
+    """
+    if not 0 < scale < inf:
+        raise InvalidArgument(f"scale={scale}", "a number above 0")
+    whole = parts(make, train, held_out)
+    change = FromLast(history, future, scale)
+    return Division(*(Mapped(one, change, f"from the last, in {scale:g}") for one in (whole.train, whole.held_out)))
+
+
+@dataclass(frozen=True)
+class FromLast:
+    """Counts series from the last known value; see `from_last`."""
+
+    history: str
+    future: str
+    scale: float
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch, changed."""
+        known, following = batch[self.history], batch[self.future]
+        last = known[:, -1:]
+        return {self.history: ((known - last) / self.scale)[..., None], self.future: (following - last) / self.scale}
+
+
 SPLITS: Mapping[str, Callable[..., Division]] = MappingProxyType(
-    {"last": last, "leave-one-out": leave_one_out, "parts": parts, "random": random}
+    {"from-last": from_last, "last": last, "leave-one-out": leave_one_out, "parts": parts, "random": random}
 )
 """Name to split; its arguments but ``make`` are its settings."""

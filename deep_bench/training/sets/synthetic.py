@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.tensor import TensorSpec
 from deep_bench.training.dataset import Dataset, labels_of
 from deep_bench.training.samplers.draws import natural
 from deep_bench.training.sets.arrays import ArrayDataset
@@ -23,8 +22,9 @@ def synthetic(like: Dataset, samples: int, *, seed: int = 0, measured: int = 100
 
     - ``label``: each class as often as in the set, to the nearest whole sample.
     - Arrays of real numbers, and of bytes (images): normal, with the mean of each element in the sample's class and the
-      covariance of all elements within classes: :math:`x = \mu_c + \sum_i g_i (x_i - \mu_{c_i}) / \sqrt{n - C}` over the ``n``
-      measured samples :math:`x_i` of :math:`C` classes, with :math:`g_i` standard normal. Bytes are rounded and limited.
+      covariance of all elements within classes: :math:`x = \mu_c + \sum_i g_i (x_i - \mu_{c_i}) / \sqrt{n - C}` over the
+      :math:`n` measured samples :math:`x_i` of :math:`C` classes, with :math:`g_i` standard normal. Bytes are rounded and
+      limited.
     - Other whole numbers: each element drawn from those at its place in the measured samples.
 
     Args:

@@ -90,13 +90,13 @@ class Tokens:
         places = numbers[:, None] * self._stride + np.arange(self._context + 1)
         rows = self._tokens[places].astype(np.int64)
         if self._vocabulary is not None and rows.size and rows.view(np.uint64).max() >= self._vocabulary:
-            self._refuse(numbers, rows)
+            self._refuse(numbers, rows, self._vocabulary)
         return {"input": rows[:, :-1].copy(), "target": rows[:, 1:].copy()}
 
-    def _refuse(self, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        row, column = np.argwhere((rows < 0) | (rows >= self._vocabulary))[0]
+    def _refuse(self, numbers: NDArray[np.int64], rows: NDArray[np.int64], vocabulary: int) -> None:
+        row, column = np.argwhere((rows < 0) | (rows >= vocabulary))[0]
         where = f"sample {numbers[row]}, {self._path} at token {numbers[row] * self._stride + column}"
-        raise InvalidData(f"{where}: {rows[row, column]}", f"0 to {(self._vocabulary or 0) - 1}")
+        raise InvalidData(f"{where}: {rows[row, column]}", f"0 to {vocabulary - 1}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self._path, self._context, self._stride, self._dtype, self._vocabulary, self.description)

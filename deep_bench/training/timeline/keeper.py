@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench.training.timeline.codes import Names
+from deep_bench.training.timeline.codes import MOST_NAMES, Names
 from deep_bench.training.timeline.journal import Journal
 
 PERIOD_S = 1.0
@@ -30,16 +30,18 @@ class Block:
     values: NDArray[np.int64]
 
     @classmethod
-    def of(cls, pairs: list[int]) -> Block:
-        """From a list of code, value, code, value …"""
+    def of(cls, pairs: list[int]) -> Block | None:
+        """From a list of code, value, code, value …; None if it is none, because two threads wrote it at once."""
         table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        if len(table) and np.abs(table[:, 0]).max() > 4 * MOST_NAMES:
+            return None
         return cls(table[:, 0].astype(np.int32), np.ascontiguousarray(table[:, 1]))
 
     @classmethod
     def joined(cls, blocks: list[Block]) -> Block:
         """Several blocks as one."""
         if not blocks:
-            return cls.of([])
+            return cls(np.empty(0, np.int32), np.empty(0, np.int64))
         return cls(np.concatenate([b.codes for b in blocks]), np.concatenate([b.values for b in blocks]))
 
 
@@ -52,17 +54,15 @@ class Log:
     pending: list[int] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
 
-    def take(self) -> Block | None:
+    def take(self) -> list[int]:
         """Take all complete pairs out of ``pending``.
 
         The thread may append at any moment between these lines: it only lengthens the list, and what is taken is its begin.
         """
         n = len(self.pending) // 2 * 2
-        if not n:
-            return None
         pairs = self.pending[:n]
         del self.pending[:n]
-        return Block.of(pairs)
+        return pairs
 
 
 class Keeper:
@@ -97,8 +97,15 @@ class Keeper:
         """Pack all logs of more than ``least`` entries; with a journal, what they had is in the file when this returns."""
         with self._lock:
             for index, log in enumerate(self.logs):
-                if len(log.pending) > least and (block := log.take()) is not None:
-                    self._keep(index, log, block)
+                if len(log.pending) > least and (pairs := log.take()):
+                    block = Block.of(pairs)
+                    if block is None:
+                        self.notes.append(
+                            f"{len(pairs) // 2} events of thread {log.name!r} were lost: a region was entered in another "
+                            "thread than the one that asked for it"
+                        )
+                    else:
+                        self._keep(index, log, block)
 
     def events(self) -> list[tuple[Log, Block]]:
         """All that was stamped so far, thread by thread; reads the journal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,12 +121,11 @@ class Phase:
         """For each region directly in a step, its time in each step that counts; and what is in no region."""
         spans, order = self._spans, np.full(len(self._spans.number), -1)
         order[self._steps] = np.arange(self.n_steps)
-        direct = self._inside[np.isin(spans.parent[self._inside], self._steps)]
         found = {}
         for row in self.rows[1:-1]:
             if len(row.path) == 1:
-                of_row = direct[[spans.names[n].name == row.name for n in spans.number[direct]]]
-                times = np.bincount(order[spans.parent[of_row]], spans.duration[of_row], self.n_steps)
+                own = self._of(row)
+                times = np.bincount(order[spans.parent[own]], spans.duration[own], self.n_steps)
                 found[row.name] = times.astype(np.int64)
         return {**found, REST: spans.own[self._steps]}
 
@@ -136,9 +135,13 @@ class Phase:
             return self._spans.own[self._steps]
         if row.path == ("step",):
             return self.durations_ns
-        paths = _relative(self._spans)
-        here = self._inside[[paths[p] == row.path for p in self._spans.path[self._inside]]]
-        return self._spans.duration[here[self._spans.ending[here] == DONE]]
+        own = self._of(row)
+        return self._spans.duration[own[self._spans.ending[own] == DONE]]
+
+    def _of(self, row: Row) -> Ints:
+        """The spans of a row, those that raised too."""
+        paths = [i for i, path in enumerate(_relative(self._spans)) if path == row.path]
+        return self._inside[np.isin(self._spans.path[self._inside], paths)]
 
     @property
     def samples(self) -> Ints | None:
@@ -228,7 +231,8 @@ def _relative(spans: Spans) -> list[tuple[str, ...]]:
     return found
 
 
-def _depth_first(paths: Sequence[tuple[str, ...]]):  # type: ignore[no-untyped-def]
+def _depth_first(paths: Sequence[tuple[str, ...]]) -> Callable[[tuple[str, ...]], list[int]]:
+    """A sorting key: a path comes after what it lies in, else in the given order."""
     first = {path: i for i, path in reversed(list(enumerate(paths)))}
 
     def key(path: tuple[str, ...]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIGURES = ("a step", "median (95 % interval)", "p90", "p99", "share", "own")
 _LISTED_EPOCHS = 12
-_DRIFTS, _WEIGHTY = 0.02, 0.05
+_DRIFTS, _WEIGHTY, _MANY_STEPS = 0.02, 0.05, 40
 
 
 def as_text(result: TimelineResult, width: int | None = None) -> str:
@@ -62,7 +62,7 @@ def _table(title: str, first: str) -> Table:
     return table
 
 
-def _fill(table: Table, rows: Iterable[Row], first) -> None:  # type: ignore[no-untyped-def]
+def _fill(table: Table, rows: Iterable[Row], first: Callable[[Row], str]) -> None:
     for row in rows:
         indent = 0 if row.path == ("step",) else 2 * len(row.path)
         summary = row.summary
@@ -103,6 +103,9 @@ def _about_phase(phase: Phase) -> Iterable[str]:
     for row in phase.rows:
         if row.share >= _WEIGHTY or row.raised:
             yield from _about_row(row)
+    longest, total = int(phase.durations_ns.max(initial=0)), int(phase.durations_ns.sum())
+    if phase.n_steps >= _MANY_STEPS and longest > _WEIGHTY * total:
+        yield f"the longest step took {duration(longest / 1e9)}, {share(longest / total)} of all steps' time"
     if phase.left or phase.raised:
         yield f"not counted: {_counted(phase.left, 'step')} left early, {_counted(phase.raised, 'step')} whose batch failed"
     if len(phase.epochs) > _LISTED_EPOCHS:

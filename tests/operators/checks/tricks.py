@@ -250,7 +250,7 @@ TRICKS: Mapping[str, tuple[Exp, str, str]] = {
         (StopsClock(), "patches", "it replaces time.perf_counter_ns"),
         (SlowsClock(), "patches", "it replaces time.perf_counter"),
         (PatchesChecker(), "patches", "it replaces deep_bench.check.judge"),
-        (PatchesCode(), "patches", "it replaces deep_bench.check.estimate.same_kind"),
+        (PatchesCode(), "patches", "deep_bench.check.estimate.same_kind"),
         (PatchesMethod(), "patches", "it replaces deep_bench.operators.host.Host.synchronize"),
         (PatchesNumpy(), "patches", "it replaces numpy.allclose"),
     )

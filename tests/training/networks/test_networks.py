@@ -36,7 +36,7 @@ MADE = {
 KINKS = {"digits-cnn": 3e-2}
 """What gradients may differ by, of the largest one: batch normalization brings many a ReLU within rounding of its kink."""
 
-LARGEST = {"user": 5, "item": 7, "tokens": 11, "target": 10}
+LARGEST = {"user": 5, "item": 7, "input": 11, "target": 10}
 
 
 def fed(network, batch=6):
@@ -87,29 +87,29 @@ def run(network, inputs):
 
 def test_a_transformer_sees_nothing_that_comes_later():
     network = transformer(11, 6, layers=2, width=8, heads=2)
-    tokens = fed(network, 1)["tokens"]
+    tokens = fed(network, 1)["input"]
     changed = tokens.copy()
     changed[0, 4] = (tokens[0, 4] + 1) % 11
-    before, after = (run(network, {"tokens": t})["logits"] for t in (tokens, changed))
+    before, after = (run(network, {"input": t})["logits"] for t in (tokens, changed))
     assert np.array_equal(before[..., :4], after[..., :4])
     assert not np.allclose(before[..., 4:], after[..., 4:])
 
 
 def test_an_untrained_transformer_knows_nothing():
-    network = transformer(64, 16).with_loss("SoftmaxCrossEntropyLoss", output="logits", target="next")
+    network = transformer(64, 16).with_loss("SoftmaxCrossEntropyLoss", output="logits", target="target")
     tokens = np.random.default_rng(1).integers(64, size=(8, 16))
-    assert abs(run(network, {"tokens": tokens, "next": tokens})["loss"] - np.log(64)) < 1.0
+    assert abs(run(network, {"input": tokens, "target": tokens})["loss"] - np.log(64)) < 1.0
 
 
 def test_a_temporal_convolution_sees_as_far_as_it_says():
     network = temporal_convolution(40, 2, channels=4, blocks=3)
     series = np.random.default_rng(0).random((1, 40, 1), np.float32)
     sees = 1 + 2 * 2 * (2**3 - 1)
-    base = run(network, {"series": series})["forecast"]
+    base = run(network, {"history": series})["forecast"]
     for place, changes in ((40 - sees, True), (40 - sees - 1, False)):
         other = series.copy()
         other[0, place] += 100
-        assert np.array_equal(run(network, {"series": other})["forecast"], base) != changes
+        assert np.array_equal(run(network, {"history": other})["forecast"], base) != changes
 
 
 def test_dropout_acts_in_training_only():

@@ -7,6 +7,7 @@ import hashlib
 import io
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def records(*columns: np.ndarray) -> bytes:
     return np.concatenate([*(column[:, None] for column in columns), PIXELS.reshape(6, -1)], axis=1).tobytes()
 
 
+@cache
 def files_of(name: str) -> dict[str, bytes]:
     labels = np.arange(6, dtype=np.uint8)
     if name == "cifar10":

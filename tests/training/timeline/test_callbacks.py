@@ -1,4 +1,4 @@
-"""Loops that frameworks own: Keras's with Keras, Lightning's with Lightning where it is installed, and hooks by hand."""
+"""Loops that frameworks own: hooks by hand, and Lightning where it is installed. (Keras runs in the examples.)"""
 
 from __future__ import annotations
 
@@ -60,23 +60,6 @@ def test_a_framework_that_stops_in_a_batch(clock: Any) -> None:
     assert (found.n_steps, found.left) == (0, 2)
     assert [epoch.ending for epoch in found.epochs] == [LEFT, LEFT, DONE]
     assert t.result().spans.open == 0
-
-
-def test_keras() -> None:
-    pytest.importorskip("tensorflow")
-    import keras
-
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    model.compile(optimizer="sgd", loss="mse")
-    x, y = np.zeros((24, 4), np.float32), np.zeros((24, 1), np.float32)
-    with db.timeline(synchronize="tensorflow") as t:
-        model.fit(x, y, batch_size=8, epochs=2, verbose=0, validation_data=(x[:16], y[:16]), callbacks=[t.callback("keras")])
-    found = t.result()
-    assert [epoch.n_steps for epoch in found["training"].epochs] == [3, 3]
-    assert [row.name for row in found["training"].rows] == ["step", "between batches", "batch", "not in any region"]
-    assert [epoch.n_steps for epoch in found["validation"].epochs] == [2, 2]
-    assert found.spans.open == 0
-    assert "times are of finished work: tensorflow waited" in found.as_text()
 
 
 def test_lightning_hooks_in_its_order(clock: Any) -> None:

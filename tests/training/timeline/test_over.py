@@ -53,12 +53,16 @@ def test_a_loop_left_early(clock: Any) -> None:
 
 
 def test_a_body_that_fails(clock: Any) -> None:
+    def loop() -> None:
+        with t:
+            for number, _ in enumerate(t.over(batches(clock, 9))):
+                with t.region("forward"):
+                    if number == 4:
+                        raise KeyError("label")
+
     t = db.timeline(warm_up=0)
-    with pytest.raises(KeyError), t:
-        for number, _ in enumerate(t.over(batches(clock, 9))):
-            with t.region("forward"):
-                if number == 4:
-                    raise KeyError("label")
+    with pytest.raises(KeyError):
+        loop()
     found = t.result()["training"]
     assert (found.n_steps, found.left) == (4, 1)
     assert t.result().spans.open == 0
@@ -70,9 +74,8 @@ def test_a_loader_that_fails(clock: Any) -> None:
         raise OSError("truncated")
 
     t = db.timeline(warm_up=0)
-    with pytest.raises(OSError, match="truncated"), t:
-        for _ in t.over(failing()):
-            clock.ms(1)
+    with t, pytest.raises(OSError, match="truncated"):
+        list(t.over(failing()))
     found = t.result()["training"]
     assert (found.n_steps, found.raised) == (2, 1)
     assert [epoch.ending for epoch in found.epochs] == [RAISED]
@@ -116,6 +119,11 @@ def test_evaluation_within_a_step_is_a_phase_but_no_step_of_its_own(clock: Any) 
         "step of validation",
         "validation data",
     ]
+    assert {name: times.tolist() for name, times in found["training"].split_ns().items()} == {
+        "data": [1_000_000] * 2,
+        "epoch of validation": [6_000_000] * 2,
+        "not in any region": [0] * 2,
+    }
     assert found["training"].durations_ns.tolist() == [7_000_000] * 2
     assert found["validation"].durations_ns.tolist() == [3_000_000] * 4
 

@@ -138,6 +138,18 @@ def test_each_thread_has_its_own_regions() -> None:
     assert "decode: in 2 threads, whose times add up" in found.as_text()
 
 
+def test_a_region_of_another_thread_is_noticed() -> None:
+    with db.timeline() as t:
+        with t.region("mine"):
+            pass
+        t.flush()
+        append = t._keeper.logs[0].pending.append
+        for event in (4, 5, 10**15, 10**15):  # what two threads leave that enter at once: both codes, then both stamps
+            append(event)
+    assert "2 events of thread 'MainThread' were lost: a region was entered in another thread" in t.result().as_text()
+    assert [row.n for row in t.result().outside] == [1]
+
+
 def test_a_suspended_generator_gets_its_own_end(clock: Any) -> None:
     def reader() -> Iterator[int]:
         with t.region("reader"):
@@ -175,9 +187,12 @@ def test_a_name_is_a_text(name: Any) -> None:
 
 
 def test_names_that_number_their_spans_are_refused() -> None:
-    with db.timeline() as t, pytest.raises(InvalidArgument, match="name what is done, not which one"):
-        for number in range(2000):
+    with db.timeline() as t:
+        for number in range(1000):
             t.region(f"step {number}")
+        with pytest.raises(InvalidArgument, match="name what is done, not which one"):
+            t.region("step 1000")
+        t.region("step 999")  # one that is known is still taken
 
 
 def test_a_timeline_that_has_ended_takes_no_more() -> None:

@@ -72,6 +72,11 @@ def test_the_first_steps_of_later_epochs_are_named(clock: Any) -> None:
     assert "the first step of a later epoch takes 9.00 times the median; it counts" in t.result().as_text()
 
 
+def test_a_step_that_outweighs_all_others_is_named(clock: Any) -> None:
+    assert "the longest step took 501.0 ms" in loop(clock, [3.0] * 60 + [500.0]).result().as_text()
+    assert "the longest step" not in loop(clock, [3.0] * 60).result().as_text()
+
+
 def test_many_epochs_are_summarised(clock: Any) -> None:
     with db.timeline() as t:
         for _ in range(20):

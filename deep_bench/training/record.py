@@ -1,0 +1,169 @@
+"""The record of training runs: what is kept of them, as pydantic models. All that is printed can be computed from it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
+
+from deep_bench.measure.environment import Environment
+from deep_bench.measure.metric import MetricRecord
+from deep_bench.measure.record import ArrayFile, DataFacts, ErrorRecord, Model, Nanoseconds, NetworkFacts, Recipe
+from deep_bench.training.history import Evaluated, History
+from deep_bench.training.scores import Direction
+
+SCHEMA_VERSION = 1
+
+
+def _floats(value: Any) -> NDArray[np.float64]:
+    found = np.asarray(value, np.float64)  # NaN and infinity are words in JSON, which NumPy reads
+    if found.ndim != 1:
+        raise ValueError("a list of numbers expected")
+    return found
+
+
+def _listed(values: NDArray[np.float64]) -> list[float | str]:
+    words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    return [value if np.isfinite(value) else words[str(value)] for value in values.tolist()]
+
+
+Floats = Annotated[
+    NDArray[np.float64],
+    BeforeValidator(_floats),
+    PlainSerializer(_listed, return_type=list),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "string"}]}}),
+]
+
+
+class ScoreFacts(Model):
+    """What a score is."""
+
+    unit: str = ""
+    direction: Direction
+
+
+class EvaluationRecord(Model):
+    """See `deep_bench.training.history.Evaluated`."""
+
+    step: int
+    epoch: int
+    samples: int
+    time_ns: int
+    cost_ns: int
+    figures: dict[str, float]
+
+
+class TargetRecord(Model):
+    """The score that a run was to reach, and the value."""
+
+    score: str
+    value: float
+    direction: Direction = "higher"
+
+
+class DeterminismRecord(Model):
+    """What was seeded, and what may differ when the same run is made again.
+
+    Attributes:
+        seeds: What was seeded, to its seed.
+        same_again: Whether the same command on the same machine gives the same bits.
+        remarks: What is not deterministic, or only under conditions, and why.
+    """
+
+    seeds: dict[str, int] = Field(default_factory=dict)
+    same_again: Literal["bitwise", "not promised"] = "not promised"
+    remarks: list[str] = Field(default_factory=list)
+
+
+class RunRecord(Model):
+    """One training run.
+
+    Attributes:
+        label: What it ran on.
+        seed: Its own.
+        framework: The facts that the framework tells.
+        optimizer: As it was made.
+        loss: Name of the loss.
+        scores: What was evaluated.
+        setup_ns: Everything before the first touch of the data: making data sets, network and trainer.
+        process: Whether it had a process of its own.
+        stopped_because: Why it ended; empty if an error ended it.
+        losses: Of each step.
+        sizes: The number of samples in each step.
+        stamps: See `deep_bench.training.history.History`.
+        metrics: What callbacks measured.
+    """
+
+    label: str = ""
+    seed: int = 0
+    framework: dict[str, JsonValue] = Field(default_factory=dict)
+    optimizer: str = ""
+    loss: str = "loss"
+    scores: dict[str, ScoreFacts] = Field(default_factory=dict)
+    determinism: DeterminismRecord = Field(default_factory=DeterminismRecord)
+    setup_ns: int = 0
+    process: bool = False
+    stopped_because: str = ""
+    steps: int = Field(default=0, ge=0)
+    evaluations: list[EvaluationRecord] = Field(default_factory=list)
+    losses: Floats = Field(default_factory=lambda: np.zeros(0))
+    sizes: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    stamps: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    metrics: list[MetricRecord] = Field(default_factory=list)
+    error: ErrorRecord | None = None
+
+    def history(self) -> History:
+        """The run, as its figures are computed from it."""
+        return History(
+            losses=array("d", self.losses.tolist()),
+            sizes=array("q", self.sizes.tolist()),
+            stamps=array("q", self.stamps.tolist()),
+            evaluations=[Evaluated(**e.model_dump()) for e in self.evaluations],
+            setup_ns=self.setup_ns,
+            stopped_because=self.stopped_because,
+        )
+
+    def keep(self, history: History) -> None:
+        """Take over what a history has."""
+        self.steps = history.steps
+        self.losses, self.sizes = np.array(history.losses), np.array(history.sizes)
+        self.stamps = np.array(history.stamps)
+        self.evaluations = [EvaluationRecord(**{**vars(e), "figures": dict(e.figures)}) for e in history.evaluations]
+        self.stopped_because = history.stopped_because
+
+
+class TrainingRecord(Model):
+    """One or several training runs of one recipe. Times count from the first touch of the data.
+
+    Attributes:
+        every: The number of samples between evaluations, where that was asked for.
+        arrays: The HDF5 file beside the record that holds the arrays of its runs, if they are long.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["training"] = "training"
+    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    deep_bench: str
+    command: list[str] = Field(default_factory=list)
+    recipe: Recipe = Recipe()
+    network: NetworkFacts | None = None
+    data: DataFacts | None = None
+    environment: Environment
+    steal: float | None = None
+    load_after: float | None = None
+    target: TargetRecord | None = None
+    every: int | None = None
+    runs: list[RunRecord] = Field(default_factory=list)
+    interrupted: bool = False
+    complete: bool = False
+    notes: list[str] = Field(default_factory=list)
+    arrays: ArrayFile | None = None
+
+    def labels(self) -> Sequence[str]:
+        """What it ran on, each once."""
+        return list(dict.fromkeys(run.label for run in self.runs))

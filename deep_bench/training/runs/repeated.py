@@ -1,0 +1,131 @@
+"""The same training several times, from seed to seed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import JsonValue
+
+import deep_bench
+from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.measure.environment import capture
+from deep_bench.measure.progress import Bars
+from deep_bench.measure.record import ErrorRecord, NetworkFacts, Recipe
+from deep_bench.measure.recording import recording
+from deep_bench.measure.workers import Worker
+from deep_bench.operators.pickled import dumped
+from deep_bench.training.record import RunRecord, TargetRecord, TrainingRecord
+from deep_bench.training.runs import storage
+from deep_bench.training.runs.one import Apart, MakeTrainer, Plan, train
+from deep_bench.training.runs.result import Runs
+from deep_bench.training.trainer import INTERRUPTED
+
+
+def several(
+    make_trainer: MakeTrainer,
+    seeds: Sequence[int],
+    *,
+    target: tuple[str, float] | None = None,
+    every: int | None = None,
+    epochs: int | None = None,
+    steps: int | None = None,
+    seconds: float | None = None,
+    apart: bool = False,
+    label: str = "",
+    output: str | Path | None = None,
+    network: NetworkFacts | None = None,
+    progress: bool = True,
+) -> Runs:
+    """Train several times with different seeds, each time until the target or a limit.
+
+    Ctrl-C ends it; the runs that are finished by then are kept. An error in one run is kept as its outcome, and the others
+    go on; only if the first trainer cannot be made, all ends there.
+
+    Args:
+        make_trainer: Makes a fresh trainer from a seed and callbacks, which it must hand on to the trainer.
+        seeds: One for each run.
+        target: The name of a score, and the value that is good enough.
+        every: Evaluate every so many samples; by default when the trainer does.
+        epochs: The most epochs of a run,
+        steps: the most steps,
+        seconds: the most time since the data were first touched; at least one of the three.
+        apart: Each run in a fresh process: ``make_trainer`` is pickled.
+        label: What it runs on, beginning with the framework's name.
+        output: The folder for the record, which is written anew after each run.
+        network: What is known of the network, for the record.
+        progress: Whether to show a bar on a terminal.
+
+    Raises:
+        InvalidArgument: No seeds, one of them twice, no limit; the first trainer cannot be made or lacks the callbacks; or
+            ``make_trainer`` cannot be pickled.
+
+    Example:
+        >>> import deep_bench as db
+        >>> from deep_bench.training.scores import Accuracy
+        >>> def make(seed, callbacks):
+        ...     digits = db.datasets["digits"]("train")
+        ...     network = db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
+        ...     return db.training.Trainer.on(
+        ...         db.frameworks["reference"](), network, db.optimizers["sgd"](lr=0.01), dataset=digits,
+        ...         sampler=db.samplers["shuffled"](digits, batch_size=64, seed=seed), seed=seed, callbacks=callbacks,
+        ...         scores=[lambda: Accuracy("logits", "label")], held_out=db.datasets["digits"]("test"))
+        >>> runs = several(make, seeds=[1, 2], target=("accuracy", 0.9), every=128, steps=4, progress=False)
+        >>> runs.success.reached, [run.steps for run in runs.runs]
+        (2, [2, 2])
+    """
+    plan = Plan(label, target, every, epochs, steps, seconds)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
+    pickled = dumped(make_trainer, "make_trainer") if apart else None
+    record = _first_record(plan, seeds, apart, network)
+    path = storage.new_file(output, record) if output is not None else None
+    bars = Bars(progress)
+    with recording(record, bars) as folder:
+        bars.phase("training", len(seeds), "runs")
+        for number, seed in enumerate(seeds):
+            bars.at(f"seed {seed}")
+            try:
+                run = train(make_trainer, seed, plan) if pickled is None else _apart(pickled, seed, plan, folder)
+            except DeepBenchError as error:
+                if number == 0:
+                    raise
+                run = RunRecord(label=label, seed=seed, process=apart, error=ErrorRecord.of(error))
+            record.runs.append(run)
+            _note_target(record, plan)
+            if path is not None:
+                storage.write(record, path)
+            if run.stopped_because == INTERRUPTED:
+                raise KeyboardInterrupt  # the trainer ends at Ctrl-C and returns; here it ends them all
+            bars.advance()
+    if path is not None:
+        storage.write(record, path)
+    return Runs(record, path)
+
+
+def _apart(make: bytes, seed: int, plan: Plan, folder: Path) -> RunRecord:
+    factory = f"{Apart.__module__}:{Apart.__qualname__}"
+    arguments = {"make": make, "seed": seed, "plan": plan}
+    with Worker(factory, arguments, log=folder / f"seed_{seed}.log", label=f"the run of seed {seed}") as worker:
+        return RunRecord.model_validate_json(worker.call("train"))
+
+
+def _first_record(plan: Plan, seeds: Sequence[int], apart: bool, network: NetworkFacts | None) -> TrainingRecord:
+    options: dict[str, JsonValue] = {"epochs": plan.epochs, "steps": plan.steps, "seconds": plan.seconds, "apart": apart}
+    return TrainingRecord(
+        deep_bench=deep_bench.__version__,
+        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        recipe=Recipe(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
+        network=network,
+        environment=capture(),
+        every=plan.every,
+    )
+
+
+def _note_target(record: TrainingRecord, plan: Plan) -> None:
+    """The target with its direction, which the first run that was evaluated knows."""
+    facts = record.runs[-1].scores.get(plan.target[0]) if plan.target is not None else None
+    if record.target is None and plan.target is not None and facts is not None:
+        record.target = TargetRecord(score=plan.target[0], value=plan.target[1], direction=facts.direction)

@@ -1,0 +1,184 @@
+"""The report of training runs, as text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.measure.units import duration, share, significant
+from deep_bench.training.record import RunRecord
+from deep_bench.training.runs.figures import final, throughput, to_target
+from deep_bench.training.runs.result import Runs
+from deep_bench.training.runs.survival import FEWEST, Survival
+
+
+def as_text(runs: Runs, width: int | None = None) -> str:
+    """All tables, and the lines below them."""
+    out = io.StringIO()
+    console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
+    print_table(console, _table(runs))
+    print_table(console, _times(runs))
+    for line in _lines(runs):
+        print_line(console, line)
+    return out.getvalue().rstrip("\n")
+
+
+def _title(runs: Runs) -> str:
+    record = runs.record
+    what = record.network.name if record.network is not None else "training"
+    target = record.target
+    goal = (
+        ""
+        if target is None
+        else f" · target: {target.score} {'≥' if target.direction == 'higher' else '≤'} {target.value:g}"
+    )
+    every = "" if record.every is None else f" · evaluated every {record.every} samples"
+    return f"{what}{goal}{every}"
+
+
+def _table(runs: Runs) -> Table:
+    names = list(dict.fromkeys(name for run in runs.runs for name in run.scores))
+    table = Table(title=_title(runs), pad_edge=False)
+    table.add_column("run")
+    table.add_column("time to target" if runs.record.target is not None else "time", justify="right")
+    table.add_column("samples", justify="right")
+    table.add_column("steps", justify="right")
+    for name in names:
+        table.add_column(f"{name}: final (best)", justify="right")
+    table.add_column("samples/s (95 % interval)", justify="right")
+    table.add_column("setup", justify="right")
+    table.add_column("ended")
+    for run in runs.runs:
+        table.add_row(*_row(runs, run, names))
+    return table
+
+
+def _row(runs: Runs, run: RunRecord, names: list[str]) -> list[str]:
+    history, target = run.history(), runs.record.target
+    if target is None:
+        shown = [duration(history.wall_ns / 1e9), str(history.samples), str(history.steps)]
+    else:
+        found = to_target(run, target)
+        beyond = "" if found.reached else "> "
+        shown = [f"{beyond}{duration(found.seconds)}", f"{beyond}{found.samples}", f"{beyond}{found.steps}"]
+    scores = [_score(run, name) for name in names]
+    ended = f"{run.error.kind}: {run.error.message.splitlines()[0]}" if run.error is not None else run.stopped_because
+    return [f"{run.label or 'run'}, seed {run.seed}", *shown, *scores, _rate(run), duration(run.setup_ns / 1e9), ended]
+
+
+def _score(run: RunRecord, name: str) -> str:
+    history = run.history()
+    last = final(history, name)
+    if last is None:
+        return "–"
+    best = history.best(name, run.scores[name].direction)
+    unit = f" {run.scores[name].unit}" if run.scores[name].unit else ""
+    shown = "–" if best is None else significant(best.figures[name], 4)
+    return f"{significant(last.figures[name], 4)} ({shown}){unit}"
+
+
+def _rate(run: RunRecord) -> str:
+    found = throughput(run.history())
+    if found is None:
+        return "–"
+    ends = found.interval
+    limits = "too few steps" if ends is None else f"{significant(ends.low)} to {significant(ends.high)}"
+    return f"{significant(found.median)} ({limits})"
+
+
+def _times(runs: Runs) -> Table:
+    """Where the time went, all runs together, and the median of a step."""
+    histories = [run.history() for run in runs.runs]
+    total: dict[str, int] = {}
+    for history in histories:
+        for name, ns in history.split().items():
+            total[name] = total.get(name, 0) + ns
+    every = sum(total.values())
+    steps = [history.phases() for history in histories if history.steps]
+    table = Table(title="where the time went", pad_edge=False)
+    table.add_column("part")
+    for name in ("in all", "share", "median of a step"):
+        table.add_column(name, justify="right")
+    for name, ns in total.items():
+        medians = [phases[name] for phases in steps if name in phases]
+        median = duration(float(np.median(np.concatenate(medians))) / 1e9) if medians else "–"
+        table.add_row(name, duration(ns / 1e9), share(ns / every) if every else "–", median)
+    return table
+
+
+def _lines(runs: Runs) -> Iterator[str]:
+    fused = [run for run in runs.runs if run.steps and not run.history().phases()["update"].any()]
+    if fused:
+        yield "the update is part of the same graph as the gradients: its time is in theirs"
+    devices = {str(run.framework.get("device", "cpu")) for run in runs.runs} - {"cpu"}
+    if devices:
+        where = ", ".join(sorted(devices))
+        yield f"on {where} work is handed over: a part's time is that of handing over, unless it waits"
+    for name, facts in {name: f for run in runs.runs for name, f in run.scores.items()}.items():
+        yield f"{name}: {facts.direction} is better"
+    if runs.record.target is not None and runs.finished:
+        yield from _target_lines(runs)
+    yield from _metric_lines(runs)
+    yield from _determinism_lines(runs)
+    yield from runs.record.notes
+    if runs.record.interrupted:
+        yield "interrupted: a run that was going on counts in no figure of several runs"
+    if runs.path is not None:
+        yield f"record: {runs.path}"
+
+
+def _target_lines(runs: Runs) -> Iterator[str]:
+    found = runs.success
+    limits = f"too few runs for an interval: it takes {FEWEST}"
+    if found.interval is not None and found.exact is not None:
+        wilson, exact = (f"{share(low)} to {share(high)}" for low, high in (found.interval, found.exact))
+        limits = f"95 % interval: {wilson} (Wilson), {exact} (Clopper-Pearson)"
+    yield f"reached the target: {found.reached} of {found.n}, {share(found.share)}; {limits}"
+    yield f"median time to the target: {_median(runs.survival(), True)}"
+    yield f"median samples to the target: {_median(runs.survival('samples'), False)}"
+    other = [run for run in runs.finished if run.error is not None]
+    if other:
+        yield f"{len(other)} runs failed; they count as having gone on until then, as if they might still have reached it"
+    score = runs.mlperf
+    yield f"as MLPerf scores it: {'–' if score.seconds is None else duration(score.seconds)} ({score.reason})"
+
+
+def _median(found: Survival, seconds: bool) -> str:
+    def shown(value: float) -> str:
+        return duration(value) if seconds else f"{value:.0f}"
+
+    if found.median is None:
+        return f"more than half of the runs did not reach it ({found.n - found.reached} of {found.n} censored)"
+    if found.interval is None:
+        return f"{shown(found.median)}; no interval from {found.n} runs"
+    low, high = found.interval
+    how = "order statistics" if found.reached == found.n else "Kaplan-Meier, Brookmeyer-Crowley"
+    end = "no upper end" if high is None else shown(high)
+    return f"{shown(found.median)}; 95 % interval {shown(low)} to {end} ({how})"
+
+
+def _metric_lines(runs: Runs) -> Iterator[str]:
+    for run in runs.runs:
+        for metric in run.metrics:
+            who = f"{run.label or 'run'}, seed {run.seed}: {metric.name}"
+            if metric.unavailable:
+                yield f"{who}: {metric.unavailable}"
+                continue
+            what = "" if len(metric.values) == 1 else f" (median of {len(metric.values)})"
+            value = significant(float(np.median(metric.values)), 4)
+            yield f"{who}: {value}{f' {metric.unit}' if metric.unit else ''}{what}, {metric.direction} is better"
+
+
+def _determinism_lines(runs: Runs) -> Iterator[str]:
+    for label in dict.fromkeys(run.label for run in runs.runs):
+        those = [run.determinism for run in runs.runs if run.label == label and run.determinism.seeds]
+        if those:
+            again = {"bitwise": "the same bits", "not promised": "the same bits are not promised"}[those[0].same_again]
+            said = [remark for found in those for remark in found.remarks]
+            remarks = "".join(f"; {remark}" for remark in dict.fromkeys(said))
+            yield f"{label or 'runs'}: made again on this machine with the same seeds: {again}{remarks}"

@@ -1,0 +1,117 @@
+"""Records of training in files: written whole or not at all, checked when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from datetime import UTC
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.measure.folder import output_folder
+from deep_bench.measure.record import ArrayFile
+from deep_bench.measure.storage import INLINE_SAMPLES, replace
+from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
+from deep_bench.training.history import PHASES
+from deep_bench.training.record import TrainingRecord
+
+_COLUMNS = ("losses", "sizes", "stamps")
+_LARGEST_JSON_BYTES = 256 * 2**20
+
+
+def new_file(folder: str | Path, record: TrainingRecord) -> Path:
+    """A path for a record in a folder, which is made if it is not there; named for its time and network.
+
+    Raises:
+        InvalidArgument: The folder cannot be made or written.
+    """
+    name = re.sub(r"[^\w.-]+", "_", record.network.name if record.network else "training")[:60]
+    made = f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
+    return output_folder(folder) / made
+
+
+def write(record: TrainingRecord, path: Path) -> Path:
+    """Write a record, the arrays of its runs to an HDF5 file beside it where they are long.
+
+    What ``path`` held before is replaced when all is written.
+
+    Raises:
+        InvalidArgument: The folder cannot be written.
+    """
+    before = _beside(path)
+    arrays: ArrayFile | None = None
+    outside = set()
+    if sum(run.losses.size + run.sizes.size + run.stamps.size for run in record.runs) > INLINE_SAMPLES:
+        tree = {str(i): {name: getattr(run, name) for name in _COLUMNS} for i, run in enumerate(record.runs)}
+        file = write_checkpoint(path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5"), tree)
+        arrays, outside = ArrayFile(name=file.name, sha256=_digest(file)), set(_COLUMNS)
+    content = record.model_copy(update={"arrays": arrays}).model_dump(mode="json", exclude={"runs": {"__all__": outside}})
+    try:
+        text = json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n"
+        replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(f"cannot write {path}: {error.strerror}", "a folder with space that can be written") from error
+    if before is not None:
+        before.unlink(missing_ok=True)
+    return path
+
+
+def load(path: str | Path) -> TrainingRecord:
+    """Read a record, with the arrays from the HDF5 file beside it.
+
+    Raises:
+        InvalidRecord: No record of training, of another schema version, truncated, or too large; or the file beside it is
+            missing or was altered.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > _LARGEST_JSON_BYTES:
+            raise InvalidRecord(f"{path} has {path.stat().st_size} bytes", f"at most {_LARGEST_JSON_BYTES}")
+        record = TrainingRecord.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "a training record's JSON file") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidRecord(f"{path}: {where}: {first['msg']}", "a training record's JSON file") from error
+    if record.arrays is not None:
+        _fill(record, path, record.arrays)
+        record.arrays = None
+    for number, run in enumerate(record.runs):
+        lengths = (len(run.losses), len(run.sizes), len(run.stamps))
+        if lengths != (run.steps, run.steps, run.steps * (len(PHASES) + 1)):
+            raise InvalidRecord(f"{path}: run {number} of {run.steps} steps has arrays of {lengths}")
+    return record
+
+
+def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
+    file = path.with_name(arrays.name)
+    if not file.is_file():
+        raise InvalidRecord(f"{path}: the file {arrays.name} is missing", advice="keep both files in one folder")
+    if _digest(file) != arrays.sha256:
+        raise InvalidRecord(f"{file} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    tree = read_checkpoint(file)
+    for number, run in enumerate(record.runs):
+        for name in _COLUMNS:
+            column = tree.get(str(number), {}).get(name)
+            if column is None:
+                raise InvalidRecord(f"{file} has no {name} of run {number}")
+            setattr(run, name, np.asarray(column))
+
+
+def _beside(path: Path) -> Path | None:
+    """The file of arrays that a record that is about to be replaced has."""
+    if not path.exists():
+        return None
+    arrays = json.loads(path.read_text(encoding="utf-8")).get("arrays")
+    return path.with_name(arrays["name"]) if arrays else None
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
