@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,9 +25,8 @@ def test_as_a_tree_and_back(found: list[Evaluated], losses: list[float]) -> None
     again = History.of_tree(history.as_tree())
     assert again.losses.tobytes() == history.losses.tobytes()
     assert (again.sizes, again.stamps, again.setup_ns) == (history.sizes, history.stamps, 7)
-    assert repr(again.evaluations) == repr(
-        [Evaluated(**{**vars(e), "figures": dict(again.evaluations[i].figures)}) for i, e in enumerate(found)]
-    )
+    counts = [[(e.step, e.epoch, e.samples, e.time_ns, e.cost_ns) for e in h.evaluations] for h in (again, history)]
+    assert counts[0] == counts[1]
     for mine, theirs in zip(again.evaluations, found, strict=True):
         assert mine.figures.keys() == theirs.figures.keys()
         np.testing.assert_array_equal([mine.figures[k] for k in theirs.figures], list(theirs.figures.values()))
@@ -81,7 +79,6 @@ def test_nothing_yet() -> None:
     assert repr(history) == "<History of 0 steps, 0 samples, 0 evaluations in 0 s>"
 
 
-@pytest.mark.parametrize("direction", ["higher", "lower"])
-def test_figures_of_a_score(direction: str) -> None:
+def test_figures_of_a_score() -> None:
     assert scored([1.0, 2.0]).figures("s") == [1.0, 2.0]
     assert scored([1.0]).figures("t") == []

@@ -12,6 +12,7 @@ from deep_bench.errors import InvalidArgument, InvalidData, UnknownName, Unsuppo
 from deep_bench.measure.progress import Bars
 from deep_bench.training.containers.container import Container, check_manifest
 from deep_bench.training.containers.manifest import Manifest, beside, describe_files, dumps, fields_of, read
+from deep_bench.training.containers.values import damaged
 from deep_bench.training.containers.writing import Content, check_target, files_in, staged
 from deep_bench.training.dataset import Dataset
 
@@ -61,9 +62,13 @@ class Kind:
             raise InvalidData(
                 f"{path}: there is no such file or folder", f"a container of kind {self.name}", "check the path"
             )
-        manifest = None if self.manifest_inside else read(path)
-        check_manifest(path, self.name, manifest)
-        found: Container = self._module.open_files(path, manifest, **options)
+        module = self._module
+        try:
+            manifest = None if self.manifest_inside else read(path)
+            check_manifest(path, self.name, manifest)
+            found: Container = module.open_files(path, manifest, **options)
+        except OSError as error:
+            raise damaged(path, error, self.text) from error
         return found
 
     def write(self, path: Path, dataset: Dataset, options: Mapping[str, Any]) -> Path:
@@ -184,6 +189,22 @@ def parse_kind(text: str) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
+def _recognised(path: Path) -> tuple[str | None, bytes]:
+    """The kind, and the first bytes of a file."""
+    if (manifest := read(path)) is not None:
+        return manifest.kind, b""
+    head = b""
+    if path.is_file():
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+        if not head:
+            raise InvalidData(f"{path} is an empty file", "a container", "get the data again")
+    for kind in KINDS.values():
+        if kind.module is not None and import_module(f"{_PACKAGE}.{kind.module}").recognise(path, head):
+            return kind.name, head
+    return None, head
+
+
 def guess(path: Path) -> str:
     """The kind of a container, by its manifest or its content.
 
@@ -193,17 +214,12 @@ def guess(path: Path) -> str:
     """
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file or folder", "a container", "check the path")
-    if (manifest := read(path)) is not None:
-        return manifest.kind
-    head = b""
-    if path.is_file():
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
-        if not head:
-            raise InvalidData(f"{path} is an empty file", "a container", "get the data again")
-    for kind in KINDS.values():
-        if kind.module is not None and import_module(f"{_PACKAGE}.{kind.module}").recognise(path, head):
-            return kind.name
+    try:
+        found, head = _recognised(path)
+    except OSError as error:
+        raise damaged(path, error, "a container") from error
+    if found is not None:
+        return found
     if head[:2] == b"\x1f\x8b" or head[:3] == b"BZh" or head[:6] == b"\xfd7zXZ\x00":
         raise Unsupported(f"{path} is compressed, so no sample can be found in it", "a container", "decompress it first")
     raise InvalidData(f"{path} is none of the formats known", f"one of {', '.join(KINDS)}", "name its kind, if you know it")

@@ -137,7 +137,7 @@ def test_a_tar_file_of_folders(tmp_path: Path) -> None:
     data = (tmp_path / "train.tar").read_bytes()
     for name, harmed, words in (
         ("header", data[:1024] + b"x" + data[1025:], "no header, and no end, at offset"),
-        ("end", data[:1500], "cut off"),
+        ("end", data[:1540], "cut off"),
     ):
         (tmp_path / f"{name}.tar").write_bytes(harmed)
         with pytest.raises(InvalidData, match=words):

@@ -112,7 +112,9 @@ def test_rows_of_different_lengths(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["hdf5", "idx", "npy", "tar", "tfrecord", "webdataset"])
 def test_several_fields_and_scalars(tmp_path: Path, text: str) -> None:
     random = np.random.default_rng(3)
-    wanted = memory({"a": random.normal(size=COUNT), "b": random.normal(size=(COUNT, 2)).astype("f"), "label": np.arange(COUNT)})
+    wanted = memory(
+        {"a": random.normal(size=COUNT), "b": random.normal(size=(COUNT, 2)).astype("f"), "label": np.arange(COUNT)}
+    )
     with open_container(written(tmp_path, text, wanted), verify=True) as found:
         assert_same(found, wanted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,3 +37,10 @@ def some_fail(seed: int, callbacks: Sequence[Any]) -> Trainer[Any]:
             raise ZeroDivisionError("broken in step 2")
 
     return make(seed, [*callbacks, breaks], lr=1e-9 if seed == 3 else 0.03)
+
+
+def dies(seed: int, callbacks: Sequence[Any], lr: float) -> Trainer[Any]:
+    """One whose process ends at once for seed 2."""
+    if seed == 2:
+        os._exit(3)
+    return make(seed, callbacks, lr=lr)
