@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from deep_bench.operators.operator import Operator as Operator
     from deep_bench.tensor import TensorSpec as TensorSpec
     from deep_bench.training.timeline.live import timeline as timeline
+    from deep_bench.training.trainer import Trainer as Trainer
 
 __version__ = "0.1.0"
 
@@ -196,6 +197,7 @@ _LAZY = {
     "Operator": "deep_bench.operators.operator",
     "Result": "deep_bench.network.result",
     "TensorSpec": "deep_bench.tensor",
+    "Trainer": "deep_bench.training.trainer",
     "load": "deep_bench.graph",
     "run": "deep_bench.network.run",
     "timeline": "deep_bench.training.timeline.live",
@@ -207,6 +209,7 @@ __all__ = [
     "Operator",
     "Result",
     "TensorSpec",
+    "Trainer",
     "__version__",
     "datasets",
     "frameworks",

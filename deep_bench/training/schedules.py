@@ -16,7 +16,7 @@ from deep_bench.training.optimizer import COUNT, NOT_NEGATIVE, POSITIVE, RATE, S
 
 
 @dataclass(frozen=True)
-class Step:
+class StepDecay:
     r"""Falls by a factor every so many steps: :math:`r \gamma^{\lfloor t / n \rfloor}`.
 
     Args:
@@ -25,7 +25,7 @@ class Step:
         factor: :math:`\gamma`.
 
     Example:
-        >>> values(Step(1.0, every=2, factor=0.1), 5)
+        >>> values(StepDecay(1.0, every=2, factor=0.1), 5)
         [1.0, 1.0, 0.1, 0.1, 0.01]
 
     Source:
@@ -37,7 +37,7 @@ class Step:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        _check("step", lr=(self.lr, NOT_NEGATIVE), every=(self.every, COUNT), factor=(self.factor, NOT_NEGATIVE))
+        _check("step decay", lr=(self.lr, NOT_NEGATIVE), every=(self.every, COUNT), factor=(self.factor, NOT_NEGATIVE))
 
     def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
         return self.lr * xp.power(self.factor, xp.floor(xp.cast(steps, float) / self.every))

@@ -58,7 +58,7 @@ class JaxDevice(Device[Any]):
             Unsupported: jax has no such element type, or is not asked to keep 64 bits.
         """
         array = np.asarray(array)
-        if array.dtype.itemsize == 8 and array.dtype.kind in "iuf" and not jax.config.jax_enable_x64:
+        if array.dtype.itemsize == 8 and array.dtype.kind in "iuf" and not jax.config.read("jax_enable_x64"):
             return self._narrowed(array)
         try:
             return jax.device_put(np.array(array), self.device)
@@ -76,7 +76,7 @@ class JaxDevice(Device[Any]):
 
     def describe(self) -> Mapping[str, str]:
         """Version, device and precision."""
-        wide = "on" if jax.config.jax_enable_x64 else "off"
+        wide = "on" if jax.config.read("jax_enable_x64") else "off"
         return {"version": jax.__version__, "device": str(self.device), "precision": f"64 bits {wide}"}
 
     def _narrowed(self, array: np.ndarray) -> Any:

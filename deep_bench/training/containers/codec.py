@@ -72,7 +72,6 @@ def decode_image(data: bytes, mode: str) -> np.ndarray:
     if image.mode != mode and not (mode == "L" and image.mode == "1"):
         if mode != "RGB":
             raise InvalidData(f"an image in the mode {image.mode}", mode, "open the container with mode='RGB'")
-        image.draft("RGB", image.size)
     # An array that owns its elements: what Pillow hands out is read-only.
     return np.array(image if image.mode == mode else image.convert(mode))
 

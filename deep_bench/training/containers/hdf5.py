@@ -47,19 +47,23 @@ class _Stored:
 
     def read(self, indices: NDArray[np.int64]) -> np.ndarray:
         """These samples; those that lie in one chunk are read together."""
-        numbers, back = np.unique(indices, return_inverse=True)
-        found = np.empty((len(numbers), *self._dataset.shape[1:]), self._dataset.dtype)
-        starts = np.flatnonzero(np.diff(numbers // max(self._chunk, 1), prepend=-1))
-        if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
-            starts = starts[:1]
-        for start, end in zip(starts, [*starts[1:], len(numbers)], strict=False):
-            first, last = int(numbers[start]), int(numbers[end - 1])
-            place = f"{self._place}, samples {first} to {last}"
-            rows = parsed(place, lambda first=first, last=last: self._dataset[first : last + 1])  # type: ignore[misc]
-            found[start:end] = rows[numbers[start:end] - first]
-        taken = found[back] if len(back) != len(numbers) or (back[1:] < back[:-1]).any() else found
-        native = taken.astype(taken.dtype.newbyteorder("="), copy=False)
+        place = f"{self._place}, samples {indices.min()} to {indices.max()}" if len(indices) else self._place
+        found = parsed(place, lambda: self._read(indices))
+        native = found.astype(found.dtype.newbyteorder("="), copy=False)
         return native.view(self._spec.dtype) if self._spec.dtype.kind == "V" else native
+
+    def _read(self, indices: NDArray[np.int64]) -> np.ndarray:
+        numbers, back = np.unique(indices, return_inverse=True)
+        if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
+            found = self._dataset[numbers[0] : numbers[-1] + 1]
+        else:
+            found = np.empty((len(numbers), *self._dataset.shape[1:]), self._dataset.dtype)
+            starts = np.flatnonzero(np.diff(numbers // max(self._chunk, 1), prepend=-1))
+            for start, end in zip(starts, [*starts[1:], len(numbers)], strict=False):
+                first = numbers[start]
+                found[start:end] = self._dataset[first : numbers[end - 1] + 1][numbers[start:end] - first]
+        in_order = len(back) == len(numbers) and not (back[1:] < back[:-1]).any()
+        return found if in_order else found[back]
 
 
 def recognise(path: Path, head: bytes) -> bool:

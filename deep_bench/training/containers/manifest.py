@@ -16,7 +16,7 @@ from deep_bench.errors import InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.values import holds_numbers
 
-FOLDER_NAME = "dataset.json"
+FOLDER_NAME = "deep_bench.json"
 _VERSION = 1
 _BLOCK = 1 << 20
 _LARGEST = 1 << 30
@@ -78,7 +78,7 @@ def beside(path: Path) -> Path:
 
     Example:
         >>> print(beside(Path("train.tar")))
-        train.tar.dataset.json
+        train.tar.deep_bench.json
     """
     return path / FOLDER_NAME if path.is_dir() else path.with_name(f"{path.name}.{FOLDER_NAME}")
 

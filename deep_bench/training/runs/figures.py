@@ -18,8 +18,8 @@ class Throughput:
     """Samples a second, evaluations and callbacks not counted.
 
     Args:
-        median: Of the single steps.
-        interval: Its 95 % interval, over blocks of steps; ``None`` where they are too few.
+        median: Of single steps, those with the usual number of samples: the last batch of an epoch is often smaller.
+        interval: Its 95 % interval; ``None`` where the steps are too few.
         overall: All samples over the time of all steps: what the run needed in sum.
     """
 

@@ -23,12 +23,19 @@ def draw(runs: Runs, file: str | Path) -> Path:
         from deep_bench.measure import pictures
     except ImportError as error:
         raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
+    parts = [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.finished)]
     found = runs.to_target
     scale, unit = time_unit(max((t.seconds for t in found), default=1.0))
-    figure = pictures.new_figure(2.2 + 0.22 * len(found) + 2.6)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1 + 0.22 * len(found), 2.6))
-    _dots(upper, runs, scale)
-    _curve(lower, runs, scale)
+    rows = 0.22 * len(found)
+    figure = pictures.new_figure(4.8 + rows)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1 + rows, 2.6))
+    _dots(upper, parts, scale)
+    for number, part in enumerate(parts):
+        _curve(lower, part, scale, number)
+    lower.set_ylim(-0.03, 1.03)
+    lower.set_ylabel("share still going")
+    lower.legend(frameon=False)
+    pictures.tidy(lower)
     target = runs.target
     sign = "≥" if target.direction == "higher" else "≤"
     lower.set_xlabel(f"time to {target.score} {sign} {target.value:g} ({unit}), lower is better")
@@ -36,43 +43,45 @@ def draw(runs: Runs, file: str | Path) -> Path:
     return pictures.write(figure, file)
 
 
-def _dots(axes: Any, runs: Runs, scale: float) -> None:
+def _dots(axes: Any, parts: list[Runs], scale: float) -> None:
     from deep_bench.measure import pictures
 
-    for reached, label, style in (
-        (True, "reached", {"marker": "o", "color": pictures.colour(0)}),
-        (False, "went on without reaching it", {"marker": ">", "color": pictures.colour(1), "markerfacecolor": "none"}),
-    ):
-        rows = [(row, t.seconds / scale) for row, t in enumerate(runs.to_target) if t.reached is reached]
-        if rows:
-            axes.plot([x for _, x in rows], [row for row, _ in rows], linestyle="", label=label, **style)
-    axes.set_yticks(range(len(runs.finished)), [f"seed {run.seed}" for run in runs.finished], fontsize=pictures.SMALL)
-    axes.set_ylim(-0.7, len(runs.finished) - 0.3)
+    names: list[str] = []
+    for number, part in enumerate(parts):
+        for reached, style in ((True, {"marker": "o"}), (False, {"marker": ">", "markerfacecolor": "none"})):
+            rows = [(len(names) + row, t.seconds / scale) for row, t in enumerate(part.to_target) if t.reached is reached]
+            axes.plot(
+                [x for _, x in rows],
+                [row for row, _ in rows],
+                linestyle="",
+                color=pictures.colour(number),
+                label=("reached", "went on without reaching it")[not reached] if number == 0 else None,
+                **style,
+            )
+        names += [f"{part.label} seed {run.seed}".strip() for run in part.finished]
+    axes.set_yticks(range(len(names)), names, fontsize=pictures.SMALL)
+    axes.set_ylim(-0.7, len(names) - 0.3)
     axes.invert_yaxis()
     axes.legend(frameon=False, loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
     pictures.tidy(axes, axis="x")
 
 
-def _curve(axes: Any, runs: Runs, scale: float) -> None:
+def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
     from deep_bench.measure import pictures
 
     found, last = runs.survival(), max(t.seconds for t in runs.to_target) / scale
     times = np.concatenate([[0.0], found.times / scale, [last]])
+    who = f"{runs.label}: " if runs.label else ""
+    colour = pictures.colour(number)
     if len(found.low):
         low, high = (_filled(end) for end in (found.low, found.high))
-        axes.fill_between(
-            times, low, high, step="post", color=pictures.colour(0), alpha=0.15, linewidth=0, label="95 % band, pointwise"
-        )
+        label = f"{who}95 % band, pointwise"
+        axes.fill_between(times, low, high, step="post", color=colour, alpha=0.15, linewidth=0, label=label)
     going = np.concatenate([[1.0], found.going, found.going[-1:] if len(found.going) else [1.0]])
-    axes.plot(times, going, drawstyle="steps-post", color=pictures.colour(0), label="Kaplan-Meier estimate")
+    axes.plot(times, going, drawstyle="steps-post", color=colour, label=f"{who}Kaplan-Meier estimate")
     if found.median is not None:
-        axes.plot(
-            [0, found.median / scale, found.median / scale], [0.5, 0.5, 0], ":", color="grey", linewidth=1, label="median"
-        )
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_ylabel("share still going")
-    axes.legend(frameon=False)
-    pictures.tidy(axes)
+        median = found.median / scale
+        axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=colour, linewidth=1, label=f"{who}median")
 
 
 def _filled(end: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 import deep_bench
-from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.errors import InvalidArgument, WorkerDied
 from deep_bench.measure.environment import capture
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import ErrorRecord, NetworkFacts, Recipe
@@ -37,6 +37,7 @@ def several(
     label: str = "",
     output: str | Path | None = None,
     network: NetworkFacts | None = None,
+    into: Runs | None = None,
     progress: bool = True,
 ) -> Runs:
     """Train several times with different seeds, each time until the target or a limit.
@@ -56,19 +57,21 @@ def several(
         label: What it runs on, beginning with the framework's name.
         output: The folder for the record, which is written anew after each run.
         network: What is known of the network, for the record.
+        into: Runs on something else with the same target, whose record these join; it says where they are written.
         progress: Whether to show a bar on a terminal.
 
     Raises:
-        InvalidArgument: No seeds, one of them twice, no limit; the first trainer cannot be made or lacks the callbacks; or
-            ``make_trainer`` cannot be pickled.
+        InvalidArgument: No seeds, one of them twice, no limit; the first trainer cannot be made or lacks the callbacks;
+            ``make_trainer`` cannot be pickled; or ``into`` has runs of this label, or of another target.
 
     Example:
         >>> import deep_bench as db
         >>> from deep_bench.training.scores import Accuracy
+        >>> from deep_bench.training.trainer import Trainer
         >>> def make(seed, callbacks):
         ...     digits = db.datasets["digits"]("train")
         ...     network = db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
-        ...     return db.training.Trainer.on(
+        ...     return Trainer.on(
         ...         db.frameworks["reference"](), network, db.optimizers["sgd"](lr=0.01), dataset=digits,
         ...         sampler=db.samplers["shuffled"](digits, batch_size=64, seed=seed), seed=seed, callbacks=callbacks,
         ...         scores=[lambda: Accuracy("logits", "label")], held_out=db.datasets["digits"]("test"))
@@ -80,17 +83,20 @@ def several(
     if not seeds or len(set(seeds)) < len(seeds):
         raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
     pickled = dumped(make_trainer, "make_trainer") if apart else None
-    record = _first_record(plan, seeds, apart, network)
-    path = storage.new_file(output, record) if output is not None else None
-    bars = Bars(progress)
+    if into is not None:
+        _check_alike(into, plan)
+    record = into.record if into is not None else _first_record(plan, seeds, apart, network)
+    path = storage.new_file(output, record) if output is not None else None if into is None else into.path
+    bars, first = Bars(progress), len(record.runs)
+    record.complete = False
     with recording(record, bars) as folder:
-        bars.phase("training", len(seeds), "runs")
-        for number, seed in enumerate(seeds):
+        bars.phase(f"training {label}".strip(), len(seeds), "runs")
+        for seed in seeds:
             bars.at(f"seed {seed}")
             try:
                 run = train(make_trainer, seed, plan) if pickled is None else _apart(pickled, seed, plan, folder)
-            except DeepBenchError as error:
-                if number == 0:
+            except Exception as error:  # whatever it is, the runs before it are kept, and others may go well
+                if len(record.runs) == first and not isinstance(error, WorkerDied):
                     raise
                 run = RunRecord(label=label, seed=seed, process=apart, error=ErrorRecord.of(error))
             record.runs.append(run)
@@ -103,6 +109,17 @@ def several(
     if path is not None:
         storage.write(record, path)
     return Runs(record, path)
+
+
+def _check_alike(into: Runs, plan: Plan) -> None:
+    known = into.record.target
+    if plan.label in into.record.labels():
+        raise InvalidArgument(f"runs labelled {plan.label!r} into a record that has such", "another label=…")
+    if (plan.target, plan.every) != ((known.score, known.value) if known is not None else None, into.record.every):
+        raise InvalidArgument(
+            f"runs to {plan.target}, evaluated every {plan.every} samples, into a record of others",
+            "the same target and the same evaluations",
+        )
 
 
 def _apart(make: bytes, seed: int, plan: Plan, folder: Path) -> RunRecord:

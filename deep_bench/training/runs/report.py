@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from deep_bench.measure.metric import MetricRecord
 from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.measure.units import duration, share, significant
 from deep_bench.training.record import RunRecord
@@ -22,10 +23,16 @@ def as_text(runs: Runs, width: int | None = None) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
     print_table(console, _table(runs))
-    print_table(console, _times(runs))
+    for part in _parts(runs):
+        print_table(console, _times(part))
     for line in _lines(runs):
         print_line(console, line)
     return out.getvalue().rstrip("\n")
+
+
+def _parts(runs: Runs) -> list[Runs]:
+    """Those of each label apart."""
+    return [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.runs)]
 
 
 def _title(runs: Runs) -> str:
@@ -92,7 +99,7 @@ def _rate(run: RunRecord) -> str:
 
 
 def _times(runs: Runs) -> Table:
-    """Where the time went, all runs together, and the median of a step."""
+    """Where the time went, all runs of a label together, and the median of a step."""
     histories = [run.history() for run in runs.runs]
     total: dict[str, int] = {}
     for history in histories:
@@ -100,7 +107,7 @@ def _times(runs: Runs) -> Table:
             total[name] = total.get(name, 0) + ns
     every = sum(total.values())
     steps = [history.phases() for history in histories if history.steps]
-    table = Table(title="where the time went", pad_edge=False)
+    table = Table(title=f"where the time of {runs.label or 'all runs'} went", pad_edge=False)
     table.add_column("part")
     for name in ("in all", "share", "median of a step"):
         table.add_column(name, justify="right")
@@ -121,10 +128,12 @@ def _lines(runs: Runs) -> Iterator[str]:
         yield f"on {where} work is handed over: a part's time is that of handing over, unless it waits"
     for name, facts in {name: f for run in runs.runs for name, f in run.scores.items()}.items():
         yield f"{name}: {facts.direction} is better"
-    if runs.record.target is not None and runs.finished:
-        yield from _target_lines(runs)
-    yield from _metric_lines(runs)
-    yield from _determinism_lines(runs)
+    for part in _parts(runs):
+        before = f"{part.label}: " if part.label else ""
+        if runs.record.target is not None and part.finished:
+            yield from (before + line for line in _target_lines(part))
+        yield from (before + line for line in _metric_lines(part))
+        yield from (before + line for line in _determinism_lines(part))
     yield from runs.record.notes
     if runs.record.interrupted:
         yield "interrupted: a run that was going on counts in no figure of several runs"
@@ -153,7 +162,7 @@ def _median(found: Survival, seconds: bool) -> str:
         return duration(value) if seconds else f"{value:.0f}"
 
     if found.median is None:
-        return f"more than half of the runs did not reach it ({found.n - found.reached} of {found.n} censored)"
+        return f"none, since the share still going never falls to a half ({found.n - found.reached} of {found.n} censored)"
     if found.interval is None:
         return f"{shown(found.median)}; no interval from {found.n} runs"
     low, high = found.interval
@@ -163,22 +172,23 @@ def _median(found: Survival, seconds: bool) -> str:
 
 
 def _metric_lines(runs: Runs) -> Iterator[str]:
+    found: dict[str, list[MetricRecord]] = {}
     for run in runs.runs:
         for metric in run.metrics:
-            who = f"{run.label or 'run'}, seed {run.seed}: {metric.name}"
-            if metric.unavailable:
-                yield f"{who}: {metric.unavailable}"
-                continue
-            what = "" if len(metric.values) == 1 else f" (median of {len(metric.values)})"
-            value = significant(float(np.median(metric.values)), 4)
-            yield f"{who}: {value}{f' {metric.unit}' if metric.unit else ''}{what}, {metric.direction} is better"
+            found.setdefault(metric.name, []).append(metric)
+    for name, records in found.items():
+        values = [float(np.median(metric.values)) for metric in records if metric.values]
+        yield from dict.fromkeys(f"{name}: {metric.unavailable}" for metric in records if metric.unavailable)
+        if values:
+            unit = f" {records[0].unit}" if records[0].unit else ""
+            low, middle, high = (significant(f(values), 4) for f in (min, np.median, max))
+            spread = "" if len(values) == 1 else f", median of {len(values)} runs, from {low} to {high}"
+            yield f"{name}: {middle}{unit}{spread}; {records[0].direction} is better"
 
 
 def _determinism_lines(runs: Runs) -> Iterator[str]:
-    for label in dict.fromkeys(run.label for run in runs.runs):
-        those = [run.determinism for run in runs.runs if run.label == label and run.determinism.seeds]
-        if those:
-            again = {"bitwise": "the same bits", "not promised": "the same bits are not promised"}[those[0].same_again]
-            said = [remark for found in those for remark in found.remarks]
-            remarks = "".join(f"; {remark}" for remark in dict.fromkeys(said))
-            yield f"{label or 'runs'}: made again on this machine with the same seeds: {again}{remarks}"
+    those = [run.determinism for run in runs.runs if run.determinism.seeds]
+    if those:
+        again = "the same bits" if all(d.same_again == "bitwise" for d in those) else "the same bits are not promised"
+        remarks = "".join(f"; {remark}" for remark in dict.fromkeys(r for d in those for r in d.remarks))
+        yield f"made again on this machine with the same seeds: {again}{remarks}"

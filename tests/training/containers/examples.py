@@ -10,24 +10,10 @@ import numpy as np
 from deep_bench.training.containers import ArrayContainer, Container, memory, parse_kind, write_container
 
 COUNT = 7
-NUMBERS = [
-    "bool",
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "complex64",
-    "bfloat16",
-    "float8_e4m3fn",
-    "int4",
-]
+NUMBERS = (
+    *("bool", "float16", "float32", "float64", "complex64", "bfloat16", "float8_e4m3fn"),
+    *("int4", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+)
 KINDS = (
     "cifar",
     "folder",

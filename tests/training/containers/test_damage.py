@@ -76,7 +76,7 @@ def test_damage_is_found_or_does_no_harm(tmp_path: Path, text: str) -> None:
         copy = tmp_path / str(round_)
         shutil.copytree(tmp_path / "whole", copy)
         if round_ % 4 == 3:
-            for file in copy.rglob("*dataset.json"):
+            for file in copy.rglob("*deep_bench.json"):
                 file.unlink()
         files = sorted(file for file in copy.rglob("*") if file.is_file())
         harm(files[random.integers(len(files))], random)
@@ -95,7 +95,7 @@ def test_files_that_are_missing_empty_or_folders(tmp_path: Path, text: str) -> N
     (tmp_path / "whole").mkdir()
     example(tmp_path / "whole", text)
     whole = sorted(file.relative_to(tmp_path / "whole") for file in (tmp_path / "whole").rglob("*") if file.is_file())
-    for number, name in enumerate(name for name in whole if name.name != "set.dataset.json"):
+    for number, name in enumerate(name for name in whole if name.name != "set.deep_bench.json"):
         for what in ("missing", "empty", "folder"):
             copy = tmp_path / f"{what}{number}"
             shutil.copytree(tmp_path / "whole", copy)
@@ -126,7 +126,7 @@ def test_the_wrong_kind(tmp_path: Path) -> None:
     path = written(tmp_path, "tar", images(4, 4, 3))
     with pytest.raises(InvalidData, match="is of kind tar"):
         open_container(path, "tfrecord")
-    (tmp_path / "set.dataset.json").unlink()
+    (tmp_path / "set.deep_bench.json").unlink()
     with pytest.raises(InvalidData, match="record 0 at offset 0"):
         open_container(path, "tfrecord")
     with pytest.raises(InvalidData, match="no checksums"):
@@ -151,7 +151,7 @@ def test_errors_name_the_record_and_its_offset(tmp_path: Path) -> None:
 
 def test_a_sample_of_another_size_is_named(tmp_path: Path) -> None:
     small, large = (written(tmp_path, "folder", images(n, n, 3), f"set{n}") for n in (4, 6))
-    (small / "dataset.json").unlink()
+    (small / "deep_bench.json").unlink()
     (small / "000001" / "000000001.png").write_bytes((large / "000001" / "000000001.png").read_bytes())
     with open_container(small) as found:  # of files that came from elsewhere, sizes are open
         assert {image.shape for image in found[np.arange(COUNT)]["image"]} == {(4, 4, 3), (6, 6, 3)}

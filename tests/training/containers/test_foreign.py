@@ -70,7 +70,7 @@ def test_what_tensorflow_writes_is_read(tmp_path: Path) -> None:
 
 def test_bytes_that_say_not_what_they_are(tmp_path: Path) -> None:
     path = written(tmp_path, "tfrecord", images(4, 5))
-    (tmp_path / "set.dataset.json").unlink()
+    (tmp_path / "set.deep_bench.json").unlink()
     with open_container(path) as found:  # sizes and types are in the records
         assert np.array_equal(found[np.arange(7)]["image"], images(4, 5)[np.arange(7)]["image"])
     from deep_bench.training.containers.example import Example

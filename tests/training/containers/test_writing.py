@@ -149,7 +149,7 @@ def test_a_message_that_looks_like_the_magic_number(tmp_path: Path) -> None:
     with open_container(written(tmp_path, "recordio", wanted)) as found:
         assert np.array_equal(found[np.arange(3)]["x"], wanted[np.arange(3)]["x"])
     (tmp_path / "set.idx").unlink()
-    (tmp_path / "set.dataset.json").unlink()
+    (tmp_path / "set.deep_bench.json").unlink()
     with open_container(tmp_path / "set") as found:
         assert np.array_equal(found[np.arange(3)]["image"], wanted[np.arange(3)]["x"])
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 RATE = 2.0**-9
-B1, B2, EPSILON = 0.875, 1 - 2.0**-10, 2.0**-24
+B1, B2, EPSILON = 0.875, 1 - 2.0**-10, 3 * 2.0**-25
 _BETAS = {"beta1": B1, "beta2": B2, "epsilon": EPSILON}
 _KERAS = {"beta_1": B1, "beta_2": B2, "epsilon": EPSILON}
 

@@ -217,6 +217,36 @@ def test_runs_without_a_target_have_a_report() -> None:
     assert "steps done" in text
 
 
+def test_several_frameworks_in_one_record(tmp_path: Path) -> None:
+    first = several(makers.make, [1, 2], target=TARGET, every=32, epochs=6, label="a", output=tmp_path, progress=False)
+    slow = partial(makers.make, lr=1e-9)
+    both = several(slow, [1, 2, 3], target=TARGET, every=32, epochs=1, label="b", into=first, progress=False)
+    assert both.path == first.path
+    again = Runs.load(both.path)  # type: ignore[arg-type]
+    assert [run.label for run in again.runs] == ["a", "a", "b", "b", "b"]
+    assert [Runs(again.record, label=label).success.reached for label in "ab"] == [2, 0]
+    text = again.report()
+    assert "a: reached the target: 2 of 2" in text
+    assert "b: reached the target: 0 of 3" in text
+    for options in ({"label": "b"}, {"label": "c", "target": ("accuracy", 0.5)}, {"label": "c", "every": 8}):
+        with pytest.raises(InvalidArgument, match="into a record"):
+            several(makers.make, [1], steps=1, into=both, **{"target": TARGET, "every": 32, **options})  # type: ignore
+    pytest.importorskip("matplotlib")
+    assert both.plot(tmp_path / "both.png").exists()
+
+
+def test_nan_in_scores_and_metrics_is_kept(runs: Runs, tmp_path: Path) -> None:
+    copy = runs.record.model_copy(deep=True)
+    copy.runs[0].evaluations[0].figures["accuracy"] = float("nan")
+    copy.runs[0].losses[:2] = [np.inf, np.nan]
+    copy.runs[0].metrics = [copy.runs[0].metrics[0].model_copy(update={"values": (float("nan"), -float("inf"))})]
+    again = Runs.load(Runs(copy).save(tmp_path)).runs[0]
+    assert np.isnan(again.evaluations[0].figures["accuracy"])
+    assert again.losses.tobytes() == copy.runs[0].losses.tobytes()
+    assert np.isnan(again.metrics[0].values[0])
+    assert again.metrics[0].values[1] == -np.inf
+
+
 def test_the_picture(runs: Runs, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert runs.plot(tmp_path / "runs.png").stat().st_size > 10_000

@@ -1,0 +1,188 @@
+"""From a recipe to a run: the same start everywhere, repeatable, stopped at its target."""
+
+import numpy as np
+import pytest
+
+import deep_bench as db
+from deep_bench.errors import InvalidArgument
+from deep_bench.events import Moment
+from deep_bench.training.recipes import Recipe, load_recipe
+from deep_bench.training.workload import train, workload
+from deep_bench.training.workload.hamlet import hamlet
+
+SMALL = {
+    "network": {"name": "mlp", "hidden": [16], "dropout": 0.1},
+    "loss": {"name": "SoftmaxCrossEntropyLoss", "output": "logits", "target": "label"},
+    "data": "digits",
+    "optimizer": {"name": "adam", "lr": 0.01},
+    "scores": ["accuracy"],
+}
+FRAMEWORKS = ("reference", "torch", "tensorflow", "onnxruntime")
+
+
+def small(**fields):
+    return Recipe({**SMALL, **fields}, "small")
+
+
+@pytest.fixture(scope="module")
+def losses():
+    """The first losses on the reference."""
+    return list(train(small(), on="reference", seed=3).run(steps=4).losses)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_framework_begins_alike(framework, losses):
+    trainer = train(small(), on=framework, seed=3)
+    np.testing.assert_allclose(trainer.run(steps=4).losses, losses, rtol=1e-4)
+    assert 0 <= trainer.evaluate().figures["accuracy"] <= 1
+
+
+def test_a_seed_decides_everything(losses):
+    assert list(train(small(), on="reference", seed=3).run(steps=4).losses) == losses
+    assert list(train(small(seeds=[3, 4]), on="reference").run(steps=4).losses) == losses
+    other = train(small(), on="reference", seed=4)
+    assert not np.isclose(other.run(steps=1).losses[0], losses[0], rtol=1e-4)
+    assert list(train(workload(small(), 3), on="reference").run(steps=4).losses) == losses
+
+
+def test_a_workload_is_made_with_one_seed():
+    with pytest.raises(InvalidArgument, match="seed=4"):
+        train(workload(small(), 3), on="reference", seed=4)
+
+
+def test_a_run_ends_at_its_target():
+    trainer = train(small(target={"accuracy": 0.5}, evaluation={"every": 320}), on="reference")
+    history = trainer.run(epochs=10)
+    assert history.stopped_because.startswith("accuracy 0.")
+    assert [e.samples for e in history.evaluations] == [320 * (i + 1) for i in range(len(history.evaluations))]
+    *before, last = history.figures("accuracy")
+    assert last >= 0.5
+    assert all(figure < 0.5 for figure in before)
+
+
+def test_a_run_goes_on_where_it_is_told_to():
+    trainer = train(small(target={"accuracy": 0.01}), on="reference", stop_at_target=False)
+    assert trainer.run(steps=25).stopped_because == "steps done"
+
+
+def test_callbacks_are_told():
+    seen = []
+
+    def told(moment, index, time_ns, data):
+        seen.append(moment)
+
+    train(small(), on="reference", callbacks=[told]).run(steps=1)
+    assert {Moment.BEFORE_RUN, Moment.BEFORE_STEP, Moment.AFTER_STEP, Moment.AFTER_RUN} <= set(seen)
+
+
+def test_a_schedule_covers_the_run():
+    made = workload(small(optimizer={"lr": 0.5, "schedule": {"name": "cosine", "warm_up": 10, "last": 0.1}}, epochs=2))
+    total, xp = 2 * len(made.sampler), db.frameworks["reference"]().xp
+    rates = [float(made.optimizer.lr(xp.array(step), xp)) for step in range(total + 1)]
+    assert rates[9] == pytest.approx(0.5)
+    assert rates[0] == pytest.approx(0.05)
+    assert rates[-1] == pytest.approx(0.1)
+    assert rates[-3] > 0.1
+    shorter = workload(small(optimizer={"lr": 0.5, "schedule": {"name": "step", "every": 3}}))
+    assert [round(float(shorter.optimizer.lr(xp.array(step), xp)), 6) for step in (2, 3, 6)] == [0.5, 0.05, 0.005]
+
+
+def test_a_chain_is_around_the_optimizer():
+    recipe = small(optimizer={"name": "sgd", "lr": 1.0}, chain=[{"name": "clip-norm", "limit": 1e-3}])
+    trainer = train(recipe, on="reference")
+    before = {name: np.array(w) for name, w in trainer.taker.parameters.items()}
+    trainer.run(steps=1)
+    moved = sum(((w - before[name]) ** 2).sum() for name, w in trainer.taker.parameters.items())
+    assert np.sqrt(moved) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_native_optimizers_stay_with_their_framework():
+    recipe = small(optimizer={"name": "torch.adam", "lr": 0.01})
+    assert len(train(recipe, on="torch").run(steps=2).losses) == 2
+    with pytest.raises(InvalidArgument, match="torch.adam on reference"):
+        train(recipe, on="reference")
+
+
+def test_preparation_is_for_all_samples_and_augmentation_for_training():
+    steps = {"preparation": [{"step": "scale", "factor": 2.0}], "augmentation": [{"step": "noise", "std": 0.5}]}
+    plain, made = workload(small()), workload(small(**steps))
+    numbers = np.arange(5)
+    held_out = made.held_out[numbers]["image"]
+    assert np.array_equal(held_out, 2 * plain.held_out[numbers]["image"])
+    (chosen, batch), (same, untouched) = next(made.loader().epoch(0)), next(plain.loader().epoch(0))
+    assert np.array_equal(chosen, same)
+    assert 0.5 < (batch["image"] - 2 * untouched["image"]).std() < 1.5
+    (_, again) = next(made.loader().epoch(0))
+    assert np.array_equal(again["image"], batch["image"])
+
+
+def test_a_network_may_be_a_file_and_keep_its_parameters(tmp_path):
+    path = tmp_path / "mine.onnx"
+    shipped = db.load("digits-cnn")
+    shipped.save(path)
+    kept = workload(small(network=str(path), initialization=None)).network
+    assert np.array_equal(kept.parameters["stem.weight"], shipped.parameters["stem.weight"])
+    drawn = workload(small(network=str(path))).network
+    assert not np.array_equal(drawn.parameters["stem.weight"], shipped.parameters["stem.weight"])
+    trainer = train(small(network=str(path), initialization=None), on="reference")
+    assert trainer.evaluate().figures["accuracy"] > 0.99
+
+
+MADE = """
+import numpy as np
+from deep_bench.training.sets import ArrayDataset
+
+def choices():
+    "Users like items of their own kind."
+    generator = np.random.default_rng(0)
+    rows = [(u, 3 * i + u % 3) for u in range(40) for i in generator.permutation(20)[:10]]
+    user, item = np.array(rows).T
+    return ArrayDataset({"user": user, "item": item, "timestamp": np.arange(len(rows))})
+"""
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_recommendation_learns_what_users_like(framework, tmp_path, monkeypatch):
+    (tmp_path / "made_choices.py").write_text(MADE)
+    monkeypatch.syspath_prepend(tmp_path)
+    recipe = load_recipe(
+        "movielens-100k",
+        "data={name: 'made_choices:choices', split: {name: leave-one-out, candidates: 40}}",
+        "network={name: ncf, users: 40, items: 60}",
+        "scores=[{name: hit-rate, k: 20, candidates: 40}]",
+        "target={}",
+        "optimizer.lr=0.02",
+        "sampler.batch=40",
+    )
+    trainer = train(recipe, on=framework)
+    before = trainer.evaluate().figures["hit rate@20"]
+    after = trainer.run(epochs=6).evaluations[-1].figures["hit rate@20"]
+    assert before < 0.8 < 0.9 < after
+
+
+def test_the_play_is_whole_and_its_parts_do_not_overlap():
+    def text(part, **options):
+        samples = hamlet(part, **options)
+        return samples, samples[np.arange(len(samples))]
+
+    _, everything = text("all", context=50)
+    assert bytes(everything["input"].astype(np.uint8).reshape(-1)).count(b"Ham.") > 300
+    assert np.array_equal(everything["input"][1:, 0], everything["target"][:-1, -1])
+    assert everything["input"].max() < 128
+    train_set, read = text("train", context=50, stride=7)
+    test_set, held_out = text("test", context=50, stride=7)
+    assert 0.85 < 7 * len(train_set) / (50 * len(everything["input"])) < 0.95
+    joined = held_out["input"].astype(np.uint8).reshape(-1).tobytes()
+    assert joined in bytes(everything["input"].astype(np.uint8).reshape(-1)) or len(joined) == 50 * len(test_set)
+    first = held_out["input"][0].astype(np.uint8).tobytes()
+    assert all(first != row.tobytes() for row in read["input"].astype(np.uint8))
+    with pytest.raises(InvalidArgument, match="part 'validation'"):
+        hamlet("validation")
+
+
+def test_the_shipped_language_recipe_learns():
+    recipe = load_recipe("hamlet", "network.layers=1", "network.width=16", "network.heads=2", "sampler.batch=16", "target={}")
+    trainer = train(recipe, on="torch", seed=0)
+    losses = trainer.run(steps=60).losses
+    assert abs(losses[0] - np.log(128)) < 0.5
+    assert np.mean(losses[-5:]) < 3.3
