@@ -38,7 +38,9 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11",
     packages=find_packages(include=["deep_bench", "deep_bench.*"]),
-    package_data={"deep_bench": ["py.typed", "data/*", "operators/data/*", "operators/native_code/*.h", "training/recipes/*.yaml"]},
+    package_data={
+        "deep_bench": ["py.typed", "data/*", "operators/data/*", "operators/native_code/*.h", "training/recipes/*.yaml"]
+    },
     install_requires=[
         "numpy>=2.1",
         "onnx>=1.20",

@@ -3,7 +3,7 @@
     python benchmarks/timeline_cost.py [--budget 10]
 
 A region may cost half a microsecond more than an empty ``with`` block. A loop of NumPy steps that take some tenths of a
-millisecond, with three regions and the waiting for data in each, may become 2 % slower. A bar holds when the upper end of
+millisecond, with three regions and the waiting for data in each, may become 5 % slower. A bar holds when the upper end of
 the ratio's interval does.
 """
 
@@ -32,7 +32,7 @@ STEPS = Comparison(
 TRAINING = Comparison(
     "10 steps of a perceptron in NumPy",
     {"plain": "_timeline_systems:plain_training", "watched": "_timeline_systems:watched_training"},
-    [Bar("watched", "plain", 1.02)],
+    [Bar("watched", "plain", 1.05)],
 )
 
 

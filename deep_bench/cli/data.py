@@ -42,11 +42,14 @@ class _Known:
     refused: dict[str, str] = field(default_factory=dict)
 
 
+_KEPT = "Keep it so: cifar, folder, hdf5, idx, memory, npy, recordio, tar, tfrecord or webdataset. Repeat for more."
+
+
 @click.command("data", cls=Verb)
 @click.argument("names", nargs=-1, required=True, metavar="NAME|PATH…")
 @click.option("--root", type=click.Path(path_type=Path), help="The folder of data sets, for those that have files.")
 @click.option(
-    "--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help="Keep it so. Repeat for more."
+    "--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help=_KEPT
 )
 @click.option("--measure", "measuring", is_flag=True, help="Time batches: in order and at random, from disk and memory.")
 @click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Samples in a batch.")

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **options: Any) -> None:
     """Train what a recipe says on one or several frameworks, until its target is reached.
 
-    The recipe is one that ships (digits, mnist5k, hamlet, movielens-100k, mauna-loa) or a file. FIELD=VALUE changes a field
+    The recipe is one that ships (digits, mnist5k, hamlet, movielens-100k, co2) or a file. FIELD=VALUE changes a field
     of it: optimizer.lr=0.01 data.root=/data.
 
     Exit status: 0 all runs reached the target, or came to their end where there is none; 1 one missed it or failed, or a
@@ -62,11 +62,11 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     if options["resume"] and options["checkpoints"] is None:
         raise click.UsageError("--resume needs --checkpoints: the folder to go on from")
     folder = output_folder(options["output"])
-    seeds = _seeds(made, options)
+    seeds, target = _seeds(made, options), _target(made, options)
     fine = options["validate"] is None or _validated(made, frameworks, seeds[0], options["validate"], options["as_json"])
     found: list[Runs] = []
     for framework in frameworks:
-        runs = _train(made, framework, seeds, folder, options)
+        runs = _train(made, framework, seeds, target, folder, options)
         found.append(runs)
         _show(runs, framework, len(frameworks), options)
         if any(run.stopped_because == "interrupted" for run in runs.runs):
@@ -101,18 +101,29 @@ def _target(recipe: Recipe, options: dict[str, Any]) -> tuple[str, float] | None
         return next(iter(recipe.fields.target.items()), None)
     name, _, value = options["target"].rpartition("=")
     try:
-        return (name or options["target"], float(value))
+        wanted = float(value)
     except ValueError as error:
         raise click.BadParameter(f"{options['target']!r}: write accuracy=0.97", param_hint="--target") from error
+    known = [recipe.score(number).name for number in range(len(recipe.fields.scores))]
+    if name not in known:
+        raise click.BadParameter(f"no score {name!r}: the recipe has {', '.join(known)}", param_hint="--target")
+    return name, wanted
 
 
-def _train(recipe: Recipe, framework: str, seeds: Sequence[int], folder: Path, options: dict[str, Any]) -> Runs:
+def _train(
+    recipe: Recipe,
+    framework: str,
+    seeds: Sequence[int],
+    target: tuple[str, float] | None,
+    folder: Path,
+    options: dict[str, Any],
+) -> Runs:
     from deep_bench.training.runs import several
 
     return several(
         partial(_trainer, recipe, framework, options["checkpoints"], options["resume"]),
         seeds,
-        target=_target(recipe, options),
+        target=target,
         every=options["every"],
         epochs=recipe.fields.epochs,
         steps=options["steps"],

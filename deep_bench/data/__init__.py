@@ -1,4 +1,4 @@
-"""The data that ship: handwritten digits, and a network trained on them (``deep_bench.load("digits-cnn")``)."""
+"""The data that ship: handwritten digits, a play, and a network trained on them (``deep_bench.load("digits-cnn")``)."""
 
 from __future__ import annotations
 

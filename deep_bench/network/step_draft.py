@@ -118,7 +118,9 @@ class StepDraft:
 
     def _drop(self, before: Symbol, after: Symbol) -> None:
         """Do without a count."""
-        self.graph.remove(after.value.producer(), safe=True)
+        counting = after.value.producer()
+        assert counting is not None
+        self.graph.remove(counting, safe=True)
         self.graph.inputs.remove(before.value)
         del self.initial[str(before.value.name)]
 

@@ -116,5 +116,7 @@ def fed(steps: Any, xp: Any) -> Any:
     """
     del steps
     if not isinstance(xp, Tracer):
-        raise Unsupported("lr=fed outside of a traced graph", "a number or a schedule", "fed is for db.network.training_step")
+        raise Unsupported(
+            "lr=fed outside of a traced graph", "a number or a schedule", "fed is for db.network.training_step"
+        )
     return xp.feed(RATE)

@@ -163,7 +163,7 @@ def _made(optimizer: str | UpdateRule, settings: Mapping[str, Any]) -> UpdateRul
         known = [one.name for one in fields(kind)]
         if unknown := [name for name in settings if name not in known]:
             raise InvalidArgument(f"{optimizer} with {unknown[0]!r}", f"some of {', '.join(known) or '(no settings)'}")
-        made = kind(**({"lr": fed} if "lr" in known else {}) | settings)
+        made = kind(**{**({"lr": fed} if "lr" in known else {}), **settings})
     if (home := getattr(made, "framework", None)) is not None:
         raise InvalidArgument(
             f"an optimizer of {home}, whose update is native code", "one that is traced", "db.optimizers without a prefix"

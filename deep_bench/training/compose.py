@@ -138,17 +138,17 @@ def _changed_there(rule, evaluate, parameters, xp):
     return loss, rule.change(rule.amount, gradients, parameters, xp)
 
 
-def _clipped_norm(limit, gradients, parameters, xp):
+def _clipped_norm(limit, gradients, _, xp):
     size = norm(gradients.values(), xp)
     factor = limit / xp.maximum(size, limit)
     return {name: xp.cast(factor, g) * g for name, g in gradients.items()}
 
 
-def _clipped_value(limit, gradients, parameters, xp):
+def _clipped_value(limit, gradients, _, xp):
     return {name: xp.maximum(xp.minimum(g, limit), -limit) for name, g in gradients.items()}
 
 
-def _decayed(coefficient, gradients, parameters, xp):
+def _decayed(coefficient, gradients, parameters, _):
     return {name: g + coefficient * parameters[name] for name, g in gradients.items()}
 
 

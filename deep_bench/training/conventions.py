@@ -26,8 +26,11 @@ CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
             "nadam": {"lr": 0.001, "epsilon": 1e-7, "momentum_decay": 1.0},
             "nesterov": {"rate_in_velocity": True},
             "rmsprop": {
-                **{"lr": 0.001, "rho": 0.9, "epsilon": 1e-7},
-                **{"epsilon_beside": "square", "rate_in_velocity": True},
+                "lr": 0.001,
+                "rho": 0.9,
+                "epsilon": 1e-7,
+                "epsilon_beside": "square",
+                "rate_in_velocity": True,
             },
             "sgd": {},
         },

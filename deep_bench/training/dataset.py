@@ -18,7 +18,8 @@ class Dataset(Protocol):
     """Samples that are read by number, many at once.
 
     What else a set knows of its samples, it offers as further attributes: ``labels``, the class of each sample (int64), and
-    ``lengths``, its length (int64). Samplers that need them ask for them with `labels_of` and `lengths_of`.
+    ``lengths``, its length (int64). Samplers that need them ask for them with `labels_of` and `lengths_of`. A method
+    ``where(number)`` says in words where a sample lies, for messages; `where_is` asks for it.
 
     Example:
         >>> import deep_bench as db
@@ -42,6 +43,12 @@ class Dataset(Protocol):
             InvalidArgument: A number beyond the set.
             InvalidData: A sample that cannot be read; the message names it and its file.
         """
+
+
+class BadSample(InvalidData):
+    """A sample that was read and that nothing can be made of; ``sample`` is its number."""
+
+    sample: int = -1
 
 
 def checked_numbers(indices: Any, count: int, whose: str = "the set") -> NDArray[np.int64]:
@@ -107,6 +114,12 @@ def lengths_of(dataset: Dataset) -> NDArray[np.int64]:
     if lengths is None:
         raise Unsupported(f"a {type(dataset).__name__} does not know its samples' lengths", "an attribute `lengths`")
     return _one_each(lengths, dataset, "lengths")
+
+
+def where_is(dataset: Dataset, number: int) -> str | None:
+    """Where a sample lies, in words: its file, and its place there; ``None`` of a set that does not say."""
+    where = getattr(dataset, "where", None)
+    return None if where is None else where(number)
 
 
 def _one_each(values: Any, dataset: Dataset, what: str) -> NDArray[np.int64]:

@@ -19,8 +19,8 @@ class AcceleGrad(Optimizer):
         \eta_t &= 2 D / \sqrt{G^2 + \textstyle\sum_{i \le t} \alpha_i^2 \|g_i\|^2} \\
         z' &= \Pi(z - \alpha_t \eta_t g), \qquad y' = x - \eta_t g
 
-    :math:`y` are the parameters; ``prepare`` gives :math:`x`, where gradients are to be evaluated. :math:`\Pi` projects on the
-    ball of diameter :math:`D` around the start. What the guarantee is for, the mean of all :math:`y` with weights
+    :math:`y` are the parameters; ``prepare`` gives :math:`x`, where gradients are to be evaluated. :math:`\Pi` projects on
+    the ball of diameter :math:`D` around the start. What the guarantee is for, the mean of all :math:`y` with weights
     :math:`\alpha`, is in ``state["average"]``.
 
     Args:

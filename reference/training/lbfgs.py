@@ -56,8 +56,10 @@ class LBFGS(Optimizer):
         zeros = started(parameters, xp, "gradient", "step")
         like = next(iter(parameters.values()))
         one = {"weight": xp.cast(xp.array(0.0, float), like)}
-        pairs = {str(i): {**one, **{k: v for k, v in started(parameters, xp, "s", "y").items() if k != "steps"}} for i in
-                 range(self.history)}
+        pairs = {
+            str(i): {**one, **{k: v for k, v in started(parameters, xp, "s", "y").items() if k != "steps"}}
+            for i in range(self.history)
+        }
         return {**zeros, "pairs": pairs, "scale": xp.cast(xp.array(1.0, float), like)}
 
     def update(self, gradients, state, parameters, xp, *, evaluate=None):

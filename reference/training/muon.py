@@ -86,7 +86,7 @@ class Muon(Optimizer):
     def init(self, parameters, xp):
         matrices, rest = self._parted(parameters, xp)
         state = started(matrices, xp, "momentum")
-        return {**state, "others": self.others.init(rest, xp)} if rest else state
+        return {**state, "others": self.others.init(rest, xp)} if self.others is not None and rest else state
 
     def _parted(self, parameters, xp):
         matrices = {name: w for name, w in parameters.items() if len(xp.shape(w)) == 2}
@@ -109,7 +109,7 @@ class Muon(Optimizer):
 
         matrices, rest = self._parted(parameters, xp)
         new, after = each(rule, gradients, state, matrices, xp, "momentum")
-        if rest:
+        if self.others is not None and rest:
             moved, after["others"] = self.others.update(gradients, state["others"], rest, xp)
             new |= moved
         return {name: new[name] for name in parameters}, after

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.training.containers import memory, open_container, write_container
+from deep_bench.training.containers import KINDS, memory, open_container, write_container
 
 pytest.importorskip("PIL")
 
@@ -27,6 +27,12 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
 def small(tmp_path: Path) -> Path:
     labels = np.array([0, 0, 1, 2, 2, 2])
     return write_container(tmp_path / "small.tar", memory({"image": np.zeros((6, 4, 4), np.uint8), "label": labels}), "tar")
+
+
+def test_the_help_names_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    status, output, _ = run(capsys, "--help")
+    assert status == 0
+    assert all(kind in output for kind in KINDS)
 
 
 def test_what_a_set_holds(capsys: pytest.CaptureFixture[str], small: Path) -> None:

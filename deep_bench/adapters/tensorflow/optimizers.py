@@ -74,7 +74,7 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         compiled = _Compiled(self._native(), parameters)
         return _State(grown(dict(zip(compiled.paths, compiled.initial, strict=True))), compiled)
 
-    def restored(self, state: Tree, parameters: Arrays[Any]) -> dict[str, Any]:
+    def restored(self, state: Tree, parameters: Arrays[Any]) -> _State:
         """See `Optimizer.restored`."""
         return _State(state, _Compiled(self._native(), parameters))
 

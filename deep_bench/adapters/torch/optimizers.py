@@ -29,8 +29,8 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
     """An optimizer of ``torch.optim``, which updates tensors in place.
 
     The parameters and the state that are handed in are changed, and are what is returned. The state's leaves are the native
-    optimizer's own tensors, by torch's names: ``{"steps": …, "exp_avg": {"w": …}, …}``. What torch makes in its first step is
-    there at once, but for ``LBFGS`` and for SGD with dampening. A state that was read from a file does as well.
+    optimizer's own tensors, by torch's names: ``{"steps": …, "exp_avg": {"w": …}, …}``. What torch makes in its first step
+    is there at once, but for ``LBFGS`` and for SGD with dampening. A state that was read from a file does as well.
 
     Args:
         kind: The name of the class in ``torch.optim``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from deep_bench.training.progress import Progress
 from deep_bench.training.scores import Direction, Score
 
 _MOST_POINTS = 400
+_REST = 9
+"""Between two pictures, so many times as long as one takes."""
 
 
 class Curves:
     """A picture of the loss of each step and of all scores, drawn anew after each epoch and at the end.
 
+    Where epochs are short, some are passed over, so that drawing takes at most a tenth of the time.
     Where there are many steps, the loss is that of neighbours together: their median, and a band from lowest to highest.
     The file is replaced as a whole, so that it can be looked at any time.
 
@@ -45,13 +49,19 @@ class Curves:
         if not self.file.parent.is_dir():
             raise InvalidArgument(f"no folder {str(self.file.parent)!r} for {self.file.name}", "an existing folder")
 
+        self._next_ns = 0
+
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
         """Draw it."""
+        if moment is Moment.AFTER_EPOCH and time_ns < self._next_ns:
+            return
         data.trainer.read_losses()
         scores = data.trainer.evaluation.scores if data.trainer.evaluation is not None else {}
         figure = draw(data.history, scores, data.trainer.taker.loss)
         form = self.file.suffix[1:]
         replace(self.file, lambda temporary: figure.savefig(temporary, format=form, dpi=150))
+        end = perf_counter_ns()
+        self._next_ns = end + _REST * (end - time_ns)
 
 
 def draw(history: History, scores: dict[str, Score], loss: str) -> Any:
@@ -90,7 +100,7 @@ def _loss(axes: Any, history: History, score: str | None) -> None:
     if len(history.losses) > len(steps):
         axes.fill_between(steps, low, high, color=pictures.colour(0), alpha=0.2, linewidth=0)
     mark = "." if len(steps) < 60 else ""
-    axes.plot(steps, middle, color=pictures.colour(0), linewidth=1, marker=mark, label="training, each step")
+    axes.plot(steps, middle, color=pictures.colour(0), linewidth=1, marker=mark, label="training")
     if score is not None:
         _score(axes, history, score, 1, "evaluated")
     axes.set_ylabel("loss")

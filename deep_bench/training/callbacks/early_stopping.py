@@ -64,9 +64,9 @@ class EarlyStopping:
                 self._keep(value, data)
             else:
                 self._waited += 1
-            if self._waited >= self.patience:
-                best = f"{self.value:.6g} in step {self.step}" if self.best else "none"
-                data.stop(f"{self.score} got no better in {self.patience} evaluations; best: {best}")
+        if self._waited >= self.patience:
+            best = f"{self.value:.6g} in step {self.step}" if self.best else "none"
+            data.stop(f"{self.score} got no better in {self.patience} evaluations; best: {best}")
 
     def _better(self, value: float) -> bool:
         if np.isnan(self.value) or np.isnan(value):

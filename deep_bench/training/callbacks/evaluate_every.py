@@ -22,24 +22,31 @@ class EvaluateEvery:
         MLCommons, *MLPerf training rules*.
     """
 
-    moments = (Moment.BEFORE_RUN, Moment.AFTER_STEP)
+    moments = (Moment.BEFORE_RUN, Moment.BEFORE_STEP, Moment.AFTER_STEP)
 
     def __init__(self, samples: int) -> None:
         if samples < 1:
             raise InvalidArgument(f"an evaluation every {samples} samples", "at least 1")
         self.samples = samples
-        self._seen = 0
+        self._done = self._seen = 0
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
-        """Evaluate if it is due."""
+        """Evaluate if it is due.
+
+        Before a step that is so only in a run that goes on from a checkpoint which was written before the evaluation.
+        """
         if moment is Moment.BEFORE_RUN:
             if data.trainer.evaluation is None:
                 raise InvalidArgument("nothing to evaluate with", "a trainer with scores=[…] and held_out=…")
             data.trainer.every = _NEVER
+            evaluations = data.history.evaluations
+            self._done = evaluations[-1].samples // self.samples if evaluations else 0
             self._seen = data.history.samples
             return
-        before, self._seen = self._seen, self._seen + len(data.indices)
-        if self._seen // self.samples > before // self.samples:
+        if moment is Moment.AFTER_STEP:
+            self._seen += len(data.indices)
+        if self._seen // self.samples > self._done:
+            self._done = self._seen // self.samples
             data.trainer.evaluate()
 
 

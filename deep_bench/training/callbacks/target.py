@@ -11,7 +11,7 @@ from deep_bench.training.scores import Direction
 
 
 class TargetReached:
-    """Stops a run after the first evaluation where a score reaches its target.
+    """Stops a run after the first evaluation where a score reaches its target; one that has reached it goes no further.
 
     Args:
         score: Its name.
@@ -44,5 +44,6 @@ class TargetReached:
             self.direction = direction_of(data, self.score, "TargetReached")
             self.reached = data.history.reached(self.score, self.target, self.direction)
         elif data.evaluated is not None and reaches(data.evaluated.figures[self.score], self.target, self.direction):
-            self.reached = self.reached or data.evaluated
-            data.stop(f"{self.score} {data.evaluated.figures[self.score]:.6g} reached its target {self.target:g}")
+            self.reached = data.evaluated
+        if self.reached is not None:
+            data.stop(f"{self.score} {self.reached.figures[self.score]:.6g} reached its target {self.target:g}")

@@ -19,7 +19,7 @@ class TimeLimit:
         InvalidArgument: It is not above 0.
     """
 
-    moments = (Moment.AFTER_STEP,)
+    moments = (Moment.BEFORE_RUN, Moment.AFTER_STEP)
 
     def __init__(self, seconds: float) -> None:
         if not seconds > 0:

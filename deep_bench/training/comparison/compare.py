@@ -178,9 +178,7 @@ class _Course:
         return _Course(self.first, given, np.dtype(np.float64))
 
 
-def _difference(
-    label: str, mode: Mode, step: int, name: str, actual: np.ndarray, expected: Expectation
-) -> StepDifference:
+def _difference(label: str, mode: Mode, step: int, name: str, actual: np.ndarray, expected: Expectation) -> StepDifference:
     opinion = assess(actual, expected)
     with np.errstate(all="ignore"):
         error = _rms(actual - expected.value) if actual.shape == expected.value.shape else float("inf")

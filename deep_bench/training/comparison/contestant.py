@@ -64,12 +64,11 @@ def contestants(given: tuple[Any, ...]) -> list[Contestant]:
     found: list[Contestant] = []
     for label, one in pairs:
         rule, device = _parted(one)
-        name = label or _label(one, rule)
-        taken = [c.label for c in found]
-        number = 2
-        while (name if number == 2 else f"{name} {number}") in taken:
-            number += 1
-        found.append(Contestant(name if number == 2 and name not in taken else f"{name} {number}", rule, device))
+        name = base = label or _label(one, rule)
+        taken, number = {c.label for c in found}, 2
+        while name in taken:
+            name, number = f"{base} {number}", number + 1
+        found.append(Contestant(name, rule, device))
     if len(found) < 2:
         raise InvalidArgument(f"{len(found)} optimizers", "two at least: the first is what the others are judged by")
     return found

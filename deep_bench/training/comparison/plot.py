@@ -18,9 +18,11 @@ _MARKERS = "osv^Dx"
 
 def plot(found: OptimizerComparison, file: Path) -> Path:
     """See `OptimizerComparison.plot`."""
-    modes: list[Mode] = ["lock-step", *(["free"] if any(r.mode == "free" for r in found.rows) else [])]  # type: ignore[list-item]
+    shown = {row.mode for row in found.rows}
+    modes: list[Mode] = [mode for mode in ("lock-step", "free") if mode in shown]
     figure = new_figure(4.4, 5.2 * len(modes) + 0.8)
-    for number, (mode, axes) in enumerate(zip(modes, np.atleast_1d(figure.subplots(1, len(modes), sharey=True)), strict=True)):
+    panels = np.atleast_1d(figure.subplots(1, len(modes), sharey=True))
+    for number, (mode, axes) in enumerate(zip(modes, panels, strict=True)):
         _draw(axes, found, mode)
         axes.set(title=_TITLES[mode], xlabel="step", yscale="log")
         if not number:
@@ -34,6 +36,7 @@ def plot(found: OptimizerComparison, file: Path) -> Path:
 
 def _draw(axes: Any, found: OptimizerComparison, mode: Mode) -> None:
     axes.axhspan(1e-3, 2.0**2.5, color="0.9", label="explained by rounding")
+    highest = 10.0
     for number, verdict in enumerate(found.verdicts):
         steps: dict[int, float] = {}
         for row in found.rows:
@@ -43,5 +46,6 @@ def _draw(axes: Any, found: OptimizerComparison, mode: Mode) -> None:
         heights = np.clip(list(steps.values()), 1e-2, None)
         style = {"color": colour(number), "marker": _MARKERS[number % len(_MARKERS)], "markersize": 3.5, "linewidth": 0.9}
         axes.plot(list(steps), heights, label=f"{verdict.label}: {verdict.word}", alpha=0.85, **style)
-    axes.set_ylim(bottom=1e-2)
+        highest = max(highest, float(heights.max()))
+    axes.set_ylim(1e-2, 3 * highest)
     axes.margins(x=0.02)

@@ -69,9 +69,8 @@ def decode_image(data: bytes, mode: str) -> np.ndarray:
         InvalidData: An image in another mode. Any error of Pillow: a damaged file.
     """
     image = _image(data)
-    if image.mode != mode and not (mode == "L" and image.mode == "1"):
-        if mode != "RGB":
-            raise InvalidData(f"an image in the mode {image.mode}", mode, "open the container with mode='RGB'")
+    if mode not in (image.mode, "RGB") and (mode, image.mode) != ("L", "1"):
+        raise InvalidData(f"an image in the mode {image.mode}", mode, "open the container with mode='RGB'")
     # An array that owns its elements: what Pillow hands out is read-only.
     return np.array(image if image.mode == mode else image.convert(mode))
 

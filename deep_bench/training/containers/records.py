@@ -105,6 +105,10 @@ class RecordContainer(Container):
         samples = [self._decoded(one, number, self._decode) for one, number in zip(raw, numbers, strict=True)]
         return {spec.name: stack([sample[spec.name] for sample in samples], spec) for spec in self.specs}
 
+    def where(self, number: int) -> str:
+        """The file of a sample, and its place there, for messages."""
+        return self._open().where(number)
+
     def sample(self, number: int, *, images: bool = True) -> dict[str, Value]:
         """One sample by itself, whatever its size.
 

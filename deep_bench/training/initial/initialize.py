@@ -122,8 +122,9 @@ def _drawn(
 ) -> np.ndarray:
     if role.kind == "weight":
         assert role.layout is not None
+        assert role.fans is not None
         drawn = np.empty(shape)
-        drawn.reshape(-1)[role.layout] = gain * scheme(generator, role.layout.shape, role.fans)  # type: ignore[arg-type]
+        drawn.reshape(-1)[role.layout] = gain * scheme(generator, role.layout.shape, role.fans)
         return drawn
     if role.kind == "embedding":
         return generator.normal(0.0, embedding, shape)

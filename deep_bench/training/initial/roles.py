@@ -36,7 +36,7 @@ class Role:
 
     kind: Kind
     node: str
-    fans: Fans = Fans(1, 1)
+    fans: Fans | None = None
     layout: np.ndarray | None = None
     hidden: int = 0
 

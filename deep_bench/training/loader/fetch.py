@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import DeepBenchError, InvalidData
-from deep_bench.training.dataset import Dataset
+from deep_bench.training.dataset import BadSample, Dataset, where_is
 
 Batch = dict[str, np.ndarray]
 Prepare = Callable[[Batch, NDArray[np.int64], int], Batch]
@@ -40,7 +40,15 @@ class Fetch:
             if not array.ndim or len(array) != len(numbers):
                 came = f"{self._set}: {name!r} of shape {array.shape} for the samples {shown(numbers)}"
                 raise InvalidData(came, f"{len(numbers)} rows, one for each sample")
-        return batch if self.preparation is None else self.preparation(batch, numbers, epoch)
+        if self.preparation is None:
+            return batch
+        try:
+            return self.preparation(batch, numbers, epoch)
+        except BadSample as error:
+            place = where_is(self.dataset, error.sample)
+            if place is None:
+                raise
+            raise InvalidData(f"{error.came} ({place})", error.expected, error.advice) from error
 
     def _named(self, numbers: NDArray[np.int64], error: Exception) -> DeepBenchError:
         """The error with the first sample that cannot be read alone, if there is one."""

@@ -41,8 +41,8 @@ def lenet(
         (['logits: float32[batch, 10]'], (400, 120))
 
     Source:
-        LeCun, Bottou, Bengio and Haffner, *Gradient-based learning applied to document recognition*, Proceedings of the IEEE,
-        1998, figure 2.
+        LeCun, Bottou, Bengio and Haffner, *Gradient-based learning applied to document recognition*, Proceedings of the
+        IEEE, 1998, figure 2.
     """
     check_sizes("lenet", sample=sample, classes=classes, channels=channels, hidden=hidden, window=window)
     sizes = [(size // 2 - window + 1) // 2 for size in sample[1:]]

@@ -24,7 +24,7 @@ def transformer(
     tied: bool = False,
     seed: int = 0,
 ) -> Network:
-    r"""A transformer that sees only what is before: each layer adds attention and a two-layer network with GELU to its input.
+    r"""A transformer that sees only what is before; each layer adds attention, and a network with GELU, to its input.
 
     .. math::
         y = x + \mathrm{Attention}(\mathrm{LayerNorm}(x)), \qquad z = y + \mathrm{MLP}(\mathrm{LayerNorm}(y))
@@ -57,13 +57,11 @@ def transformer(
         ['input: int64[batch, 16]', 'target: int64[batch, 16]']
 
     Source:
-        Vaswani et al., *Attention is all you need*, NeurIPS 2017; Radford et al., *Language models are unsupervised multitask
-        learners*, 2019, section 2.3 (normalization first).
+        Vaswani et al., *Attention is all you need*, NeurIPS 2017; Radford et al., *Language models are unsupervised
+        multitask learners*, 2019, section 2.3 (normalization first).
     """
     hidden = 4 * width if hidden is None else hidden
-    check_sizes(
-        "transformer", vocabulary=vocabulary, length=length, layers=layers, width=width, heads=heads, hidden=hidden
-    )
+    check_sizes("transformer", vocabulary=vocabulary, length=length, layers=layers, width=width, heads=heads, hidden=hidden)
     check_ratio("transformer", dropout)
     if width % heads:
         raise InvalidArgument(f"transformer with width={width}, heads={heads}", "a width that the heads divide")

@@ -36,7 +36,7 @@ def with_loss(
         network: The network.
         kind: One of `LOSSES`; all others are those of `Network.with_loss`.
         output: Name of the value that it is the loss of.
-        target: Name of a new input, what the output should be; for ``BinaryCrossEntropy`` of its shape and type, from 0 to 1.
+        target: Name of a new input, what the output should be; for ``BinaryCrossEntropy`` from 0 to 1, of its shape.
         name: Name of the loss, a scalar.
         **attributes: Of the loss.
 

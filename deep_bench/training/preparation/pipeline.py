@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, ValidationError
 
-from deep_bench.errors import InvalidArgument, InvalidData, UnknownName
+from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.training.dataset import BadSample
 from deep_bench.training.preparation import chance, images, labels, values
 from deep_bench.training.preparation.draws import Draws
 from deep_bench.training.preparation.step import BadRow, Step
@@ -110,7 +111,9 @@ class Preparation:
                 changed = step.apply(batch.pop(step.field), Draws(self.seed, epoch, place, numbers))
             except BadRow as bad:
                 where = f"sample {numbers[bad.row]}, {step.field!r}: step {place} ({step.name})"
-                raise InvalidData(f"{where} got {bad.reason}") from bad.__cause__
+                error = BadSample(f"{where} got {bad.reason}")
+                error.sample = int(numbers[bad.row])
+                raise error from bad.__cause__
             batch[step.target] = changed
         return batch
 

@@ -14,7 +14,7 @@ SCHEDULES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "cosine": schedules.Cosine,
         "one-cycle": schedules.OneCycle,
         "polynomial": schedules.Polynomial,
-        "step": schedules.Step,
+        "step": schedules.StepDecay,
     }
 )
 """Name to schedule of the learning rate."""

@@ -32,7 +32,9 @@ def leave_one_out(
     candidates: int = 100,
     seed: int = 0,
 ) -> Division:
-    """The last item of each user (of equal times, the highest) is held out, to be ranked among items that the user never chose.
+    """The last item of each user is held out, to be ranked among items that this user never chose.
+
+    Of several at one time, the highest is the last.
 
     In training, each choice comes with items that this user never chose, drawn anew in every epoch; a batch has
     ``1 + negatives`` rows for each of its samples. Held out are ``candidates`` rows for each user: the choice, then the

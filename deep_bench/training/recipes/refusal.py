@@ -41,7 +41,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _worded(fault: Any) -> tuple[str, str, str]:
-    path = [step for step in fault["loc"] if not _is_tag(step)]
+    path = fault["loc"]
     field = ".".join(map(str, path))
     fields = _fields(path[:-1])
     known = ", ".join(fields)
@@ -52,11 +52,6 @@ def _worded(fault: Any) -> tuple[str, str, str]:
         near = difflib.get_close_matches(str(path[-1]), given, n=1)
         return f"{field!r} is missing", f"a value for {field!r}", f"is {near[0]!r} it, misspelt?" if near else ""
     return f"{field!r} is {fault['input']!r}", fault["msg"][:1].lower() + fault["msg"][1:], ""
-
-
-def _is_tag(step: Any) -> bool:
-    """Whether a step of a path is pydantic's own: the name of a validator or of a member of a union."""
-    return isinstance(step, str) and (step.endswith(("]", ")")) or step.endswith("Part"))
 
 
 def _fields(path: Sequence[Any]) -> list[str]:

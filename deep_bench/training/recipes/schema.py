@@ -58,8 +58,9 @@ class DataPart(Named):
     """``name``: a set of ``db.datasets``; settings: its arguments.
 
     Attributes:
-        split: How it is divided into samples to train on and samples held out: one of `deep_bench.training.recipes.parts.SPLITS`
-            with its settings; ``parts`` by default: the set's own parts ``train`` and ``test``.
+        split: How it is divided into samples to train on and samples held out: one of
+            `deep_bench.training.recipes.parts.SPLITS` with its settings; ``parts`` by default: the set's own parts ``train``
+            and ``test``.
     """
 
     split: Annotated[Named, BeforeValidator(_named)] = Named(name="parts")

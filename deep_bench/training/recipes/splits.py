@@ -27,8 +27,8 @@ def parts(make: Make, train: str | Mapping[str, Any] = "train", held_out: str | 
         make: What makes the set.
         train, held_out: The argument ``part`` of the set, or several arguments.
     """
-    stated = [{"part": one} if isinstance(one, str) else dict(one) for one in (train, held_out)]
-    return Division(*(make(**settings) for settings in stated))
+    first, second = ({"part": one} if isinstance(one, str) else dict(one) for one in (train, held_out))
+    return Division(make(**first), make(**second))
 
 
 def random(make: Make, held_out: float = 0.2, seed: int = 0, stratified: bool = False) -> Division:
@@ -59,9 +59,7 @@ def last(make: Make, held_out: float = 0.2, gap: int = 0) -> Division:
     first = len(whole) - round(held_out * len(whole))
     if not 0 < first - gap <= first < len(whole):
         raise InvalidArgument(f"held_out={held_out}, gap={gap} of {len(whole)} samples", "some samples in each part")
-    return Division(
-        Subset(whole, np.arange(first - gap), "first"), Subset(whole, np.arange(first, len(whole)), "last")
-    )
+    return Division(Subset(whole, np.arange(first - gap), "first"), Subset(whole, np.arange(first, len(whole)), "last"))
 
 
 def from_last(
@@ -87,8 +85,8 @@ def from_last(
     if not 0 < scale < inf:
         raise InvalidArgument(f"scale={scale}", "a number above 0")
     whole = parts(make, train, held_out)
-    change = FromLast(history, future, scale)
-    return Division(*(Mapped(one, change, f"from the last, in {scale:g}") for one in (whole.train, whole.held_out)))
+    change, name = FromLast(history, future, scale), f"from the last, in {scale:g}"
+    return Division(Mapped(whole.train, change, name), Mapped(whole.held_out, change, name))
 
 
 @dataclass(frozen=True)

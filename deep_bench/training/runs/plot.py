@@ -33,13 +33,13 @@ def draw(runs: Runs, file: str | Path) -> Path:
     for number, part in enumerate(parts):
         _curve(lower, part, scale, number)
     lower.set_ylim(-0.03, 1.03)
-    lower.set_ylabel("share still going")
-    lower.legend(frameon=False)
+    lower.set_ylabel("share still going (Kaplan-Meier)")
     pictures.tidy(lower)
     target = runs.target
     sign = "≥" if target.direction == "higher" else "≤"
     lower.set_xlabel(f"time to {target.score} {sign} {target.value:g} ({unit}), lower is better")
     lower.set_xlim(left=0)
+    figure.legend(*lower.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=len(parts) + 2)
     return pictures.write(figure, file)
 
 
@@ -71,17 +71,17 @@ def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
 
     found, last = runs.survival(), max(t.seconds for t in runs.to_target) / scale
     times = np.concatenate([[0.0], found.times / scale, [last]])
-    who = f"{runs.label}: " if runs.label else ""
     colour = pictures.colour(number)
     if len(found.low):
         low, high = (_filled(end) for end in (found.low, found.high))
-        label = f"{who}95 % band, pointwise"
+        label = "95 % band, pointwise" if number == 0 else None
         axes.fill_between(times, low, high, step="post", color=colour, alpha=0.15, linewidth=0, label=label)
     going = np.concatenate([[1.0], found.going, found.going[-1:] if len(found.going) else [1.0]])
-    axes.plot(times, going, drawstyle="steps-post", color=colour, label=f"{who}Kaplan-Meier estimate")
+    axes.plot(times, going, drawstyle="steps-post", color=colour, label=runs.label or "estimate")
     if found.median is not None:
         median = found.median / scale
-        axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=colour, linewidth=1, label=f"{who}median")
+        label = "median" if number == 0 else None
+        axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=colour, linewidth=1, label=label)
 
 
 def _filled(end: np.ndarray) -> np.ndarray:

@@ -50,9 +50,9 @@ def write(record: TrainingRecord, path: Path) -> Path:
         tree = {str(i): {name: getattr(run, name) for name in _COLUMNS} for i, run in enumerate(record.runs)}
         file = write_checkpoint(path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5"), tree)
         arrays, outside = ArrayFile(name=file.name, sha256=_digest(file)), set(_COLUMNS)
-    content = record.model_copy(update={"arrays": arrays}).model_dump(mode="json", exclude={"runs": {"__all__": outside}})
+    whole = record.model_copy(update={"arrays": arrays})
+    text = whole.model_dump_json(exclude={"runs": {"__all__": outside}}) + "\n"
     try:
-        text = json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n"
         replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(f"cannot write {path}: {error.strerror}", "a folder with space that can be written") from error

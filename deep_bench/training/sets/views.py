@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.dataset import Dataset, checked_numbers, labels_of, lengths_of
+from deep_bench.training.dataset import Dataset, checked_numbers, labels_of, lengths_of, where_is
 from deep_bench.training.samplers import Shuffled, Stratified
 from deep_bench.training.sets.description import Description, description_of
 
@@ -75,6 +75,10 @@ class Subset:
         """
         return self._dataset[self._numbers[checked_numbers(indices, len(self), repr(self.description.name))]]
 
+    def where(self, number: int) -> str | None:
+        """Where a sample lies."""
+        return where_is(self._dataset, int(self._numbers[number]))
+
 
 class Described:
     """A set as it is, with the description of where it comes from.
@@ -128,6 +132,10 @@ class Described:
         """
         return self._dataset[indices]
 
+    def where(self, number: int) -> str | None:
+        """Where a sample lies."""
+        return where_is(self._dataset, number)
+
 
 class Mapped:
     """All samples of a set, changed by a function of a batch.
@@ -170,6 +178,10 @@ class Mapped:
             InvalidData: A sample that cannot be read.
         """
         return self._change(self._dataset[checked_numbers(indices, len(self), repr(self.description.name))])
+
+    def where(self, number: int) -> str | None:
+        """Where a sample lies."""
+        return where_is(self._dataset, number)
 
 
 def specs_of(batch: Mapping[str, np.ndarray]) -> tuple[TensorSpec, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import zlib
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = open(path, "x", encoding="utf-8")  # noqa: SIM115 (open for as long as the timeline is)
+            self._file = open(path, "xb", buffering=0)  # noqa: SIM115 (open for as long as the timeline is)
         except OSError as error:
             raise InvalidArgument(
                 f"cannot write {path}: {error.strerror}", "a new file in a folder that can be written"
@@ -56,7 +57,11 @@ class Journal:
         codes: NDArray[np.int32],
         values: NDArray[np.int64],
     ) -> None:
-        """Append the events of one thread, with all names known so far."""
+        """Append the events of one thread, with all names known so far.
+
+        Raises:
+            OSError: They could not be written; then nothing may be written after them.
+        """
         line = {
             "names": names,
             "thread": thread,
@@ -65,8 +70,9 @@ class Journal:
             "codes": _packed(codes),
             "values": _packed(values),
         }
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        data = json.dumps(line).encode() + b"\n"
+        if self._file.write(data) != len(data):
+            raise OSError(errno.ENOSPC, "only a part of the line could be written")
 
     def read(self) -> Kept:
         """All that was written so far."""

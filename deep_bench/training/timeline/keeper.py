@@ -80,6 +80,7 @@ class Keeper:
         self.logs: list[Log] = []
         self._names, self._journal, self._limit = names, journal, limit
         self._kept = 0
+        self._full = False
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="deep_bench timeline", daemon=True)
@@ -128,15 +129,15 @@ class Keeper:
             self.pack(0 if self._journal is not None else MOST_PENDING)
 
     def _keep(self, index: int, log: Log, block: Block) -> None:
-        if self._journal is not None:
+        if self._journal is not None and not self._full:
             try:
                 self._journal.write(list(self._names.table), index, log.name, log.ident, block.codes, block.values)
                 return
             except OSError as error:
+                self._full = True  # for good: what is in memory follows what is in the file
                 note = f"the partial record could not be written any more ({error}); the rest was kept in memory"
-                if note not in self.notes:
-                    self.notes.append(note)
-                    warnings.warn(note, RuntimeWarning, stacklevel=2)
+                self.notes.append(note)
+                warnings.warn(note, RuntimeWarning, stacklevel=2)
         if self._kept + len(block.codes) > self._limit:
             self.lost += len(block.codes)
         else:

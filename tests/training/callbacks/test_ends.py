@@ -55,6 +55,16 @@ def test_the_target_ends_a_run() -> None:
     assert target.reached is history.evaluations[2] is history.reached("scripted", 0.5)
 
 
+def test_what_has_ended_goes_no_further_when_resumed() -> None:
+    for callback in (lambda: TargetReached("scripted", 0.5), lambda: EarlyStopping("scripted", patience=1)):
+        first = scripted([0.6, 0.5, 0.4], callback())
+        first.run(epochs=9)
+        again = scripted([], callback())
+        again.restore(first.snapshot())
+        assert again.run(epochs=9).steps == first.history.steps
+        assert again.history.stopped_because == first.history.stopped_because
+
+
 def test_a_target_to_fall_to() -> None:
     history = scripted([3.0, 2.0, 1.0], TargetReached("scripted", 2.5), direction="lower").run(epochs=9)
     assert history.steps == 2
@@ -124,13 +134,26 @@ def test_the_time_limit_counts_from_the_beginning() -> None:
     assert run.run(steps=2).stopped_because == "steps done"
     run.history.stamps[-1] = int(3600e9)
     history = run.run(steps=9)
-    assert history.steps == 9  # the step that follows ends earlier
+    assert history.steps == 2
+    assert history.stopped_because == "the time limit of 3600 s is over"
     hasty = small.trainer(callbacks=[TimeLimit(1e-9)], evaluated=False).run(epochs=2)
     assert hasty.steps == 1
     assert hasty.stopped_because == "the time limit of 1e-09 s is over"
     for bad in (0, float("nan")):
         with pytest.raises(InvalidArgument):
             TimeLimit(bad)
+
+
+class Snapshots:
+    """Takes one after each step."""
+
+    moments = (Moment.AFTER_STEP,)
+
+    def __init__(self) -> None:
+        self.trees: list[Any] = []
+
+    def __call__(self, moment: Moment, index: int, time_ns: int, data: Any) -> None:
+        self.trees.append(data.trainer.snapshot())
 
 
 def test_evaluations_by_samples() -> None:
@@ -142,6 +165,15 @@ def test_evaluations_by_samples() -> None:
     first.run(steps=4)
     again.restore(first.snapshot())
     assert [e.samples for e in again.run(epochs=2).evaluations] == [48, 82]
+    # a checkpoint that is written before the evaluation of its step
+    early = small.trainer(callbacks=[snapshots := Snapshots(), EvaluateEvery(40)])
+    early.run(steps=3)
+    kept = snapshots.trees[-1]
+    assert len(kept["history"]["evaluations"]) == 0
+    late = small.trainer(callbacks=[Snapshots(), EvaluateEvery(40)])
+    late.restore(kept)
+    assert [e.figures for e in late.run(epochs=2).evaluations] == [e.figures for e in history.evaluations]
+    assert [e.samples for e in late.history.evaluations] == [48, 82]
     with pytest.raises(InvalidArgument, match="nothing to evaluate with"):
         small.trainer(callbacks=[EvaluateEvery(40)], evaluated=False).run(steps=1)
 

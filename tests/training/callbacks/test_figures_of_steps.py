@@ -23,6 +23,7 @@ from deep_bench.training.callbacks import (
     TrainingMemory,
     WorstSamples,
 )
+from deep_bench.training.callbacks.curves import draw
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.scores import Accuracy, SampleLosses, cross_entropies
 from tests.training import small
@@ -194,17 +195,34 @@ def test_a_bar_of_an_epoch_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_curves(end: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / f"run.{end}"
-    sizes: list[int] = []
+    seen: list[bytes] = []
 
     def look(moment: Moment, index: int, time_ns: int, data: Any) -> None:
         if moment is Moment.AFTER_EPOCH:
-            sizes.append(file.stat().st_size)
+            seen.append(file.read_bytes())
 
     run = small.trainer(callbacks=[Curves(file), look])
     run.run(epochs=2)
-    assert len(sizes) == 2
-    assert file.read_bytes()[:4] in (b"\x89PNG", b"%PDF", b"<?xm")
+    assert len(seen) == 2
+    assert seen[0][:4] in (b"\x89PNG", b"%PDF", b"<?xm")
+    assert file.read_bytes() != seen[0]  # the last picture has all of it
     assert [p.name for p in tmp_path.iterdir()] == [file.name]
+
+
+def test_the_curves_show_the_losses() -> None:
+    pytest.importorskip("matplotlib")
+    run = small.trainer()
+    history = run.run(epochs=2)
+    figure = draw(history, run.evaluation.scores, "loss")
+    loss, accuracy = figure.axes
+    assert loss.lines[0].get_ydata().tolist() == history.losses.tolist()
+    assert list(loss.lines[1].get_ydata()) == history.figures("loss")
+    assert list(accuracy.lines[0].get_xdata()) == [4, 8]
+    assert accuracy.get_ylabel() == "accuracy, higher is better"
+    history.losses = type(history.losses)("d", range(5000))
+    loss = draw(history, run.evaluation.scores, "loss").axes[0]
+    assert len(loss.lines[0].get_ydata()) == 400
+    assert loss.lines[0].get_ydata()[0] == 6.0  # the median of 0 to 12
 
 
 def test_pictures_that_cannot_be(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Fresh parameters: each by its role, the signal kept through depth, the same for the same seed."""
 
-import onnx_ir as ir
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
@@ -88,7 +88,7 @@ def test_normalizations_biases_and_slopes():
         node("LayerNormalization", "d ls lb", "y"),
     ]
     one = np.float32([7])  # of one element: no parameters for training, but their roles are plain
-    arrays = {n: (3,) for n in ("scale", "bias", "mean", "variance")} | {"slope": one, "w": (1, 3, 1), "c": one}
+    arrays = dict.fromkeys(("scale", "bias", "mean", "variance"), (3,)) | {"slope": one, "w": (1, 3, 1), "c": one}
     found = initialize(made(nodes, {**arrays, "ls": (8,), "lb": (8,)}, {"x": ["n", 3, 8]})).initializers
     values = {"scale": 1, "bias": 0, "mean": 0, "variance": 1, "slope": 0.25, "c": 0, "ls": 1, "lb": 0}
     for name, value in values.items():
@@ -99,7 +99,12 @@ def test_normalizations_biases_and_slopes():
 def test_recurrent_layers_are_uniform(cell, gates):
     hidden = 49
     layer = helper.make_node(cell, ["x", "w", "r", "b", "", "h"], ["", "y"], name="cell", hidden_size=hidden)
-    shapes = {"w": (1, gates * hidden, 30), "r": (1, gates * hidden, hidden), "b": (1, 2 * gates * hidden), "h": (1, 1, hidden)}
+    shapes = {
+        "w": (1, gates * hidden, 30),
+        "r": (1, gates * hidden, hidden),
+        "b": (1, 2 * gates * hidden),
+        "h": (1, 1, hidden),
+    }
     found = initialize(made([layer], shapes, {"x": ["t", 1, 30]})).parameters
     for name in "wrb":
         assert np.abs(found[name]).max() <= 1 / 7
@@ -127,7 +132,10 @@ CHAINS = {
     "Reshape and Transpose": ([node("Reshape", "w sizes", "u"), node("Identity", "u", "v")], (30, 10, 200)),
     "Squeeze": ([node("Squeeze", "w zero", "v")], (1, 300, 200)),
     "Flatten": ([node("Flatten", "w", "v")], (300, 20, 10)),
-    "Cast": ([node("Cast", "w", "u", to=onnx.TensorProto.FLOAT16), helper.make_node("Cast", ["u"], ["v"], to=FLOAT)], (300, 200)),
+    "Cast": (
+        [node("Cast", "w", "u", to=onnx.TensorProto.FLOAT16), helper.make_node("Cast", ["u"], ["v"], to=FLOAT)],
+        (300, 200),
+    ),
     "quantized": (
         [node("QuantizeLinear", "w step", "q"), node("DequantizeLinear", "q step", "v")],
         (300, 200),
@@ -148,7 +156,9 @@ def test_roles_are_found_through_what_only_moves_elements(name):
     np.testing.assert_allclose(orthogonal @ orthogonal.T, np.eye(200), atol=1e-5)
 
 
-@pytest.mark.parametrize(("scheme", "activation"), [("he-normal", "Relu"), ("he-uniform", "Relu"), ("lecun-normal", ""), ("orthogonal", "")])
+@pytest.mark.parametrize(
+    ("scheme", "activation"), [("he-normal", "Relu"), ("he-uniform", "Relu"), ("lecun-normal", ""), ("orthogonal", "")]
+)
 def test_the_signal_keeps_its_size_through_depth(scheme, activation):
     width, depth, nodes, last = 256, 20, [], "x"
     for i in range(depth):

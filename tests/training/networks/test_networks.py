@@ -45,7 +45,9 @@ def fed(network, batch=6):
     for spec in network.inputs:
         shape = [batch if isinstance(d, str) else d for d in spec.shape]
         whole = spec.dtype == np.int64
-        found[spec.name] = generator.integers(LARGEST[spec.name], size=shape) if whole else generator.random(shape, np.float32)
+        found[spec.name] = (
+            generator.integers(LARGEST[spec.name], size=shape) if whole else generator.random(shape, np.float32)
+        )
     return found
 
 
@@ -72,7 +74,9 @@ def test_the_same_loss_and_gradients_everywhere(name, framework, references):
     np.testing.assert_allclose(adapter.to_numpy(found["loss"]), outputs["loss"], rtol=1e-5)
     for parameter, slope in gradients.items():
         scale = np.abs(slope).max() + 1e-7
-        np.testing.assert_allclose(adapter.to_numpy(slopes[parameter]) / scale, slope / scale, atol=KINKS.get(name, 1e-4), err_msg=parameter)
+        np.testing.assert_allclose(
+            adapter.to_numpy(slopes[parameter]) / scale, slope / scale, atol=KINKS.get(name, 1e-4), err_msg=parameter
+        )
 
 
 @pytest.mark.parametrize("name", MADE)

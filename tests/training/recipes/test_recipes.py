@@ -92,14 +92,14 @@ REFUSED = {
     "a wrong score": (with_(scores=[{"k": 3}]), "'scores.0.name' is missing", "a value"),
     "another domain": (with_(domain="sport"), "'domain' is 'sport'", "'vision'"),
     "no mapping": (["mlp"], "recipe 'r'", "dictionary"),
-    "a setting": (with_(network={"name": "mlp", "hiden": [3]}), "network mlp has no setting 'hiden'", "did you mean 'hidden'"),
+    "a setting": (with_(network={"name": "mlp", "hiden": [3]}), "network mlp has no setting 'hiden'", "'hidden'?"),
     "a setting of a score": (with_(scores=[{"name": "accuracy", "kk": 3}]), "score accuracy has no setting 'kk'", "'k'"),
     "a setting of a schedule": (
         with_(optimizer={"lr": 0.1, "schedule": {"name": "cosine", "lastt": 0}}),
         "optimizer.schedule cosine has no setting 'lastt'",
         "did you mean 'last'",
     ),
-    "a setting of a sampler": (with_(sampler={"batch": 3, "drop": True}), "sampler shuffled has no setting 'drop'", "drop_last"),
+    "a setting of a sampler": (with_(sampler={"batch": 3, "drop": True}), "shuffled has no setting 'drop'", "drop_last"),
     "a setting of an optimizer": (
         with_(optimizer={"name": "adam", "beta": 0.9}),
         "optimizer adam has no setting 'beta'",

@@ -70,9 +70,7 @@ USERS, ITEMS = 30, 60
 def choices(seed=0):
     """Each user chose 5 to 20 items, in random order of time."""
     generator = np.random.default_rng(seed)
-    rows = [
-        (user, item) for user in range(USERS) for item in generator.permutation(ITEMS)[: generator.integers(5, 21)]
-    ]
+    rows = [(user, item) for user in range(USERS) for item in generator.permutation(ITEMS)[: generator.integers(5, 21)]]
     order = generator.permutation(len(rows))
     user, item = np.array(rows).T[:, order]
     return ArrayDataset({"user": user, "item": item, "timestamp": generator.permutation(len(rows))})

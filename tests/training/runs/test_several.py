@@ -116,7 +116,13 @@ def test_long_arrays_lie_beside(runs: Runs, tmp_path: Path) -> None:
 
 def test_files_that_are_no_record(tmp_path: Path, runs: Runs) -> None:
     assert runs.path is not None
-    for text in ("", "[]", "{}", runs.path.read_text()[:-20], runs.path.read_text().replace('"steps": 2', '"steps": 9')):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        runs.path.read_text()[:-20],
+        runs.path.read_text().replace('"steps":2,"eval', '"steps":9,"eval'),
+    ):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(InvalidRecord):
             Runs.load(tmp_path / "bad.json")

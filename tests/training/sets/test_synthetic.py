@@ -10,6 +10,9 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData, Unsupported
 from deep_bench.training.dataset import labels_of
+from deep_bench.training.loader import Loader
+from deep_bench.training.preparation import Preparation
+from deep_bench.training.samplers import Sequential
 from deep_bench.training.sets import ArrayDataset, Description, Subset, content_sha256, facts, synthetic
 
 
@@ -72,6 +75,18 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         synthetic(gaussian(100), 10, measured=2)
     with pytest.raises(InvalidArgument, match="samples 0"):
         synthetic(gaussian(100), 0)
+
+
+def test_an_image_that_cannot_be_decoded_is_named_with_its_file(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="Pillow is not installed")
+    for number in range(4):
+        (tmp_path / "train" / f"class{number}").mkdir(parents=True)
+        (tmp_path / "train" / f"class{number}" / "image.png").write_bytes(b"no image")
+    train = db.datasets["imagenet"](tmp_path, "train", mode="RGB", decode=False)
+    part = Subset(train, [3, 2])
+    loader = Loader(part, Sequential(part, 2), preparation=Preparation([{"step": "decode"}]))
+    with pytest.raises(InvalidData, match=r"sample 0, 'image': step 1 .*class3/image\.png"):
+        next(loader.epoch(0))
 
 
 def picture(number: int) -> np.ndarray:
