@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from _side_by_side import TimedCall
 
+from deep_bench.training.containers import open_container, write_container
 from deep_bench.training.loader import Loader
 from deep_bench.training.samplers import Sequential, Shuffled
 from deep_bench.training.sets import ArrayDataset
@@ -49,6 +50,29 @@ def ours(where: str, order: str, **options: Any) -> TimedCall:
         return lambda: loader.epoch(0)
 
     return _consumed(make, where)
+
+
+def from_memory() -> TimedCall:
+    """deep_bench, in order, from memory."""
+    return ours("memory", "sequential")
+
+
+def from_memmap() -> TimedCall:
+    """deep_bench, in order, from mapped ``.npy`` files."""
+    return ours("memmap", "sequential")
+
+
+def from_hdf5() -> TimedCall:
+    """deep_bench, in order, from a contiguous HDF5 file."""
+    folder = tempfile.TemporaryDirectory()  # kept by the call below
+
+    def start() -> Callable[[], None]:
+        path = Path(folder.name) / "images.h5"
+        dataset = open_container(write_container(path, ArrayDataset(_arrays("memory", path)), "hdf5"))
+        loader = Loader(dataset, Sequential(dataset, BATCH))
+        return lambda: deque(loader.epoch(0), maxlen=0).clear()
+
+    return TimedCall(start)
 
 
 def ours_in_threads(where: str, order: str) -> TimedCall:

@@ -232,6 +232,8 @@ def _vanished(row: StepDifference, precise: StepDifference) -> bool:
 
 def _drowned(course: _Course) -> str:
     for name, expected in course.expected("lock-step")[-1].items():
+        if not np.isfinite(expected.value).all():
+            return f"{name!r} is not finite even without rounding"
         if not expected.settled.all():
             return f"rounding alone decides whether {name!r} is finite"
         scale = max(float(np.std(expected.value)), float(np.max(np.abs(expected.value), initial=0.0)) / 16)

@@ -32,7 +32,13 @@ class Contestant:
     def trajectory(
         self, parameters: Mapping[str, np.ndarray], gradients: Gradients, steps: int, evaluate: Evaluate | None = None
     ) -> list[dict[str, np.ndarray]]:
-        """The parameters after each step, as NumPy arrays of their own type."""
+        """The parameters after each step, as NumPy arrays of their own type; what is not finite is judged, and no error."""
+        with np.errstate(all="ignore"):
+            return self._trajectory(parameters, gradients, steps, evaluate)
+
+    def _trajectory(
+        self, parameters: Mapping[str, np.ndarray], gradients: Gradients, steps: int, evaluate: Evaluate | None
+    ) -> list[dict[str, np.ndarray]]:
         device, xp = self.device, self.device.xp
         held = {name: device.from_numpy(np.array(x)) for name, x in parameters.items()}
         dtypes = {name: x.dtype for name, x in parameters.items()}

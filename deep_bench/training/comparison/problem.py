@@ -8,7 +8,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def drawn_parameters(dtype: np.dtype, seed: int) -> Arrays:
-    """A matrix, a vector that is half zeros, zeros, and a scalar.
+    """A matrix, a vector that is half zeros, and a matrix of zeros.
 
     A parameter that starts at 0 is, after a step, nothing but that step, with all its digits.
     """
@@ -19,7 +19,6 @@ def drawn_parameters(dtype: np.dtype, seed: int) -> Arrays:
         "matrix": rng.standard_normal((6, 8)),
         "vector": vector,
         "faint": np.zeros((5, 8)),
-        "scalar": np.asarray(0.75),
     }
     return {name: np.asarray(x, dtype) for name, x in found.items()}
 

@@ -137,13 +137,14 @@ class ArrayContainer(Container):
         self._fields: Mapping[str, Field] | None = dict(fields)
         self._release, self._check = release, verify
         self._count = len(next(iter(fields.values())))
+        self._name = str(origin.path or "the set")
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, indices: NDArray[np.int64]) -> dict[str, np.ndarray]:
         """The samples of these numbers, in any order, as often as they come."""
-        indices = checked_numbers(indices, self._count, str(self.origin.path or "the set"))
+        indices = checked_numbers(indices, self._count, self._name)
         return {name: field.read(indices) for name, field in self._open().items()}
 
     def column(self, name: str) -> np.ndarray:
@@ -152,7 +153,7 @@ class ArrayContainer(Container):
 
     def rows(self, name: str, indices: NDArray[np.int64]) -> np.ndarray:
         """One field of some samples."""
-        return self._open()[name].read(checked_numbers(indices, self._count, str(self.origin.path or "the set")))
+        return self._open()[name].read(checked_numbers(indices, self._count, self._name))
 
     @property
     def lengths(self) -> NDArray[np.int64]:

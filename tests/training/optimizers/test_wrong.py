@@ -15,7 +15,7 @@ from tests.training.optimizers.wrong import LINES, SETTINGS, Around, mutated, ri
 
 REFERENCES = tuple(name for name in db.optimizers if "." not in name)
 STATELESS = ("sgd",)
-STEPS = 7
+STEPS = 5
 
 
 def judged(first: Optimizer[Any, Any], *others: Optimizer[Any, Any], **options: Any) -> list[str]:

@@ -60,7 +60,7 @@ SETTINGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("radam", "the paper's threshold", {"threshold": 4.0}),
     ("radam", "epsilon beside the corrected root", {"epsilon_beside": "corrected"}),
     ("lamb", "no bias correction", {"correct_bias": False}),
-    ("adafactor", "epsilon in the estimate", {"epsilon_beside": "estimate"}),
+    ("adafactor", "epsilon in the estimate", {"epsilon_beside": "estimate", "epsilon": 1e-12}),
     ("nadam", "constant momentum", {"momentum_decay": None}),
 )
 """Optimizer, what is wrong, and the settings that make it so."""
@@ -68,9 +68,11 @@ SETTINGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 RIGHT: dict[str, dict[str, Any]] = {
     "momentum": {"dampening": 0.2},
     "accelegrad": {"diameter": 0.01},
-    "shampoo": {"turns": 12, "epsilon": 0.5},
+    "shampoo": {"turns": 8, "epsilon": 0.5},
     "lbfgs": {"history": 3},
     "muon": {"weight_decay": 0.1, "turns": 2},
+    "amsgrad": {"beta2": 0.5},
+    "adamax": {"beta2": 0.5},
 }
 """Settings under which a fault can show, and that are quick."""
 
