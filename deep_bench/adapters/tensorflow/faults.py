@@ -49,8 +49,8 @@ FAULTS = (
         "gelu_tanh_gradient",
         ("Gelu",),
         "wrong values",
-        "The slope of Gelu goes to 1 on the right and to 0 on the left; that of the form with tanh is no number in TensorFlow "
-        "beyond 1.8e19, where x squared leaves float32. The values themselves are right.",
+        "The slope of Gelu goes to 1 on the right and to 0 on the left; that of the form with tanh is no number in "
+        "TensorFlow beyond 1.8e19, where x squared leaves float32. The values themselves are right.",
         applies=nowhere,
     ),
     KnownFault(

@@ -171,3 +171,8 @@ def test_a_set_without_a_description_is_named_by_its_type() -> None:
             return {}
 
     assert description_of(Bare()) == Description("Bare")
+
+
+@pytest.mark.parametrize("name", db.datasets)
+def test_every_name_leads_to_something_that_makes_a_set(name: str) -> None:
+    assert callable(db.datasets[name])
