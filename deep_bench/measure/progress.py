@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from deep_bench.measure.session import Progress
+if TYPE_CHECKING:
+    from deep_bench.measure.session import Progress  # it loads scipy, which a reading process needs not
 
 
 class Bars:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJso
 
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.metric import MetricRecord
-from deep_bench.measure.record import ArrayFile, DataFacts, ErrorRecord, Model, Nanoseconds, NetworkFacts, Recipe
+from deep_bench.measure.record import ArrayFile, ErrorRecord, Model, Nanoseconds, NetworkFacts, Recipe
 from deep_bench.training.history import Evaluated, History
 from deep_bench.training.scores import Direction
 
@@ -87,6 +87,8 @@ class RunRecord(Model):
         label: What it ran on.
         seed: Its own.
         framework: The facts that the framework tells.
+        network: What was trained, where the trainer knows it.
+        data: Which data it was trained (``"train"``) and evaluated (``"held out"``) on, and in which order (``"sampler"``).
         optimizer: As it was made.
         loss: Name of the loss.
         scores: What was evaluated.
@@ -102,6 +104,8 @@ class RunRecord(Model):
     label: str = ""
     seed: int = 0
     framework: dict[str, JsonValue] = Field(default_factory=dict)
+    network: NetworkFacts | None = None
+    data: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
     optimizer: str = ""
     loss: str = "loss"
     scores: dict[str, ScoreFacts] = Field(default_factory=dict)
@@ -151,8 +155,6 @@ class TrainingRecord(Model):
     deep_bench: str
     command: list[str] = Field(default_factory=list)
     recipe: Recipe = Recipe()
-    network: NetworkFacts | None = None
-    data: DataFacts | None = None
     environment: Environment
     steal: float | None = None
     load_after: float | None = None

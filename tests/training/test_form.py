@@ -24,7 +24,8 @@ def run(made: Network, inputs: dict[str, Any], on: str = "reference") -> dict[st
 
 
 NORMALIZED = """g (float[n,2] x) => (float[n,2] y)
-    <float[2] s = {1, 2}, float[2] b = {0, 1}, float[2] m = {0, 0}, float[2] v = {1, 1}> { y = BatchNormalization<momentum = 0.75>(x, s, b, m, v) }"""
+    <float[2] s = {1, 2}, float[2] b = {0, 1}, float[2] m = {0, 0}, float[2] v = {1, 1}>
+    { y = BatchNormalization<momentum = 0.75>(x, s, b, m, v) }"""
 
 
 def test_a_normalization_takes_the_batch_and_gives_the_next_statistics() -> None:

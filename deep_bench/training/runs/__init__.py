@@ -5,6 +5,7 @@ from deep_bench.training.runs.mlperf import MlperfScore, mlperf_score
 from deep_bench.training.runs.one import kept
 from deep_bench.training.runs.repeated import several
 from deep_bench.training.runs.result import Runs
+from deep_bench.training.runs.single import recorded
 from deep_bench.training.runs.survival import Success, Survival, success, survival
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ToTarget",
     "kept",
     "mlperf_score",
+    "recorded",
     "several",
     "success",
     "survival",

@@ -15,6 +15,7 @@ from deep_bench.operators.pickled import loaded
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
 from deep_bench.training.record import RunRecord, ScoreFacts
 from deep_bench.training.runs.determinism import determinism
+from deep_bench.training.runs.facts import data_facts, network_facts
 from deep_bench.training.trainer import Trainer
 
 MakeTrainer = Callable[[int, Sequence[Callback]], Trainer[Any]]
@@ -102,6 +103,8 @@ def kept(
         label=label,
         seed=trainer.seed if seed is None else seed,
         framework=dict(device.describe()) if hasattr(device, "describe") else {},
+        network=network_facts(trainer.form.source) if trainer.form is not None else None,
+        data=data_facts(trainer),
         optimizer=repr(trainer.taker.optimizer) if hasattr(trainer.taker, "optimizer") else "",
         loss=trainer.taker.loss,
         scores={name: ScoreFacts(unit=score.unit, direction=score.direction) for name, score in scores.items()},

@@ -13,7 +13,7 @@ import deep_bench
 from deep_bench.errors import InvalidArgument, WorkerDied
 from deep_bench.measure.environment import capture
 from deep_bench.measure.progress import Bars
-from deep_bench.measure.record import ErrorRecord, NetworkFacts, Recipe
+from deep_bench.measure.record import ErrorRecord, Recipe
 from deep_bench.measure.recording import recording
 from deep_bench.measure.workers import Worker
 from deep_bench.operators.pickled import dumped
@@ -36,7 +36,6 @@ def several(
     apart: bool = False,
     label: str = "",
     output: str | Path | None = None,
-    network: NetworkFacts | None = None,
     into: Runs | None = None,
     progress: bool = True,
 ) -> Runs:
@@ -56,7 +55,6 @@ def several(
         apart: Each run in a fresh process: ``make_trainer`` is pickled.
         label: What it runs on, beginning with the framework's name.
         output: The folder for the record, which is written anew after each run.
-        network: What is known of the network, for the record.
         into: Runs on something else with the same target, whose record these join; it says where they are written.
         progress: Whether to show a bar on a terminal.
 
@@ -85,7 +83,7 @@ def several(
     pickled = dumped(make_trainer, "make_trainer") if apart else None
     if into is not None:
         _check_alike(into, plan)
-    record = into.record if into is not None else _first_record(plan, seeds, apart, network)
+    record = into.record if into is not None else _first_record(plan, seeds, apart)
     path = storage.new_file(output, record) if output is not None else None if into is None else into.path
     bars, first = Bars(progress), len(record.runs)
     record.complete = False
@@ -129,13 +127,18 @@ def _apart(make: bytes, seed: int, plan: Plan, folder: Path) -> RunRecord:
         return RunRecord.model_validate_json(worker.call("train"))
 
 
-def _first_record(plan: Plan, seeds: Sequence[int], apart: bool, network: NetworkFacts | None) -> TrainingRecord:
-    options: dict[str, JsonValue] = {"epochs": plan.epochs, "steps": plan.steps, "seconds": plan.seconds, "apart": apart}
+def _first_record(plan: Plan, seeds: Sequence[int], apart: bool) -> TrainingRecord:
+    options: dict[str, JsonValue] = {
+        "label": plan.label,
+        "epochs": plan.epochs,
+        "steps": plan.steps,
+        "seconds": plan.seconds,
+        "apart": apart,
+    }
     return TrainingRecord(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
         recipe=Recipe(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
-        network=network,
         environment=capture(),
         every=plan.every,
     )

@@ -37,7 +37,8 @@ def _parts(runs: Runs) -> list[Runs]:
 
 def _title(runs: Runs) -> str:
     record = runs.record
-    what = record.network.name if record.network is not None else "training"
+    what = next((run.network.name for run in runs.runs if run.network is not None), "training")
+    data = next((f" on {run.data['train']['name']}" for run in runs.runs if "train" in run.data), "")
     target = record.target
     goal = (
         ""
@@ -45,7 +46,7 @@ def _title(runs: Runs) -> str:
         else f" · target: {target.score} {'≥' if target.direction == 'higher' else '≤'} {target.value:g}"
     )
     every = "" if record.every is None else f" · evaluated every {record.every} samples"
-    return f"{what}{goal}{every}"
+    return f"{what}{data}{goal}{every}"
 
 
 def _table(runs: Runs) -> Table:
@@ -126,6 +127,8 @@ def _lines(runs: Runs) -> Iterator[str]:
     if devices:
         where = ", ".join(sorted(devices))
         yield f"on {where} work is handed over: a part's time is that of handing over, unless it waits"
+    if made := {str(facts["name"]) for run in runs.runs for facts in run.data.values() if facts.get("synthetic")}:
+        yield f"synthetic data, drawn by a program: {', '.join(sorted(made))}"
     for name, facts in {name: f for run in runs.runs for name, f in run.scores.items()}.items():
         yield f"{name}: {facts.direction} is better"
     for part in _parts(runs):

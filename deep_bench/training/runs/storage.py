@@ -25,12 +25,12 @@ _LARGEST_JSON_BYTES = 256 * 2**20
 
 
 def new_file(folder: str | Path, record: TrainingRecord) -> Path:
-    """A path for a record in a folder, which is made if it is not there; named for its time and network.
+    """A path for a record in a folder, which is made if it is not there; named for its time and label.
 
     Raises:
         InvalidArgument: The folder cannot be made or written.
     """
-    name = re.sub(r"[^\w.-]+", "_", record.network.name if record.network else "training")[:60]
+    name = re.sub(r"[^\w.-]+", "_", f"training_{record.recipe.options.get('label') or ''}".rstrip("_"))[:60]
     made = f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
     return output_folder(folder) / made
 

@@ -14,8 +14,8 @@ from deep_bench.arrays import leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.events import Moment
 from deep_bench.training import runs as several_runs
-from deep_bench.training.callbacks import TimeLimit
-from deep_bench.training.runs import Runs, kept, several, throughput
+from deep_bench.training.callbacks import TargetReached, TimeLimit
+from deep_bench.training.runs import Runs, kept, recorded, several, throughput
 from deep_bench.training.runs.figures import to_target
 from tests.training.runs import makers
 
@@ -69,6 +69,7 @@ def test_the_median_is_that_of_all_runs(runs: Runs) -> None:
 def test_the_report_says_it(runs: Runs) -> None:
     text = runs.report(200)
     for part in (
+        "perceptron on ",
         "target: accuracy ≥ 0.75 · evaluated every 32 samples",
         "reached the target: 2 of 4, 50.0 %; too few runs for an interval: it takes 6",
         "as MLPerf scores it: – (not valid: 2 of 4 runs missed the target, and one may)",
@@ -258,6 +259,23 @@ def test_the_picture(runs: Runs, tmp_path: Path) -> None:
     assert runs.plot(tmp_path / "runs.png").stat().st_size > 10_000
     with pytest.raises(InvalidArgument, match="cannot be written"):
         runs.plot(tmp_path / "runs.nothing")
+
+
+def test_a_run_of_ones_own(tmp_path: Path) -> None:
+    trainer = makers.make(1, [TargetReached("loss", 0.2)])
+    trainer.run(epochs=3)
+    found = recorded(trainer, label="reference")
+    assert found.record.target == several_runs.result.TargetRecord(score="loss", value=0.2, direction="lower")
+    assert found.record.complete
+    again = Runs.load(found.save(tmp_path))
+    assert again.report() == found.report()
+    run = again.runs[0]
+    assert run.network is not None
+    assert run.network.sha256 == trainer.form.source.sha256  # type: ignore[union-attr]
+    assert (run.data["train"]["samples"], run.data["held out"]["samples"]) == (50, 20)
+    assert run.data["sampler"]["seed"] == 1
+    assert "target: loss ≤ 0.2" in found.report()
+    assert recorded(makers.make(1, [])).record.complete is False
 
 
 def test_one_run_alone() -> None:
