@@ -5,8 +5,9 @@ What is imported on first use only is listed in a table, so that importing this 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deep_bench.lazy import lazy
 
 if TYPE_CHECKING:
     from deep_bench.training.checkpoint import Checkpoints as Checkpoints
@@ -116,12 +117,4 @@ __all__ = [
     "write_container",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = lazy(__name__, _LAZY)

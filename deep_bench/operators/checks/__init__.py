@@ -6,8 +6,9 @@ what is known of it, which serves several kernels and checks. `check_operator` r
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deep_bench.lazy import lazy
 
 if TYPE_CHECKING:
     from deep_bench.operators.checks.backward import backward_check as backward_check
@@ -90,12 +91,4 @@ __all__ = [
     "unwritten_check",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = lazy(__name__, _LAZY)

@@ -75,6 +75,6 @@ def digits_cnn(*, seed: int = 0) -> Network:
 
     Example:
         >>> digits_cnn().name, len(digits_cnn().parameters)
-        ('digits-cnn', 18)
+        ('digits-cnn', 19)
     """
     return initialize(load("digits-cnn"), seed)

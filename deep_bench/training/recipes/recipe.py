@@ -134,6 +134,8 @@ class Recipe:
         found: dict[str, tuple[Any, Named, tuple[str, ...]]] = {}
         if not is_file(fields.network.name):
             found["network"] = (networks[fields.network.name], fields.network, ("seed",))
+        own = ("part",) if fields.data.split.name in ("parts", "from-last") else ()
+        found["data"] = (datasets[fields.data.name], fields.data, own)
         found["data.split"] = (SPLITS[fields.data.split.name], fields.data.split, ("make",))
         kind = samplers[fields.sampler.name]
         found["sampler"] = (kind, fields.sampler, (*list(inspect.signature(kind).parameters)[:2], "seed"))

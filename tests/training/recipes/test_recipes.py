@@ -110,6 +110,8 @@ REFUSED = {
         "chain.0 clip-norm lacks the setting 'limit'",
         "a value for 'limit'",
     ),
+    "a setting of a set": (with_(data={"name": "hamlet", "contxt": 3}), "data hamlet has no setting 'contxt'", "'context'?"),
+    "a part beside parts": (with_(data={"name": "digits", "part": "all"}), "data digits with part='all'", "other fields"),
     "a seed": (with_(network={"name": "mlp", "seed": 3}), "network mlp with seed=3", "other fields"),
     "a target without its score": (with_(target={"acuracy": 0.9}), "a target for 'acuracy'", "did you mean 'accuracy'"),
     "a score twice": (with_(scores=["accuracy", "accuracy"]), "called alike", "each score once"),
