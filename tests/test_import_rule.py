@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "deep_bench"
 
 ORDER = (
-    ("tensor", "errors", "registry", "events", "data", "arrays"),
+    ("tensor", "errors", "lazy", "registry", "events", "data", "arrays"),
     ("graph",),
     ("fault",),
     ("framework", "request", "variant", "watching"),

@@ -91,7 +91,8 @@ class RunRecord(Model):
         data: Which data it was trained (``"train"``) and evaluated (``"held out"``) on, and in which order (``"sampler"``).
         optimizer: As it was made.
         loss: Name of the loss.
-        scores: What was evaluated.
+        scores: What was evaluated,
+        every: after so many samples; ``None`` where it was not by samples.
         setup_ns: Everything before the first touch of the data: making data sets, network and trainer.
         process: Whether it had a process of its own.
         stopped_because: Why it ended; empty if an error ended it.
@@ -109,6 +110,7 @@ class RunRecord(Model):
     optimizer: str = ""
     loss: str = "loss"
     scores: dict[str, ScoreFacts] = Field(default_factory=dict)
+    every: int | None = None
     determinism: DeterminismRecord = Field(default_factory=DeterminismRecord)
     setup_ns: int = 0
     process: bool = False
@@ -145,7 +147,6 @@ class TrainingRecord(Model):
     """One or several training runs of one recipe. Times count from the first touch of the data.
 
     Attributes:
-        every: The number of samples between evaluations, where that was asked for.
         arrays: The HDF5 file beside the record that holds the arrays of its runs, if they are long.
     """
 
@@ -159,7 +160,6 @@ class TrainingRecord(Model):
     steal: float | None = None
     load_after: float | None = None
     target: TargetRecord | None = None
-    every: int | None = None
     runs: list[RunRecord] = Field(default_factory=list)
     interrupted: bool = False
     complete: bool = False

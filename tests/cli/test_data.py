@@ -51,7 +51,7 @@ def test_sizes_in_containers_as_json(capsys: pytest.CaptureFixture[str], small: 
     (found,) = json.loads(output)["sets"]
     assert status == 1  # CIFAR's files cannot hold it
     assert found["classes"] == {"0": 2, "1": 1, "2": 3}
-    assert found["containers"] == {"npy": {"bytes": 6 * 16 + 6 * 8 + 2 * 4096}}
+    assert found["containers"] == {"npy": {"bytes": 6 * 16 + 6 * 8 + 2 * 128}}
     assert "uint8[3, 32, 32]" in found["refused"]["cifar"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.tar", "small.tar.deep_bench.json"]
 

@@ -63,7 +63,7 @@ class _Lines(ABC):
         self._steps = self._evaluations = self._samples = 0
         self._scores = tuple(data.trainer.evaluation.scores) if data.trainer.evaluation is not None else ()
         text = self.head(self._scores) + "".join(self._due(data.history))
-        found = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        found = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
         whole = found[: found.rfind("\n") + 1]
         resumed = data.step > 0 and (whole.startswith(text) or text.startswith(whole))
         if found and not resumed and not self.overwrite:

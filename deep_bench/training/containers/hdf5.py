@@ -109,7 +109,7 @@ def write(
         raise InvalidArgument(f"chunk={chunk}", "a number of samples from 1")
     content.of_one_size()
     sums = {spec.name: 0 for spec in content.specs}
-    aligned = {"alignment_threshold": _PAGE, "alignment_interval": _PAGE}  # large arrays begin at a page, as mapping wants
+    aligned = {"alignment_threshold": _PAGE, "alignment_interval": _PAGE}  # so mapped elements are aligned
     with h5py.File(stage / name, "w", libver=_LEAST_VERSION, **aligned) as file:
         for spec in content.specs:
             _make(file, spec, content.count, layout == "chunked", chunk or 64, compression)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -20,8 +18,6 @@ from deep_bench.training.containers.values import holds_numbers, parsed, plain, 
 from deep_bench.training.containers.writing import Content, Details
 
 _SUFFIX = ".npy"
-_PAGE = 4096
-_BEFORE_TEXT = 10
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -58,7 +54,8 @@ def write(stage: Path, name: str, content: Content) -> Details:
     try:
         for spec in content.specs:
             shape, descr = (content.count, *spec.shape), np.lib.format.dtype_to_descr(plain(spec.dtype))
-            files[spec.name].write(_padded({"descr": descr, "fortran_order": False, "shape": shape}))
+            header = {"descr": descr, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(files[spec.name], header)
         for batch in content.batches():
             for spec in content.specs:
                 files[spec.name].write(np.ascontiguousarray(batch[spec.name]).view(plain(spec.dtype)).tobytes())
@@ -66,15 +63,6 @@ def write(stage: Path, name: str, content: Content) -> Details:
         for file in files.values():
             file.close()
     return Details()
-
-
-def _padded(entries: dict[str, Any]) -> bytes:
-    """A header that is a page long, so that the array begins where a page does: mapped, it is read the faster."""
-    buffer = BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, entries)
-    header = buffer.getvalue()
-    text = header[_BEFORE_TEXT:-1].ljust(-(_BEFORE_TEXT + 1) + -(-len(header) // _PAGE) * _PAGE) + b"\n"
-    return header[: _BEFORE_TEXT - 2] + len(text).to_bytes(2, "little") + text
 
 
 def _file_name(field: str) -> str:

@@ -18,7 +18,7 @@ def network_facts(network: Network) -> NetworkFacts:
     Example:
         >>> import deep_bench as db
         >>> network_facts(db.load("digits-cnn")).parameters
-        20058
+        38666
     """
     return NetworkFacts(
         name=network.name,
@@ -42,7 +42,8 @@ def data_facts(trainer: Any) -> dict[str, dict[str, JsonValue]]:
         found["train"] = facts(dataset, contents=False)
     if trainer.evaluation is not None:
         found["held out"] = facts(trainer.evaluation.dataset, contents=False)
-    if hasattr(sampler := getattr(trainer.loader, "sampler", None), "facts"):
+    sampler: Any = getattr(trainer.loader, "sampler", None)
+    if hasattr(sampler, "facts"):
         found["sampler"] = sampler.facts()
     return found
 

@@ -67,7 +67,7 @@ def train(make_trainer: MakeTrainer, seed: int, plan: Plan) -> RunRecord:
     """Make a trainer, and let it run.
 
     Raises:
-        InvalidArgument: The trainer cannot be made, or does not have the callbacks.
+        InvalidArgument: The trainer cannot be made, does not have the callbacks, or evaluates by samples already.
     """
     callbacks, start = plan.callbacks(), perf_counter_ns()
     trainer = make_trainer(seed, callbacks)
@@ -77,6 +77,8 @@ def train(make_trainer: MakeTrainer, seed: int, plan: Plan) -> RunRecord:
             f"make_trainer made a {type(trainer).__name__} without the callbacks that it was given",
             "a Trainer that has them: Trainer(…, callbacks=callbacks)",
         )
+    if sum(isinstance(callback, EvaluateEvery) for callback in trainer.callbacks) > 1:
+        raise InvalidArgument("a trainer that evaluates by samples twice", "every=… here, or an EvaluateEvery of its own")
     steps = _UNLIMITED if plan.epochs is None and plan.steps is None else plan.steps
     error: Exception | None = None
     try:
@@ -108,6 +110,7 @@ def kept(
         optimizer=repr(trainer.taker.optimizer) if hasattr(trainer.taker, "optimizer") else "",
         loss=trainer.taker.loss,
         scores={name: ScoreFacts(unit=score.unit, direction=score.direction) for name, score in scores.items()},
+        every=next((c.samples for c in trainer.callbacks if isinstance(c, EvaluateEvery)), None),
         determinism=determinism(trainer, label),
         setup_ns=setup_ns or trainer.history.setup_ns,
         metrics=[callback.measurement() for callback in trainer.callbacks if isinstance(callback, Metric)],

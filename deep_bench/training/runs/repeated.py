@@ -48,7 +48,7 @@ def several(
         make_trainer: Makes a fresh trainer from a seed and callbacks, which it must hand on to the trainer.
         seeds: One for each run.
         target: The name of a score, and the value that is good enough.
-        every: Evaluate every so many samples; by default when the trainer does.
+        every: Evaluate every so many samples; by default when the trainer does, which must not do so by samples as well.
         epochs: The most epochs of a run,
         steps: the most steps,
         seconds: the most time since the data were first touched; at least one of the three.
@@ -113,11 +113,8 @@ def _check_alike(into: Runs, plan: Plan) -> None:
     known = into.record.target
     if plan.label in into.record.labels():
         raise InvalidArgument(f"runs labelled {plan.label!r} into a record that has such", "another label=…")
-    if (plan.target, plan.every) != ((known.score, known.value) if known is not None else None, into.record.every):
-        raise InvalidArgument(
-            f"runs to {plan.target}, evaluated every {plan.every} samples, into a record of others",
-            "the same target and the same evaluations",
-        )
+    if plan.target != (known and (known.score, known.value)):
+        raise InvalidArgument(f"runs to {plan.target} into a record of runs to {known}", "the same target")
 
 
 def _apart(make: bytes, seed: int, plan: Plan, folder: Path) -> RunRecord:
@@ -140,7 +137,6 @@ def _first_record(plan: Plan, seeds: Sequence[int], apart: bool) -> TrainingReco
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
         recipe=Recipe(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
         environment=capture(),
-        every=plan.every,
     )
 
 

