@@ -24,6 +24,7 @@ TEST = [
     "scikit-learn>=1.5",
     "pillow>=11",
     "openvino>=2025.2",
+    "optax>=0.2.4",
     "tensorboardX>=2.6",
 ]
 CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-pyyaml", "types-tqdm", "scipy-stubs"]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from deep_bench.training.recipes import Recipe
     from deep_bench.training.runs import Runs
 
+_FIELDS = {"epochs": "epochs", "every": "evaluation.every"}
+"""Option to the field of the recipe that it changes."""
+
 
 @click.command("train", cls=Verb)
 @click.argument("recipe", metavar="NAME|FILE.yaml")
@@ -64,15 +67,17 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     folder = output_folder(options["output"])
     seeds, target = _seeds(made, options), _target(made, options)
     fine = options["validate"] is None or _validated(made, frameworks, seeds[0], options["validate"], options["as_json"])
-    found: list[Runs] = []
+    runs: Runs | None = None
     for framework in frameworks:
-        runs = _train(made, framework, seeds, target, folder, options)
-        found.append(runs)
-        _show(runs, framework, len(frameworks), options)
-        if any(run.stopped_because == "interrupted" for run in runs.runs):
-            click.echo("deep-bench: interrupted", err=True)
-            sys.exit(INTERRUPTED)
-    sys.exit(0 if fine and all(map(_fine, found)) else FAILED)
+        runs = _train(made, framework, seeds, target, folder, options, runs)
+        if runs.record.interrupted:
+            break
+    assert runs is not None
+    _show(runs, frameworks, options)
+    if runs.record.interrupted:
+        click.echo("deep-bench: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    sys.exit(0 if fine and _fine(runs) else FAILED)
 
 
 def _recipe(name: str, changes: Sequence[str], options: dict[str, Any]) -> Recipe:
@@ -80,8 +85,7 @@ def _recipe(name: str, changes: Sequence[str], options: dict[str, Any]) -> Recip
     from deep_bench.training.recipes import load_recipe
 
     own = [f"{field}.name={options[field]}" for field in ("network", "optimizer") if options[field] is not None]
-    if options["epochs"] is not None:
-        own.append(f"epochs={options['epochs']}")
+    own += [f"{field}={options[name]}" for name, field in _FIELDS.items() if options[name] is not None]
     return load_recipe(name, *own, *changes)
 
 
@@ -117,20 +121,22 @@ def _train(
     target: tuple[str, float] | None,
     folder: Path,
     options: dict[str, Any],
+    into: Runs | None,
 ) -> Runs:
+    """Runs on a framework, in one record with those on others."""
     from deep_bench.training.runs import several
 
     return several(
         partial(_trainer, recipe, framework, options["checkpoints"], options["resume"]),
         seeds,
         target=target,
-        every=options["every"],
         epochs=recipe.fields.epochs,
         steps=options["steps"],
         seconds=options["limit"],
         apart=options["apart"],
         label=framework,
-        output=folder,
+        output=folder if into is None else None,
+        into=into,
         progress=not options["as_json"],
     )
 
@@ -168,12 +174,14 @@ def _fine(runs: Runs) -> bool:
     return runs.record.target is None or all(t.reached for t in runs.to_target)
 
 
-def _show(runs: Runs, framework: str, count: int, options: dict[str, Any]) -> None:
+def _show(runs: Runs, frameworks: Sequence[str], options: dict[str, Any]) -> None:
     if options["as_json"]:
         click.echo(runs.record.model_dump_json())
         return
     click.echo(runs.report())
     plot = options["plot_file"]
-    if plot is not None and runs.record.target is not None:
-        name = plot if count == 1 else plot.with_stem(f"{plot.stem}-{framework.replace(':', '_')}")
-        click.echo(f"picture: {runs.plot(name)}")
+    if plot is None or runs.record.target is None:
+        return
+    for framework in [name for name in frameworks if name in runs.record.labels()]:
+        name = plot if len(frameworks) == 1 else plot.with_stem(f"{plot.stem}-{framework.replace(':', '_')}")
+        click.echo(f"picture: {type(runs)(runs.record, label=framework).plot(name)}")

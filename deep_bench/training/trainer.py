@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
+from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.events import Callback, Moment
 from deep_bench.framework import A, Executor
 from deep_bench.graph import Network, NetworkLike
@@ -17,6 +17,7 @@ from deep_bench.training.dataset import Dataset
 from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.history import Evaluated, History
+from deep_bench.training.listeners import Listeners
 from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.progress import Progress
@@ -87,7 +88,7 @@ class Trainer(Generic[A]):
         self._data = _data_inputs(self.taker, form)
         self._progress = Progress(self, self.history)
         self.callbacks = tuple(callbacks)
-        self._listeners = _by_moment(self.callbacks, self.taker)
+        self._listeners = Listeners(self.callbacks, tells_gradients=self.taker.tells_gradients)
         self._unread: list[A] = []
         self._began_ns: int | None = None
         self._before_ns = 0
@@ -212,7 +213,7 @@ class Trainer(Generic[A]):
         self.read_losses()
         progress = self._progress
         position = np.array([progress.epoch, progress.position, self._now(), self.seed], np.int64)
-        kept = {name: c.snapshot() for name, c in self._keepers().items()}
+        kept = {name: c.snapshot() for name, c in self._listeners.keepers().items()}
         return {
             "step": self.taker.snapshot(),
             "history": self.history.as_tree(),
@@ -229,7 +230,7 @@ class Trainer(Generic[A]):
         epoch, position, elapsed_ns, seed = map(int, snapshot["position"])
         if seed != self.seed:
             raise InvalidArgument(f"a snapshot of a run with seed {seed}", f"seed {self.seed}")
-        keepers = self._keepers()
+        keepers = self._listeners.keepers()
         if sorted(keepers) != sorted(snapshot["callbacks"]):
             raise InvalidArgument(f"a snapshot with the callbacks {sorted(snapshot['callbacks'])}", f"{sorted(keepers)}")
         self.taker.restore(snapshot["step"])
@@ -238,11 +239,6 @@ class Trainer(Generic[A]):
         self.history = History.of_tree(snapshot["history"])
         self._progress = Progress(self, self.history, epoch, position)
         self._before_ns, self._began_ns = elapsed_ns, None
-
-    def _keepers(self) -> dict[str, Any]:
-        """Callbacks with a state of their own, by name."""
-        those = dict.fromkeys(c for group in self._listeners.values() for c in group if hasattr(c, "snapshot"))
-        return {f"{number} {type(c).__name__}": c for number, c in enumerate(those)}
 
     # The loop
 
@@ -293,15 +289,19 @@ class Trainer(Generic[A]):
         loaded = self._now()
         number = progress.step
         progress.indices, progress.batch = indices, batch
+        self._listeners.forget()
         self._tell(Moment.BEFORE_STEP, number)
+        before = self._listeners.forget()
         inputs = self._native(batch, number)
         moved = self._now()
-        told = self._with_gradients if Moment.AFTER_GRADIENTS in self._listeners else None
+        told = self._with_gradients if self.taker.tells_gradients and Moment.AFTER_GRADIENTS in self._listeners else None
         outputs = self.taker(inputs, told)
         done = self._now()
+        amid = self._listeners.forget()
         assert self._began_ns is not None
-        computed = done if self.taker.update_ns is None else self.taker.update_ns - self._began_ns
-        self.history.stamps.extend((start, loaded, moved, computed, done))
+        computed = done if self.taker.update_ns is None else self.taker.update_ns - self._began_ns + amid
+        # What callbacks took is no part of the step: what was before them is moved up to what came after.
+        self.history.stamps.extend((start + before + amid, loaded + before + amid, moved + amid, computed, done))
         self.history.sizes.append(len(indices))
         self._unread.append(outputs[self.taker.loss])
         if len(self._unread) >= _READ_EVERY:
@@ -329,14 +329,7 @@ class Trainer(Generic[A]):
         self._progress.gradients = {}
 
     def _tell(self, moment: Moment, index: int) -> None:
-        for callback in self._listeners.get(moment, ()):
-            try:
-                stops = callback(moment, index, perf_counter_ns(), self._progress)
-            except Exception as error:
-                error.add_note(f"raised by the callback {name_of(callback)}, {moment.value}")
-                raise
-            if stops:
-                self.stop(f"{name_of(callback)} asked to")
+        self._listeners.tell(moment, index, self._progress)
 
     def _now(self) -> int:
         return perf_counter_ns() - (self._began_ns or 0)
@@ -350,11 +343,6 @@ class Trainer(Generic[A]):
     def read_loss(self, outputs: Mapping[str, A]) -> float:
         """The loss among native outputs, as a number."""
         return float(self.taker.device.to_numpy(outputs[self.taker.loss]))
-
-
-def name_of(callback: Callback) -> str:
-    """What to call a callback: the name of its function, or of its class."""
-    return getattr(callback, "__name__", type(callback).__name__)
 
 
 def _taker(executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, wrt: Sequence[str] | None) -> Step[Any]:
@@ -385,33 +373,3 @@ def _data_inputs(taker: Step[Any], form: TrainingForm | None) -> tuple[TensorSpe
         return form.data
     executor: Executor[Any] = taker.executor  # type: ignore[attr-defined]
     return tuple(spec for spec in executor.inputs if spec.name not in taker.statistics)
-
-
-def _by_moment(callbacks: Iterable[Callback], taker: Step[Any]) -> dict[Moment, list[Callback]]:
-    found: dict[Moment, list[Callback]] = {}
-    for callback in callbacks:
-        if not callable(callback):
-            raise InvalidArgument(f"a {type(callback).__name__} as a callback", "something that can be called")
-        asked = getattr(callback, "moments", None)
-        if asked is not None and Moment.AFTER_GRADIENTS in asked and not taker.tells_gradients:
-            raise Unsupported(
-                f"{type(callback).__name__} asks for gradients, and here the whole step is one graph",
-                "a framework with gradients and update apart",
-                "train in the reference, torch or TensorFlow, or leave this callback out",
-            )
-        for moment in TRAINING if asked is None else asked:
-            found.setdefault(moment, []).append(callback)
-    return found
-
-
-TRAINING = (
-    Moment.BEFORE_RUN,
-    Moment.BEFORE_EPOCH,
-    Moment.BEFORE_STEP,
-    Moment.AFTER_GRADIENTS,
-    Moment.AFTER_STEP,
-    Moment.AFTER_EVALUATION,
-    Moment.AFTER_EPOCH,
-    Moment.AFTER_RUN,
-)
-"""The moments of a training run."""

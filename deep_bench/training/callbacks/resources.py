@@ -64,11 +64,7 @@ class TrainingEnergy(Metric):
 
 
 class TrainingMemory(Metric):
-    """The most memory that the process held in RAM during a run, in bytes: with its framework, and all else that it holds.
-
-    Attributes:
-        moments: Those it is told of.
-    """
+    """The most memory that the process held in RAM during a run, in bytes: its framework and all else included."""
 
     name, unit = "peak memory of the training", "B"
     direction: Direction = "lower"

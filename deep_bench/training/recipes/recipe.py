@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from deep_bench import datasets, networks, optimizers, samplers
+from deep_bench import datasets, frameworks, networks, optimizers, samplers
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.training.initial import SCHEMES
 from deep_bench.training.networks import LOSSES
@@ -23,7 +23,9 @@ from deep_bench.training.recipes.refusal import nearest, refusal
 from deep_bench.training.recipes.schema import Named, RecipeModel
 from deep_bench.training.recipes.settings import complete, plain
 from deep_bench.training.scores import Score
-from deep_bench.variant import Variant
+
+_OF_SAMPLERS = ("samples", "batch_size")
+"""The arguments that a sampler must have to be named in a recipe."""
 
 
 class Recipe:
@@ -138,7 +140,7 @@ class Recipe:
         found["data"] = (datasets[fields.data.name], fields.data, own)
         found["data.split"] = (SPLITS[fields.data.split.name], fields.data.split, ("make",))
         kind = samplers[fields.sampler.name]
-        found["sampler"] = (kind, fields.sampler, (*list(inspect.signature(kind).parameters)[:2], "seed"))
+        found["sampler"] = (kind, fields.sampler, (*_OF_SAMPLERS, "seed"))
         rule = optimizers[fields.optimizer.name]
         found["optimizer"] = (rule, fields.optimizer, ())
         if (schedule := fields.optimizer.schedule) is not None:
@@ -167,12 +169,29 @@ class Recipe:
         ):
             for name in names:
                 _known(kind, name, known)
-        for framework in fields.frameworks:
-            Variant.parse(framework)
+        for framework in fields.frameworks:  # which of them are installed here is no matter of the recipe
+            if framework.partition(":")[0] not in frameworks and ":" not in framework:
+                raise UnknownName(frameworks.kind, framework, frameworks)
+        self._check_rate()
         Preparation([*fields.augmentation, *fields.preparation])
+        if tuple(inspect.signature(samplers[fields.sampler.name]).parameters)[:2] != _OF_SAMPLERS:
+            raise InvalidArgument(
+                f"the sampler {fields.sampler.name} in a recipe", "one that is made from a set and the size of a batch"
+            )
         for path, (make, part, given) in self._things.items():
             complete(make, part.settings, f"{path} {part.name}", given=given)
         self._check_scores()
+
+    def _check_rate(self) -> None:
+        fields = self.fields
+        if (schedule := fields.optimizer.schedule) is None:
+            return
+        if "lr" not in fields.optimizer.settings:
+            raise InvalidArgument(
+                f"the schedule {schedule.name} of an optimizer without lr", "the rate to change: optimizer.lr=…"
+            )
+        if "steps" not in inspect.signature(SCHEDULES[schedule.name]).parameters and schedule.steps is not None:
+            raise InvalidArgument(f"steps={schedule.steps} of the schedule {schedule.name}", "no steps: it has no end")
 
     def _check_scores(self) -> None:
         if len(self.scores) < len(self.fields.scores):

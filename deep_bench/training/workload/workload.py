@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def workload(recipe: Recipe, seed: int | None = None) -> Workload:
     make = partial(datasets[fields.data.name], **fields.data.settings)
     divided = SPLITS[fields.data.split.name](make, **fields.data.split.settings)
     kind = samplers[fields.sampler.name]
-    own = {} if fields.sampler.name == "sequential" else {"seed": seed}
+    own = {"seed": seed} if "seed" in signature(kind).parameters else {}
     sampler = kind(divided.train, fields.sampler.batch, **own, **fields.sampler.settings)
     steps = [*fields.augmentation, *fields.preparation]
     parts = [divided.prepare(seed)] if divided.prepare else []
@@ -134,7 +135,7 @@ def _rate(recipe: Recipe, total: int) -> Any:
     assert part.schedule is not None
     schedule = part.schedule
     kind, steps = SCHEDULES[schedule.name], schedule.steps or max(total - schedule.warm_up, 1)
-    lasting = {} if schedule.name == "step" else {"steps": steps}
+    lasting = {"steps": steps} if "steps" in signature(kind).parameters else {}
     rate = kind(part.settings["lr"], **lasting, **schedule.settings)
     return WarmUp(rate, schedule.warm_up) if schedule.warm_up else rate
 

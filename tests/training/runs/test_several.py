@@ -314,8 +314,8 @@ def test_determinism_holds_where_it_is_promised(on: str) -> None:
         pytest.importorskip(on)
     one, two = (makers.make(7, [], on) for _ in range(2))
     assert one.run(epochs=2).losses == two.run(epochs=2).losses
-    for path, array in leaves(one.snapshot()["step"]).items():
-        assert np.asarray(array).tobytes() == np.asarray(leaves(two.snapshot()["step"])[path]).tobytes()
+    for path, value in leaves(one.snapshot()["step"]).items():
+        assert np.asarray(value).tobytes() == np.asarray(leaves(two.snapshot()["step"])[path]).tobytes()
     found = kept(one, label=on).determinism
     assert found.same_again == "bitwise"
     assert found.seeds == {"draws": 7, "sampler": 7}
