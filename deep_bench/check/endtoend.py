@@ -169,19 +169,21 @@ def _level(agreement: Agreement, form: np.dtype, typical: float, scatter: float)
     """Whether an output's error lies inside the distribution of evaluations with rounding errors.
 
     The slack of `END_TO_END_RATIO` is for networks whose errors are carried to the output by few directions. Where single
-    evaluations do not scatter, what no node may be off by is no rounding here either.
+    evaluations do not scatter, what no node may be off by as a whole is no rounding here either; slices and single elements
+    may still be off by more, since their own estimates are from a few samples.
     """
     if agreement.misplaced:
         return "wrong", f"has {agreement.misplaced} elements that are infinite, NaN or finite where the oracle's are not"
     ratio = 2.0**-agreement.bits / unit_roundoff(form)
     sliced = 2.0**-agreement.worst_slice_bits / unit_roundoff(form)
     allowed = END_TO_END_RATIO * max(typical, 1.0)
-    off = max(ratio, sliced / 2, agreement.largest / LARGEST_RATIO * 2)
-    if off <= allowed:
+    parts = max(sliced / 2, agreement.largest / LARGEST_RATIO * 2)
+    if max(ratio, parts) <= allowed:
         return "right", ""
     reason = f"is off by {ratio:.3g} times what rounding explains, at most {agreement.largest:.3g} times"
-    grey = min(2.0**GREY_BITS * max(scatter, 1.0), 2.0 ** (GREY_BITS - ROUNDING_BITS) * allowed)
-    return ("cannot tell" if off <= grey else "wrong"), reason
+    grey = 2.0 ** (GREY_BITS - ROUNDING_BITS) * allowed
+    grey_whole = min(2.0**GREY_BITS * max(scatter, 1.0), grey)
+    return ("cannot tell" if ratio <= grey_whole and parts <= grey else "wrong"), reason
 
 
 def _assess_discrete(

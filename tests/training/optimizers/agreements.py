@@ -35,7 +35,7 @@ TORCH: tuple[Row, ...] = (
     ("nadam", {}, "nadam", {}),
     ("radam", {}, "radam", {}),
     ("adafactor", {"epsilon": 1e-12, "epsilon_beside": "estimate"}, "adafactor", {"eps": (1e-12, 1e-3), "weight_decay": 0}),
-    ("lbfgs", {"history": 5}, "lbfgs", {"max_iter": 1, "history_size": 5, "tolerance_grad": 0, "tolerance_change": 0}),
+    ("lbfgs", {"history": 3}, "lbfgs", {"max_iter": 1, "history_size": 3, "tolerance_grad": 0, "tolerance_change": 0}),
 )
 
 KERAS: tuple[Row, ...] = (

@@ -64,7 +64,7 @@ def test_accelegrad_falls_faster_than_one_over_the_steps() -> None:
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "adadelta": {"lr": 30.0},
+    "adadelta": {"lr": 3.0},
     "adafactor": {"lr": 0.05},
     "adagrad": {"lr": 0.3},
     "adam": {"lr": 0.05},

@@ -75,9 +75,12 @@ def test_with_optax(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_muon_with_optax(dtype: str) -> None:
-    """Without Nesterov's momentum, which optax corrects for bias as NAdam does; square, as its rows are our columns."""
-    made = optax.contrib.muon(RATE, beta=0.95, eps=1e-7, nesterov=False)
-    rule = db.optimizers["muon"](lr=RATE, others=None, nesterov=False)
+    """Without Nesterov's momentum, which optax corrects for bias as NAdam does; its rows are our columns.
+
+    It adds the epsilon to the norm.
+    """
+    made = optax.contrib.muon(RATE, beta=0.95, eps=1e-30, nesterov=False)
+    rule = db.optimizers["muon"](lr=RATE, others=None, nesterov=False, epsilon=1e-30)
     start = {"x": np.random.default_rng(0).standard_normal((6, 6))}
     found = compare_optimizers(rule, Optax(made=made), dtype=dtype, parameters=start)
     assert found.ok, found.table()

@@ -71,6 +71,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "shampoo": {"turns": 8, "epsilon": 0.5},
     "lbfgs": {"history": 3},
     "muon": {"weight_decay": 0.1, "turns": 2},
+    "lars": {"weight_decay": 0.01, "trust": 0.1},
     "amsgrad": {"beta2": 0.5},
     "adamax": {"beta2": 0.5},
 }
