@@ -151,8 +151,7 @@ class SeparateStep(Step[A]):
 
     def restore(self, snapshot: Tree) -> None:
         """See `Step.restore`."""
-        now = self.snapshot()
-        check_alike(now, snapshot)
+        check_alike(self.snapshot(), snapshot, grows=self.optimizer.framework is not None)
         self._assign({n: self.device.from_numpy(a) for n, a in snapshot["parameters"].items()})
         self._statistics = {n: self.device.from_numpy(a) for n, a in snapshot["statistics"].items()}
         self.state = self.optimizer.restored(mapped(self.device.from_numpy, snapshot["optimizer"]), self.parameters)
@@ -255,14 +254,21 @@ def has_arithmetic(device: Device[Any]) -> bool:
         return False
 
 
-def check_alike(now: Tree, snapshot: Tree) -> None:
+def check_alike(now: Tree, snapshot: Tree, *, grows: bool = False) -> None:
     """Whether a snapshot is of the same network and optimizer.
+
+    Args:
+        now: A snapshot of what is to be restored.
+        snapshot: What it is restored from.
+        grows: Whether the optimizer's state may have more leaves later on than it has now.
 
     Raises:
         InvalidArgument: It lacks an array, has another one, or one of another shape or type.
     """
     here, there = leaves(now), leaves(snapshot)
     for name in (*here, *there):
+        if grows and name not in here and name[0] == "optimizer":
+            continue
         if name not in there or name not in here:
             raise InvalidArgument(
                 f"a snapshot that {'lacks' if name in here else 'has'} {'/'.join(name)}",

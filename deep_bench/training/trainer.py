@@ -106,6 +106,7 @@ class Trainer(Generic[A]):
         fused: bool | None = None,
         scores: Sequence[Callable[[], Any]] = (),
         held_out: Dataset | None = None,
+        evaluation_batch: int = 256,
         **options: Any,
     ) -> Trainer[A]:
         """A trainer of a network on a framework: normalizations and dropouts in training mode, evaluation beside it.
@@ -118,7 +119,8 @@ class Trainer(Generic[A]):
             wrt: Names of the parameters to train.
             fused: Whether the whole step is one ONNX graph; by default only where arrays have no arithmetic.
             scores: How it is evaluated, on
-            held_out: these samples.
+            held_out: these samples,
+            evaluation_batch: so many at a time.
             **options: Of `Trainer`.
         """
         start = perf_counter_ns()
@@ -128,7 +130,7 @@ class Trainer(Generic[A]):
         if scores:
             if held_out is None:
                 raise InvalidArgument("scores without samples", "held_out: a data set to evaluate on")
-            evaluation = Evaluation(adapter.prepare(form.evaluation, mode="train"), held_out, scores)
+            evaluation = Evaluation(adapter.prepare(form.evaluation, mode="train"), held_out, scores, batch=evaluation_batch)
         trainer = cls(step, form=form, loss=loss, evaluation=evaluation, **options)
         trainer.history.setup_ns = perf_counter_ns() - start
         return trainer

@@ -236,3 +236,20 @@ def test_a_failing_step_says_where() -> None:
         run.run(epochs=1)
     assert any("step 1" in note for note in caught.value.__notes__)
     assert run.history.steps == len(run.history.losses) == 1
+
+
+@pytest.mark.parametrize("name", ["torch.adam", "torch.sgd", "torch.lbfgs"])
+def test_a_native_optimizer_is_resumed_bitwise(name: str, tmp_path: Any) -> None:
+    pytest.importorskip("torch")
+    settings = {"torch.sgd": {"momentum": 0.9, "dampening": 0.1}, "torch.lbfgs": {"max_iter": 2}}.get(name, {})
+
+    def made() -> Trainer[Any]:
+        return small.trainer("torch:threads=1", db.optimizers[name](lr=0.05, **settings), evaluated=False)
+
+    whole, first, second = made(), made(), made()
+    whole.run(steps=7)
+    first.run(steps=3)
+    second.restore(read_checkpoint(write_checkpoint(tmp_path / "a.h5", first.snapshot())))
+    second.run(steps=7)
+    same(whole.snapshot()["step"], second.snapshot()["step"])
+    assert whole.history.losses == second.history.losses

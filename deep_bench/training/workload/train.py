@@ -11,7 +11,6 @@ from deep_bench.events import Callback
 from deep_bench.framework import Adapter
 from deep_bench.network.suspect import as_adapter
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached
-from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.recipes import Recipe, load_recipe
 from deep_bench.training.trainer import Trainer
 from deep_bench.training.workload.workload import Workload, workload
@@ -66,11 +65,10 @@ def train(
         loader=made.loader(**loading),
         callbacks=[*own, *callbacks],
         seed=made.seed,
+        scores=made.scores,
+        held_out=made.held_out,
+        evaluation_batch=fields.evaluation.batch,
     )
-    form = trainer.form
-    assert form is not None
-    executor = adapter.prepare(form.evaluation, mode="train")
-    trainer.evaluation = Evaluation(executor, made.held_out, made.scores, batch=fields.evaluation.batch)
     trainer.history.setup_ns = perf_counter_ns() - start
     return trainer
 
