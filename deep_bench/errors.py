@@ -9,6 +9,27 @@ import difflib
 from collections.abc import Iterable
 
 
+_LONGEST = 4_000
+"""So many characters of what came are told: it may quote an exception of others, whose message may have any length."""
+
+
+def shortened(text: str, most: int) -> str:
+    """A text, or its begin and its end and how much was left out between them, if it is longer than it may be.
+
+    Args:
+        text: Any.
+        most: The most characters that are kept of it.
+
+    Example:
+        >>> shortened("a" * 100_000, 20)
+        'aaaaaaaaaaaaaaa [… 99980 characters left out …] aaaaa'
+    """
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end]} [… {len(text) - most} characters left out …] {text[-end:]}"
+
+
 class DeepBenchError(Exception):
     """Base of every error that a user can cause and mend.
 
@@ -25,7 +46,7 @@ class DeepBenchError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        parts = [self.came]
+        parts = [shortened(self.came, _LONGEST)]
         if self.expected:
             parts.append(f"Expected: {self.expected}")
         if self.advice:

@@ -70,3 +70,11 @@ def test_an_operator_that_cannot_run_is_named_whole() -> None:
 def test_a_missing_framework_is_an_import_error() -> None:
     with pytest.raises(ImportError):
         raise FrameworkMissing("framework 'x' needs x")
+
+
+def test_what_others_said_at_length_is_shortened() -> None:
+    message = str(DeepBenchError(f"it raised begin {'x' * 100_000} end", "less", "say less"))
+    assert len(message) < 5_000
+    assert message.startswith("it raised begin xxx")
+    assert "characters left out" in message
+    assert message.endswith(" end\nExpected: less\nWhat to do: say less")

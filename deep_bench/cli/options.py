@@ -20,7 +20,7 @@ _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 class Seconds(click.ParamType[float]):
-    """A duration: ``20``, ``20s``, ``2m``, ``500ms``."""
+    """A duration: ``20``, ``20s``, ``2m``, ``.5h``, ``500ms``."""
 
     name = "seconds"
 
@@ -28,7 +28,7 @@ class Seconds(click.ParamType[float]):
         """Read a number with a unit."""
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-z]*)\s*", str(value))
+        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(value))
         if found is None or found[2] not in _UNITS:
             self.fail(f"{value!r} is no duration: write 20s, 500ms or 2m", param, ctx)
         return float(found[1]) * _UNITS[found[2]]

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from deep_bench.errors import InvalidArgument
@@ -17,6 +18,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 Source:
     Okabe and Ito, *Color Universal Design*, 2008.
 """
+
+_PALER = 0.45
+"""The strength that is left of a colour in its second round."""
 
 MARKERS = "osD^vP*X"
 """For one series after the other, so that colour is not all that tells them apart."""
@@ -29,13 +33,16 @@ SMALL = 8
 
 
 def colour(number: int) -> str:
-    """The colour of a series.
+    """The colour of a series; after all `COLOURS` their paler shades follow, then these once more.
 
     Example:
-        >>> colour(0), colour(len(COLOURS)) == colour(0)
-        ('#0072B2', True)
+        >>> colour(0), colour(len(COLOURS))
+        ('#0072B2', '#8cc0dc')
     """
-    return COLOURS[number % len(COLOURS)]
+    base = COLOURS[number % len(COLOURS)]
+    if number // len(COLOURS) % 2 == 0:
+        return base
+    return to_hex([1 - _PALER * (1 - part) for part in to_rgb(base)])
 
 
 def marker(number: int) -> str:
@@ -70,11 +77,17 @@ def write(figure: Figure, file: str | Path) -> Path:
     """Write a figure; the end of the name tells the format.
 
     Raises:
-        InvalidArgument: The file cannot be written, or the format is not known.
+        InvalidArgument: There is no such folder, the file cannot be written, or the format is not known.
     """
+    folder = Path(file).parent
+    if not folder.is_dir():
+        why = f"{folder} is no folder" if folder.exists() else f"the folder {folder} does not exist"
+        raise InvalidArgument(f"{file} cannot be written: {why}", advice="make it, or name another")
     try:
         figure.savefig(file, dpi=150)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InvalidArgument(f"{file} cannot be written: {error.strerror}", advice="name another file") from error
+    except ValueError as error:
         raise InvalidArgument(f"{file} cannot be written: {error}", "a path that ends in .png, .pdf or .svg") from error
     return Path(file)
 

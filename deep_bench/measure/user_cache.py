@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from deep_bench.errors import InvalidArgument
+
 VARIABLE = "DEEP_BENCH_CACHE"
 """The environment variable that names the folder; by default it is ``deep_bench`` in ``XDG_CACHE_HOME`` or ``~/.cache``."""
 
@@ -12,11 +14,20 @@ VARIABLE = "DEEP_BENCH_CACHE"
 def user_cache() -> Path:
     """The folder, which may not exist yet.
 
+    Raises:
+        InvalidArgument: The user has no home folder, and no other one is named.
+
     Source:
         XDG Base Directory Specification: relative paths are ignored.
     """
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).expanduser().absolute()
-    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "deep_bench"
+    try:
+        named = os.environ.get(VARIABLE)
+        if named:
+            return Path(named).expanduser().absolute()
+        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "deep_bench"
+    except RuntimeError as error:  # how pathlib says that nobody knows where the home folder is
+        raise InvalidArgument(
+            "there is no folder to keep things in: this user has no home folder",
+            advice=f"name a folder in the environment variable {VARIABLE}",
+        ) from error

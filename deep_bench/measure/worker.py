@@ -16,11 +16,13 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from deep_bench.errors import DeepBenchError
+from deep_bench.errors import DeepBenchError, shortened
 from deep_bench.measure.death import MEMORY_WORDS
 from deep_bench.measure.system import Host, build, process_facts
 
 _PR_SET_PDEATHSIG = 1
+_LINE_CHARACTERS, _TRACE_CHARACTERS = 1_000, 20_000
+"""So much is told of an error that a system raised: its message may have any length."""
 
 
 def main(arguments: list[str]) -> None:
@@ -75,7 +77,10 @@ def perform(host: Host | None, method: str, args: tuple[Any, ...], options: dict
 
 
 def describe(error: BaseException) -> tuple[bytes | None, str, str, bool]:
-    """The error pickled (if one of deep_bench's that survives it), in a line, its traceback, and if memory ran out."""
+    """The error pickled (if one of deep_bench's that survives it), in a line, its traceback, and if memory ran out.
+
+    Line and traceback lose their middle where they are long.
+    """
     pickled = None
     if isinstance(error, DeepBenchError):
         try:
@@ -85,7 +90,8 @@ def describe(error: BaseException) -> tuple[bytes | None, str, str, bool]:
             pickled = None
     line = "".join(traceback.format_exception_only(error)).strip()
     memory = isinstance(error, MemoryError) or any(words in line.lower() for words in MEMORY_WORDS)
-    return pickled, line, "".join(traceback.format_exception(error)), memory
+    trace = "".join(traceback.format_exception(error))
+    return pickled, shortened(line, _LINE_CHARACTERS), shortened(trace, _TRACE_CHARACTERS), memory
 
 
 if __name__ == "__main__":

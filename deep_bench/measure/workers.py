@@ -8,13 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
+from deep_bench.measure.capped_log import CappedLog
 from deep_bench.measure.death import cause, oom_kills
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from deep_bench.measure.metric import Metric, MetricRecord
 
 _LOG_TAIL_BYTES = 4_000
+_LOOK_S = 0.5
+"""How often the length of a log is looked at while its process works: seldom enough not to disturb what is timed."""
 _LINES_TOLD = 3
 _DUMP = "Fatal Python error"
 
@@ -31,7 +35,7 @@ class Worker:
     """A process that holds one system under test.
 
     It ignores Ctrl-C (the parent decides), and dies with the thread that started it, even while it is stopped. What
-    it prints goes to a log file. Processes that it starts are stopped and ended with it.
+    it prints goes to a log file, of which begin and end are kept where it is long. Processes that it starts are stopped and ended with it.
 
     Args:
         factory: Import path of what makes the system, ``"package.module:attribute"``.
@@ -78,7 +82,7 @@ class Worker:
         self._request: str | None = None
         self._closed = False
         self._oom_kills = oom_kills()
-        self._process, self._connection = self._start(python, _environment(environment or {}, python, path))
+        self._process, self._connection, self._capped = self._start(python, _environment(environment or {}, python, path))
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
         try:
             self.facts = self._ask("build", factory, dict(arguments or {}))
@@ -161,6 +165,7 @@ class Worker:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
+            self._capped.close()
             if self._pidfd is not None:
                 os.close(self._pidfd)
 
@@ -170,29 +175,30 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self, python: str, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], Connection]:
+    def _start(self, python: str, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], Connection, CappedLog]:
         ours, theirs = socket.socketpair()
         program = [python, "-P", "-m", "deep_bench.measure.worker"]
         numbers = [str(theirs.fileno()), str(os.getpid()), str(self.memory_limit or 0)]
-        with theirs:
+        with theirs, ExitStack() as failing:
+            failing.callback(ours.close)
             try:
-                with open(self.log, "ab") as log:
-                    process = subprocess.Popen(
-                        [*program, *numbers],
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        pass_fds=[theirs.fileno()],
-                        env=environment,
-                        process_group=0,
-                    )
+                log = failing.enter_context(CappedLog(self.log))
+                process = subprocess.Popen(
+                    [*program, *numbers],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log.file,
+                    stderr=log.file,
+                    pass_fds=[theirs.fileno()],
+                    env=environment,
+                    process_group=0,
+                )
             except OSError as error:
-                ours.close()
                 raise InvalidArgument(
                     f"{self.label}: cannot start a worker: {error}",
                     "a log file that can be written, and a Python interpreter",
                 ) from error
-        return process, Connection(ours.detach())
+            failing.pop_all()
+        return process, Connection(ours.detach()), log
 
     def _ask(self, method: str, *args: Any, **options: Any) -> Any:
         if self._closed:
@@ -205,7 +211,7 @@ class Worker:
         self._request = method  # stays set when this is interrupted: the answer would be taken for another's
         try:
             self._connection.send_bytes(message)
-            ready = wait([self._connection, *([self._pidfd] if self._pidfd is not None else [])], self.limit_s)
+            ready = self._wait()
             if not ready:
                 raise self._overrun()
             if self._connection not in ready:
@@ -215,6 +221,17 @@ class Worker:
             raise self._death() from error
         self._request = None
         return self._result(method, answer)
+
+    def _wait(self) -> list[Any]:
+        """What of connection and process has news within the limit; until then the log is looked at now and then."""
+        sources = [self._connection, *([self._pidfd] if self._pidfd is not None else [])]
+        end = None if self.limit_s is None else time.monotonic() + self.limit_s
+        while True:
+            left = None if end is None else max(end - time.monotonic(), 0)
+            ready = wait(sources, _LOOK_S if left is None else min(left, _LOOK_S))
+            self._capped.trim()
+            if ready or left == 0:
+                return ready
 
     def _result(self, method: str, answer: bytes) -> Any:
         kind, *content = _loads(answer) or (None,)
@@ -254,6 +271,7 @@ class Worker:
         doing = f" during {self._request.removeprefix('.')!r}" if self._request else ""
         why = cause(self._process.returncode, self._oom_kills)
         failure = WorkerDied(f"{self.label}: its process {why}{doing}", advice=f"its log is {self.log}")
+        self._capped.trim()
         failure.details = _tail(self.log)
         return failure
 

@@ -46,7 +46,7 @@ def test_an_interrupted_measurement_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert run(monkeypatch, found)[0] == 130
 
 
-@pytest.mark.parametrize("words", [["--threads", "1,x"], ["--threads", "0"], ["--budget", "soon"]])
+@pytest.mark.parametrize("words", [["--threads", "1,x"], ["--threads", "0"], ["--budget", "soon"], ["--budget", "."]])
 def test_bad_usage(words: list[str]) -> None:
     assert CliRunner().invoke(verb.command, words).exit_code == 2
 
@@ -59,14 +59,14 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
         return Roofline(rates=[GEMM])
 
     monkeypatch.setattr("deep_bench.measure.roofline.roofline", note)
-    words = ["--on", "reference", "--threads", "1,2", "--dtype", "float32", "--budget", "2s", "--again"]
+    words = ["--on", "reference", "--threads", "1,2", "--dtype", "float32", "--budget", ".5m", "--again"]
     assert CliRunner().invoke(verb.command, words).exit_code == 0
     del seen["watch"]
     wanted = {
         "on": ("reference",),
         "threads": (1, 2),
         "dtypes": ("float32",),
-        "budget": 2.0,
+        "budget": 30.0,
         "ci_width": 0.02,
         "again": True,
     }

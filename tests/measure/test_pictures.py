@@ -16,6 +16,7 @@ from deep_bench.measure.pictures import COLOURS, MARKERS, colour, marker, new_fi
 def test_many_series_look_different() -> None:
     looks = {(colour(n), marker(n)) for n in range(len(COLOURS) * len(MARKERS))}
     assert len(looks) == len(COLOURS) * len(MARKERS)  # the two counts have no factor in common
+    assert len({colour(n) for n in range(2 * len(COLOURS))}) == 2 * len(COLOURS)  # violins have nothing but their colour
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.pdf", "a.svg"])
@@ -26,9 +27,19 @@ def test_the_name_tells_the_format(name: str, tmp_path: Path) -> None:
     assert write(figure, tmp_path / name).read_bytes().startswith(begin)
 
 
-@pytest.mark.parametrize("name", ["a.unknown", "missing/a.png"])
-def test_a_file_that_cannot_be_written_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="cannot be written"):
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a.unknown", "Expected: a path that ends in .png"),
+        ("missing/a.png", "the folder .*missing does not exist\\nWhat to do: make it, or name another"),
+        ("file/a.png", ".*file is no folder"),
+        ("folder.png", "Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused(name: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(InvalidArgument, match=f"cannot be written: .*{why}" if "Expected" not in why else why):
         write(new_figure(3), tmp_path / name)
 
 

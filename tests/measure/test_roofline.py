@@ -158,6 +158,17 @@ def test_what_was_measured_is_kept_and_read(monkeypatch: pytest.MonkeyPatch, tmp
         roofline(**asked)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("small")
+def test_what_cannot_be_kept_is_found_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DEEP_BENCH_CACHE", str(tmp_path / "file" / "cache"))
+    found = roofline(dtypes=["float32"], threads=[1], budget=0.2)
+    assert found.peak("float32") is not None
+    text = " ".join(as_text(found).split())
+    assert f"not kept for the next time: {tmp_path / 'file' / 'cache' / 'roofline'} cannot be written" in text
+    assert "name a folder in the environment variable DEEP_BENCH_CACHE" in text
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(InvalidArgument, match="'float3'"):
         roofline(dtypes=["float3"])

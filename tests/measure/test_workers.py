@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidInput, WorkerDied, WorkerError
+from deep_bench.measure.capped_log import MOST_BYTES
 from deep_bench.measure.death import cause
 from deep_bench.measure.workers import Worker
 
@@ -75,6 +76,32 @@ def test_chatter_goes_to_the_log(start: Start, tmp_path: Path, capfd: pytest.Cap
     start().prepare()
     assert capfd.readouterr() == ("", "")
     assert "chatter on stdout\nchatter on stderr\n" in (tmp_path / "log").read_text()
+
+
+def test_much_chatter_is_cut_between_requests_and_begin_and_end_are_kept(start: Start, tmp_path: Path) -> None:
+    worker = start()
+    worker.prepare()
+    worker.call("chatter", 2 * MOST_BYTES)
+    log = (tmp_path / "log").read_bytes()
+    assert len(log) < MOST_BYTES
+    assert b"chatter on stdout" in log[:200]
+    assert b"bytes of this log were left out" in log
+    assert log.endswith(b"xxxx")
+    worker.prepare()
+    assert (tmp_path / "log").read_bytes().endswith(b"chatter on stdout\nchatter on stderr\n")
+
+
+def test_much_chatter_is_cut_while_it_goes_on(start: Start, tmp_path: Path) -> None:
+    assert start(limit_s=60).call("chatter_until_cut") > MOST_BYTES
+    assert b"bytes of this log were left out" in (tmp_path / "log").read_bytes()
+
+
+def test_a_long_message_loses_its_middle(start: Start) -> None:
+    with pytest.raises(WorkerError, match="ValueError: begin xxx.*characters left out.* end") as caught:
+        start().call("complain", 100_000)
+    assert len(str(caught.value)) < 2_000
+    assert len(caught.value.details) < 30_000
+    assert "in complain" in caught.value.details
 
 
 def test_environment_variables_are_set_and_removed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,22 @@ class Tiny:
     def exit(self, status: int) -> None:
         os._exit(status)
 
+    def chatter(self, size: int) -> None:
+        """Print so many bytes."""
+        sys.stdout.write("x" * size)
+        sys.stdout.flush()
+
+    def chatter_until_cut(self) -> int:
+        """Print until what is printed to was cut; how much that took."""
+        written = 0
+        while os.fstat(1).st_size >= written:
+            written += os.write(1, b"x" * 2**16)
+        return written
+
+    def complain(self, size: int) -> None:
+        """Raise an error with a message that is that long."""
+        raise ValueError("begin " + "x" * size + " end")
+
     def kill(self, number: int) -> None:
         os.kill(os.getpid(), number)
 

@@ -10,7 +10,7 @@ import numpy as np
 import deep_bench as db
 from deep_bench.check.endtoend import Whole
 from deep_bench.check.ladder import in_float64
-from deep_bench.check.truth import Truth
+from deep_bench.check.truth import Effort, Truth
 from deep_bench.graph import Network
 from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
 from deep_bench.tensor import is_float
@@ -34,9 +34,9 @@ class Scored:
     inputs: Mapping[str, np.ndarray]
     wrt: tuple[str, ...]
 
-    def truth(self) -> Truth:
+    def truth(self, effort: Effort = "quick") -> Truth:
         """The oracle's gradients, and what rounding can do to them."""
-        return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs)
+        return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs, effort)
 
     def by(self, framework: str, truth: Truth) -> Whole:
         """How a framework's own gradients compare with the oracle's."""

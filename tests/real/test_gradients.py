@@ -24,7 +24,8 @@ def test_every_framework_agrees(real: Real, path: Path, double: bool) -> None:
     if real.name in _SLOW:
         pytest.skip(f"{real.name}: the reference takes minutes, and a smaller network of the same kind is here")
     posed = scored(db.load(path), real.inputs(), double=double)
-    truth = posed.truth()
+    # A float64 result has no higher precision to settle it, and four evaluations may all round a saturated gate alike.
+    truth = posed.truth("full" if double else "quick")
     compared = []
     for framework in (name for name in db.frameworks if not db.frameworks.missing(name)):
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from deep_bench.errors import InvalidArgument
 from deep_bench.measure.environment import capture
 from deep_bench.measure.roofline.model import Roofline
 from deep_bench.measure.user_cache import user_cache
@@ -22,13 +24,20 @@ def kept_roofline(folder: Path | None = None) -> Roofline | None:
     Args:
         folder: Where they are kept; by default where `deep_bench.measure.roofline.roofline` keeps them.
     """
-    place = user_cache() / "roofline" if folder is None else folder
     found = []
     here: Mapping[str, JsonValue] | None = None
-    for file in place.glob("*.json") if place.is_dir() else ():
+    for file in _files(folder):
         here = capture().model_dump(mode="json", include=set(_SAME)) if here is None else here
         with suppress(OSError, ValidationError):  # one that cannot be read is none
             kept = Roofline.model_validate_json(file.read_text(encoding="utf-8"))
             if all(kept.machine.get(name) == here.get(name) for name in _SAME):
                 found.append(kept)
     return max(found, key=lambda kept: kept.created, default=None)
+
+
+def _files(folder: Path | None) -> list[Path]:
+    """Those that may hold roofs; none where there is no folder, or one that this user cannot look into."""
+    with suppress(InvalidArgument, OSError):
+        place = user_cache() / "roofline" if folder is None else folder
+        return [place / name for name in os.listdir(place) if name.endswith(".json")]
+    return []

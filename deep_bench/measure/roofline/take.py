@@ -21,7 +21,7 @@ from deep_bench.measure.roofline.systems import allowed_cpus, thread_variables
 from deep_bench.measure.session import Measurement, Plan, Progress, measure
 from deep_bench.measure.statistics import summarize
 from deep_bench.measure.storage import replace
-from deep_bench.measure.user_cache import user_cache
+from deep_bench.measure.user_cache import VARIABLE, user_cache
 from deep_bench.variant import Variant
 
 DTYPES = ("float64", "float32", "bfloat16", "float16", "int8")
@@ -52,7 +52,7 @@ def roofline(
     NumPy is always measured: products by its BLAS in float32 and float64, and copies. Each system lives in a process of its
     own, which is stopped while others are timed; all are measured in random order, block by block. What was measured is kept
     in a file for this machine, these libraries and these arguments, and read from there the next time; what was measured
-    beside other work is measured anew once the machine is quiet.
+    beside other work is measured anew once the machine is quiet. Where the file cannot be written, a note says so.
 
     Args:
         on: Frameworks with options, as in ``"torch"``, whose products and sums are measured too.
@@ -68,7 +68,7 @@ def roofline(
     Raises:
         UnknownName: A framework that does not exist.
         FrameworkMissing: A framework that is not installed.
-        InvalidArgument: An element type or number of threads that does not exist.
+        InvalidArgument: An element type or number of threads that does not exist, or no folder to keep anything in is known.
     """
     counts = sorted({1, allowed_cpus()}) if threads is None else list(dict.fromkeys(threads))
     variants = _checked(on, dtypes, counts)
@@ -93,8 +93,7 @@ def roofline(
     if taken.interrupted:
         result.notes.append("interrupted: some of it was not measured to the end")
     elif not in_process:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace(file, lambda path: path.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8"))
+        result.notes.extend(_keep(result, file))
     return result
 
 
@@ -192,6 +191,17 @@ def _file(machine: Mapping[str, JsonValue], arguments: Sequence[object]) -> Path
     """The file for a machine and what was asked for."""
     text = json.dumps([machine, arguments], sort_keys=True)
     return user_cache() / "roofline" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def _keep(result: Roofline, file: Path) -> list[str]:
+    """Write the roofs where the next one finds them; if that cannot be, why: minutes of measuring are not lost to it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace(file, lambda path: path.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8"))
+    except OSError as error:
+        why = f"{file.parent} cannot be written ({error.strerror})"
+        return [f"not kept for the next time: {why}; name a folder in the environment variable {VARIABLE}"]
+    return []
 
 
 def _read(file: Path) -> Roofline | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deep_bench.operators.checks.prepared import KernelFailure as KernelFailure
     from deep_bench.operators.checks.prepared import Prepared as Prepared
     from deep_bench.operators.checks.problem import Problem as Problem
+    from deep_bench.operators.checks.remembering import remembering_check as remembering_check
     from deep_bench.operators.checks.repeatability import batch_check as batch_check
     from deep_bench.operators.checks.repeatability import reruns_check as reruns_check
     from deep_bench.operators.checks.repeatability import threads_check as threads_check
@@ -52,6 +53,7 @@ _LAZY = {
         "patches": "Originals patches_check",
         "prepared": "KernelFailure Prepared",
         "problem": "Problem",
+        "remembering": "remembering_check",
         "repeatability": "batch_check reruns_check threads_check",
         "run": "CHECKS check_operator",
         "shrink": "small_cases",
@@ -81,6 +83,7 @@ __all__ = [
     "layout_check",
     "memory_check",
     "patches_check",
+    "remembering_check",
     "reruns_check",
     "reuse_check",
     "sizes_check",

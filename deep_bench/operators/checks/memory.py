@@ -1,77 +1,87 @@
-"""Whether a kernel is only fast on inputs that it has seen."""
+"""Whether a native kernel keeps to its buffers."""
 
 from __future__ import annotations
 
-from statistics import median
-from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from deep_bench.check.truth import Effort
+from deep_bench.errors import Unsupported
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.finding import Finding
-from deep_bench.operators.checks.native import assign
-from deep_bench.operators.checks.prepared import Prepared, found
+from deep_bench.operators.checks.finding import Finding, combined
+from deep_bench.operators.checks.prepared import Prepared, found, told
 from deep_bench.operators.checks.problem import Problem, posed
 from deep_bench.operators.operator import Operator
 
-_ROUNDS = 9
-_FASTER = 2.0
-"""How many times faster a call on known inputs must be to count as remembered …"""
+if TYPE_CHECKING:
+    from deep_bench.operators.native_code.guard import Trespass
+    from deep_bench.operators.native_code.operator import NativeOperator
 
-_LEAST_NS = 30_000
-"""… and by how much at least, since short calls scatter."""
-
-_FRESH = 100
-"""The first number of the inputs that only this check uses."""
+_SHOWN = 2
 
 
 def memory_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0, effort: Effort = "quick") -> Finding:
-    """Whether a kernel takes longer for inputs that it has not seen than for inputs that it has: it remembers answers.
+    """Whether a native kernel reads and writes its buffers only, writes all of its outputs, and leaves its inputs alone.
 
-    Known and new contents are written into the same memory in turn, so that both find the caches alike.
+    Every buffer is put between margins of a known pattern, see `deep_bench.operators.native_code.guard.trespasses`. A
+    function whose gradients are native too is called for these as well.
 
     Args:
-        operator: The kernel.
+        operator: The kernel; of others than those of `deep_bench.operators.native` on the CPU nothing can be said.
         case: The case, or what is known of it already.
         seed: Names the inputs.
         effort: As for `deep_bench.check.establish`.
 
-    Returns:
-        A finding whose figures ``seen_ns`` and ``unseen_ns`` are the medians of nine calls.
+    Example:
+        >>> from deep_bench.operators import native
+        >>> source = 'extern "C" void f(const float *x, float *y, long n) { for (long i = 0; i <= n; ++i) y[i] = x[i]; }'
+        >>> copy = native(source, function="f", computes="Identity", signature="const float *x, float *y, long n = x.size")
+        >>> memory_check(copy, Case.of("Identity", (3,))).reason
+        'output y (y: float32[3]): bytes behind it were overwritten: 4 bytes, the first at byte 12, element 3'
     """
+    from deep_bench.operators.native_code.operator import NativeOperator
+
     problem = posed(case, seed, effort)
-
-    def find() -> Finding:
-        times = _times(operator, problem, _FRESH)
-        if _remembers(*times):
-            times = _times(operator, problem, _FRESH + _ROUNDS)  # what was a coincidence does not come twice
-        seen, unseen = times
-        figures = {"seen_ns": seen, "unseen_ns": unseen}
-        if not _remembers(seen, unseen):
-            return Finding("memory", problem.name, "right", figures=figures)
-        reason = f"it remembers answers: {seen / 1e3:.3g} us for inputs that it has seen, {unseen / 1e3:.3g} us for others"
-        return Finding("memory", problem.name, "wrong", reason, figures=figures)
-
-    return found("memory", problem, find)
+    if not isinstance(operator, NativeOperator):
+        return Finding("memory", problem.name, "not applicable", "it is no native kernel, whose buffers could be watched")
+    parts = [found("memory", problem, lambda: _forward(operator, problem), "forward")]
+    if operator.differentiates:
+        parts.append(found("memory", problem, lambda: _backward(operator, problem), "backward"))
+    return combined("memory", problem.name, parts)
 
 
-def _remembers(seen: float, unseen: float) -> bool:
-    return unseen > _FASTER * seen and unseen - seen > _LEAST_NS
+def _forward(operator: NativeOperator, problem: Problem) -> Finding:
+    from deep_bench.operators.native_code.guard import trespasses
 
-
-def _times(operator: Operator[Any], problem: Problem, start: int) -> tuple[float, float]:
     prepared = Prepared(operator, problem.network)
-    known = problem.inputs()
-    given = prepared.native(known)
-    for _ in range(2):
-        prepared.call(given)
-    seen: list[int] = []
-    unseen: list[int] = []
-    for number in range(start, start + _ROUNDS):
-        for arrays, times in ((problem.inputs("normal", number), unseen), (known, seen)):
-            if not all([assign(prepared.device, given[n], a) for n, a in arrays.items()]):  # noqa: C419 (all are written)
-                given = prepared.native(arrays)
-            begin = perf_counter_ns()
-            prepared.call(given)
-            times.append(perf_counter_ns() - begin)
-    return median(seen), median(unseen)
+    inputs = _arguments(prepared, problem)
+    run = lambda: trespasses(operator, inputs, prepared.executor.attributes)  # noqa: E731
+    return _finding(problem, told(f"{operator.name}.forward", run), "forward")
+
+
+def _backward(operator: NativeOperator, problem: Problem) -> Finding:
+    from deep_bench.operators.native_code.guard import trespasses
+
+    prepared = Prepared(operator, problem.network)
+    truth = problem.truth()
+    drawn = problem.output_gradients(truth)
+    if not drawn:
+        raise Unsupported("it has no floating-point outputs")
+    grads = [drawn.get(name) for name in prepared.executor.results]
+    answer = prepared.answer(truth.inputs)
+    outputs = [answer[name] for name in prepared.executor.results]
+    inputs, attributes = _arguments(prepared, problem), prepared.executor.attributes
+    run = lambda: trespasses(operator, inputs, attributes, grads=grads, outputs=outputs)  # noqa: E731
+    return _finding(problem, told(f"{operator.name}.backward", run), "backward")
+
+
+def _arguments(prepared: Prepared, problem: Problem) -> list[np.ndarray | None]:
+    return prepared.executor.arguments(prepared.native(problem.inputs()))
+
+
+def _finding(problem: Problem, seen: tuple[Trespass, ...], place: str) -> Finding:
+    if not seen:
+        return Finding("memory", problem.name, "right", place=place)
+    more = f"; and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
+    return Finding("memory", problem.name, "wrong", "; ".join(map(str, seen[:_SHOWN])) + more, place=place)

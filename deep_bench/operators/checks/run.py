@@ -36,6 +36,7 @@ CHECKS: Mapping[str, str] = {
     "reuse": f"{_HERE}.honesty:reuse_check",
     "unwritten": f"{_HERE}.honesty:unwritten_check",
     "unfinished": f"{_HERE}.unfinished:unfinished_check",
+    "remembering": f"{_HERE}.remembering:remembering_check",
     "memory": f"{_HERE}.memory:memory_check",
     "patches": f"{_HERE}.patches:patches_check",
 }

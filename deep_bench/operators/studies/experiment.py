@@ -12,7 +12,7 @@ from typing import Any
 
 import deep_bench
 from deep_bench.check.recorded import forms_record
-from deep_bench.errors import DeepBenchError, InvalidArgument, UnsupportedOperator
+from deep_bench.errors import DeepBenchError, InvalidArgument, UnsupportedOperator, WorkerDied
 from deep_bench.measure.environment import capture
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.metric import Metric, make_metric
@@ -26,13 +26,16 @@ from deep_bench.measure.record import (
     SuiteFacts,
     SystemRecord,
     TrialRecord,
+    VerdictRecord,
 )
 from deep_bench.measure.recording import recording
 from deep_bench.measure.risks import risks
 from deep_bench.measure.session import Plan, measure_launch
 from deep_bench.measure.storage import RecordWriter
 from deep_bench.operators.case import Case
+from deep_bench.operators.checks.failure import in_a_line
 from deep_bench.operators.pickled import dumped
+from deep_bench.operators.studies.conduct import note_changes, note_loaded, note_patches
 from deep_bench.operators.studies.contestants import Contestant, base_of
 from deep_bench.operators.studies.facts import bare_facts, case_facts, signature
 from deep_bench.operators.studies.heat import Heat
@@ -167,6 +170,8 @@ class Experiment:
         heat = Heat(fleet, self.settings.limit, trials)
         self._load(heat, case)
         self._measure(heat, trials, launch)
+        if not self.record.interrupted:
+            self._look_again(None, heat, trials, metrics=())
         _note_failures({**fleet.failures, **heat.failures}, trials)
 
     def _load(self, heat: Heat, case: Case) -> None:
@@ -194,6 +199,8 @@ class Experiment:
                 trials[label].verdict = judge.judged(heat, label)
                 if BOTH in heat.prepared[label]["calls"]:
                     self._judge_gradients(judge, heat, trials[label], label)
+                if label in self._own:
+                    note_changes(heat, label, trials[label])
             except DeepBenchError as error:
                 heat.set_aside(label, error)
         return judge
@@ -203,6 +210,10 @@ class Experiment:
             trial.gradients = judge.gradients_judged(heat, label, trial.verdict)
         except UnsupportedOperator as error:  # the reference has none
             trial.unavailable[VERDICT] = f"of the gradients: {error.came}"
+        except WorkerDied:
+            raise
+        except DeepBenchError as error:
+            trial.gradients = VerdictRecord(verdict="failed", reason=f"gradients: {in_a_line(error)}")
 
     def _measure(self, heat: Heat, trials: dict[str, TrialRecord], launch: int) -> None:
         plan = _plan(self.settings, sum(len(p["calls"]) for p in heat.prepared.values()))
@@ -221,9 +232,13 @@ class Experiment:
                 if self.metrics:
                     found = heat.awake(label, lambda runner: runner.collect(FORWARD, self.metrics))
                     trial.metrics = [metric.model_dump(mode="json") for metric in found]
+                if label in self._own:
+                    note_changes(heat, label, trial)
                 doubt = "" if judge is None or label not in self._own else judge.doubts(heat, label)
                 if doubt and trial.verdict is not None:
                     trial.verdict.verdict, trial.verdict.reason = "wrong", doubt
+                if label in self._own:
+                    note_patches(heat, label, trial)
             except DeepBenchError as error:
                 heat.set_aside(label, error)
 
@@ -253,6 +268,7 @@ class Experiment:
             trial.known_faults = [FaultRecord.model_validate(vars(exposure)) for exposure in facts["exposures"]]
             trial.setup_ns, trial.first_call_ns = facts["setup_ns"], facts["first_call_ns"]
             trial.unavailable = facts["unavailable"]
+            note_loaded(prepared, trial)
             self.record[label].threaded = prepared["threaded"]
 
     def _keep(self, now: bool = False) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.errors import Unsupported
+from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import OPSET, Network
-from deep_bench.operators.checks.native import assign
+from deep_bench.operators.checks.native import assign, equal
 from deep_bench.operators.kernel import KernelExecutor
 from deep_bench.operators.studies.gradients import output_gradients, pulled_back
 from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
@@ -35,6 +35,7 @@ class Problem:
         executor: The network, ready on the adapter.
         setup_ns: What setting up took, in nanoseconds.
         first_call_ns: What the first call took.
+        changed_first: What the first call changed of what it was given.
     """
 
     def __init__(self, adapter: Adapter[Any], network: Network, arrays: Mapping[str, np.ndarray], seed: int) -> None:
@@ -50,6 +51,8 @@ class Problem:
         adapter.synchronize()
         self.first_call_ns = perf_counter_ns() - begin
         self.shapes = {name: array.shape for name, array in self._read(found).items()}
+        self._held = self.arrays
+        self.changed_first = self.changed()
 
     def call(self, quantity: str) -> Call:
         """What is timed of a quantity.
@@ -81,7 +84,19 @@ class Problem:
     def answer_in_place(self, arrays: Mapping[str, np.ndarray]) -> Arrays | None:
         """The outputs of the bound call with other inputs in the same memory; ``None`` where it cannot be written to."""
         written = all([assign(self.executor.device, self.inputs[name], array) for name, array in arrays.items()])  # noqa: C419
-        return self._read(self.bound()) if written else None
+        if not written:
+            return None
+        self._held = dict(arrays)
+        return self._read(self.bound())
+
+    def changed(self) -> list[str]:
+        """The inputs and constants of an operator that are no longer as it was given them; frameworks are not asked."""
+        if not isinstance(self.executor, KernelExecutor):
+            return []
+        self.adapter.synchronize()
+        given = {**self.executor.parameters, **self.inputs}
+        before = {**self.network.initializers, **self._held}
+        return [n for n, a in before.items() if n in given and not equal(self.adapter.to_numpy(given[n]), np.asarray(a))]
 
     def gradients(self) -> Arrays:
         """Name to gradient of all floating-point inputs and constants, in NumPy; zeros where an operator gives none."""
@@ -92,11 +107,15 @@ class Problem:
             return {name: np.array(self.adapter.to_numpy(gradient)) for name, gradient in found[1].items()}
         values = {**self.network.initializers, **self.arrays}
         names = [None if v is None else str(v.name) for v in self.network.nodes[0].inputs]
-        named = {name: gradient for name, gradient in zip(names, found, strict=True) if name in wrt}
-        return {
-            str(name): np.zeros_like(values[str(name)]) if gradient is None else np.array(self.adapter.to_numpy(gradient))
-            for name, gradient in named.items()
-        }
+        named = {str(name): gradient for name, gradient in zip(names, found, strict=True) if name in wrt}
+        return {name: self._gradient(name, gradient, np.asarray(values[name])) for name, gradient in named.items()}
+
+    def _gradient(self, name: str, gradient: Any, value: np.ndarray) -> np.ndarray:
+        found = np.zeros_like(value) if gradient is None else np.array(self.adapter.to_numpy(gradient))
+        if found.dtype == object != value.dtype:
+            came = f"{self.executor.operator.name}.backward returned a {type(gradient).__name__} for input {name}"  # type: ignore[attr-defined]
+            raise InvalidInput(came, "an array of its device, or None")
+        return found
 
     @cached_property
     def _grads(self) -> Arrays:

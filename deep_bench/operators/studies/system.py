@@ -11,20 +11,24 @@ import numpy as np
 import onnx
 
 from deep_bench.check.ladder import in_float64
-from deep_bench.errors import DeepBenchError, Unsupported
+from deep_bench.errors import Unsupported
 from deep_bench.fault import exposures, remarks
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.graph.attached import FUNCTION_DOMAIN, attach_function
 from deep_bench.operators.case import Case
+from deep_bench.operators.checks.failure import in_a_line
+from deep_bench.operators.checks.patches import Originals, foreign_clocks
 from deep_bench.operators.kernel import KernelAdapter
 from deep_bench.operators.pickled import loaded
-from deep_bench.operators.studies.contestants import operator_in
+from deep_bench.operators.studies.contestants import as_operator, operator_in
 from deep_bench.operators.studies.flush import flush_of
 from deep_bench.operators.studies.problem import Problem
-from deep_bench.operators.studies.quantities import COLD
+from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
+
+_GRADIENTS = (BOTH, BACKWARD)
 
 
 class OperatorSystem:
@@ -45,6 +49,7 @@ class OperatorSystem:
         self._case: Case | None = None
         self._problem: Problem | None = None
         self._calls: Mapping[str, Callable[[], object]] = {}
+        self._originals: Originals | None = None
         self.before: dict[str, Callable[[], None]] = {}
         self.threaded = True
 
@@ -62,11 +67,14 @@ class OperatorSystem:
         Raises:
             InvalidInput: The operator cannot be read here.
         """
+        originals = Originals.taken() if self._variant is None else None
         begin = perf_counter_ns()
         adapter = self._adapter = self._variant.create() if self._variant is not None else KernelAdapter(self._operator())
+        import_ns = perf_counter_ns() - begin
+        self._originals = originals.extended() if originals is not None else None
         return {
             "description": dict(adapter.describe()),
-            "import_ns": perf_counter_ns() - begin,
+            "import_ns": import_ns,
             "upgrades": adapter.upgrades,
         }
 
@@ -79,8 +87,9 @@ class OperatorSystem:
             wanted: Which of `deep_bench.operators.studies.quantities.QUANTITIES` are to be timed.
 
         Returns:
-            ``setup_ns``, ``first_call_ns``, ``forms``, ``exposures`` (to the framework's known faults), ``upgrades``, and
-            ``unavailable``: what cannot be timed, to why.
+            ``setup_ns``, ``first_call_ns``, ``forms``, ``exposures`` (to the framework's known faults), ``upgrades``,
+            ``unavailable`` (what cannot be timed, to why), ``changed`` (inputs that the first call changed), and
+            ``gradients_failed``: why, or ``None``.
         """
         adapter = self._ready()
         self._problem, self._calls, self.before = None, {}, {}
@@ -93,12 +102,7 @@ class OperatorSystem:
                 error.add_note(remark)
             raise
         self.threaded = self._works_in_threads()
-        calls, unavailable = {}, {}
-        for name in wanted:
-            try:
-                calls[name] = problem.call(name)
-            except DeepBenchError as error:
-                unavailable[name] = error.came
+        calls, unavailable, failed = _calls(problem, wanted)
         if COLD in calls:
             self.before = {COLD: flush_of(adapter)}
         self._calls = calls
@@ -109,6 +113,8 @@ class OperatorSystem:
             "exposures": exposures(network, adapter.known_faults) if adapter.known_faults else [],
             "upgrades": adapter.upgrades,
             "unavailable": unavailable,
+            "changed": problem.changed_first,
+            "gradients_failed": failed,
         }
 
     def calls(self) -> Mapping[str, Callable[[], object]]:
@@ -131,6 +137,14 @@ class OperatorSystem:
         arrays = case.arrays(seed)
         found = [problem.answer(arrays), problem.answer_in_place(arrays)]
         return [self._as_declared(problem.network, outputs) for outputs in found if outputs is not None]
+
+    def changed(self) -> list[str]:
+        """The inputs that an operator has changed since they were given to it."""
+        return self._loaded().changed()
+
+    def patched(self) -> list[str]:
+        """What an operator has replaced of that which it is timed and judged with."""
+        return [] if self._originals is None else list(dict.fromkeys([*self._originals.changed(), *foreign_clocks()]))
 
     def gradients(self) -> dict[str, np.ndarray]:
         """Input to its gradient, as they are timed, copied to NumPy, in the element type of the input."""
@@ -161,7 +175,7 @@ class OperatorSystem:
         if self._script is not None:
             return operator_in(Path(self._script[0]), self._script[1])
         assert self._pickled is not None
-        return loaded(self._pickled, "the operator")
+        return as_operator(loaded(self._pickled, "the operator"))
 
     def _works_in_threads(self) -> bool:
         """An operator in a process of a single thread does not; of a framework its options tell."""
@@ -197,3 +211,27 @@ class OperatorSystem:
         if self._problem is None:
             raise Unsupported("no case is loaded", advice="call load(…) first")
         return self._problem
+
+
+def _calls(problem: Problem, wanted: Sequence[str]) -> tuple[dict[str, Callable[[], object]], dict[str, str], str | None]:
+    """What can be timed, why the rest cannot, and what went wrong with the gradients, which costs nothing but them."""
+    calls: dict[str, Callable[[], object]] = {}
+    unavailable: dict[str, str] = {}
+    failed = None
+    for name in wanted:
+        if failed is not None and name in _GRADIENTS:
+            continue
+        try:
+            calls[name] = problem.call(name)
+            if name == BOTH:
+                problem.gradients()
+        except Unsupported as error:
+            calls.pop(name, None)
+            unavailable[name] = error.came
+        except Exception as error:  # a backward may raise anything
+            if name not in _GRADIENTS:
+                raise
+            failed = in_a_line(error)
+            for one in _GRADIENTS:
+                calls.pop(one, None)
+    return calls, unavailable, failed

@@ -246,7 +246,7 @@ TRICKS: Mapping[str, tuple[Exp, str, str]] = {
         (ChildWorksOn(), "unfinished", "child process"),
         (Lazy(), "contract", "returns output as tests.operators.checks.tricks._Lazy"),
         (Lazy(), "unfinished", "computed from what the inputs hold when they are read"),
-        (Remembers(), "memory", "it remembers answers"),
+        (Remembers(), "remembering", "it remembers answers"),
         (StopsClock(), "patches", "it replaces time.perf_counter_ns"),
         (SlowsClock(), "patches", "it replaces time.perf_counter"),
         (PatchesChecker(), "patches", "it replaces deep_bench.check.judge"),

@@ -108,3 +108,41 @@ def test_other_devices_are_refused() -> None:
     operator = db.operators.native("void f();", function="f", computes=computes, device="torch")
     with pytest.raises(Unsupported, match="guard zones with device='torch'"):
         trespasses(operator, [X])
+
+
+def relu(body: str, **options: Any) -> db.Operator:
+    source = f"""extern "C" void f(const float *x, float *y, long n) {{ {body} }}
+    extern "C" void g(const float *dy, const float *x, float *dx, long n) {{
+        for (long i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : 0;
+        dx[n] = 3;
+    }}"""
+    signature = "const float *x, float *y, int64_t n = x.size"
+    return db.operators.native(source, function="f", computes="Relu", signature=signature, **options)
+
+
+def test_check_operator_finds_a_function_that_leaves_its_buffers() -> None:
+    case = db.Case.of("Relu", (4, 5))
+    past = relu("for (long i = 0; i < n + 1; ++i) y[i] = i < n ? (x[i] > 0 ? x[i] : 0) : 7;")
+    findings = db.operators.check_operator(past, case, checks=["memory"], progress=False)
+    assert not findings.ok
+    assert findings[0].word == "wrong"
+    assert "output y" in findings[0].reason
+    assert "bytes behind it were overwritten" in findings[0].reason
+
+
+def test_the_memory_check_looks_at_gradients_too() -> None:
+    from deep_bench.operators.checks import memory_check
+
+    case, plain = db.Case.of("Relu", (4, 5)), "for (long i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;"
+    assert memory_check(relu(plain), case).word == "right"
+    back = "const float *dy, const float *x, float *dx, int64_t n = x.size"
+    finding = memory_check(relu(plain, backward="g", backward_signature=back), case)
+    assert (finding.word, finding.place) == ("wrong", "backward")
+    assert "gradient dx" in finding.reason
+
+
+def test_the_memory_check_says_nothing_of_kernels_in_python() -> None:
+    from deep_bench.operators.checks import memory_check
+
+    python = db.operators.wrap(lambda x: np.maximum(x, 0), computes="Relu")
+    assert memory_check(python, db.Case.of("Relu", (4, 5))).word == "not applicable"
