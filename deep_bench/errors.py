@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 _LONGEST = 4_000
 """So many characters of what came are told: it may quote an exception of others, whose message may have any length."""
 

@@ -33,6 +33,10 @@ class Device(ABC, Generic[A]):
     def from_numpy(self, array: np.ndarray) -> A:
         """A native array on this device with the contents of ``array``."""
 
+    def adopt(self, array: np.ndarray) -> A:
+        """The same, of an array that nobody changes any more: it may share its memory."""
+        return self.from_numpy(array)
+
     @abstractmethod
     def to_numpy(self, array: A) -> np.ndarray:
         """The contents of a native array; never a view that a later call may overwrite."""

@@ -52,7 +52,14 @@ class Picture(PictureToWrite):
 @click.option("--base", help="The contestant that others are compared with. Default: the first framework.")
 @click.option("--isolate", is_flag=True, help="A fresh process for each case.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
-@click.option("--plot", "plot_file", type=Picture(), is_flag=False, flag_value=_BY_SUITE, help="Write a picture.")
+@click.option(
+    "--plot",
+    "plot_file",
+    type=Picture(),
+    is_flag=False,
+    flag_value=_BY_SUITE,
+    help="Write a picture; without a name here, named for the suite.",
+)
 @click.option("--kind", type=click.Choice(_KINDS), default="time", show_default=True, help="Of picture.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)

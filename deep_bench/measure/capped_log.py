@@ -28,27 +28,26 @@ class CappedLog:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder, CappedLog(Path(folder) / "log") as log:
-        ...     _ = log.file.write(b"first" + bytes(2 * MOST_BYTES) + b"last")
-        ...     log.trim()
-        ...     size = log.path.stat().st_size
-        >>> size < MOST_BYTES
-        True
+        ...     written = log.file.write(b"first" + bytes(2 * MOST_BYTES) + b"last")
+        ...     log.trim(), log.path.stat().st_size < MOST_BYTES
+        (True, True)
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by `close`; appending, so all writers go to the end
 
-    def trim(self) -> None:
-        """Cut the middle out if the log is too long."""
+    def trim(self) -> bool:
+        """Cut the middle out if the log is too long, and say whether it was."""
         if self.file.closed:
-            return
+            return False
         size = os.fstat(self.file.fileno()).st_size
         if size <= MOST_BYTES:
-            return
+            return False
         tail = os.pread(self.file.fileno(), _KEPT_BYTES, size - _KEPT_BYTES)
         self.file.truncate(_KEPT_BYTES)
         self.file.write(f"\n[… {size - 2 * _KEPT_BYTES} bytes of this log were left out …]\n".encode() + tail)
+        return True
 
     def close(self) -> None:
         """Cut it a last time, and let go of it."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError, shortened
 from deep_bench.measure.system import Host, build, process_facts
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
+from deep_bench.measure.worker import LINE_CHARACTERS
 from deep_bench.measure.workers import Worker
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Local:
         except DeepBenchError:
             raise
         except Exception as error:
-            raise WorkerError(f"{self.label}: failed in {what!r}: {type(error).__name__}: {error}") from error
+            said = shortened(f"{type(error).__name__}: {error}", LINE_CHARACTERS)
+            raise WorkerError(f"{self.label}: failed in {what!r}: {said}") from error
 
 
 class Fleet:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 import numpy as np
@@ -32,6 +34,10 @@ SMALL = 8
 """Size of text that names single things within a picture, in points."""
 
 
+_FOOTNOTE_CHARACTERS = 140
+"""So many of them in a line are as wide as a picture."""
+
+
 def colour(number: int) -> str:
     """The colour of a series; after all `COLOURS` their paler shades follow, then these once more.
 
@@ -42,7 +48,8 @@ def colour(number: int) -> str:
     base = COLOURS[number % len(COLOURS)]
     if number // len(COLOURS) % 2 == 0:
         return base
-    return to_hex([1 - _PALER * (1 - part) for part in to_rgb(base)])
+    red, green, blue = (1 - _PALER * (1 - part) for part in to_rgb(base))
+    return to_hex((red, green, blue))
 
 
 def marker(number: int) -> str:
@@ -71,6 +78,13 @@ def tidy(axes: Axes, *, axis: Literal["both", "x", "y"] = "both", which: Literal
     axes.grid(visible=True, which=which, axis=axis, alpha=0.25)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def footnotes(figure: Figure, lines: Sequence[str]) -> None:
+    """What has no place in a picture, in lines below it; long ones are wrapped."""
+    if lines:
+        wrapped = [part for line in lines for part in wrap(line, _FOOTNOTE_CHARACTERS)]
+        figure.supxlabel("\n".join(wrapped), fontsize=SMALL, x=0.01, ha="left")
 
 
 def write(figure: Figure, file: str | Path) -> Path:

@@ -1,14 +1,17 @@
-"""Tables of text from which nothing is cut: where the room is too small, names fold, and figures keep theirs."""
+"""Tables of text from which nothing is cut: where the room is too small, names fold, then columns go to a second table."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 _WIDTH = 160
@@ -23,16 +26,22 @@ def columns() -> int:
     return int(stated) if stated.isdecimal() and int(stated) > 0 else _WIDTH
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table, its title as lines of text before it, as wide as its figures need even if the console is narrower.
+def print_table(console: Console, table: Table, keys: int = 1) -> None:
+    """Print a table, its title as lines of text before it; columns for which there is no room are in further ones below.
 
     Columns that are justified to the right hold figures, which are never broken; all others fold.
+
+    Args:
+        console: Where to; a table of the first columns and a single further one may be wider than it.
+        table: What.
+        keys: How many of its columns tell one row from another: they come first, and are in every part of the table.
 
     Example:
         >>> table = Table("node", title="all nodes")
         >>> table.add_column("time", justify="right")
-        >>> table.add_row("encoder/attention/MatMul", "12.34 ms 56.7 %")
-        >>> print_table(Console(width=20, color_system=None), table)
+        >>> table.add_column("memory", justify="right")
+        >>> table.add_row("encoder/attention/MatMul", "12.34 ms 56.7 %", "8.00 MiB")
+        >>> print_table(Console(width=40, color_system=None), table)
         all nodes
         ┏━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━┓
         ┃ node               ┃            time ┃
@@ -40,17 +49,22 @@ def print_table(console: Console, table: Table) -> None:
         │ encoder/attention/ │ 12.34 ms 56.7 % │
         │ MatMul             │                 │
         └────────────────────┴─────────────────┘
+        ┏━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━┓
+        ┃ node                     ┃   memory ┃
+        ┡━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━┩
+        │ encoder/attention/MatMul │ 8.00 MiB │
+        └──────────────────────────┴──────────┘
     """
     title, table.title = table.title, None
     if title:
         print_line(console, title if isinstance(title, Text) else Text(str(title)))
-    edges = (4 if table.pad_edge else 2) + 3 * (len(table.columns) - 1)
-    widths = _widths(table, console.width - edges)
-    for column, width in zip(table.columns, widths, strict=True):
-        column.width, column.overflow, column.no_wrap = width, "fold", False
-    before, console.width = console.width, max(console.width, sum(widths) + edges)
-    console.print(table)
-    console.width = before
+    for part in _parts(table, console.width, keys):
+        widths = _widths(part, console.width - _edges(part))
+        for column, width in zip(part.columns, widths, strict=True):
+            column.width, column.overflow, column.no_wrap = width, "fold", False
+        before, console.width = console.width, max(console.width, sum(widths) + _edges(part))
+        console.print(part)
+        console.width = before
 
 
 def print_line(console: Console, line: str | Text) -> None:
@@ -59,16 +73,50 @@ def print_line(console: Console, line: str | Text) -> None:
     console.print(Text(line) if isinstance(line, str) else line, soft_wrap=not on_terminal)
 
 
+def _parts(table: Table, width: int, keys: int) -> list[Table]:
+    """The table, or several that hold as many of its columns each as have room, after those that tell its rows apart."""
+    first, parts = table.columns[:keys], [table.columns[:keys]]
+    for column in table.columns[keys:]:
+        longer = [*parts[-1], column]
+        if len(parts[-1]) > keys and sum(map(_least, longer)) + _edges(table, len(longer)) > width:
+            longer = [*first, column]
+            parts.append(longer)
+        parts[-1] = longer
+    return [_of(table, columns) for columns in parts] if len(parts) > 1 else [table]
+
+
+def _of(table: Table, columns: Sequence[Column]) -> Table:
+    """A table of some of the columns, all else as it was."""
+    part = copy(table)
+    part.columns = [replace(column, _index=index) for index, column in enumerate(columns)]
+    return part
+
+
+def _edges(table: Table, columns: int | None = None) -> int:
+    """What stands between and around the columns."""
+    return (
+        (2 if table.box else 0)
+        + (2 if table.pad_edge else 0)
+        + 3 * ((len(table.columns) if columns is None else columns) - 1)
+    )
+
+
+def _wanted(column: Column) -> int:
+    """The width in which nothing of a column folds."""
+    return max(_length(cell) for cell in (column.header, *column.cells))
+
+
+def _least(column: Column) -> int:
+    """The least width of a column: figures and short heads keep in one line, names and long heads fold."""
+    if column.justify != "right":
+        return min(_wanted(column), _NARROWEST_NAME)
+    body = max((_length(cell) for cell in column.cells), default=0)
+    return max(body, min(_length(column.header), _NARROWEST_NAME))
+
+
 def _widths(table: Table, room: int) -> list[int]:
     """The width of each column: what its contents take if there is room for all; else names share what figures leave."""
-    bodies = [max((_length(cell) for cell in column.cells), default=0) for column in table.columns]
-    heads = [_length(column.header) for column in table.columns]
-    wanted = [max(pair) for pair in zip(bodies, heads, strict=True)]
-    figures = [column.justify == "right" for column in table.columns]
-    least = [
-        max(body, min(head, _NARROWEST_NAME)) if figure else min(full, _NARROWEST_NAME)
-        for body, head, figure, full in zip(bodies, heads, figures, wanted, strict=True)
-    ]
+    wanted, least = [_wanted(c) for c in table.columns], [_least(c) for c in table.columns]
     if sum(wanted) <= room:
         return wanted
     spare, given = max(room - sum(least), 0), list(least)

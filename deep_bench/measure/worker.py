@@ -21,7 +21,7 @@ from deep_bench.measure.death import MEMORY_WORDS
 from deep_bench.measure.system import Host, build, process_facts
 
 _PR_SET_PDEATHSIG = 1
-_LINE_CHARACTERS, _TRACE_CHARACTERS = 1_000, 20_000
+LINE_CHARACTERS, _TRACE_CHARACTERS = 1_000, 20_000
 """So much is told of an error that a system raised: its message may have any length."""
 
 
@@ -91,7 +91,7 @@ def describe(error: BaseException) -> tuple[bytes | None, str, str, bool]:
     line = "".join(traceback.format_exception_only(error)).strip()
     memory = isinstance(error, MemoryError) or any(words in line.lower() for words in MEMORY_WORDS)
     trace = "".join(traceback.format_exception(error))
-    return pickled, shortened(line, _LINE_CHARACTERS), shortened(trace, _TRACE_CHARACTERS), memory
+    return pickled, shortened(line, LINE_CHARACTERS), shortened(trace, _TRACE_CHARACTERS), memory
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from deep_bench.measure.metric import Metric, MetricRecord
 
 _LOG_TAIL_BYTES = 4_000
-_LOOK_S = 0.5
-"""How often the length of a log is looked at while its process works: seldom enough not to disturb what is timed."""
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.05, 0.5
+"""After so long the length of a log is looked at while its process works: seldom, so as not to disturb what is timed."""
 _LINES_TOLD = 3
 _DUMP = "Fatal Python error"
 
@@ -35,7 +35,8 @@ class Worker:
     """A process that holds one system under test.
 
     It ignores Ctrl-C (the parent decides), and dies with the thread that started it, even while it is stopped. What
-    it prints goes to a log file, of which begin and end are kept where it is long. Processes that it starts are stopped and ended with it.
+    it prints goes to a log file, of which begin and end are kept if it is long. Processes that it starts are stopped and
+    ended with it.
 
     Args:
         factory: Import path of what makes the system, ``"package.module:attribute"``.
@@ -224,12 +225,13 @@ class Worker:
 
     def _wait(self) -> list[Any]:
         """What of connection and process has news within the limit; until then the log is looked at now and then."""
-        sources = [self._connection, *([self._pidfd] if self._pidfd is not None else [])]
+        sources: list[Any] = [self._connection, *([self._pidfd] if self._pidfd is not None else [])]
         end = None if self.limit_s is None else time.monotonic() + self.limit_s
+        look = _FIRST_LOOK_S
         while True:
             left = None if end is None else max(end - time.monotonic(), 0)
-            ready = wait(sources, _LOOK_S if left is None else min(left, _LOOK_S))
-            self._capped.trim()
+            ready = wait(sources, look if left is None else min(left, look))
+            look = _FIRST_LOOK_S if self._capped.trim() else min(2 * look, _LAST_LOOK_S)
             if ready or left == 0:
                 return ready
 

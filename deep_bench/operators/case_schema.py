@@ -17,6 +17,7 @@ from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.graph import OPSET
 from deep_bench.graph.attached import FUNCTION_DOMAIN
 from deep_bench.graph.node import is_standard
+from deep_bench.operators.case_choices import check_choice
 from deep_bench.tensor import STRING
 
 Option = OpSchema.FormalParameterOption
@@ -170,12 +171,15 @@ def check_attributes(operator: str, schema: OpSchema, given: Mapping[str, Any]) 
 
     Raises:
         InvalidArgument: It names the nearest attribute, or the one that is missing.
+        UnknownName: A text that an attribute cannot be.
     """
     for name in given:
         if name not in schema.attributes:
             near = difflib.get_close_matches(name, schema.attributes, n=1)
             advice = f"did you mean {near[0]!r}?" if near else ""
             raise InvalidArgument(f"{operator} has no attribute {name!r}", signature(operator), advice)
+        if schema.domain == "":
+            check_choice(operator, name, given[name])
     for name, attribute in schema.attributes.items():
         if attribute.type in (OpSchema.AttrType.GRAPH, OpSchema.AttrType.GRAPHS) and (attribute.required or name in given):
             raise InvalidArgument(

@@ -14,7 +14,7 @@ from deep_bench.framework import Adapter, Executor, Forms, Mode
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.attached import function_of
 from deep_bench.graph.node import as_array, schema
-from deep_bench.operators.case_schema import spelled, split
+from deep_bench.operators.case_schema import schema_of, spelled, split
 from deep_bench.operators.kernel_case import case_of_node
 from deep_bench.operators.operator import Operator
 
@@ -45,6 +45,8 @@ class KernelAdapter(Adapter[Any]):
             raise InvalidArgument(f"a {type(operator).__name__}", "an object of a subclass of deep_bench.Operator")
         self.operator = operator
         self._computes = split(operator.target)
+        if isinstance(operator.target, str):
+            schema_of(*self._computes)  # raises where there is no such operator
 
     def from_numpy(self, array: np.ndarray) -> Any:
         """An array of the operator's device."""
@@ -102,6 +104,7 @@ class KernelExecutor(Executor[Any]):
         self.parameters = {n: adapter.from_numpy(a) for n, a in _constants(node).items()}
         self.forms = Forms(native=(str(node.name),))
         self._names = tuple(None if v is None else str(v.name) for v in node.inputs)
+        check_inputs(self.operator.forward, self._names, self.attributes, self.operator.name, operator_name(node))
         self.operator.setup(self.case)
 
     def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -160,7 +163,7 @@ class KernelExecutor(Executor[Any]):
     def gradients_of(self, found: Any) -> tuple[Any, ...]:
         """What ``backward`` returned, as a tuple with one entry for each input."""
         results = found if isinstance(found, tuple) else (found,)
-        if isinstance(found, list | dict) or len(results) != len(self._names):
+        if isinstance(found, list | dict) or found is None or len(results) != len(self._names):
             came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
             expected = f"a tuple with one array or None for each of the {len(self._names)} inputs"
             raise InvalidInput(f"{self.operator.name}.backward returned {came}", expected)
@@ -185,6 +188,23 @@ def keywords(forward: Callable[..., Any], node: ir.Node, opset: int, name: str) 
             raise UnsupportedOperator(str(node.name), operator_name(node), opset, reason)
     needed = {n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
     return {**{n: v for n, v in defaults.items() if n in needed}, **{n: v for n, v in stated.items() if n in taken}}
+
+
+def check_inputs(
+    forward: Callable[..., Any], inputs: Sequence[str | None], attributes: Mapping[str, Any], name: str, operator: str
+) -> None:
+    """Make sure that a kernel can be called with so many inputs, before it is.
+
+    Raises:
+        InvalidInput: It says what ``forward`` takes.
+    """
+    parameters = inspect.signature(forward)
+    try:
+        parameters.bind(*inputs, **attributes)
+    except TypeError as error:
+        given = ", ".join("(omitted)" if n is None else n for n in inputs)
+        came = f"{name}.forward{parameters} does not take the {len(inputs)} input{'s' * (len(inputs) != 1)} of {operator}"
+        raise InvalidInput(f"{came} ({given}): {error}", "a parameter for each input, in the operator's order") from error
 
 
 def _defaults(node: ir.Node, opset: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.errors import InvalidInput, Unsupported, UnsupportedOperator
+from deep_bench.errors import DeepBenchError, InvalidInput, Unsupported, UnsupportedOperator
 from deep_bench.framework import Device
 from deep_bench.graph import attributes, operator_name
 from deep_bench.graph.attached import Kernel, function_of, kernel_of
@@ -18,6 +18,7 @@ from deep_bench.graph.node import as_array
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.case_schema import spelled
+from deep_bench.operators.checks.failure import KernelFailure, in_a_line
 from deep_bench.operators.host import Host
 from deep_bench.operators.kernel import keywords
 from deep_bench.operators.operator import Operator
@@ -79,7 +80,7 @@ class Placed:
             InvalidInput: The kernel returns something else than one array for each output, or another element type.
         """
         self._set_up(inputs, describe)
-        found = self._called(self.kernel.forward, *inputs)
+        found = self._called("forward", *inputs)
         results = found if isinstance(found, tuple) else (found,)
         wanted = len(self.dtypes)
         if isinstance(found, list | dict) or len(results) != wanted or any(r is None for r in results):
@@ -107,9 +108,9 @@ class Placed:
         """
         self.require_backward()
         self._set_up(inputs, describe)
-        found = self._called(self.kernel.backward, tuple(grads), tuple(inputs), tuple(outputs))
+        found = self._called("backward", tuple(grads), tuple(inputs), tuple(outputs))
         results = found if isinstance(found, tuple) else (found,)
-        if isinstance(found, list | dict) or len(results) != len(inputs):
+        if isinstance(found, list | dict) or found is None or len(results) != len(inputs):
             came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
             expected = f"a tuple with one array or None for each of the {len(inputs)} inputs"
             raise InvalidInput(f"{self._where}: {self.kernel.name}.backward returned {came}", expected)
@@ -157,12 +158,14 @@ class Placed:
         self.device.synchronize()
         return tuple(None if g is None else np.asarray(self.device.to_numpy(g)) for g in found)
 
-    def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    def _called(self, method: str, *arguments: Any) -> Any:
         try:
-            return method(*arguments, **self.attributes)
-        except Exception as error:  # a kernel may raise anything
+            return getattr(self.kernel, method)(*arguments, **self.attributes)
+        except DeepBenchError as error:
             error.add_note(f"in {self.kernel.name}, which computes {self._where}")
             raise
+        except Exception as error:  # a kernel may raise anything
+            raise KernelFailure(f"{self._where}: {self.kernel.name}.{method} raised {in_a_line(error)}") from error
 
     @property
     def _where(self) -> str:

@@ -94,7 +94,7 @@ class Evaluation(Generic[A]):
                 continue
             if spec.name not in batch:
                 raise InvalidInput(f"samples without {spec.name!r}: {', '.join(batch)}", f"what the network takes: {spec}")
-            fed[spec.name] = device.from_numpy(batch[spec.name])
+            fed[spec.name] = device.adopt(batch[spec.name])
         outputs = self.executor.forward(fed)
         device.synchronize()
         return {name: device.to_numpy(value) for name, value in outputs.items()}

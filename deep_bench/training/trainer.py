@@ -316,13 +316,13 @@ class Trainer(Generic[A]):
 
     def _native(self, batch: Mapping[str, np.ndarray], number: int) -> dict[str, A]:
         try:
-            fed = {spec.name: self.taker.device.from_numpy(batch[spec.name]) for spec in self._data}
+            fed = {spec.name: self.taker.device.adopt(batch[spec.name]) for spec in self._data}
         except KeyError as error:
             raise InvalidInput(
                 f"samples without {error.args[0]!r}: {', '.join(batch)}", f"{', '.join(map(str, self._data))}"
             ) from error
         draws = self.form.draw(batch, self.seed, number) if self.form is not None else {}
-        fed |= {name: self.taker.device.from_numpy(array) for name, array in draws.items()}
+        fed |= {name: self.taker.device.adopt(array) for name, array in draws.items()}
         return fed
 
     def _with_gradients(self, gradients: Mapping[str, A]) -> None:

@@ -38,7 +38,7 @@ def test_without_a_home_nothing_was_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
     assert kept_roofline() is None
-    with pytest.raises(InvalidArgument, match="no home folder\n.*DEEP_BENCH_CACHE"):
+    with pytest.raises(InvalidArgument, match=r"no home folder\n.*DEEP_BENCH_CACHE"):
         user_cache()
 
 

@@ -13,7 +13,7 @@ from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.measure.roofline import Rate, Roofline, roofline, systems, take
 from deep_bench.measure.roofline.report import as_text
 from deep_bench.measure.roofline.systems import FrameworkRoofs, NumpyRoofs, product_network, width
-from deep_bench.measure.session import Plan
+from deep_bench.measure.session import Plan, measure
 
 
 @dataclass(frozen=True)
@@ -162,11 +162,19 @@ def test_what_was_measured_is_kept_and_read(monkeypatch: pytest.MonkeyPatch, tmp
 def test_what_cannot_be_kept_is_found_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("DEEP_BENCH_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(take, "measure", lambda them, plan, **_: measure(them, plan, in_process=True))
     found = roofline(dtypes=["float32"], threads=[1], budget=0.2)
     assert found.peak("float32") is not None
     text = " ".join(as_text(found).split())
     assert f"not kept for the next time: {tmp_path / 'file' / 'cache' / 'roofline'} cannot be written" in text
     assert "name a folder in the environment variable DEEP_BENCH_CACHE" in text
+
+
+def test_the_table_is_as_wide_as_it_may_be_and_no_figure_is_broken() -> None:
+    text = as_text(Roofline(rates=[gemm(150e9, by="onnxruntime:threads=2"), copy(10e9)]), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "150 GFLOP/s" in text
+    assert text.count("onnxruntime:threads=2") == sum(line.startswith("what ") for line in text.splitlines()) > 1
 
 
 def test_bad_arguments() -> None:

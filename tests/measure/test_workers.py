@@ -97,7 +97,7 @@ def test_much_chatter_is_cut_while_it_goes_on(start: Start, tmp_path: Path) -> N
 
 
 def test_a_long_message_loses_its_middle(start: Start) -> None:
-    with pytest.raises(WorkerError, match="ValueError: begin xxx.*characters left out.* end") as caught:
+    with pytest.raises(WorkerError, match=r"ValueError: begin xxx.*characters left out.* end") as caught:
         start().call("complain", 100_000)
     assert len(str(caught.value)) < 2_000
     assert len(caught.value.details) < 30_000

@@ -20,8 +20,11 @@ SYSTEM = "reference:algorithms=a_rather_long_name_of_some_option"
 
 def contents(text: str) -> str:
     """All letters of a table, column by column, so that folded names are whole again."""
-    rows = [re.split("[│┃]", line)[1:-1] for line in text.splitlines() if line[:1] in "│┃" and line]
-    return "\n".join("".join(cell.strip() for cell in column) for column in zip(*rows, strict=True))
+    found = []
+    for part in text.split("┏"):
+        rows = [re.split("[│┃]", line)[1:-1] for line in part.splitlines() if line[:1] in "│┃" and line]
+        found += ["".join(cell.strip() for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(found)
 
 
 @pytest.mark.parametrize("width", range(1, 130, 8))
@@ -41,10 +44,27 @@ def test_nothing_is_cut(width: int) -> None:
     assert "…" not in text
     assert all(figure in text for figure in figures)
     assert text.count("295 k") == 3
+    assert max(len(line) for line in text.splitlines() if line[0] in "┏┡└│") <= max(width, 55)  # node and longest figure: 55
     whole = contents(text).replace(" ", "")
     assert all(name.replace(" ", "") in whole and name[::-1].replace(" ", "") in whole for name in names)
     assert SYSTEM in whole
     assert sum(line.count("many") for line in text.splitlines()) >= 9 or width < 4
+
+
+def test_every_part_has_the_columns_that_tell_its_rows_apart() -> None:
+    table = Table("case", "contestant", "verdict")
+    for number in range(6):
+        table.add_column(f"quantity {number}", justify="right")
+    table.add_row("8x1024", "FastGelu", "right", *(f"{n}.2 ms ({n}.1 to {n}.3)" for n in range(6)), end_section=True)
+    table.add_row("", "torch", "wrong", *(f"{n}.5 ms ({n}.4 to {n}.6)" for n in range(6)))
+    out = io.StringIO()
+    print_table(Console(file=out, width=80, color_system=None), table, keys=2)
+    parts = out.getvalue().split("┏")[1:]
+    assert len(parts) > 2
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert all("┃ case   ┃ contestant ┃" in part and "│ 8x1024 │ FastGelu   │" in part for part in parts)
+    assert all("├" in part for part in parts)
+    assert out.getvalue().count("verdict") == out.getvalue().count("5.5 ms") == 1
 
 
 def test_the_room(monkeypatch: pytest.MonkeyPatch) -> None:

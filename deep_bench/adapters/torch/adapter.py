@@ -10,7 +10,7 @@ import torch
 
 from deep_bench.adapters.lowering import Site, lower
 from deep_bench.adapters.options import thread_count
-from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_array, to_tensor
+from deep_bench.adapters.torch.arrays import TYPES, can_be_shared, is_foreign, to_array, to_tensor
 from deep_bench.adapters.torch.derivatives import watched, with_masks
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
 from deep_bench.adapters.torch.fallback import fallback
@@ -148,6 +148,11 @@ class TorchAdapter(Adapter[torch.Tensor]):
         """See `Device.from_numpy`; arrays of types that torch lacks (strings, float4) stay NumPy arrays."""
         array = np.asarray(array)
         return array.copy() if is_foreign(array.dtype) else to_tensor(array, self.target)
+
+    def adopt(self, array: np.ndarray) -> Any:
+        """See `Device.adopt`; on a CPU without a copy."""
+        array = np.asarray(array)
+        return torch.from_numpy(array) if self.target.type == "cpu" and can_be_shared(array) else self.from_numpy(array)
 
     def to_numpy(self, array: torch.Tensor) -> np.ndarray:
         """See `Device.to_numpy`; always a copy."""

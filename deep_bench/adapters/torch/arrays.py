@@ -84,7 +84,14 @@ def to_tensor(array: np.ndarray, device: torch.device | str = "cpu") -> torch.Te
     if array.dtype not in _PLAIN:
         bits = np.array(array, order="C").view(f"u{array.dtype.itemsize}")
         return torch.from_numpy(bits).view(target).to(device)
-    return torch.from_numpy(np.array(array, order="C")).to(device)
+    made = torch.empty(array.shape, dtype=target)  # torch aligns its memory to 64 bytes, NumPy only to 16
+    np.copyto(made.numpy(), array)
+    return made.to(device)
+
+
+def can_be_shared(array: np.ndarray) -> bool:
+    """Whether a tensor can have the array's own memory."""
+    return array.dtype in _PLAIN and array.flags.writeable and array.flags.c_contiguous
 
 
 def to_array(tensor: torch.Tensor) -> np.ndarray:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.measure.roofline.model import Rate, Roofline
+from deep_bench.measure.tables import print_table
 from deep_bench.measure.units import significant
 
 _NAMES = {"gemm": "product of matrices", "copy": "a = b", "triad": "a = b + 3 c", "add": "a = b + c"}
@@ -25,12 +26,12 @@ def as_text(found: Roofline, width: int = 125) -> str:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     for name, justify in (("what", "left"), ("in", "left"), ("threads", "right"), ("by", "left"), ("median", "right"),
                           ("95 % interval", "right"), ("size", "right")):  # fmt: skip
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for rate in found.rates:
         table.add_row(*map(Text, _row(rate)))
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False)
-    console.print(table)
+    print_table(console, table, keys=4)
     for line in lines_below(found):
         console.print(Text(line))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deep_bench.operators.checks.contract import contract_check as contract_check
     from deep_bench.operators.checks.errors import ErrorMap as ErrorMap
     from deep_bench.operators.checks.errors import error_maps as error_maps
+    from deep_bench.operators.checks.failure import KernelFailure as KernelFailure
     from deep_bench.operators.checks.finding import Finding as Finding
     from deep_bench.operators.checks.finding import Findings as Findings
     from deep_bench.operators.checks.forward import forward_check as forward_check
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from deep_bench.operators.checks.memory import memory_check as memory_check
     from deep_bench.operators.checks.patches import Originals as Originals
     from deep_bench.operators.checks.patches import patches_check as patches_check
-    from deep_bench.operators.checks.prepared import KernelFailure as KernelFailure
     from deep_bench.operators.checks.prepared import Prepared as Prepared
     from deep_bench.operators.checks.problem import Problem as Problem
     from deep_bench.operators.checks.remembering import remembering_check as remembering_check
@@ -45,13 +45,14 @@ _LAZY = {
         "backward": "backward_check",
         "contract": "contract_check",
         "errors": "ErrorMap error_maps",
+        "failure": "KernelFailure",
         "finding": "Finding Findings",
         "forward": "forward_check",
         "honesty": "fresh_check reuse_check unwritten_check",
         "layout": "layout_check",
         "memory": "memory_check",
         "patches": "Originals patches_check",
-        "prepared": "KernelFailure Prepared",
+        "prepared": "Prepared",
         "problem": "Problem",
         "remembering": "remembering_check",
         "repeatability": "batch_check reruns_check threads_check",

@@ -14,9 +14,10 @@ from deep_bench.check.truth import Effort
 from deep_bench.errors import DeepBenchError, UnsupportedOperator
 from deep_bench.graph import Network, operator_name
 from deep_bench.operators.case import Case
+from deep_bench.operators.checks.failure import KernelFailure
 from deep_bench.operators.checks.finding import Finding, combined
 from deep_bench.operators.checks.numerical import by_differences, changed
-from deep_bench.operators.checks.prepared import KernelFailure, Prepared, found, told
+from deep_bench.operators.checks.prepared import Prepared, found, told
 from deep_bench.operators.checks.problem import Backward, Problem, posed
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float

@@ -12,6 +12,10 @@ _OURS = str(Path(deep_bench.__file__).parent)
 _LONGEST = 500
 
 
+class KernelFailure(DeepBenchError):
+    """A kernel raised, or returned something that cannot be read."""
+
+
 def in_a_line(error: BaseException) -> str:
     """An error with what was expected, or its kind and the last place outside of deep_bench.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ ROUNDS: Mapping[Effort, int] = {"quick": 1, "full": 3}
 """How many inputs of each distribution are tried."""
 
 _ORDER = ("normal", "wide", "ties", "tiny", "huge", "special")
+
+_BY_RANGE = {
+    "tiny": "it has lost bits on tiny inputs only: intermediate results underflow",
+    "huge": "it has lost bits on huge inputs only: intermediate results overflow, or are cut off",
+}
 
 Arrange = Callable[[Prepared, Mapping[str, np.ndarray]], Mapping[str, Any]]
 
@@ -63,7 +69,18 @@ def forward_check(
         for distribution in chosen
         for number in range(ROUNDS[problem.effort])
     ]
-    return combined("forward", problem.name, parts, "no distribution was asked for")
+    return combined("forward", problem.name, _explained(parts), "no distribution was asked for")
+
+
+def _explained(parts: list[Finding]) -> list[Finding]:
+    """Who computes as precisely as it states on normal inputs does so on others too: there it loses bits by their range."""
+    if not any(p.place.startswith("normal") and p.word == "right" for p in parts):
+        return parts
+    return [replace(p, reason=_BY_RANGE[p.place.split()[0]]) if _by_range(p) else p for p in parts]
+
+
+def _by_range(part: Finding) -> bool:
+    return part.word == "reduced precision" and part.place.split()[0] in _BY_RANGE
 
 
 def _on(operator: Operator[Any], problem: Problem, distribution: str, number: int, *, explicit: bool) -> Finding:

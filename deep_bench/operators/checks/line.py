@@ -13,7 +13,8 @@ from deep_bench.check.estimate import pooled
 from deep_bench.check.truth import Truth
 from deep_bench.graph import Network
 from deep_bench.operators.checks.differences import Line
-from deep_bench.operators.checks.prepared import KernelFailure, Prepared
+from deep_bench.operators.checks.failure import KernelFailure
+from deep_bench.operators.checks.prepared import Prepared
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float, unit_roundoff
 

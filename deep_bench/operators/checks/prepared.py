@@ -8,18 +8,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from deep_bench.check.ladder import in_float64
-from deep_bench.errors import DeepBenchError, Unsupported
+from deep_bench.errors import DeepBenchError, Unsupported, shortened
 from deep_bench.graph import Network
+from deep_bench.measure.worker import LINE_CHARACTERS
+from deep_bench.operators.checks.failure import KernelFailure
 from deep_bench.operators.checks.finding import Finding
 from deep_bench.operators.checks.problem import Problem
 from deep_bench.operators.kernel import KernelAdapter, KernelExecutor
 from deep_bench.operators.operator import Operator
 
 R = TypeVar("R")
-
-
-class KernelFailure(DeepBenchError):
-    """A kernel raised, or returned something that cannot be read."""
 
 
 class Prepared:
@@ -92,7 +90,7 @@ def told(doing: str, run: Callable[[], R]) -> R:
     except DeepBenchError:
         raise
     except (Exception, SystemExit) as error:  # a kernel may raise anything
-        line = next(iter(str(error).strip().splitlines()), "")
+        line = shortened(next(iter(str(error).strip().splitlines()), ""), LINE_CHARACTERS)
         raise KernelFailure(f"{doing} raised {type(error).__name__}{f': {line}' if line else ''}") from error
 
 

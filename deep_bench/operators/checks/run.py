@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _HERE = "deep_bench.operators.checks"
 
+_DEATHS = 2
+"""So many checks in a row end the process of a kernel before it is given up on a case."""
+
 CHECKS: Mapping[str, str] = {
     "contract": f"{_HERE}.contract:contract_check",
     "forward": f"{_HERE}.forward:forward_check",
@@ -44,7 +47,7 @@ CHECKS: Mapping[str, str] = {
 
 
 def check_operator(
-    operator: Operator[Any],
+    operator: Operator[Any] | type[Operator[Any]] | str,
     cases: Iterable[Case] | Case,
     *,
     checks: Sequence[str] | None = None,
@@ -57,10 +60,10 @@ def check_operator(
     """Put a kernel through all checks, case by case.
 
     This is done in a child process, so that a kernel that crashes or never returns costs one check, and the others go on. If
-    it does not live through its first check of a case, it is not checked further on that case.
+    two checks in a row end its process, it is not checked further on that case.
 
     Args:
-        operator: The kernel.
+        operator: The kernel, its class, or where that is: ``"my_kernels.py:FastGelu"``.
         cases: What it is checked on, such as a suite.
         checks: Some of `CHECKS`; all by default.
         seed: Names all that is drawn.
@@ -82,9 +85,12 @@ def check_operator(
         >>> found.ok, [f.word for f in found]
         (False, ['right', 'wrong'])
     """
+    from deep_bench.operators.studies.contestants import operator_of
+
     names = _chosen(checks)
     chosen = _cases(cases)
-    KernelAdapter(operator)  # refuses what is no kernel
+    operator = operator_of(operator)
+    KernelAdapter(operator)  # refuses what computes nothing that is known
     found: list[Finding] = []
     with tqdm(total=len(chosen) * len(names), desc=operator.name, leave=False, disable=None if progress else True) as bar:
         for finding in _findings(operator, chosen, names, seed, effort, limit_s if isolate else None):
@@ -127,11 +133,13 @@ def _findings(
 
     with Isolated(operator, seed, effort, limit_s) as child:
         for case in cases:
+            deaths = 0
             for number, name in enumerate(names):
                 finding, lived = child.check(name, case)
                 yield finding
-                if not lived and number == 0:
-                    yield from not_checked(names[1:], case, f"the check {name!r} ended its process")
+                deaths = 0 if lived else deaths + 1
+                if deaths == _DEATHS:
+                    yield from not_checked(names[number + 1 :], case, f"{_DEATHS} checks in a row ended its process")
                     break
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName
 
 if TYPE_CHECKING:
     from deep_bench.framework import Device
@@ -65,7 +65,9 @@ def native(
             ``compute-sanitizer``). It is slow then, and not for timing.
 
     Raises:
-        InvalidArgument: No such file, a signature that cannot be read, or arguments that do not fit each other.
+        InvalidArgument: No such file, a signature that cannot be read, an attribute that the operator does not have, or
+            arguments that do not fit each other.
+        UnknownName: No such operator or device.
 
     Example:
         >>> import numpy as np
@@ -79,6 +81,7 @@ def native(
         array([0., 2.], dtype=float32)
     """
     from deep_bench.operators.native_code import source as sources
+    from deep_bench.operators.native_code.attributes import check_known
     from deep_bench.operators.native_code.build import Recipe
     from deep_bench.operators.native_code.call import backward_names
     from deep_bench.operators.native_code.operator import NativeOperator
@@ -98,6 +101,10 @@ def native(
         backward_names(back, forward, str(backward))
     if backward is not None and forward is not None and back is None and route == "c":
         raise InvalidArgument(f"backward={backward!r} without its signature", "backward_signature, as signature is given")
+    if isinstance(device, str):
+        _check_device(device)
+    if forward is not None:
+        check_known(computes, [p for s in (forward, back) if s is not None for p in s.parameters], function)
     recipe = Recipe(
         source=sources.read(source, device if isinstance(device, str) else ""),
         function=function,
@@ -112,3 +119,12 @@ def native(
         sanitize=sanitize,
     )
     return NativeOperator(recipe)
+
+
+def _check_device(device: str) -> None:
+    """Refuse what is neither NumPy's arrays, nor torch's on a GPU, nor a framework; importing none."""
+    from deep_bench import frameworks
+
+    known = ["cpu", "cuda", *frameworks]
+    if device.partition(":")[0] not in known:
+        raise UnknownName("device", device, known)

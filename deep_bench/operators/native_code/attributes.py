@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 
-from deep_bench.errors import Unsupported
-from deep_bench.operators.case_schema import schema_of, split
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.operators.case_schema import schema_of, signature, split
+from deep_bench.operators.native_code.signature import Parameter
 
 Plain = int | float | str | tuple[int, ...] | tuple[float, ...]
 
@@ -43,6 +45,28 @@ def complete(computes: str | Callable[..., Any], given: Mapping[str, Any]) -> di
         Unsupported: One is no number, text, or list of numbers.
     """
     return {n: _plain(n, v) for n, v in {**defaults(computes), **given}.items() if v is not None}
+
+
+def check_known(computes: str | Callable[..., Any], parameters: Iterable[Parameter], function: str) -> None:
+    """Refuse a signature with an attribute that the operator does not have and the signature gives no value.
+
+    Raises:
+        InvalidArgument: It names the attribute, and the nearest one.
+    """
+    schema = schema_of(*split(computes)) if isinstance(computes, str) else None
+    if schema is None:
+        return
+    for parameter in parameters:
+        name = parameter.attribute
+        own = parameter.value and not parameter.value.startswith("attributes.")
+        if name is None or own or name in schema.attributes:
+            continue
+        near = difflib.get_close_matches(name, schema.attributes, n=1)
+        raise InvalidArgument(
+            f"{computes} has no attribute {name!r}, which the signature of {function} takes",
+            signature(str(computes)),
+            f"did you mean {near[0]!r}?" if near else f"give it a value there: {parameter.type} {name} = 1, say",
+        )
 
 
 def refuse_others(

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from deep_bench.measure.pictures import COLOURS, SMALL, colour, marker, new_figure, tidy, write
+from deep_bench.measure.pictures import COLOURS, SMALL, colour, footnotes, marker, new_figure, tidy, write
 from deep_bench.measure.roofline import Costed, Rate, Roofline
+from deep_bench.operators.plots.marks import WRONG, mark_wrong
 
 _POINTS = COLOURS[-2::-1]
 """From the other end than those of the roofs; black is the memory's."""
@@ -33,6 +34,7 @@ class Point:
         high: The upper end.
         dtype: The element type that it computes in.
         series: Points of one series look alike: a system.
+        ok: Whether what it computes was not found wrong.
     """
 
     label: str
@@ -42,9 +44,17 @@ class Point:
     high: float | None = None
     dtype: str = "float32"
     series: str = ""
+    ok: bool = True
 
 
-def plot(found: Roofline, file: Path, points: Sequence[Point] = (), *, threads: int | None = None) -> Path:
+def plot(
+    found: Roofline,
+    file: Path,
+    points: Sequence[Point] = (),
+    *,
+    threads: int | None = None,
+    notes: Sequence[str] = (),
+) -> Path:
     """FLOP/s over FLOPs a byte, both logarithmic: a roof for each element type, and each point with its 95 % interval.
 
     What computes no FLOPs has no place there: its share of the bandwidth is written below.
@@ -54,6 +64,7 @@ def plot(found: Roofline, file: Path, points: Sequence[Point] = (), *, threads: 
         file: Where to write it; the name's end tells the format.
         points: What to show below them; with more than 16 they are not labelled.
         threads: The roofs of so many threads; by default of the most that were measured.
+        notes: What else to write below.
     """
     counts = [rate.threads for rate in found.rates if rate.threads is not None and rate.value is not None]
     chosen = max(counts, default=None) if threads is None else threads
@@ -78,7 +89,7 @@ def plot(found: Roofline, file: Path, points: Sequence[Point] = (), *, threads: 
     model = str(found.machine.get("cpu_model") or "this machine")
     axes.set_title(f"Roofline of {model}{number}, measured", loc="left", fontsize=11)
     _name_roofs(axes, roofs)
-    _write_others(figure, found, points, chosen)
+    _write_others(figure, found, points, chosen, notes)
     figure.draw_without_rendering()  # the layout is known from here on
     if slope is not None:
         _turn(axes, slope)
@@ -156,7 +167,8 @@ def _draw_points(axes: Axes, points: Sequence[Point]) -> None:
         for point, offset in zip(points, _offsets(points), strict=True):
             place = (point.cost.flops / point.cost.bytes, point.cost.flops / point.seconds / 1e9)
             axes.annotate(point.label, place, offset, textcoords="offset points", fontsize=SMALL, va="center", zorder=4)
-    if any(series):
+    mark_wrong(axes, [(p.cost.flops / p.cost.bytes, p.cost.flops / p.seconds / 1e9) for p in points if not p.ok])
+    if any(series) or not all(point.ok for point in points):
         axes.legend(frameon=False, loc="lower right", fontsize=SMALL)
 
 
@@ -175,19 +187,21 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
     return offsets
 
 
-def _write_others(figure: Figure, found: Roofline, points: Sequence[Point], threads: int | None) -> None:
+def _write_others(
+    figure: Figure, found: Roofline, points: Sequence[Point], threads: int | None, notes: Sequence[str]
+) -> None:
     """What has no place in the picture."""
     parts = []
     for point in points:
         if point.cost.flops == 0 and point.cost.bytes:
             share = found.share(point.seconds, point.cost, dtype=point.dtype, threads=threads).memory
-            parts.append(f"{point.label}: " + ("unknown" if share is None else f"{100 * share:.0f} % of the bandwidth"))
+            said = "unknown" if share is None else f"{100 * share:.0f} % of the bandwidth"
+            parts.append(f"{point.label}: {said}{'' if point.ok else f' ({WRONG})'}")
     if len(points) > _LABELLED:
         parts.append(f"{len(points)} points, not labelled")
     lines = [f"without FLOPs: {'; '.join(parts)}"] if parts and len(points) <= _LABELLED else parts
     lines += [note.partition(". ")[0] for note in found.notes]
-    if lines:
-        figure.supxlabel("\n".join(lines), fontsize=SMALL, x=0.01, ha="left")
+    footnotes(figure, [*lines, *notes])
 
 
 def _short(rate: Rate) -> str:

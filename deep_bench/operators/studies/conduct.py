@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from deep_bench.measure.record import TrialRecord, VerdictRecord
 from deep_bench.operators.studies.heat import Heat
-from deep_bench.operators.studies.quantities import BACKWARD, BOTH
 
 _SHOWN = 3
 
@@ -19,27 +18,27 @@ def note_loaded(prepared: dict[str, object], trial: TrialRecord) -> None:
         trial.gradients = VerdictRecord(verdict="failed", reason=f"gradients: {failed}")
 
 
-def note_changes(heat: Heat, label: str, trial: TrialRecord) -> None:
+def note_changes(heat: Heat, label: str, trial: TrialRecord) -> bool:
     """Call an operator wrong that changes its inputs: it is timed and judged on what it has made of them.
 
     Args:
         heat: Who is on the case.
         label: The operator.
         trial: What was found of it so far.
+
+    Returns:
+        Whether forward does.
     """
-    prepared = heat.prepared[label]
-    first: list[str] = prepared["facts"]["changed"]
+    first: list[str] = heat.prepared[label]["facts"]["changed"]
     if first:
         _wrong(trial, f"changes its {_inputs(first)}")
-        return
-    later: list[str] = heat.call(label, "changed")
-    if not later:
-        return
-    if any(name in prepared["calls"] for name in (BOTH, BACKWARD)):
-        reason = f"gradients: backward, or a later call of forward, changes the {_inputs(later)}"
-        trial.gradients = _as_wrong(trial.gradients, reason)
-    else:
+        return True
+    later, with_gradients = heat.call(label, "changed")
+    if later:
         _wrong(trial, f"a later call changes its {_inputs(later)}")
+    elif with_gradients:
+        trial.gradients = _as_wrong(trial.gradients, f"gradients: backward changes the {_inputs(with_gradients)}")
+    return bool(later)
 
 
 def note_patches(heat: Heat, label: str, trial: TrialRecord) -> None:
@@ -61,8 +60,9 @@ def _wrong(trial: TrialRecord, reason: str) -> None:
 
 
 def _as_wrong(found: VerdictRecord | None, reason: str) -> VerdictRecord:
-    changed = {"verdict": "wrong", "reason": reason}
-    return VerdictRecord(**changed) if found is None else found.model_copy(update=changed)
+    if found is None:
+        return VerdictRecord(verdict="wrong", reason=reason)
+    return found.model_copy(update={"verdict": "wrong", "reason": reason})
 
 
 def _inputs(names: Sequence[str]) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.measure.fleet import Contender
+from deep_bench.operators.checks.failure import KernelFailure, in_a_line
+from deep_bench.operators.kernel import KernelAdapter
 from deep_bench.operators.operator import Operator
 from deep_bench.operators.pickled import dumped
 from deep_bench.variant import Variant
@@ -82,15 +85,27 @@ def contestants_of(given: Any) -> list[Contestant]:
 def _contestant(given: Any, label: str | None = None) -> Contestant:
     if isinstance(given, str) and (match := _FILE.fullmatch(given)):
         file = Path(match["file"]).absolute()
-        operator = operator_in(file, match["name"])
         script = (str(file), match["name"])
-        return Contestant(label or operator.name, OWN, arguments={"script": script}, path=(str(file.parent),))
+        name = label or _name_of(lambda: operator_in(file, match["name"]), match["name"])
+        return Contestant(name, OWN, arguments={"script": script}, path=(str(file.parent),))
     if isinstance(given, str | Variant):
         variant = Variant.parse(given) if isinstance(given, str) else given
         return Contestant(label or str(variant), variant.framework, variant.options, {"variant": str(variant)})
-    made = as_operator(given)
+    try:
+        made = as_operator(given)
+    except KernelFailure:  # its process says it again, and the others go on
+        name = label or given.__name__
+        return Contestant(name, OWN, arguments={"pickled": dumped(given, name)})
     name = label or made.name
     return Contestant(name, OWN, arguments={"pickled": dumped(made, name)})
+
+
+def _name_of(make: Callable[[], Operator[Any]], otherwise: str) -> str:
+    """An operator's name, or that of its class where it cannot be made: its process says why, and the others go on."""
+    try:
+        return make().name
+    except KernelFailure:
+        return otherwise
 
 
 def base_of(contestants: Sequence[Contestant], asked: str | None = None) -> Contestant:
@@ -103,18 +118,10 @@ def as_operator(given: Any) -> Operator[Any]:
     """An operator, made from its class if that is what is given.
 
     Raises:
-        InvalidArgument: It is none, or its class cannot be made without arguments.
+        InvalidArgument: It is none, or its class lacks a method or cannot be made without arguments.
+        KernelFailure: Its ``__init__`` raised.
     """
-    made = given
-    if isinstance(given, type) and issubclass(given, Operator):
-        try:
-            made = given()
-        except TypeError as error:
-            raise InvalidArgument(
-                f"the class {given.__name__} cannot be made without arguments: {error}",
-                "an object of it",
-                f"give {given.__name__}(…)",
-            ) from error
+    made = _made(given) if isinstance(given, type) and issubclass(given, Operator) else given
     if not isinstance(made, Operator):
         what = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
         raise InvalidArgument(
@@ -122,8 +129,42 @@ def as_operator(given: Any) -> Operator[Any]:
             "an object of a subclass of deep_bench.Operator, its class, a framework such as 'torch:threads=1', or "
             "'file.py:Class'",
         )
-    assert made.target  # raises where it says nothing
+    KernelAdapter(made)  # raises where it says nothing, or names no operator
     return made
+
+
+def _made(kind: type[Operator[Any]]) -> Operator[Any]:
+    name = kind.__name__
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        came = f"the class {name} has no {' and no '.join(missing)}"
+        raise InvalidArgument(came, "a class that computes something", f"define {missing[0]}(self, …) in {name}")
+    try:
+        inspect.signature(kind).bind()
+    except TypeError as error:
+        came = f"the class {name} cannot be made without arguments: {error}"
+        raise InvalidArgument(came, "an object of it", f"give {name}(…)") from error
+    try:
+        return kind()
+    except DeepBenchError:
+        raise
+    except Exception as error:  # a user's code may raise anything
+        raise KernelFailure(f"{name}() raised {in_a_line(error)}") from error
+
+
+def operator_of(given: Any) -> Operator[Any]:
+    """An operator as callers name one: itself, its class, or ``"file.py:Class"``.
+
+    Raises:
+        InvalidArgument: It is none of these, or cannot be made.
+        KernelFailure: Its ``__init__`` raised.
+    """
+    if isinstance(given, str):
+        match = _FILE.fullmatch(given)
+        if match is None:
+            raise InvalidArgument(f"the operator {given!r}", "an operator, its class, or 'file.py:Class'")
+        return operator_in(Path(match["file"]).absolute(), match["name"])
+    return as_operator(given)
 
 
 def operator_in(file: Path, name: str) -> Operator[Any]:

@@ -171,7 +171,7 @@ class Experiment:
         self._load(heat, case)
         self._measure(heat, trials, launch)
         if not self.record.interrupted:
-            self._look_again(None, heat, trials, metrics=())
+            self._doubt(None, heat, trials)
         _note_failures({**fleet.failures, **heat.failures}, trials)
 
     def _load(self, heat: Heat, case: Case) -> None:
@@ -232,13 +232,20 @@ class Experiment:
                 if self.metrics:
                     found = heat.awake(label, lambda runner: runner.collect(FORWARD, self.metrics))
                     trial.metrics = [metric.model_dump(mode="json") for metric in found]
-                if label in self._own:
-                    note_changes(heat, label, trial)
-                doubt = "" if judge is None or label not in self._own else judge.doubts(heat, label)
+            except DeepBenchError as error:
+                heat.set_aside(label, error)
+        self._doubt(judge, heat, trials)
+
+    def _doubt(self, judge: Judge | None, heat: Heat, trials: dict[str, TrialRecord]) -> None:
+        """What timing has brought to light of operators: changed inputs, kept answers, replaced clocks."""
+        for label in self._own.intersection(self._judged(heat)):
+            trial = trials[label]
+            try:
+                honest = not note_changes(heat, label, trial)
+                doubt = judge.doubts(heat, label) if honest and judge is not None else ""
                 if doubt and trial.verdict is not None:
                     trial.verdict.verdict, trial.verdict.reason = "wrong", doubt
-                if label in self._own:
-                    note_patches(heat, label, trial)
+                note_patches(heat, label, trial)
             except DeepBenchError as error:
                 heat.set_aside(label, error)
 

@@ -94,9 +94,23 @@ class Problem:
         if not isinstance(self.executor, KernelExecutor):
             return []
         self.adapter.synchronize()
-        given = {**self.executor.parameters, **self.inputs}
         before = {**self.network.initializers, **self._held}
+        return self._differing({**self.executor.parameters, **self.inputs}, before)
+
+    def changed_with_gradients(self) -> list[str]:
+        """The same of the inputs that gradients are computed on."""
+        if not isinstance(self.executor, KernelExecutor) or "_differentiated" not in vars(self):
+            return []
+        self.adapter.synchronize()
+        return self._differing(self._differentiated, self.arrays)
+
+    def _differing(self, given: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> list[str]:
         return [n for n, a in before.items() if n in given and not equal(self.adapter.to_numpy(given[n]), np.asarray(a))]
+
+    @cached_property
+    def _differentiated(self) -> dict[str, Any]:
+        """The inputs once more: a backward that overwrites them spoils no output."""
+        return self._native(self.arrays)
 
     def gradients(self) -> Arrays:
         """Name to gradient of all floating-point inputs and constants, in NumPy; zeros where an operator gives none."""
@@ -129,7 +143,7 @@ class Problem:
     def _both(self) -> Call:
         wrt = list(self._pullback.wrt)
         if isinstance(self.executor, KernelExecutor):
-            kernel, inputs, grads = self.executor, self.inputs, self._native_grads(self.executor)
+            kernel, inputs, grads = self.executor, self._differentiated, self._native_grads(self.executor)
             kernel.pull_back(inputs, grads)
             return lambda: kernel.pull_back(inputs, grads)
         training = self.adapter.prepare(self._pullback.network, mode="train")
@@ -141,7 +155,7 @@ class Problem:
         if not isinstance(self.executor, KernelExecutor):
             raise Unsupported("frameworks compute gradients together with the outputs")
         kernel = self.executor
-        grads, arguments = self._native_grads(kernel), tuple(kernel.arguments(self.inputs))
+        grads, arguments = self._native_grads(kernel), tuple(kernel.arguments(self._differentiated))
         outputs = kernel.outputs(kernel.operator.forward(*arguments, **kernel.attributes))
         backward, stated = kernel.operator.backward, kernel.attributes
         kernel.gradients_of(backward(grads, arguments, outputs, **stated))

@@ -112,8 +112,7 @@ class Study:
     def __getitem__(self, key: tuple[str, str]) -> Trial: ...
     def __getitem__(self, key: str | tuple[str, str]) -> Trial | dict[str, Trial]:
         label = key if isinstance(key, str) else key[0]
-        if label not in self.contestants and (self.twin is None or label != self.twin.label):
-            raise UnknownName("contestant of this study", label, self.contestants)
+        self._require(label)
         if isinstance(key, str):
             return {case: trial for (one, case), trial in self._trials.items() if one == label}
         if key[1] in self._cases:
@@ -171,12 +170,22 @@ class Study:
         return tuple(c for c in self._cases if timed and all(self._timed(label, c) for label in timed))
 
     def total(self, label: str) -> Total | None:
-        """The time of all `common` cases together, each as often as it occurs, in nanoseconds."""
+        """The time of all `common` cases together, each as often as it occurs, in nanoseconds.
+
+        Raises:
+            UnknownName: There is no such contestant.
+        """
+        self._require(label)
         return total(self._parts(label)) if self._counts(label) else None
 
     def speed(self, label: str, base: str | None = None) -> Ratio | None:
-        """A contestant's total time over that of another, by default the study's base; below 1 is faster."""
+        """A contestant's total time over that of another, by default the study's base; below 1 is faster.
+
+        Raises:
+            UnknownName: There is no such contestant.
+        """
         other = base or self.base
+        self._require(label, other)
         if not self._counts(label) or not self._counts(other):
             return None
         return ratio_of_totals(self._parts(label), self._parts(other))
@@ -279,6 +288,11 @@ class Study:
         frameworks = [s.label for s in self.record.systems if s.framework != OWN and s.twin_of is None]
         timed = [label for label in (*frameworks, *self.contestants) if any(t.summary() for t in self[label].values())]
         return next(iter([*timed, *frameworks, *self.contestants]))
+
+    def _require(self, *labels: str) -> None:
+        for label in labels:
+            if label not in self.contestants and (self.twin is None or label != self.twin.label):
+                raise UnknownName("contestant of this study", label, self.contestants)
 
     def _timed(self, label: str, case: str) -> bool:
         trial = self._trials.get((label, case))

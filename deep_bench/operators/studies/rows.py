@@ -9,6 +9,7 @@ from deep_bench.operators.studies.quantities import QUANTITIES
 from deep_bench.operators.studies.trial import Trial
 
 if TYPE_CHECKING:
+    from deep_bench.measure.comparison import Comparison
     from deep_bench.operators.studies.result import Study
 
 
@@ -81,6 +82,18 @@ def _row(study: Study, trial: Trial) -> dict[str, Any]:
     }
 
 
+def twin_word(found: Comparison) -> str:
+    """What the A/A pair shows on a case: nothing is faster than itself, but two processes of it may differ.
+
+    Example:
+        >>> from deep_bench.measure.comparison import Comparison, Ratio
+        >>> ratio = Ratio(0.8, (0.7, 0.9), (0.72, 0.88), 8.0, 10.0, "blocks")
+        >>> twin_word(Comparison("faster", ratio, 0.02)), twin_word(Comparison("equivalent", ratio, 0.5))
+        ('differs', 'equivalent')
+    """
+    return "differs" if found.word in ("faster", "slower") else found.word
+
+
 def _twins(study: Study) -> dict[str, Any] | None:
     """The A/A pair: its ratio over all common cases, and on each case."""
     if study.twin is None:
@@ -92,7 +105,7 @@ def _twins(study: Study) -> dict[str, Any] | None:
         "ratio": None if whole is None else whole.value,
         "ratio_interval": None if whole is None else whole.interval,
         "cases": {
-            case: {"ratio": found.ratio.value, "ratio_interval": found.ratio.interval, "word": found.word}
+            case: {"ratio": found.ratio.value, "ratio_interval": found.ratio.interval, "word": twin_word(found)}
             for case, found in cases.items()
             if found is not None
         },

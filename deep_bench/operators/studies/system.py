@@ -138,9 +138,10 @@ class OperatorSystem:
         found = [problem.answer(arrays), problem.answer_in_place(arrays)]
         return [self._as_declared(problem.network, outputs) for outputs in found if outputs is not None]
 
-    def changed(self) -> list[str]:
-        """The inputs that an operator has changed since they were given to it."""
-        return self._loaded().changed()
+    def changed(self) -> tuple[list[str], list[str]]:
+        """The inputs that an operator has changed since they were given to it: with outputs alone, and with gradients."""
+        problem = self._loaded()
+        return problem.changed(), problem.changed_with_gradients()
 
     def patched(self) -> list[str]:
         """What an operator has replaced of that which it is timed and judged with."""

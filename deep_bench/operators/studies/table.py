@@ -17,6 +17,7 @@ from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.measure.units import duration, duration_range, share, significant
 from deep_bench.operators.studies.fixed_cost import fixed_cost
 from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
+from deep_bench.operators.studies.rows import twin_word
 from deep_bench.operators.studies.trial import Trial
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def as_text(study: Study, width: int | None = None) -> str:
     """All of it, as plain text or with a terminal's colours."""
     out = io.StringIO()
     console = Console(file=out, width=width or columns(), force_terminal=sys.stdout.isatty(), highlight=False)
-    print_table(console, _cases(study))
+    print_table(console, _cases(study), keys=2)
     if len(study.cases) > 1:
         print_line(console, "")
         print_table(console, _summary(study))
@@ -305,12 +306,12 @@ def _roof(trial: Trial) -> str:
 def _ratio(study: Study, trial: Trial) -> str:
     if trial.label == study.base:
         return "1 (base)"
-    against = trial.system.twin_of or study.base
-    found = study.compare(trial.label, trial.case.label, against)
+    twin_of = trial.system.twin_of
+    found = study.compare(trial.label, trial.case.label, twin_of)
     if found is None:
         return "–"
-    other = f" over {against}" if against != study.base else ""
-    return f"{significant(found.ratio.value)} {found.word}{other}"
+    word = found.word if twin_of is None else twin_word(found)
+    return f"{significant(found.ratio.value)} {word}{f' over {twin_of}' if twin_of not in (None, study.base) else ''}"
 
 
 def _giga(value: float | None) -> str:

@@ -6,17 +6,30 @@ import re
 from functools import cached_property
 from math import prod
 
+from deep_bench.errors import UnknownName
 from deep_bench.measure.record import CaseFacts, ErrorRecord, SystemRecord, TrialRecord
 from deep_bench.measure.roofline import Roofline, Share
 from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, summarize
 from deep_bench.measure.timing import Block
 from deep_bench.operators.cost import Cost
-from deep_bench.operators.studies.quantities import FORWARD, VERDICT
+from deep_bench.operators.studies.quantities import FORWARD, QUANTITIES, VERDICT
 
 RIGHT_ENOUGH = frozenset({"right", "no information", "cannot tell", "unchecked"})
 """Verdicts that do not make a study fail: nothing was found wrong."""
 
+_FAILED = re.compile(r"failed in '(\w+)': ")
+_WHEN = {
+    "build": "when it was started",
+    "prepare": "when it was started",
+    "load": "when it was set up or called first",
+    "warm_up": "while it was timed",
+    "sample": "while it was timed",
+}
 _LOG = "What to do: its log is"
+_ABOVE_ROOF = (
+    "more than 100 % of the roof: data that stays in caches, a roof measured under load, work that is left out or still to be "
+    "done when the call returns, or a replaced clock"
+)
 _ORDER = ("failed", "wrong", "reduced precision", "cannot tell", "unchecked", "no information", "right")
 
 
@@ -104,12 +117,14 @@ class Trial:
     @property
     def findings(self) -> list[str]:
         """What is worth knowing and is no failure."""
-        return [text for v in (self.record.verdict, self.record.gradients) if v is not None for text in v.findings]
+        noted = [text for v in (self.record.verdict, self.record.gradients) if v is not None for text in v.findings]
+        return [*noted, *self._doubts_of_times()]
 
     @property
     def significant_bits(self) -> float | None:
-        """The precision that explains the error seen, in bits; ``None`` if it was not checked or nothing rounds."""
-        return self.record.verdict.significant_bits if self.record.verdict is not None else None
+        """The precision that explains the error seen, in bits; ``None`` if no error was looked at, or nothing rounds."""
+        found = self.record.verdict
+        return None if found is None or found.verdict == "no information" else found.significant_bits
 
     @property
     def max_error(self) -> float | None:
@@ -117,7 +132,13 @@ class Trial:
         return self.record.verdict.max_abs_error if self.record.verdict is not None else None
 
     def launches(self, quantity: str = FORWARD) -> list[list[Block]]:
-        """The raw samples of one of `deep_bench.operators.studies.quantities.QUANTITIES`, launch by launch."""
+        """The raw samples of one of `deep_bench.operators.studies.quantities.QUANTITIES`, launch by launch.
+
+        Raises:
+            UnknownName: There is no such quantity.
+        """
+        if quantity not in QUANTITIES:
+            raise UnknownName("quantity", quantity, QUANTITIES)
         found = [[block for block in blocks if len(block.ns)] for blocks in self.record.launches(quantity)]
         return [blocks for blocks in found if blocks]
 
@@ -159,9 +180,17 @@ class Trial:
     def share(self) -> Share | None:
         """How near it comes to the roofs of the machine; ``None`` where these were not measured or its cost is unknown."""
         cost, median = self.case.cost, self.median()
-        if self._roofline is None or cost is None or median is None:
+        if self._roofline is None or cost is None or median is None or median <= 0:
             return None
         return self._roofline.share(median, cost, dtype=self.case.facts.dtype or "float32")
+
+    def _doubts_of_times(self) -> list[str]:
+        times = [self.record.setup_ns or 0, self.record.first_call_ns or 0]
+        times += [int(min(block.ns)) for sample in self.record.samples for block in self.blocks(sample.quantity)]
+        if min(times) < 0:
+            return ["a time below zero: the clock was set back or replaced, and no time of this case can be believed"]
+        share = self.share
+        return [] if share is None or share.roof is None or share.roof <= 1 else [_ABOVE_ROOF]
 
     def __repr__(self) -> str:
         return f"Trial({self.label!r}, {self.case.name!r}, {self.verdict}, {self.median()} s)"
@@ -171,4 +200,5 @@ def _told(error: ErrorRecord, label: str) -> str:
     """An error in a line, with the place in the code that it came from where that is known."""
     lines = [line for line in error.message.removeprefix(f"{label}: ").splitlines() if not line.startswith(_LOG)]
     places = re.findall(r'File "([^"<]+)", line (\d+)', error.details) if error.kind == "WorkerError" else []
+    lines = [_FAILED.sub(lambda found: f"{_WHEN.get(found[1], 'when it was asked again')}: ", line) for line in lines]
     return f"{'. '.join(lines)}{f' ({places[-1][0]}, line {places[-1][1]})' if places else ''}"

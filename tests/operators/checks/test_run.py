@@ -76,28 +76,45 @@ class Returns(Exp):
 
 
 def test_a_kernel_that_never_returns_costs_its_own_case_only() -> None:
-    found = check_operator(Hangs(), CASES, checks=FEW, limit_s=2)
+    found = check_operator(Hangs(), CASES, checks=[*FEW, "reruns"], limit_s=1)
     assert [(f.word, f.reason) for f in found] == [
-        ("failed", "took more than 2 s"),
-        ("not checked", "the check 'contract' ended its process"),
-        ("right", ""),
-        ("right", ""),
+        ("failed", "took more than 1 s"),
+        ("failed", "took more than 1 s"),
+        ("not checked", "2 checks in a row ended its process"),
+        *[("right", "")] * 3,
     ]
     assert not found.ok
 
 
 def test_a_crash_is_named_and_the_others_go_on() -> None:
     found = check_operator(Crashes(), CASES, checks=FEW)
-    assert [(f.word, f.reason) for f in found][:2] == [
-        ("failed", "its process crashed (SIGSEGV)"),
-        ("not checked", "the check 'contract' ended its process"),
-    ]
+    assert [(f.word, f.reason) for f in found][:2] == [("failed", "its process crashed (SIGSEGV)")] * 2
     assert [f.word for f in found][2:] == ["right", "right"]
 
 
 def test_a_crash_in_a_later_check_leaves_the_other_checks() -> None:
     found = check_operator(CrashesOnOnes(), CASES[0], checks=["contract", "sizes", "reruns"])
     assert [f.word for f in found] == ["right", "failed", "right"]
+
+
+def test_a_crash_in_the_first_check_leaves_the_others() -> None:
+    found = check_operator(CrashesOnOnes(), CASES[0], checks=["sizes", "reruns", "fresh"])
+    assert [f.word for f in found] == ["failed", "right", "right"]
+
+
+def test_a_class_and_a_file_are_checked_as_an_operator_is(tmp_path) -> None:
+    file = tmp_path / "named_kernels.py"
+    file.write_text(
+        "import numpy as np\nfrom deep_bench import Operator\nclass Named(Operator):\n    computes = 'Exp'\n"
+        "    def forward(self, x):\n        return np.exp(x)\n"
+    )
+    found = check_operator(f"{file}:Named", CASES[1], checks=["forward"])
+    assert (found.operator, found.ok) == ("Named", True)
+    assert check_operator(Exp, CASES[1], checks=["forward"], isolate=False).ok
+    with pytest.raises(InvalidArgument, match="has no 'Nemad'"):
+        check_operator(f"{file}:Nemad", CASES)
+    with pytest.raises(InvalidArgument, match=r"'file\.py:Class'"):
+        check_operator("torch", CASES)
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,73 @@ class Demanding(Doubled):
 
 instance = Doubled()
 number = 3
+
+
+class InPlace(db.Operator):
+    """Right, and on its own input."""
+
+    computes = "Relu"
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        return np.maximum(x, 0, out=x)
+
+
+class LaterInPlace(InPlace):
+    """Leaves its input alone for as long as it is judged."""
+
+    calls = 0
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        self.calls += 1
+        return np.maximum(x, 0, out=x if self.calls > 20 else None)
+
+
+class BackwardInPlace(Doubled):
+    """Its backward overwrites an input of forward."""
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        inputs[0][...] = 0
+        return grads[0], grads[0]
+
+
+class Clockmaker(Doubled):
+    """Right, and slows down the clock that it is timed by."""
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        import sys
+
+        for name, module in list(sys.modules.items()):
+            if name.startswith("deep_bench.measure") and getattr(module, "perf_counter_ns", None) is time.perf_counter_ns:
+                module.perf_counter_ns = lambda: time.perf_counter_ns() // 50
+        return a + b
+
+
+class OneTooMany(Doubled):
+    """Returns a gradient too many."""
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> Any:
+        return grads[0], grads[0], grads[0]
+
+
+class RaisesBackward(Doubled):
+    """Raises in backward."""
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> Any:
+        raise ZeroDivisionError("on purpose")
+
+
+class ForgetsToReturn(InPlace):
+    """Returns nothing in backward."""
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        return np.maximum(x, 0)
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> Any:
+        grads[0] * (inputs[0] > 0)
+
+
+class InitRaises(Doubled):
+    """Cannot be made here."""
+
+    def __init__(self) -> None:
+        raise OSError("no licence for it")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.measure.record import ErrorRecord
 from deep_bench.measure.roofline import Rate, Roofline
 from deep_bench.measure.storage import load
 from deep_bench.operators.studies.fixed_cost import fixed_cost
@@ -173,3 +175,95 @@ def test_the_base_is_kept_with_the_record(tmp_path: Path) -> None:
     made = study_of({"a": [1e-3], "b": [2e-3]}, [100])
     made.record.recipe.options["base"] = "b"
     assert Study.load(made.save(tmp_path)).base == "b"
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_a_table_is_as_wide_as_it_may_be_and_nothing_of_it_is_lost(width: int) -> None:
+    rates = [
+        Rate(kind="gemm", by="numpy", dtype="float32", value=1e9),
+        Rate(kind="copy", by="numpy", dtype="float64", value=1e9),
+    ]
+    times = {"a": [1.6e-6, 1.6e-5], "a rather long name": [2e-6, 2e-5], "a (A/A)": [1.6e-6, 1.6e-5]}
+    made = study_of(times, [1000, 10_000], roofline=Roofline(rates=rates).model_dump(mode="json"))
+    drawn = [line for line in made.table(width).splitlines() if line[:1] in "┏┃┡│├└" and line]
+    assert max(map(len, drawn)) <= width
+    heads = " ".join(line for line in drawn if line.startswith("┃"))
+    for name in ("verdict", "bits", "time (95 %", "GFLOP/s", "GB/s", "of the roof", "set-up", "time over a", "verdicts"):
+        assert name in heads
+    assert "┃ contestant" in heads
+    assert sum(" slower" in line for line in drawn) == 2
+
+
+def test_a_contestant_is_not_faster_than_itself() -> None:
+    made = study_of({"a": [1e-3], "b": [2e-3], "b (A/A)": [1e-3]}, [100])
+    row = next(line for line in made.table(200).splitlines() if "b (A/A)" in line)
+    assert " differs over b" in row
+    assert made.as_json()["twins"]["cases"]["100"]["word"] == "differs"
+
+
+def test_what_was_not_looked_at_has_no_bits() -> None:
+    made = study_of({"a": [1e-3]}, [100], bits=27.0)
+    made["a", "100"].record.verdict.verdict = "no information"
+    again = Study(made.record)
+    assert again["a", "100"].significant_bits is None
+    assert "27.0" not in again.table(200)
+    assert again.rows()[0]["significant_bits"] is None
+
+
+def troubled() -> Study:
+    """A study with a case of no elements, a contestant that failed, a wrong one below zero bits, and more than colours."""
+    labels = ["a", "b", "wrong", "d", "e", "f", "g", "h", "failing"]
+    rates = [
+        Rate(kind="gemm", by="numpy", dtype="float32", value=1e9),
+        Rate(kind="copy", by="numpy", dtype="float64", value=1e9),
+    ]
+    times = {label: [1e-6 * n, 1e-5 * n, 1e-4 * n] for n, label in enumerate(labels, 1)}
+    made = study_of(times, [0, 1000, 10_000], roofline=Roofline(rates=rates).model_dump(mode="json"))
+    for system in made.record.systems:
+        for trial in system.trials:
+            trial.verdict = trial.verdict.model_copy(update={"significant_bits": 24.0 if system.label != "wrong" else -5.0})
+            if trial.case == "0":
+                trial.verdict.significant_bits, trial.verdict.verdict = 27.0, "no information"
+            if system.label == "failing":
+                trial.error, trial.verdict = ErrorRecord(kind="WorkerError", message="on purpose"), None
+                trial.samples.clear()
+    return Study(made.record)
+
+
+@pytest.mark.parametrize(("kind", "empty"), [("time", True), ("error", True), ("violin", False), ("roofline", True)])
+def test_pictures_say_who_is_wrong_and_what_is_not_shown(
+    kind: str, empty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = drawn_by(monkeypatch, troubled(), kind, tmp_path)
+    axes = drawn.axes[0]
+    assert "wrong, or of reduced precision" in [text.get_text() for text in axes.get_legend().get_texts()]
+    (crosses,) = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    assert len(crosses.get_xdata()) == 2
+    below = drawn.get_supxlabel()
+    assert "not shown: failing on Gelu 0, Gelu 1000, Gelu 10000: failed" in below
+    assert ("not shown: a, b, wrong, d, e, f, g, h on Gelu 0: no elements" in below) == empty
+
+
+def test_the_axis_of_bits_goes_below_zero_where_some_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = drawn_by(monkeypatch, troubled(), "error", tmp_path).axes[0]
+    assert axes.get_ylim()[0] < -5
+    shown = {float(y) for line in axes.lines for y in line.get_ydata() if len(line.get_xdata())}
+    assert 27.0 not in shown
+    assert -5.0 in shown
+
+
+def test_a_picture_of_one_case_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = drawn_by(monkeypatch, study_of({"a": [1e-3]}, [100]), "time", tmp_path).axes[0]
+    assert axes.get_title(loc="left").endswith(", 1 case")
+
+
+def drawn_by(monkeypatch: pytest.MonkeyPatch, made: Study, kind: str, folder: Path) -> Any:
+    """The figure that a picture was written from."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    figures = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **o: (figures.append(figure), save(figure, *a, **o)))
+    made.plot(folder / "x.svg", kind)
+    return figures[0]
