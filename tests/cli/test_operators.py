@@ -129,3 +129,10 @@ def test_ctrl_c_keeps_what_was_measured(place: Path) -> None:
     assert process.returncode == 130, err
     assert re.search("interrupted after [01] of 2 cases", out)
     assert Study.load(place / "results").interrupted
+
+
+def test_an_operator_that_cannot_be_made_fails_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(f"{KERNELS}:InitRaises", "--on", "reference", *QUICK) == 1
+    shown = capsys.readouterr()
+    assert "OSError: no licence for it" in shown.out
+    assert "Traceback" not in shown.err

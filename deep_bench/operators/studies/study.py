@@ -55,7 +55,11 @@ def study(
 
     Each contestant lives in a process of its own, for all cases, and is stopped while others are timed. On each case all are
     set up, judged against the reference, warmed up and timed in random order, block by block; then whether their answers
-    are still the same is looked at. Who fails on a case is out of that case only: a process that ended is started afresh.
+    are still the same is looked at, and whether operators have left alone their inputs, the clock and the checker. Who fails
+    on a case is out of that case only: a process that ended is started afresh. Gradients that fail cost the gradients only.
+
+    Not looked for are answers that are kept by the whole contents of the inputs, work that goes on after a call, and reads
+    and writes outside of buffers: `deep_bench.operators.check_operator` does that.
 
     Within one launch of its process nobody sees what differs between launches. With ``launches`` all processes are started
     so many times and time all cases anew: medians are those over the launches' medians then, and so are their intervals

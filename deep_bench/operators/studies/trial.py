@@ -27,7 +27,7 @@ _WHEN = {
 }
 _LOG = "What to do: its log is"
 _ABOVE_ROOF = (
-    "more than 100 % of the roof: data that stays in caches, a roof measured under load, work that is left out or still to be "
+    "more than 100 % of the roof: data that stays in caches, a roof measured under load, work that is left out or not yet "
     "done when the call returns, or a replaced clock"
 )
 _ORDER = ("failed", "wrong", "reduced precision", "cannot tell", "unchecked", "no information", "right")
