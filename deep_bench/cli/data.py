@@ -48,9 +48,7 @@ _KEPT = "Keep it so: cifar, folder, hdf5, idx, memory, npy, recordio, tar, tfrec
 @click.command("data", cls=Verb)
 @click.argument("names", nargs=-1, required=True, metavar="NAME|PATH…")
 @click.option("--root", type=click.Path(path_type=Path), help="The folder of data sets, for those that have files.")
-@click.option(
-    "--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help=_KEPT
-)
+@click.option("--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help=_KEPT)
 @click.option("--measure", "measuring", is_flag=True, help="Time batches: in order and at random, from disk and memory.")
 @click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Samples in a batch.")
 @click.option("--budget", type=Seconds(), help="Time for measuring all. Default: 10s for each container.")
