@@ -113,10 +113,10 @@ def _assess_output(
         return OutputVerdict(name, shape, str(actual.dtype), reason, 0.0), "wrong"
     expectation = known if known is not None and known.form == form else pooled(expected, samples, form)
     agreement = compare(actual, expectation)
-    level, reason = _level(agreement, form, 1.0, np.inf)
+    level, reason = _level(agreement, form, 1.0)
     if level != "right" and not agreement.misplaced:
         typical = max((compare_ratio(np.asarray(s), expectation) for s in samples), default=1.0)
-        level, reason = _level(agreement, form, typical, _scatter(expected, samples, form))
+        level, reason = _level(agreement, form, typical)
     where = agreement.where
     if agreement.misplaced:
         where = _first_misplaced(actual, expectation)
@@ -158,32 +158,18 @@ def compare_ratio(sample: np.ndarray, expectation: Expectation) -> float:
     return float(np.sqrt(np.mean(np.square(np.where(np.isfinite(z), z, 0.0))))) if z.size else 1.0
 
 
-def _scatter(expected: np.ndarray, samples: Sequence[Any], form: np.dtype) -> float:
-    """How much larger one evaluation's errors may be than the others', by the evaluations: each against the rest."""
-    arrays = [np.asarray(s) for s in samples]
-    rest = (pooled(expected, arrays[:k] + arrays[k + 1 :], form) for k in range(len(arrays)))
-    return max((compare_ratio(y, e) for y, e in zip(arrays, rest, strict=True)), default=1.0)
-
-
-def _level(agreement: Agreement, form: np.dtype, typical: float, scatter: float) -> tuple[Word, str]:
-    """Whether an output's error lies inside the distribution of evaluations with rounding errors.
-
-    The slack of `END_TO_END_RATIO` is for networks whose errors are carried to the output by few directions. Where single
-    evaluations do not scatter, what no node may be off by as a whole is no rounding here either; slices and single elements
-    may still be off by more, since their own estimates are from a few samples.
-    """
+def _level(agreement: Agreement, form: np.dtype, typical: float) -> tuple[Word, str]:
+    """Whether an output's error lies inside the distribution of evaluations with rounding errors."""
     if agreement.misplaced:
         return "wrong", f"has {agreement.misplaced} elements that are infinite, NaN or finite where the oracle's are not"
     ratio = 2.0**-agreement.bits / unit_roundoff(form)
     sliced = 2.0**-agreement.worst_slice_bits / unit_roundoff(form)
     allowed = END_TO_END_RATIO * max(typical, 1.0)
-    parts = max(sliced / 2, agreement.largest / LARGEST_RATIO * 2)
-    if max(ratio, parts) <= allowed:
+    excess = max(ratio, sliced / 2, agreement.largest / LARGEST_RATIO * 2) / allowed
+    if excess <= 1:
         return "right", ""
     reason = f"is off by {ratio:.3g} times what rounding explains, at most {agreement.largest:.3g} times"
-    grey = 2.0 ** (GREY_BITS - ROUNDING_BITS) * allowed
-    grey_whole = min(2.0**GREY_BITS * max(scatter, 1.0), grey)
-    return ("cannot tell" if ratio <= grey_whole and parts <= grey else "wrong"), reason
+    return ("cannot tell" if excess <= 2.0 ** (GREY_BITS - ROUNDING_BITS) else "wrong"), reason
 
 
 def _assess_discrete(
