@@ -19,6 +19,10 @@ from deep_bench.cli.verb import Verb
 def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     """Print a record again, recomputed from its raw samples."""
     from deep_bench.measure.storage import load
+
+    if _is_training(record):
+        _show_training(record, as_json)
+        return
     from deep_bench.network.report import rules_table
     from deep_bench.network.result import Result
     from deep_bench.operators.studies.result import Study
@@ -30,3 +34,19 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     result = Result(read, record) if read.suite is None else Study(read, record)
     click.echo(json.dumps(result.as_json(), indent=2) if as_json else result.table())
     sys.exit(0 if result.ok else 1)
+
+
+def _is_training(record: Path) -> bool:
+    """Whether a file is the record of training runs; what cannot be read is left to what reads records."""
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("kind") == "training"
+
+
+def _show_training(record: Path, as_json: bool) -> None:
+    from deep_bench.training.runs import Runs
+
+    runs = Runs.load(record)
+    click.echo(runs.record.model_dump_json(indent=2) if as_json else runs.report())

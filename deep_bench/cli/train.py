@@ -61,7 +61,7 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     from deep_bench.measure.folder import output_folder
 
     made = _recipe(recipe, changes, options)
-    frameworks = on or tuple(made.fields.frameworks)
+    frameworks = on or _installed(made.fields.frameworks)
     if options["resume"] and options["checkpoints"] is None:
         raise click.UsageError("--resume needs --checkpoints: the folder to go on from")
     folder = output_folder(options["output"])
@@ -87,6 +87,21 @@ def _recipe(name: str, changes: Sequence[str], options: dict[str, Any]) -> Recip
     own = [f"{field}.name={options[field]}" for field in ("network", "optimizer") if options[field] is not None]
     own += [f"{field}={options[name]}" for name, field in _FIELDS.items() if options[name] is not None]
     return load_recipe(name, *own, *changes)
+
+
+def _installed(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a recipe's frameworks that are there; the others are named."""
+    from deep_bench import frameworks
+
+    absent = [name for name in names if name in frameworks and frameworks.missing(name)]
+    if absent:
+        click.echo(f"not installed, and left out: {', '.join(absent)}", err=True)
+    found = tuple(name for name in names if name not in absent)
+    if not found:
+        raise click.UsageError(
+            "none of the recipe's frameworks is installed: pip install 'deep-bench[torch]', or --on reference"
+        )
+    return found
 
 
 def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:
@@ -151,6 +166,8 @@ def _trainer(
     kept = [] if checkpoints is None else [Checkpoints(checkpoints / framework.replace(":", "_") / f"seed_{seed}")]
     trainer = train(recipe, framework, seed=seed, callbacks=[*callbacks, *kept], stop_at_target=False)
     latest = latest_checkpoint(kept[0].folder) if resume and kept else None
+    if resume and latest is None:
+        click.echo(f"{framework}, seed {seed}: nothing to resume in {kept[0].folder}; it starts afresh", err=True)
     if latest is not None:
         trainer.restore(read_checkpoint(latest))
     return trainer

@@ -186,7 +186,7 @@ class Checkpoints:
         'step_0000001200.h5'
     """
 
-    moments = (Moment.AFTER_STEP, Moment.AFTER_EPOCH)
+    moments = (Moment.BEFORE_RUN, Moment.AFTER_STEP, Moment.AFTER_EPOCH)
 
     def __init__(self, folder: str | Path, *, steps: int = 0, seconds: float = 0, epochs: int = 1, keep: int = 2) -> None:
         if min(steps, seconds, epochs) < 0 or not (steps or seconds or epochs) or keep < 1:
@@ -203,8 +203,11 @@ class Checkpoints:
         return self.folder / f"step_{step:010d}.h5"
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
-        """Write one if it is due."""
+        """Write one if it is due; before the run, see that it can be written, and that no other run's are there."""
         done = index + 1
+        if moment is Moment.BEFORE_RUN:
+            self._check_folder(data.step)
+            return
         if moment is Moment.AFTER_EPOCH:
             due = bool(self.epochs) and done % self.epochs == 0
         else:
@@ -213,12 +216,21 @@ class Checkpoints:
         if due:
             self.write(data)
 
-    def write(self, data: Progress) -> Path:
-        """Write a checkpoint now."""
+    def _check_folder(self, step: int) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidArgument(f"cannot make the folder {self.folder}: {error.strerror}", "another folder") from error
+        latest = latest_checkpoint(self.folder)
+        if latest is not None and int(latest.stem.rpartition("_")[2]) > step:
+            raise InvalidArgument(
+                f"{self.folder} holds {latest.name}, and this run is at step {step}: it is another run's",
+                "an empty folder, or a run that goes on from there",
+                "name another folder, or resume",
+            )
+
+    def write(self, data: Progress) -> Path:
+        """Write a checkpoint now."""
         path = write_checkpoint(self.path(data.step), data.trainer.snapshot())
         self._last_ns = perf_counter_ns()
         for old in _checkpoints(self.folder)[: -self.keep]:

@@ -26,12 +26,14 @@ class Step(ABC, Generic[A]):
     Attributes:
         device: Where the arrays live.
         loss: Name of the loss.
+        rule: The optimizer.
         tells_gradients: Whether the gradients can be had before the update.
         update_ns: When the gradients of the last step were there; ``None`` where the update is part of the same graph.
     """
 
     device: Device[A]
     loss: str
+    rule: Any = None
     tells_gradients: ClassVar[bool] = True
     update_ns: int | None = None
 
@@ -94,6 +96,7 @@ class SeparateStep(Step[A]):
         wrt: Sequence[str] | None = None,
     ) -> None:
         self.executor, self.optimizer, self.loss = executor, optimizer, loss
+        self.rule = optimizer
         self.device = executor.device
         self._xp = executor.device.xp
         self._names = tuple(executor.parameters if wrt is None else wrt)
@@ -133,6 +136,11 @@ class SeparateStep(Step[A]):
             return found[self.loss], slopes
 
         after, self.state = self.optimizer.update(gradients, self.state, dict(before), self._xp, evaluate=evaluate)
+        if after.keys() != before.keys():
+            raise InvalidArgument(
+                f"update of {type(self.optimizer).__name__} returned the parameters {sorted(after)}",
+                f"all of {sorted(before)}",
+            )
         self._assign(after)
         if self._following:
             self._statistics = {name: outputs[following] for name, following in self._following.items()}
@@ -243,7 +251,9 @@ def step_on(
         return SeparateStep(adapter.prepare(form.training, mode="train"), optimizer, form=form, loss=loss, wrt=wrt)
     step = training_step(form.training, loss, optimizer=optimizer, wrt=wrt)
     names = tuple(form.training.parameters if wrt is None else wrt)
-    return FusedStep(adapter, step, names, form=form, loss=loss)
+    made = FusedStep(adapter, step, names, form=form, loss=loss)
+    made.rule = optimizer
+    return made
 
 
 def has_arithmetic(device: Device[Any]) -> bool:

@@ -17,6 +17,7 @@ from deep_bench.training.dataset import Dataset
 from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.history import Evaluated, History
+from deep_bench.training.identity import check_identity, identity_of, packed
 from deep_bench.training.listeners import Listeners
 from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
@@ -85,6 +86,7 @@ class Trainer(Generic[A]):
         self.loader = _loader(loader, dataset, sampler, preparation)
         self.evaluation, self.every, self.seed, self.form = evaluation, every, seed, form
         self.history = History()
+        self._identity = identity_of(self.taker.rule, self.loader, seed)
         self._data = _data_inputs(self.taker, form)
         self._progress = Progress(self, self.history)
         self.callbacks = tuple(callbacks)
@@ -221,17 +223,25 @@ class Trainer(Generic[A]):
             "history": self.history.as_tree(),
             "position": position,
             "callbacks": kept,
+            "identity": packed(self._identity),
         }
 
-    def restore(self, snapshot: Tree) -> None:
+    def restore(self, snapshot: Tree, *, changed: bool = False) -> None:
         """Go on from a snapshot: what follows is what would have followed there.
 
+        Args:
+            snapshot: What `snapshot` gave, or a checkpoint.
+            changed: Go on although the optimizer's settings, the order of the samples, the data or the seed are others.
+
         Raises:
-            InvalidArgument: It is one of another network, optimizer or seed, or of other callbacks.
+            InvalidArgument: It is one of another network, optimizer, order, data set or seed, or of other callbacks; or no
+                snapshot at all.
         """
-        epoch, position, elapsed_ns, seed = map(int, snapshot["position"])
-        if seed != self.seed:
-            raise InvalidArgument(f"a snapshot of a run with seed {seed}", f"seed {self.seed}")
+        if missing := {"step", "history", "position", "callbacks", "identity"} - set(snapshot):
+            raise InvalidArgument(f"a snapshot without {sorted(missing)[0]}", "what Trainer.snapshot gave, or a checkpoint")
+        if not changed:
+            check_identity(self._identity, snapshot["identity"])
+        epoch, position, elapsed_ns, _ = map(int, snapshot["position"])
         keepers = self._listeners.keepers()
         if sorted(keepers) != sorted(snapshot["callbacks"]):
             raise InvalidArgument(f"a snapshot with the callbacks {sorted(snapshot['callbacks'])}", f"{sorted(keepers)}")
@@ -266,12 +276,11 @@ class Trainer(Generic[A]):
                 if found is None:
                     self._end_epoch()
                     return
+                where = f"in step {progress.step} of the training, batch {progress.position} of epoch {progress.epoch}"
                 try:
                     self._step(start, *found)
                 except Exception as error:
-                    error.add_note(
-                        f"in step {progress.step} of the training, batch {progress.position} of epoch {progress.epoch}"
-                    )
+                    error.add_note(where)
                     raise
         finally:
             if (close := getattr(batches, "close", None)) is not None:
@@ -290,6 +299,8 @@ class Trainer(Generic[A]):
         progress = self._progress
         loaded = self._now()
         number = progress.step
+        if not len(indices):
+            raise InvalidArgument("a batch without samples", "batches of at least one", "look at the sampler")
         progress.indices, progress.batch = indices, batch
         self._listeners.forget()
         self._tell(Moment.BEFORE_STEP, number)

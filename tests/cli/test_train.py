@@ -101,3 +101,28 @@ def test_what_is_refused(words: list[str], said: str, capsys: Any) -> None:
     assert status == 2, out
     assert said in err
     assert "Traceback" not in err
+
+
+def test_other_settings_are_not_resumed(capsys: Any) -> None:
+    words = ("digits", "--on", "reference", "--no-target", "--checkpoints", "kept", "sampler.batch=512")
+    assert run(capsys, *words, "--epochs", "1")[0] == 0
+    status, _, err = run(capsys, *words, "--epochs", "2", "--resume", "optimizer.lr=0.5")
+    assert status == 2
+    assert "another optimizer" in err
+    status, _, err = run(capsys, *words, "--epochs", "2")
+    assert status in (1, 2)
+
+
+def test_nothing_to_resume_is_said(capsys: Any) -> None:
+    status, _, err = run(capsys, *QUICK, "--checkpoints", "none", "--resume")
+    assert status == 0
+    assert "nothing to resume" in err
+
+
+def test_a_record_is_shown_again(capsys: Any, tmp_path: Path) -> None:
+    assert run(capsys, *QUICK)[0] == 0
+    (record,) = (tmp_path / "results").glob("*.json")
+    with pytest.raises(SystemExit) as ended:
+        main(["show", str(record)])
+    assert not ended.value.code
+    assert "accuracy ≥ 0.1" in capsys.readouterr().out

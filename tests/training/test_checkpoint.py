@@ -139,3 +139,19 @@ def _spin(ns: int) -> None:
     end = perf_counter_ns() + ns
     while perf_counter_ns() < end:
         pass
+
+
+def test_a_folder_of_another_run_is_refused_before_anything_is_lost(tmp_path: Path) -> None:
+    small.trainer(callbacks=[Checkpoints(tmp_path)]).run(epochs=3)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    with pytest.raises(InvalidArgument, match="another run's"):
+        small.trainer(callbacks=[Checkpoints(tmp_path)]).run(epochs=1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = small.trainer(callbacks=[Checkpoints(tmp_path / "file" / "under")])
+    with pytest.raises(InvalidArgument, match="cannot make"):
+        run.run(epochs=1)
+    assert run.history.steps == 0

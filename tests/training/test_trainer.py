@@ -226,6 +226,46 @@ def test_a_snapshot_of_another_run_is_refused() -> None:
         small.trainer(evaluated=False, seed=1).restore(snapshot)
     with pytest.raises(InvalidArgument, match="optimizer"):
         small.trainer(optimizer=db.optimizers["sgd"](lr=0.1), evaluated=False).restore(snapshot)
+    with pytest.raises(InvalidArgument, match=r"optimizer.*lr=0\.03"):
+        small.trainer(optimizer=db.optimizers["adam"](lr=0.5), evaluated=False).restore(snapshot)
+    with pytest.raises(InvalidArgument, match="without"):
+        small.trainer(evaluated=False).restore({"a": 1})
+    other = small.trainer(optimizer=db.optimizers["adam"](lr=0.5), evaluated=False)
+    other.restore(snapshot, changed=True)
+    assert other.run(steps=1).steps == 1
+
+
+def test_a_rule_made_of_functions_is_the_same_rule_in_another_process() -> None:
+    one, other = (small.trainer(optimizer=db.optimizers["sgd"](lr=lambda steps, xp: 0.1), evaluated=False) for _ in range(2))
+    other.restore(one.snapshot())
+
+
+def test_a_batch_without_samples_is_refused() -> None:
+    points = small.data()
+
+    class Empty:
+        def __len__(self) -> int:
+            return 1
+
+        def epoch(self, number: int) -> Any:
+            return iter([np.zeros(0, np.int64)])
+
+    executor = db.frameworks["reference"]().prepare(small.network(dropout=False, normalized=False), mode="train")
+    with pytest.raises(InvalidArgument, match="without samples"):
+        Trainer(executor, db.optimizers["sgd"](lr=0.1), points, Empty()).run(epochs=1)
+
+
+def test_an_optimizer_that_forgets_a_parameter_is_refused() -> None:
+    from deep_bench.reference.training.sgd import SGD
+
+    class Forgetful(SGD):
+        def update(self, *arguments: Any, **options: Any) -> Any:
+            new, state = super().update(*arguments, **options)
+            new.popitem()
+            return new, state
+
+    with pytest.raises(InvalidArgument, match="Forgetful returned the parameters"):
+        small.trainer(optimizer=Forgetful(lr=0.1), evaluated=False).run(steps=1)
 
 
 def test_a_failing_step_says_where() -> None:
