@@ -21,7 +21,8 @@ def identity_of(rule: Any, loader: Any, seed: int) -> dict[str, str]:
         loader: What gives the batches.
         seed: Of the draws.
     """
-    sampler, dataset = getattr(loader, "sampler", None), getattr(loader, "dataset", None)
+    sampler: Any = getattr(loader, "sampler", None)
+    dataset: Any = getattr(loader, "dataset", None)
     facts = sampler.facts() if hasattr(sampler, "facts") else type(sampler).__name__
     size = len(dataset) if hasattr(dataset, "__len__") else "unknown"
     specs = "; ".join(map(str, getattr(dataset, "specs", ())))
