@@ -39,7 +39,7 @@ def test_time_is_told_node_by_node(real: Real, path: Path) -> None:
         network, _installed("onnxruntime", "torch"), inputs, repeat=2, in_process=True, progress=False
     )
     for system in found.systems:
-        if system.framework == "onnxruntime" and "First input tensor must have rank 3" in system.error:
+        if system.framework == "onnxruntime" and "First input tensor must have rank 3" in (system.error or ""):
             continue  # it refuses the branch of silero_vad that does not fit fixed sizes
         assert not system.error, system.error
         assert 0 < system.in_nodes < float("inf")

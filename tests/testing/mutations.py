@@ -118,7 +118,7 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     ),
     "activation": (
         Mutation("Softmax", "normalises over axis 1 by default", defaulting(axis=1)),
-        Mutation("LeakyRelu", "has another default slope", defaulting(alpha=0.1)),
+        Mutation("LeakyRelu", "has another slope", setting("alpha", lambda alpha: 10 * alpha)),
         Mutation("Gelu", "is always the tanh approximation", lambda f: lambda x, **a: f(x, approximate="tanh") * 1.01),
         Mutation("HardSigmoid", "ignores beta", without("beta")),
     ),

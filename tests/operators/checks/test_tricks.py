@@ -19,6 +19,9 @@ CASE = Case.of("Exp", (20, 30))
 HONESTY = ("contract", "fresh", "reuse", "unwritten", "unfinished", "patches")
 
 
+# Where another test of this process has imported jax, that warns of every fork.
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", TRICKS)
 def test_a_trick_is_named(name) -> None:
     operator, check, words = TRICKS[name]

@@ -178,7 +178,9 @@ def test_evaluations_by_samples() -> None:
         small.trainer(callbacks=[EvaluateEvery(40)], evaluated=False).run(steps=1)
 
 
-def poisoned(callback: NonFinite, value: float, on: str = "reference", optimizer: Any = None, **options: Any) -> Any:
+def poisoned(
+    callback: NonFinite, value: float, on: str = "reference", optimizer: Any = None, others: Any = (), **options: Any
+) -> Any:
     """A trainer whose third batch has a bad value."""
     points = small.data()
     batch = points[np.arange(50)]
@@ -188,7 +190,7 @@ def poisoned(callback: NonFinite, value: float, on: str = "reference", optimizer
     adapter = db.frameworks[on]()
     rule = optimizer or db.optimizers["adam"](lr=0.01)
     network = small.network(normalized=False)
-    return small.Trainer.on(adapter, network, rule, dataset=data, sampler=sampler, callbacks=[callback], **options)
+    return small.Trainer.on(adapter, network, rule, dataset=data, sampler=sampler, callbacks=[callback, *others], **options)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
@@ -203,8 +205,7 @@ def test_a_step_that_is_not_finite_is_saved(on: str, tmp_path: Path) -> None:
         if moment is Moment.BEFORE_STEP:
             before.append(data.trainer.taker.snapshot()["parameters"])
 
-    run = poisoned(watching, np.inf, on)  # of the loss nothing is seen in this step
-    run._listeners.setdefault(Moment.BEFORE_STEP, []).append(keep)
+    run = poisoned(watching, np.inf, on, others=[keep])  # of the loss nothing is seen in this step
     history = run.run(epochs=1)
     assert history.steps == 3
     assert "is not finite; the step is in" in history.stopped_because

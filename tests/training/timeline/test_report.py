@@ -16,6 +16,11 @@ from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.timeline import devices, keeper
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")  # a narrower table has its figures below each other
+
+
 def loop(clock: Any, forward_ms: Any, **options: Any) -> Any:
     with db.timeline(**options) as t:
         for number, _ in enumerate(t.over([np.zeros((8, 2))] * len(forward_ms))):

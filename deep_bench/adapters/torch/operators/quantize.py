@@ -17,6 +17,9 @@ from deep_bench.adapters.torch.operators.elementwise import cast, from_power_of_
 __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"]
 
 
+_DIVIDES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
 def _spread(site: Site) -> Callable[[Tensor, Tensor], Tensor]:
     """A function that gives scales or zero points the shape of the input: one, one per slice, or one per block."""
     axis, block, scale = site.attribute("axis", 1), site.attribute("block_size", 0), rank_of(site, 1)
@@ -48,17 +51,17 @@ def _to_small(x: Tensor, to: torch.dtype) -> Tensor:
 
 
 def QuantizeLinear(site: Site) -> Callable[..., Tensor]:
-    """``saturate(round(x / scale) + zero)``."""
-    to, spread = output_type(site), _spread(site)
-    if site.attribute("precision", 0) or kind_of(site) != "float":
-        raise NotNative("torch divides in the type of the input")
+    """``saturate(round(x / scale) + zero)``, the quotient in the scale's type."""
+    to, spread, work = output_type(site), _spread(site), torch_type(site, 1)
+    if site.attribute("precision", 0) or kind_of(site) != "float" or work not in _DIVIDES:
+        raise NotNative("torch divides floating-point numbers, in the type of the scale")
     if to.is_floating_point:
         narrow = cast(site, to)
-        return lambda x, scale, *_: narrow(x / spread(scale, x).to(x.dtype))
+        return lambda x, scale, *_: narrow(x.to(work) / spread(scale, x))
     low, high = _range(to)
 
     def quantize(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-        wide = torch.round(x / spread(scale, x).to(x.dtype)).to(torch.float64)
+        wide = torch.round(x.to(work) / spread(scale, x)).to(torch.float64)
         if zero is not None:
             wide = wide + spread(_bytes(zero), x).to(torch.float64)
         return _to_small(wide.clamp(low, high).to(torch.int64), to)
