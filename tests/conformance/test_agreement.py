@@ -31,9 +31,10 @@ def _disagreeing(framework: str, cases: tuple[Case, ...], *, double: bool) -> li
     return [f"{a.case}: {a.word}: {a.reason}" for a in found if a.word not in FINE]
 
 
-@pytest.mark.parametrize(
-    ("framework", "double"), [*((f, False) for f in db.frameworks), ("tensorflow", True), ("torch", True)]
-)
+_SAMPLED = [*((name, False) for name in db.frameworks), ("torch", True)]
+
+
+@pytest.mark.parametrize(("framework", "double"), [*_SAMPLED, pytest.param("tensorflow", True, marks=pytest.mark.full)])
 def test_a_sample(framework: str, double: bool) -> None:
     chosen = one_for_each_operator(_cases(), SEED + double)
     assert not _disagreeing(framework, tuple(case for case in _cases() if case.name in chosen), double=double)
