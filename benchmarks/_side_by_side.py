@@ -103,6 +103,14 @@ def run(comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_c
     return all(outcome.fine for outcome in outcomes(comparison, budget=budget, ci_width=ci_width, min_calls=min_calls))
 
 
+def told(found: Sequence[tuple[str, Outcome]]) -> int:
+    """Print what became of each bar, by the name of what was compared; the exit status: 0 if all are fine."""
+    for name, outcome in found:
+        interval = f"{outcome.value:.3f} ({outcome.low:.3f} to {outcome.high:.3f})"
+        print(f"{outcome.word}: {name}, {outcome.bar.label}: {interval}, at most {outcome.bar.most:g} of {outcome.bar.base}")
+    return 0 if all(outcome.fine for _, outcome in found) else 1
+
+
 def outcomes(
     comparison: Comparison, *, budget: float, ci_width: float = 0.005, min_calls: int = 10, launches: int = 1
 ) -> list[Outcome]:

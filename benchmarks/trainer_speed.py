@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from _gradient_cases import cases
-from _side_by_side import Bar, Comparison, outcomes
+from _side_by_side import Bar, Comparison, outcomes, told
 
 
 def comparison(case: str, skipped: list[str]) -> Comparison:
@@ -35,11 +35,7 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = [name for name in cases() if not arguments.only or any(part in name for part in arguments.only)]
     options = {"budget": arguments.budget, "ci_width": 0.01, "min_calls": 2, "launches": arguments.launches}
-    found = [(name, o) for name in chosen for o in outcomes(comparison(name, arguments.skip), **options)]
-    for name, outcome in found:
-        interval = f"{outcome.value:.3f} ({outcome.low:.3f} to {outcome.high:.3f})"
-        print(f"{outcome.word}: {name}, {outcome.bar.label}: {interval}, at most {outcome.bar.most:g} of {outcome.bar.base}")
-    return 0 if all(outcome.fine for _, outcome in found) else 1
+    return told([(name, o) for name in chosen for o in outcomes(comparison(name, arguments.skip), **options)])
 
 
 if __name__ == "__main__":

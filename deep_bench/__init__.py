@@ -5,9 +5,9 @@ Importing this package loads no framework; names below are resolved on first use
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deep_bench.lazy import lazy
 from deep_bench.registry import Registry
 
 if TYPE_CHECKING:
@@ -223,14 +223,4 @@ __all__ = [
 
 _LAYERS = ("network", "operators", "training")
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAYERS:
-        return import_module(f"deep_bench.{name}")
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_LAYERS})
+__getattr__, __dir__ = lazy(__name__, _LAZY, _LAYERS)

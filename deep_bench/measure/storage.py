@@ -10,14 +10,16 @@ import secrets
 from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import h5py
 import numpy as np
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.record import SCHEMA_VERSION, ArrayFile, Record, SampleSet
+
+M = TypeVar("M", bound=BaseModel)
 
 INLINE_SAMPLES = 5_000
 """Up to so many samples stay in the JSON file; more go to HDF5."""
@@ -57,7 +59,7 @@ class RecordWriter:
         try:
             self._arrays = _write_arrays(self.path, sets) if sets else None
             if self._arrays:
-                content["arrays"] = {"name": self._arrays.name, "sha256": _digest(self._arrays)}
+                content["arrays"] = {"name": self._arrays.name, "sha256": digest(self._arrays)}
             replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
             if old and old != self._arrays:
                 old.unlink()
@@ -175,7 +177,54 @@ def replace(target: Path, fill: Callable[[Path], Any]) -> None:
         os.close(folder)
 
 
-def _digest(path: Path) -> str:
+def read_model(path: Path, kind: type[M], what: str) -> M:
+    """A model that was written as one JSON file.
+
+    Args:
+        path: The file.
+        kind: The model's class.
+        what: What the file should be, for messages.
+
+    Raises:
+        InvalidRecord: It cannot be read, is too large, or is no such model.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST_JSON_BYTES:
+            raise InvalidRecord(f"{path} has {size} bytes", f"at most {_LARGEST_JSON_BYTES}")
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRecord(f"cannot read {path}: {error.strerror}", what) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidRecord(f"{path}: {where}: {first['msg']}", what) from error
+
+
+def file_beside(path: Path, arrays: ArrayFile, what: str, most_bytes: int | None = None) -> Path:
+    """The file of arrays beside a record, as it was written.
+
+    Args:
+        path: The record's file.
+        arrays: What the record says of it.
+        what: What to call it, for messages.
+        most_bytes: A larger one is refused; none by default.
+
+    Raises:
+        InvalidRecord: It is missing, too large, or was altered.
+    """
+    beside = path.with_name(arrays.name)
+    if not beside.is_file():
+        raise InvalidRecord(f"{path}: {what} {arrays.name} is missing", advice="keep both files in one folder")
+    if most_bytes is not None and beside.stat().st_size > most_bytes:
+        raise InvalidRecord(f"{beside} has {beside.stat().st_size} bytes", f"at most {most_bytes}")
+    if digest(beside) != arrays.sha256:
+        raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    return beside
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -197,13 +246,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
     """Read the samples that lie in HDF5 into the record's blocks."""
-    beside = path.with_name(arrays.name)
-    if not beside.is_file():
-        raise InvalidRecord(f"{path}: its samples' file {arrays.name} is missing", advice="keep both files in one folder")
-    if beside.stat().st_size > _LARGEST_ARRAYS_BYTES:
-        raise InvalidRecord(f"{beside} has {beside.stat().st_size} bytes", f"at most {_LARGEST_ARRAYS_BYTES}")
-    if _digest(beside) != arrays.sha256:
-        raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    beside = file_beside(path, arrays, "its samples' file", _LARGEST_ARRAYS_BYTES)
     try:
         with h5py.File(beside, "r") as file:
             for samples in _sets(record).values():

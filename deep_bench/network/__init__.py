@@ -5,9 +5,9 @@ What is imported on first use only is listed in a table, so that importing this 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deep_bench.lazy import lazy
 from deep_bench.network.gradient import differentiate, gradient_name
 from deep_bench.network.tracing import fed
 from deep_bench.network.training_step import TrainingStep, traced_update, training_step
@@ -64,14 +64,4 @@ __all__ = [
     "transform",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "transform":
-        return import_module("deep_bench.network.transform")
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "transform"})
+__getattr__, __dir__ = lazy(__name__, _LAZY, ("transform",))

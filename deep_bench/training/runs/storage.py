@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -10,18 +9,16 @@ from datetime import UTC
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.record import ArrayFile
-from deep_bench.measure.storage import INLINE_SAMPLES, replace
+from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, replace
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.history import PHASES
 from deep_bench.training.record import TrainingRecord
 
 _COLUMNS = ("losses", "sizes", "stamps")
-_LARGEST_JSON_BYTES = 256 * 2**20
 
 
 def new_file(folder: str | Path, record: TrainingRecord) -> Path:
@@ -49,7 +46,7 @@ def write(record: TrainingRecord, path: Path) -> Path:
     if sum(run.losses.size + run.sizes.size + run.stamps.size for run in record.runs) > INLINE_SAMPLES:
         tree = {str(i): {name: getattr(run, name) for name in _COLUMNS} for i, run in enumerate(record.runs)}
         file = write_checkpoint(path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5"), tree)
-        arrays, outside = ArrayFile(name=file.name, sha256=_digest(file)), set(_COLUMNS)
+        arrays, outside = ArrayFile(name=file.name, sha256=digest(file)), set(_COLUMNS)
     whole = record.model_copy(update={"arrays": arrays})
     text = whole.model_dump_json(exclude={"runs": {"__all__": outside}}) + "\n"
     try:
@@ -69,16 +66,7 @@ def load(path: str | Path) -> TrainingRecord:
             missing or was altered.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST_JSON_BYTES:
-            raise InvalidRecord(f"{path} has {path.stat().st_size} bytes", f"at most {_LARGEST_JSON_BYTES}")
-        record = TrainingRecord.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "a training record's JSON file") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidRecord(f"{path}: {where}: {first['msg']}", "a training record's JSON file") from error
+    record = read_model(path, TrainingRecord, "a training record's JSON file")
     if record.arrays is not None:
         _fill(record, path, record.arrays)
         record.arrays = None
@@ -90,11 +78,7 @@ def load(path: str | Path) -> TrainingRecord:
 
 
 def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
-    file = path.with_name(arrays.name)
-    if not file.is_file():
-        raise InvalidRecord(f"{path}: the file {arrays.name} is missing", advice="keep both files in one folder")
-    if _digest(file) != arrays.sha256:
-        raise InvalidRecord(f"{file} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    file = file_beside(path, arrays, "the file")
     tree = read_checkpoint(file)
     for number, run in enumerate(record.runs):
         for name in _COLUMNS:
@@ -110,8 +94,3 @@ def _beside(path: Path) -> Path | None:
         return None
     arrays = json.loads(path.read_text(encoding="utf-8")).get("arrays")
     return path.with_name(arrays["name"]) if arrays else None
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from datetime import UTC, datetime
@@ -11,15 +10,13 @@ from typing import Any
 
 import h5py
 import numpy as np
-from pydantic import ValidationError
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.record import ArrayFile
-from deep_bench.measure.storage import INLINE_SAMPLES, replace
+from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, replace
 from deep_bench.training.timeline.journal import read_journal
 from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord
 
-_LARGEST_JSON_BYTES = 256 * 2**20
 _COLUMNS = {"codes": np.int32, "values": np.int64}
 
 
@@ -56,7 +53,7 @@ def write(record: TimelineRecord, path: Path) -> Path:
             content = record.model_dump(mode="json", exclude={"threads": {"__all__": set(_COLUMNS)}})
             for thread in content["threads"]:
                 thread |= {"codes": [], "values": []}
-            content["arrays"] = ArrayFile(name=beside.name, sha256=_digest(beside)).model_dump()
+            content["arrays"] = ArrayFile(name=beside.name, sha256=digest(beside)).model_dump()
         else:
             content = record.model_dump(mode="json")
         text = json.dumps(content, allow_nan=False) + "\n"
@@ -74,16 +71,7 @@ def read(path: str | Path) -> TimelineRecord:
             was altered.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST_JSON_BYTES:
-            raise InvalidRecord(f"{path} has {path.stat().st_size} bytes", f"at most {_LARGEST_JSON_BYTES}")
-        record = TimelineRecord.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "a timeline's JSON file") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidRecord(f"{path}: {where}: {first['msg']}", "a timeline's JSON file") from error
+    record = read_model(path, TimelineRecord, "a timeline's JSON file")
     if record.journal is not None:
         kept = read_journal(path.with_name(record.journal))
         record.names = kept.names
@@ -105,11 +93,7 @@ def _fill(path: Path, threads: list[ThreadRecord]) -> None:
 
 
 def _take(record: TimelineRecord, path: Path, arrays: ArrayFile) -> None:
-    beside = path.with_name(arrays.name)
-    if not beside.is_file():
-        raise InvalidRecord(f"{path}: its events' file {arrays.name} is missing", advice="keep both files in one folder")
-    if _digest(beside) != arrays.sha256:
-        raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
+    beside = file_beside(path, arrays, "its events' file")
     try:
         with h5py.File(beside, "r") as file:
             for index, thread in enumerate(record.threads):
@@ -127,8 +111,3 @@ def _check(record: TimelineRecord, path: Path) -> None:
         numbers = np.where(thread.codes < 0, ~thread.codes, thread.codes) // 4
         if len(numbers) and int(numbers.max()) >= len(record.names):
             raise InvalidRecord(f"{path}: thread {thread.name!r} has a code without a name")
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
