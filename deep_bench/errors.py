@@ -117,6 +117,10 @@ class WorkerDied(WorkerError):
     """The process of a system under test ended unexpectedly (killed, out of memory, crashed)."""
 
 
+class CommunicationFailed(DeepBenchError):
+    """Ranks that cannot reach each other, wait for each other for ever, or were ended because another one failed."""
+
+
 class InvalidRecord(DeepBenchError):
     """A file that is not a record that this version can read."""
 

@@ -169,7 +169,7 @@ def test_a_damaged_file_is_named_and_kept(mirror: Any, tmp_path: Path) -> None:
     assert damaged.exists()
 
 
-@pytest.mark.parametrize("content", [b"no gzip", idx(IMAGES)[:-20], gzip.compress(b"\0\0\x08\3" + b"\0\0\0\7" * 3)])
+@pytest.mark.parametrize("content", [b"no gzip", idx(IMAGES)[:-20], gzip.compress(b"\0\0\x08\3" + b"\0\0\0\7" * 3, mtime=0)])
 def test_a_file_that_is_no_idx_is_named(content: bytes, tmp_path: Path) -> None:
     files = {**files_of("mnist"), TRAIN: content}
     (tmp_path / "mnist").mkdir()

@@ -1,0 +1,228 @@
+"""Ranks as threads of one process, one of which runs at a time: deterministic, for tests and teaching."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Thread
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from deep_bench.distributed.communicators.checks import check_peer, check_writable
+from deep_bench.distributed.communicators.communicator import ANY, Communicator, Done, Received, Request
+from deep_bench.distributed.communicators.schedule import Schedule
+from deep_bench.errors import CommunicationFailed, InvalidArgument
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class _Message:
+    number: int
+    source: int
+    tag: int
+    content: np.ndarray
+
+
+@dataclass(eq=False)
+class _Box:
+    """What came for one rank and was not asked for yet, and what it asked for that did not come yet."""
+
+    arrived: deque[_Message] = field(default_factory=deque)
+    wanted: list[_Receive] = field(default_factory=list)
+
+
+class _World:
+    """What the threads share. Only the one whose turn it is touches it."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.boxes: defaultdict[tuple[Any, int], _Box] = defaultdict(_Box)
+        self.numbers = count()
+
+
+class LocalCommunicator(Communicator):
+    """Ranks as threads of this process; made by `run_local`.
+
+    Made without arguments, it is that of the thread it is made in: one rank alone outside of `run_local`.
+
+    Example:
+        >>> run_local(3, lambda comm: comm.allreduce(np.array([comm.rank + 1])).tolist())
+        [[6], [6], [6]]
+        >>> LocalCommunicator().size
+        1
+    """
+
+    name: ClassVar[str] = "local"
+
+    def __init__(self) -> None:
+        current = _CURRENT.get()
+        if current is None:
+            self._world, self._place, self._ranks, self.rank = _World(Schedule(1)), ("world",), (0,), 0
+        else:
+            self._world, self._place = current._world, current._place
+            self._ranks, self.rank = current._ranks, current.rank
+        self.size = len(self._ranks)
+        self._splits = count()
+
+    @classmethod
+    def _member(cls, world: _World, place: tuple[Any, ...], ranks: tuple[int, ...], rank: int) -> LocalCommunicator:
+        made = cls.__new__(cls)
+        made._world, made._place, made._ranks, made.rank = world, place, ranks, rank
+        made.size, made._splits = len(ranks), count()
+        return made
+
+    def isend(self, x: np.ndarray, to: int, tag: int = 0) -> Request:
+        """See `Communicator.isend`; the array is copied at once."""
+        check_peer(self, to, tag)
+        message = _Message(next(self._world.numbers), self.rank, tag, np.array(x).reshape(-1))
+        box = self._world.boxes[self._place, to]
+        taker = next((one for one in box.wanted if one.fits(message)), None)
+        if taker is None:
+            box.arrived.append(message)
+        else:
+            box.wanted.remove(taker)
+            taker.take(message)
+        if self._world.schedule.preempts:
+            self._world.schedule.rest(self._ranks[self.rank])
+        return Done()
+
+    def irecv(self, out: np.ndarray, source: int = ANY, tag: int = 0) -> Request:
+        """See `Communicator.irecv`."""
+        check_peer(self, source, tag, anyone=True)
+        check_writable(out)
+        begun = _Receive(self, out, source, tag)
+        box = self._world.boxes[self._place, self.rank]
+        found = next((message for message in box.arrived if begun.fits(message)), None)
+        if found is None:
+            box.wanted.append(begun)
+        else:
+            box.arrived.remove(found)
+            begun.take(found)
+        return begun
+
+    def split(self, color: int | None, key: int = 0) -> LocalCommunicator | None:
+        """See `Communicator.split`."""
+        mine = np.array([-1 if color is None else color, key, color is None], np.int64)
+        rows = self.allgather(mine)
+        number = next(self._splits)
+        if color is None:
+            return None
+        members = sorted((int(k), rank) for rank, (c, k, out) in enumerate(rows) if not out and c == color)
+        ranks = tuple(self._ranks[rank] for _, rank in members)
+        place = (*self._place, number, color)
+        return self._member(self._world, place, ranks, [rank for _, rank in members].index(self.rank))
+
+    def abort(self, reason: str) -> None:
+        """Fail on this rank, whereupon all others do."""
+        raise CommunicationFailed(f"rank {self.rank} ended the run: {reason}")
+
+
+class _Receive(Request):
+    def __init__(self, comm: LocalCommunicator, out: np.ndarray, source: int, tag: int) -> None:
+        self._comm, self._out, self._source, self._tag = comm, out, source, tag
+        self._received: Received | None = None
+
+    def fits(self, message: _Message) -> bool:
+        """Whether this waits for such a message."""
+        return message.tag == self._tag and self._source in (ANY, message.source)
+
+    def take(self, message: _Message) -> None:
+        """Write a message where it goes."""
+        content, out = message.content, self._out
+        if content.dtype != out.dtype or content.size > out.size:
+            raise CommunicationFailed(
+                f"rank {message.source} sent {content.size} elements of {content.dtype}",
+                f"at most {out.size} of {out.dtype}, which is what rank {self._comm.rank} receives",
+            )
+        if content.size == out.size:
+            out[...] = content.reshape(out.shape)
+        else:
+            out.flat[: content.size] = content
+        self._received = Received(message.source, message.tag, content.size)
+
+    def wait(self) -> Received:
+        """Let other ranks go on until it is there."""
+        comm = self._comm
+        who = "anyone" if self._source == ANY else f"rank {self._source}"
+        comm._world.schedule.wait(
+            comm._ranks[comm.rank], f"a message from {who} with tag {self._tag}", lambda: self._received is not None
+        )
+        assert self._received is not None
+        return self._received
+
+    def test(self) -> bool:
+        """Whether it is there; lets other ranks go on before it answers."""
+        if self._received is None:
+            self._comm._world.schedule.rest(self._comm._ranks[self._comm.rank])
+        return self._received is not None
+
+
+_CURRENT: ContextVar[LocalCommunicator | None] = ContextVar("current", default=None)
+
+
+def run_local(
+    ranks: int,
+    function: Callable[[LocalCommunicator], T],
+    *,
+    order: int | Sequence[int] | None = None,
+    choices: list[int] | None = None,
+) -> list[T]:
+    """Run a function on several ranks, each a thread of this process, and return what each returned.
+
+    One thread runs at a time, until it has to wait for another; what happens is the same every time.
+
+    Args:
+        ranks: How many.
+        function: Called with each rank's communicator.
+        order: Which rank goes on: see `Schedule`. ``None`` for the next one; a seed for one that is drawn, at every message.
+        choices: Gets the ranks as they were chosen; as ``order``, they repeat the run.
+
+    Raises:
+        CommunicationFailed: No rank can go on, each waiting for another.
+        Exception: What the function raised first, with the rank in a note.
+
+    Example:
+        >>> def ring(comm):
+        ...     received = np.empty(1, np.int64)
+        ...     comm.sendrecv(np.array([comm.rank]), (comm.rank + 1) % 3, received, (comm.rank - 1) % 3)
+        ...     return int(received[0])
+        >>> run_local(3, ring)
+        [2, 0, 1]
+    """
+    if ranks < 1:
+        raise InvalidArgument(f"{ranks} ranks", "at least one")
+    schedule = Schedule(ranks, order)
+    world = _World(schedule)
+    results: list[Any] = [None] * ranks
+    failures: list[tuple[int, BaseException]] = []
+
+    def thread(rank: int) -> None:
+        comm = LocalCommunicator._member(world, ("world",), tuple(range(ranks)), rank)
+        _CURRENT.set(comm)
+        failure: BaseException | None = None
+        try:
+            schedule.begin(rank)
+            results[rank] = function(comm)
+        except BaseException as error:  # noqa: BLE001 (raised again below, in the caller's thread)
+            failure = error
+            failures.append((rank, error))
+        finally:
+            schedule.end(rank, failure)
+
+    threads = [Thread(target=thread, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(ranks)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    if choices is not None:
+        choices[:] = schedule.choices
+    if failures:
+        rank, error = failures[0]
+        error.add_note(f"on rank {rank} of {ranks}")
+        raise error
+    return results
