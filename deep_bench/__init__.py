@@ -11,6 +11,7 @@ from deep_bench.lazy import lazy
 from deep_bench.registry import Registry
 
 if TYPE_CHECKING:
+    from deep_bench import distributed as distributed
     from deep_bench import network as network
     from deep_bench import operators as operators
     from deep_bench import training as training
@@ -99,6 +100,30 @@ optimizers = Registry(
     extras={name: f"deep-bench[{name.partition('.')[0]}]" for name in _OPTIMIZERS if "." in name},
 )
 
+_SCHEMES = "deep_bench.distributed.schemes"
+
+distributed_optimizers = Registry(
+    "distributed optimizer",
+    "deep_bench.distributed_optimizers",
+    builtin={
+        "allreduce": f"{_SCHEMES}.allreduce:AllReduce",
+        "asynchronous": f"{_SCHEMES}.asynchronous:Asynchronous",
+        "averaging": f"{_SCHEMES}.averaging:Averaging",
+        "decentralised": f"{_SCHEMES}.decentralised:Decentralised",
+        "gossip": f"{_SCHEMES}.gossip:Gossip",
+        "gradient-push": f"{_SCHEMES}.push:GradientPush",
+        "hierarchical": f"{_SCHEMES}.hierarchical:Hierarchical",
+        "low-rank": f"{_SCHEMES}.low_rank:LowRank",
+        "one-bit": f"{_SCHEMES}.one_bit:OneBit",
+        "parameter-server": f"{_SCHEMES}.parameter_server:ParameterServer",
+        "post-local": f"{_SCHEMES}.post_local:PostLocal",
+        "quantised": f"{_SCHEMES}.quantised:Quantised",
+        "sharded-state": f"{_SCHEMES}.sharded_state:ShardedState",
+        "sparse": f"{_SCHEMES}.sparse:Sparse",
+        "stale-synchronous": f"{_SCHEMES}.stale:StaleSynchronous",
+    },
+)
+
 _SETS = "deep_bench.training.sets"
 
 datasets = Registry(
@@ -112,6 +137,7 @@ datasets = Registry(
         "fashion-mnist": f"{_SETS}.originals:fashion_mnist",
         "hamlet": "deep_bench.training.workload.hamlet:hamlet",
         "imagenet": f"{_SETS}.imagenet:imagenet",
+        "images": f"{_SETS}.images:images",
         "mnist": f"{_SETS}.originals:mnist",
         "mnist5k": f"{_SETS}.packed:mnist5k",
         "movielens-100k": f"{_SETS}.packed:movielens100k",
@@ -191,6 +217,19 @@ suites = Registry(
     made=True,
 )
 
+communicators = Registry(
+    "communicator",
+    "deep_bench.communicators",
+    builtin={
+        "counting": "deep_bench.distributed.communicators.counting:Counting",
+        "local": "deep_bench.distributed.communicators.local:LocalCommunicator",
+        "mpi": "deep_bench.adapters.mpi:MpiCommunicator",
+        "torch": "deep_bench.adapters.torch.communicator:TorchCommunicator",
+    },
+    requires={"mpi": ("mpi4py",), "torch": ("torch",)},
+    extras={name: f"deep-bench[{name}]" for name in ("mpi", "torch")},
+)
+
 _LAZY = {
     "Case": "deep_bench.operators.case",
     "Network": "deep_bench.graph",
@@ -211,7 +250,9 @@ __all__ = [
     "TensorSpec",
     "Trainer",
     "__version__",
+    "communicators",
     "datasets",
+    "distributed_optimizers",
     "frameworks",
     "load",
     "run",
@@ -221,6 +262,6 @@ __all__ = [
 ]
 
 
-_LAYERS = ("network", "operators", "training")
+_LAYERS = ("distributed", "network", "operators", "training")
 
 __getattr__, __dir__ = lazy(__name__, _LAZY, _LAYERS)

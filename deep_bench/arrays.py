@@ -87,6 +87,19 @@ class ArrayFunctions(Protocol[A]):
     def untracked(self) -> AbstractContextManager[Any]:
         """Where nothing is recorded for a derivative."""
 
+    def host(self, x: A) -> np.ndarray:
+        """The contents, to be looked at only: in the array's own memory where NumPy can reach it, else a copy."""
+
+    def adopt(self, array: np.ndarray) -> A:
+        """A native array that has a NumPy array's own memory, which is held by it, where the framework can; else a copy."""
+
+    def write(self, x: A, contents: np.ndarray) -> None:
+        """Change an array: for rules that work in place (`Optimizer.in_place`), whose arrays stay the same objects.
+
+        Raises:
+            Unsupported: Arrays of this framework cannot be changed.
+        """
+
 
 class NumpyFunctions:
     """The functions for NumPy's arrays.
@@ -161,6 +174,15 @@ class NumpyFunctions:
 
     def untracked(self) -> AbstractContextManager[Any]:
         return nullcontext()
+
+    def host(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def adopt(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def write(self, x: np.ndarray, contents: np.ndarray) -> None:
+        np.copyto(x, contents)
 
 
 NUMPY = NumpyFunctions()

@@ -207,6 +207,8 @@ class Executor(ABC, Generic[A]):
     output_names: tuple[str, ...]
     parameters: MutableMapping[str, A]
     """The network's parameters, native; read and assigned without copying."""
+    network: Network | None = None
+    """What it runs; ``None`` of native code that no adapter made from a network."""
     forms: Forms
     events: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_CALL, Moment.AFTER_CALL})
     """The moments it can report: a fused graph, for one, has no nodes."""

@@ -38,7 +38,7 @@ class Watched(Executor[A]):
                 "watch fewer moments; the reference reports every node",
             )
         self.device, self.inputs, self.output_names = executor.device, executor.inputs, executor.output_names
-        self.parameters, self.forms = executor.parameters, executor.forms
+        self.parameters, self.forms, self.network = executor.parameters, executor.forms, executor.network
         self._executor, self._callback, self._moments = executor, callback, wanted
         self._calls = count()
 

@@ -17,6 +17,7 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 _VERBS = {
+    "communicate": "Check and time messages and collective operations among ranks, beside what LogGP predicts.",
     "conformance": "Run the ONNX standard's own test cases on a framework.",
     "data": "What data sets hold, and how fast batches come from them in each kind of container.",
     "diverge": "Find the first node of a network whose result rounding cannot explain.",

@@ -25,6 +25,21 @@ if TYPE_CHECKING:
     from deep_bench.training.dataset import Dataset
 
 
+class HeightAndWidth(click.ParamType[tuple[int, int]]):
+    """The size of images in pixels: ``32x32``."""
+
+    name = "heightxwidth"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Read two numbers."""
+        if isinstance(value, tuple):
+            return value
+        height, _, width = value.partition("x")
+        if not (height.isdecimal() and width.isdecimal() and int(height) and int(width)):
+            self.fail(f"{value!r}: write a height and a width in pixels, such as 32x32", param, ctx)
+        return int(height), int(width)
+
+
 @dataclass
 class _Known:
     """What is known of one set.
@@ -57,6 +72,7 @@ _KEPT = "Keep it so: cifar, folder, hdf5, idx, memory, npy, recordio, tar, tfrec
 @click.option("--verify", is_flag=True, help="Compare the files of containers with their checksums.")
 @click.option("--convert", "kind", metavar="KIND[:OPTION=VALUE,…]", help="Write it to a new container: --output.")
 @click.option("--output", type=click.Path(path_type=Path), help="What --convert writes.")
+@click.option("--resize", "size", type=HeightAndWidth(), help="For --convert and --container: bring images to one size.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -68,6 +84,7 @@ def command(
     verify: bool,
     kind: str | None,
     output: Path | None,
+    size: tuple[int, int] | None,
     as_json: bool,
     debug: bool,
     **timing: Any,
@@ -82,9 +99,11 @@ def command(
     """
     del debug  # looked for by the main program
     _check(names, containers, kind, output)
+    if size is not None and kind is None and not containers:
+        raise click.UsageError("--resize changes what --convert or --container writes: give one of them")
     with ExitStack() as stack:
-        known = [_known(name, root, containers, verify, stack) for name in names]
-        written = [_converted(names[0], root, kind, output)] if kind is not None and output is not None else []
+        known = [_known(name, root, containers, size, verify, stack) for name in names]
+        written = [_converted(names[0], root, kind, size, output)] if kind is not None and output is not None else []
         measured = _measure([s for one in known for s in one.subjects], root, timing) if measuring else None
     if as_json:
         click.echo(json.dumps(_as_json(known, measured, written), indent=2))
@@ -118,7 +137,9 @@ def _check(names: Sequence[str], containers: Sequence[str], kind: str | None, ou
         check_target(output)  # type: ignore[arg-type]
 
 
-def _known(name: str, root: Path | None, containers: Sequence[str], verify: bool, stack: ExitStack) -> _Known:
+def _known(
+    name: str, root: Path | None, containers: Sequence[str], size: tuple[int, int] | None, verify: bool, stack: ExitStack
+) -> _Known:
     """Open a set, describe it, and write it to the containers asked for."""
     from deep_bench.training.containers import Container
     from deep_bench.training.containers.measurement import Subject
@@ -137,8 +158,14 @@ def _known(name: str, root: Path | None, containers: Sequence[str], verify: bool
         if not containers:
             found.subjects.append(Subject(name, name))
         for text in containers:
-            _contain(found, dataset, text, root, stack)
+            _contain(found, _resized(dataset, size), text, root, stack)
     return found
+
+
+def _resized(dataset: Dataset, size: tuple[int, int] | None) -> Dataset:
+    from deep_bench.training.sets import Resized
+
+    return dataset if size is None else Resized(dataset, size)
 
 
 def _contain(found: _Known, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
@@ -185,14 +212,14 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
     return facts
 
 
-def _converted(name: str, root: Path | None, kind: str, output: Path) -> Path:
+def _converted(name: str, root: Path | None, kind: str, size: tuple[int, int] | None, output: Path) -> Path:
     from deep_bench.training.containers import Container, convert, parse_kind
     from deep_bench.training.containers.named import open_set
 
     chosen, options = parse_kind(kind)
     dataset = open_set(name, root)
     try:
-        return convert(dataset, output, chosen, **options)
+        return convert(_resized(dataset, size), output, chosen, **options)
     finally:
         if isinstance(dataset, Container):
             dataset.close()

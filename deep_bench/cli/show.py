@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,6 +24,8 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     if _is_training(record):
         _show_training(record, as_json)
         return
+    from deep_bench.distributed.collectives.result import Result as Communication
+    from deep_bench.distributed.collectives.result import is_communication
     from deep_bench.network.report import rules_table
     from deep_bench.network.result import Result
     from deep_bench.operators.studies.result import Study
@@ -31,7 +34,8 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     if rules:
         click.echo(rules_table(Result(read, record)))
         return
-    result = Result(read, record) if read.suite is None else Study(read, record)
+    kind: Any = Communication if is_communication(read) else Study if read.suite is not None else Result
+    result = kind(read, record)
     click.echo(json.dumps(result.as_json(), indent=2) if as_json else result.table())
     sys.exit(0 if result.ok else 1)
 

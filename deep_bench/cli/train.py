@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,14 +13,39 @@ import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import PictureToWrite, Seconds, check_systems
+from deep_bench.cli.ranks import Joined, joined
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import DeepBenchError, shortened
 
 if TYPE_CHECKING:
     from deep_bench.training.recipes import Recipe
     from deep_bench.training.runs import Runs
 
+Keeping = tuple[Path, dict[str, Any]]
+"""The folder of a framework's checkpoints, and how often one is written beside those at epochs' ends."""
+
+
+class StepsOrSeconds(click.ParamType[dict[str, float]]):
+    """How often: a number of steps (``100``), or a duration with its unit (``30s``)."""
+
+    name = "steps|duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
+        """Read a number, with a unit or without."""
+        if isinstance(value, dict):
+            return value
+        steps = value.isdecimal()
+        found: dict[str, float] = {"steps": int(value)} if steps else {"seconds": Seconds().convert(value, param, ctx)}
+        if not all(found.values()):
+            self.fail(f"{value!r}: write 100 for steps, or 30s", param, ctx)
+        return found
+
+
 _FIELDS = {"epochs": "epochs", "every": "evaluation.every"}
 """Option to the field of the recipe that it changes."""
+
+_LONGEST = 300
+"""Characters of what a framework's import says."""
 
 
 @click.command("train", cls=Verb)
@@ -42,8 +68,41 @@ _FIELDS = {"epochs": "epochs", "every": "evaluation.every"}
 @click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, help="This seed instead. Repeat for more runs.")
 @click.option("--apart", is_flag=True, help="A fresh process for each run.")
 @click.option("--checkpoints", type=click.Path(file_okay=False, path_type=Path), help="Write checkpoints into this folder.")
-@click.option("--resume", is_flag=True, help="Go on from the latest checkpoint there.")
+@click.option(
+    "--checkpoint-every",
+    type=StepsOrSeconds(),
+    help="Also after so many steps, or so long: 100, 30s. Without: at epochs' ends, and at the end, Ctrl-C included.",
+)
+@click.option("--resume", is_flag=True, help="Go on from the latest checkpoint there that is whole.")
 @click.option("--validate", type=click.IntRange(min=1), metavar="STEPS", help="First see that so many steps are right.")
+@click.option(
+    "--distributed",
+    metavar="SCHEME[:SETTING=VALUE,…]",
+    help="Together with the other ranks that mpirun or srun started: allreduce, decentralised:topology=ring, …",
+)
+@click.option("--over", type=click.Choice(["mpi", "torch"]), help="What ranks talk by. Default: mpi.")
+@click.option(
+    "--scaling",
+    type=click.Choice(["strong", "weak"]),
+    default="strong",
+    show_default=True,
+    help="Of several ranks: whether the recipe's batch is that of all together, or that of each.",
+)
+@click.option(
+    "--samples",
+    type=click.Choice(["sharded", "reshuffled", "replicated"]),
+    default="sharded",
+    show_default=True,
+    help="Of several ranks: each its part of every batch, its part of the set in an epoch, or all.",
+)
+@click.option(
+    "--patience",
+    type=Seconds(),
+    default="10min",
+    show_default=True,
+    help="Of several ranks: end all when one has not answered, or kept others waiting, for so long.",
+)
+@click.option("--synchronise-statistics", is_flag=True, help="Average the statistics of normalizations over ranks.")
 @click.option("--plot", "plot_file", type=PictureToWrite(stem=True), help="Draw the times to the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
@@ -55,29 +114,53 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     of it: optimizer.lr=0.01 data.root=/data.
 
     Exit status: 0 all runs reached the target, or came to their end where there is none; 1 one missed it or failed, or a
-    step was wrong; 2 bad usage or input; 130 interrupted (what is there is kept).
+    step was wrong; 2 bad usage or input; 3 a rank was lost, and the others ended; 130 interrupted (what is there is kept).
     """
+    with joined(options) as ranks:
+        status = _run(recipe, changes, on, options, ranks)
+    sys.exit(status)
+
+
+def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: dict[str, Any], ranks: Joined | None) -> int:
+    """Everything, on this rank; the exit status."""
+    prepare = partial(_prepared, recipe, changes, on, options, writes=ranks is None or ranks.first)
+    made, frameworks, folder, seeds, target = prepare() if ranks is None else ranks.agreed(prepare)
+    usable = frameworks if options["validate"] is None else [name for name in frameworks if _loads(name)]
+    fine = options["validate"] is None or _validated(made, usable, seeds[0], options["validate"], options["as_json"])
+    runs: Runs | None = None
+    for framework in usable:
+        if not _loads(framework):
+            fine = False
+            continue
+        runs = _train(made, framework, seeds, target, folder, options, runs, ranks)
+        if runs.record.interrupted:
+            break
+    if runs is None:
+        return FAILED
+    if ranks is None or ranks.first:
+        _show(runs, frameworks, options)
+        if runs.record.interrupted:
+            click.echo("deep-bench: interrupted", err=True)
+    status = 0 if fine and len(usable) == len(frameworks) and _fine(runs) else FAILED
+    if runs.record.interrupted:
+        status = INTERRUPTED
+    return status if ranks is None else ranks.status(status)
+
+
+def _prepared(
+    recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: dict[str, Any], *, writes: bool
+) -> tuple[Recipe, Sequence[str], Path | None, list[int], tuple[str, float] | None]:
+    """What is to be trained, where, and where it is written: all that can be refused before anything begins."""
     check_systems(on)
     from deep_bench.measure.folder import output_folder
 
     made = _recipe(recipe, changes, options)
     frameworks = on or _installed(made.fields.frameworks)
-    if options["resume"] and options["checkpoints"] is None:
-        raise click.UsageError("--resume needs --checkpoints: the folder to go on from")
-    folder = output_folder(options["output"])
-    seeds, target = _seeds(made, options), _target(made, options)
-    fine = options["validate"] is None or _validated(made, frameworks, seeds[0], options["validate"], options["as_json"])
-    runs: Runs | None = None
-    for framework in frameworks:
-        runs = _train(made, framework, seeds, target, folder, options, runs)
-        if runs.record.interrupted:
-            break
-    assert runs is not None
-    _show(runs, frameworks, options)
-    if runs.record.interrupted:
-        click.echo("deep-bench: interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    sys.exit(0 if fine and _fine(runs) else FAILED)
+    for option in ("resume", "checkpoint_every"):
+        if options[option] and options["checkpoints"] is None:
+            raise click.UsageError(f"--{option.replace('_', '-')} needs --checkpoints: the folder that they are in")
+    folder = output_folder(options["output"]) if writes else None
+    return made, frameworks, folder, _seeds(made, options), _target(made, options)
 
 
 def _recipe(name: str, changes: Sequence[str], options: dict[str, Any]) -> Recipe:
@@ -102,6 +185,22 @@ def _installed(names: Sequence[str]) -> tuple[str, ...]:
             "none of the recipe's frameworks is installed: pip install 'deep-bench[torch]', or --on reference"
         )
     return found
+
+
+def _loads(name: str) -> bool:
+    """Whether a framework can be imported; it is told if not, and others go on without it."""
+    from deep_bench import frameworks
+    from deep_bench.variant import Variant
+
+    try:
+        frameworks[Variant.parse(name).framework]
+    except DeepBenchError:
+        raise
+    except Exception as error:  # what a broken installation raises is anybody's guess
+        cause = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
+        click.echo(f"{name} is left out: it cannot be imported here: {shortened(cause, _LONGEST)}", err=True)
+        return False
+    return True
 
 
 def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:
@@ -134,15 +233,16 @@ def _train(
     framework: str,
     seeds: Sequence[int],
     target: tuple[str, float] | None,
-    folder: Path,
+    folder: Path | None,
     options: dict[str, Any],
     into: Runs | None,
+    ranks: Joined | None,
 ) -> Runs:
     """Runs on a framework, in one record with those on others."""
     from deep_bench.training.runs import several
 
     return several(
-        partial(_trainer, recipe, framework, options["checkpoints"], options["resume"]),
+        partial(_trainer, recipe, framework, _keeping(framework, options), options["resume"], ranks),
         seeds,
         target=target,
         epochs=recipe.fields.epochs,
@@ -152,25 +252,63 @@ def _train(
         label=framework,
         output=folder if into is None else None,
         into=into,
-        progress=not options["as_json"],
+        progress=not options["as_json"] and (ranks is None or ranks.first),
     )
 
 
+def _keeping(framework: str, options: dict[str, Any]) -> Keeping | None:
+    """Where the checkpoints of a framework's runs are, and how often one is written."""
+    if options["checkpoints"] is None:
+        return None
+    return options["checkpoints"] / framework.replace(":", "_"), options["checkpoint_every"] or {}
+
+
 def _trainer(
-    recipe: Recipe, framework: str, checkpoints: Path | None, resume: bool, seed: int, callbacks: Sequence[Any]
+    recipe: Recipe,
+    framework: str,
+    keeping: Keeping | None,
+    resume: bool,
+    ranks: Joined | None,
+    seed: int,
+    callbacks: Sequence[Any],
 ) -> Any:
     """A trainer as `several` asks for one, which goes on from a checkpoint if there is one."""
-    from deep_bench.training.checkpoint import Checkpoints, latest_checkpoint, read_checkpoint
+    from deep_bench.training.callbacks import StopAtSignal
+    from deep_bench.training.checkpoint import Checkpoints, read_checkpoint
     from deep_bench.training.workload import train
 
-    kept = [] if checkpoints is None else [Checkpoints(checkpoints / framework.replace(":", "_") / f"seed_{seed}")]
-    trainer = train(recipe, framework, seed=seed, callbacks=[*callbacks, *kept], stop_at_target=False)
-    latest = latest_checkpoint(kept[0].folder) if resume and kept else None
-    if resume and latest is None:
-        click.echo(f"{framework}, seed {seed}: nothing to resume in {kept[0].folder}; it starts afresh", err=True)
-    if latest is not None:
-        trainer.restore(read_checkpoint(latest))
+    make = partial(train, stop_at_target=False) if ranks is None else ranks.trainer
+    if keeping is None:
+        return make(recipe, framework, seed=seed, callbacks=callbacks)
+    folder, often = keeping
+    kept = Checkpoints(folder / f"seed_{seed}", **often)
+    trainer = make(recipe, framework, seed=seed, callbacks=[*callbacks, kept, StopAtSignal()])
+
+    def find() -> Any:
+        latest = _latest(kept.folder, f"{framework}, seed {seed}")
+        return None if latest is None else read_checkpoint(latest)
+
+    if resume and ranks is not None:
+        ranks.resumed(trainer, find)
+    elif resume and (found := find()) is not None:
+        trainer.restore(found)
     return trainer
+
+
+def _latest(folder: Path, who: str) -> Path | None:
+    """The checkpoint to go on from; what is unusual is told."""
+    from deep_bench.training.checkpoint import latest_checkpoint, set_aside_damaged
+
+    damaged = set_aside_damaged(folder)
+    latest = latest_checkpoint(folder)
+    if damaged and latest is not None:
+        names = ", ".join(path.name for path in damaged)
+        click.echo(f"{who}: the latest checkpoint was damaged, and is now {names}; it goes on from {latest.name}", err=True)
+    if latest is None:
+        others = sorted({path.parents[1].name for path in folder.parents[1].glob(f"*/{folder.name}/step_*.h5")})
+        known = f" (there are runs of {', '.join(others)}, which go on only there)" if others else ""
+        click.echo(f"{who}: nothing to resume in {folder}{known}; it starts afresh", err=True)
+    return latest
 
 
 def _validated(recipe: Recipe, frameworks: Sequence[str], seed: int, steps: int, quiet: bool) -> bool:

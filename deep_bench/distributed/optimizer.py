@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from deep_bench.arrays import ArrayFunctions, Tree
+import numpy as np
+
+from deep_bench.arrays import ArrayFunctions, Tree, leaves
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.optimizer import Arrays, Evaluate, Optimizer
 
 A = TypeVar("A")
 S = TypeVar("S", bound=Tree)
 
-Promise: TypeAlias = Literal["equal", "bounded", "contracting"]
+Promise: TypeAlias = Literal["equal", "bounded", "contracting", "unbounded"]
 """What a scheme says of the parameters of different ranks after a step: bitwise equal; apart by no more than what a bounded
-number of updates makes; or apart, but pulled together in every step."""
+number of updates makes; apart, but pulled together in every step; or apart by what any number of updates makes, until all
+have finished."""
 
 
 @dataclass(frozen=True)
 class DistributedOptimizer(Optimizer[A, S]):
     """An update rule that needs other ranks: an optimizer around an optimizer, so that all that holds for one holds for it.
 
-    All ranks make the same one, hold the same parameters before the first step, and call ``update`` equally often, unless the
-    scheme says otherwise. What one rank remembers is in its state, as with every optimizer; arrays that are only worked in
-    are not.
+    All ranks make the same one, hold the same parameters before the first step, and call ``update`` equally often, unless
+    the scheme says otherwise. What one rank remembers is in its state, as with every optimizer; arrays that are only worked
+    in are not.
 
     Args:
         inner: What turns gradients into parameters.
@@ -37,6 +40,9 @@ class DistributedOptimizer(Optimizer[A, S]):
     comm: Communicator = field(repr=False, compare=False)
 
     promise: ClassVar[Promise] = "equal"
+    lockstep: ClassVar[bool] = True
+    """Whether all ranks take each step together; else each takes as many as it likes, and nothing else may be arranged with
+    all of them meanwhile."""
     dedicated: ClassVar[bool] = False
     """Whether rank 0 trains nothing, and serves the others (`serve`) where there are any."""
 
@@ -47,18 +53,41 @@ class DistributedOptimizer(Optimizer[A, S]):
         if not isinstance(self.comm, Communicator):
             raise InvalidArgument(f"{type(self).__name__} over {self.comm!r}", "a communicator: db.communicators[…]()")
 
-    def begin(self, samples: int) -> Callable[[str, A], None] | None:
+    def begin(self, samples: int | None) -> Callable[[str, A], None] | None:
         """Told before the gradients of a step are computed.
 
         Args:
-            samples: How many samples this rank has in the step.
+            samples: How many samples this rank has in the step; ``None``: all ranks have equally many. `update` is told the
+                same.
 
         Returns:
-            What wants to be told of each gradient as soon as it is final (``on_ready`` of `Executor.gradients`), so that it can
-            be sent away while others are computed; ``None`` where nothing does.
+            What wants to be told of each gradient as soon as it is final (``on_ready`` of `Executor.gradients`), so that it
+            can be sent away while others are computed; ``None`` where nothing does.
         """
         del samples
         return None
+
+    def regrouped(self, states: Sequence[S]) -> S:
+        """This rank's state, made of those that another number of ranks had when a checkpoint was written.
+
+        Args:
+            states: Of each of those ranks; NumPy arrays.
+
+        Raises:
+            InvalidArgument: It cannot be made of them; as here, where they differ.
+        """
+        first, *others = (leaves(state) for state in states)
+        if any(other.keys() != first.keys() for other in others) or any(
+            not np.array_equal(first[path], other[path], equal_nan=first[path].dtype.kind in "fc")
+            for other in others
+            for path in first
+        ):
+            raise InvalidArgument(
+                f"a checkpoint of {len(states)} ranks, each of which has its own state of {type(self).__name__}",
+                f"{len(states)} ranks, not {self.comm.size}",
+                f"go on with {len(states)} ranks, or start afresh",
+            )
+        return states[0]
 
     @abstractmethod
     def update(
@@ -84,3 +113,39 @@ class DistributedOptimizer(Optimizer[A, S]):
         Returns:
             This rank's new parameters and state.
         """
+
+    def serve(
+        self,
+        parameters: Arrays[A],
+        xp: ArrayFunctions[A],
+        *,
+        state: S | None = None,
+        told: Callable[[dict[str, A], S], None] | None = None,
+    ) -> tuple[dict[str, A], S]:
+        """Serve the other ranks until all have finished: what rank 0 does where the scheme is ``dedicated``.
+
+        Args:
+            parameters: Before the first step.
+            xp: The functions of these arrays.
+            state: To go on from; ``init`` by default.
+            told: Called with the parameters and the state after each update, so that they can be kept.
+
+        Returns:
+            The last parameters and state.
+        """
+        del parameters, xp, state, told
+        raise Unsupported(f"{type(self).__name__} has no server", "update(…) on every rank")
+
+    def finish(self, state: S, parameters: Arrays[A], xp: ArrayFunctions[A]) -> tuple[dict[str, A], S]:
+        """Called by every rank that trains, once, after its last step: others may still need it.
+
+        Args:
+            state: What the last step returned.
+            parameters: This rank's.
+            xp: The functions of these arrays.
+
+        Returns:
+            The parameters and the state at the end.
+        """
+        del xp
+        return dict(parameters), state

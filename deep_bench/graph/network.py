@@ -16,7 +16,7 @@ from deep_bench.errors import InvalidArgument, InvalidNetwork, Unsupported
 from deep_bench.graph.attached import Kernel, kernels_of
 from deep_bench.graph.naming import make_names_unique
 from deep_bench.graph.reading import read_model
-from deep_bench.graph.setting import only_sets_up
+from deep_bench.graph.setting import is_learnt, only_sets_up
 from deep_bench.tensor import STRING, Container, TensorSpec, is_inexact, text
 
 OPSET = 28
@@ -155,13 +155,16 @@ class Network:
     def parameters(self) -> Mapping[str, np.ndarray]:
         """The initializers that training would change: floating point, and more than an operator's setting.
 
-        A floating-point initializer counts unless it has a single element or feeds an input that only sets an operator up
-        (the scales of ``Resize``, the limits of ``Clip``) or holds running statistics.
+        A floating-point initializer counts unless it feeds an input that only sets an operator up (the scales of ``Resize``,
+        the limits of ``Clip``) or holds running statistics. One of a single element counts if it is a layer's weight, bias,
+        scale or slope; others are constants of a formula, such as an epsilon.
         """
         return {
             n: a
             for n, a in self.initializers.items()
-            if is_inexact(a.dtype) and a.size > 1 and not only_sets_up(self.graph.initializers[n])
+            if is_inexact(a.dtype)
+            and not only_sets_up(self.graph.initializers[n])
+            and (a.size > 1 or (a.size == 1 and is_learnt(self.graph.initializers[n])))
         }
 
     @cached_property

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from deep_bench.errors import InvalidArgument
 
@@ -78,6 +79,11 @@ def tidy(axes: Axes, *, axis: Literal["both", "x", "y"] = "both", which: Literal
     axes.grid(visible=True, which=which, axis=axis, alpha=0.25)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def whole_ticks(axes: Axes) -> None:
+    """Ticks at whole numbers only along x, which counts something."""
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
 def footnotes(figure: Figure, lines: Sequence[str]) -> None:

@@ -177,6 +177,21 @@ def replace(target: Path, fill: Callable[[Path], Any]) -> None:
         os.close(folder)
 
 
+def written(target: Path, fill: Callable[[Path], Any]) -> Path:
+    """What `replace` does, and the file.
+
+    Raises:
+        InvalidArgument: It cannot be written.
+    """
+    try:
+        replace(target, fill)
+    except OSError as error:
+        raise InvalidArgument(
+            f"cannot write {target}: {error.strerror or error}", "a folder with space that can be written"
+        ) from error
+    return target
+
+
 def read_model(path: Path, kind: type[M], what: str) -> M:
     """A model that was written as one JSON file.
 
@@ -197,8 +212,8 @@ def read_model(path: Path, kind: type[M], what: str) -> M:
         raise InvalidRecord(f"cannot read {path}: {error.strerror}", what) from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidRecord(f"{path}: {where}: {first['msg']}", what) from error
+        where = "".join(f"{part}." for part in first["loc"])[:-1]
+        raise InvalidRecord(": ".join(filter(None, (str(path), where, first["msg"]))), what) from error
 
 
 def file_beside(path: Path, arrays: ArrayFile, what: str, most_bytes: int | None = None) -> Path:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 from rich.cells import cell_len
@@ -16,12 +17,16 @@ from rich.text import Text
 
 _WIDTH = 160
 _NARROWEST_NAME = 18
+_NOTE = 130
 
 
 def columns() -> int:
-    """The characters in a line: of the terminal; elsewhere what ``COLUMNS`` says, or 160."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        return os.get_terminal_size().columns
+    """The characters in a line: of the terminal; elsewhere what ``COLUMNS`` says, or 160.
+
+    A launcher such as ``mpirun`` gives its ranks a terminal that has no size.
+    """
+    if sys.stdout is not None and sys.stdout.isatty() and (width := os.get_terminal_size().columns) > 0:
+        return width
     stated = os.environ.get("COLUMNS", "")
     return int(stated) if stated.isdecimal() and int(stated) > 0 else _WIDTH
 
@@ -71,6 +76,18 @@ def print_line(console: Console, line: str | Text) -> None:
     """Print a line of text: wrapped at words on a terminal; elsewhere in one piece, so that it can be searched for."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     console.print(Text(line) if isinstance(line, str) else line, soft_wrap=not on_terminal)
+
+
+def print_note(console: Console, note: str) -> None:
+    """Print a sentence below a table, wrapped at words in lines of at most 130 characters; no word is broken.
+
+    Example:
+        >>> print_note(Console(width=30, color_system=None), "times are of launching, not of finished work")
+        times are of launching, not of
+        finished work
+    """
+    for line in wrap(note, min(console.width, _NOTE), break_long_words=False, break_on_hyphens=False) or [""]:
+        console.print(Text(line), soft_wrap=True)
 
 
 def _parts(table: Table, width: int, keys: int) -> list[Table]:

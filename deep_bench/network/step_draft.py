@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -15,24 +15,10 @@ from deep_bench.graph.upgrade.edit import Names
 from deep_bench.network.gradient.symbol import Symbol
 from deep_bench.network.gradient.tape import Tape
 from deep_bench.network.tracing import Tracer
+from deep_bench.network.update_rule import UpdateRule, check_state, check_types, prepared, updated
 
 _WORKING = np.dtype(np.float32)
 """What narrower parameters are updated in."""
-
-
-class UpdateRule(Protocol):
-    """What is asked of an optimizer; see `deep_bench.training.Optimizer`."""
-
-    def init(self, parameters: Mapping[str, Any], xp: Any) -> Any:
-        """The state before the first step."""
-
-    def prepare(self, parameters: Mapping[str, Any], state: Any) -> dict[str, Any]:
-        """Where gradients are evaluated."""
-
-    def update(
-        self, gradients: Mapping[str, Any], state: Any, parameters: Mapping[str, Any], xp: Any, *, evaluate: Any = None
-    ) -> tuple[dict[str, Any], Any]:
-        """The parameters and the state after a step."""
 
 
 class StepDraft:
@@ -96,18 +82,23 @@ class StepDraft:
         """Write an optimizer's update of parameters that are inputs.
 
         Parameters of less than 32 bits are updated in float32.
+
+        Raises:
+            InvalidArgument: The rule forgets a parameter or a part of its state, or gives a parameter another element type.
         """
         xp = Tracer(self.tape, lambda name: self.free(name, _WORKING))
         start = rule.init({name: _wide(self.initial[name]) for name in parameters}, NUMPY)
         held = {path: self.add(_named(path, parameters), leaf) for path, leaf in leaves(start).items()}
         state = grown(held) if held else {}
-        points = rule.prepare(parameters, state)
+        points = prepared(rule, parameters, state)
         for name, w in parameters.items():
             if points[name] is not w:
                 self._evaluate_at(w, points[name])
         wide = {name: _widened(w) for name, w in parameters.items()}
-        new, after = rule.update({n: gradients[n].cast(wide[n]) for n in wide}, _like(start, state), wide, xp)
+        new, after = updated(rule, {n: gradients[n].cast(wide[n]) for n in wide}, _like(start, state), wide, xp)
+        check_types(rule, wide, new, xp)
         found = leaves(after)
+        check_state(rule, list(held), found)
         for path in [path for path, before in held.items() if _counts_for_nothing(before, found[path])]:
             self._drop(held.pop(path), found[path])
         for name, w in parameters.items():
@@ -145,16 +136,22 @@ def _like(start: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _like(v, state.get(k, {})) if isinstance(v, Mapping) else state[k] for k, v in start.items()}
 
 
-def _working(dtype: np.dtype) -> np.dtype:
+def working_type(dtype: np.dtype) -> np.dtype:
+    """What parameters of an element type are updated in: float32 at least.
+
+    Example:
+        >>> working_type(np.dtype("float16")), working_type(np.dtype("float64"))
+        (dtype('float32'), dtype('float64'))
+    """
     return max(dtype, _WORKING, key=lambda one: one.itemsize)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    return array.astype(_working(array.dtype), copy=False)
+    return array.astype(working_type(array.dtype), copy=False)
 
 
 def _widened(w: Symbol) -> Symbol:
-    return w.cast(_working(w.dtype))
+    return w.cast(working_type(w.dtype))
 
 
 def _named(path: Path, parameters: Mapping[str, Any]) -> str:

@@ -96,9 +96,26 @@ class Tracer:
     def untracked(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
+    def host(self, x: Symbol) -> np.ndarray:
+        raise _no_contents(f"what {x.value.name!r} holds")
+
+    def adopt(self, array: np.ndarray) -> Symbol:
+        raise _no_contents(f"memory for {array.dtype}{list(array.shape)}")
+
+    def write(self, x: Symbol, contents: np.ndarray) -> None:
+        raise _no_contents(f"{x.value.name!r} to be overwritten with {contents.dtype}{list(contents.shape)}")
+
     def _one(self, op_type: str, *inputs: Any) -> Symbol:
         written: Symbol = self.tape.node(op_type, inputs)
         return written
+
+
+def _no_contents(what: str) -> Unsupported:
+    return Unsupported(
+        f"{what}, while the rule is traced into a graph",
+        "a rule without it",
+        "train with an executor and this optimizer apart, instead of with a traced step",
+    )
 
 
 def fed(steps: Any, xp: Any) -> Any:

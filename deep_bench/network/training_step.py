@@ -14,8 +14,9 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.graph import OPSET, Network, NetworkLike, as_network
 from deep_bench.network.gradient import differentiate, gradient_name
 from deep_bench.network.gradient.symbol import Symbol
-from deep_bench.network.step_draft import StepDraft, UpdateRule
+from deep_bench.network.step_draft import StepDraft
 from deep_bench.network.tracing import RATE, fed
+from deep_bench.network.update_rule import UpdateRule
 from deep_bench.request import names_once
 
 
@@ -83,7 +84,8 @@ def training_step(
     Raises:
         InvalidArgument: An unknown setting, or one out of its range; settings of an optimizer that has its own; one of a
             framework, which cannot be traced; a parameter that is no initializer, or is named twice; nothing to train; or a
-            network that has a value called ``learning_rate`` already.
+            network that has a value called ``learning_rate`` already; or an update that forgets a parameter or a part of the
+            state, or changes a parameter's element type.
         UnknownName: An unknown optimizer.
         UnsupportedOperator: A node between the loss and a parameter has no gradient.
     """
@@ -105,7 +107,7 @@ def training_step(
         raise InvalidArgument(
             f"{network.name} has nothing to train: {_untrained(names)}",
             "floating-point initializers that an output depends on",
-            "parameters have more than one element; wrt=[…] names other initializers",
+            "a single number that is no layer's weight or bias is none; wrt=[…] names other initializers",
         )
     draft = StepDraft(derived)
     _keep_statistics(draft)

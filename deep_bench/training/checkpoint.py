@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.events import Moment
-from deep_bench.measure.storage import replace
+from deep_bench.measure.storage import written
 from deep_bench.training.progress import Progress
 from deep_bench.training.steps import Tree
 
@@ -57,13 +58,7 @@ def write_checkpoint(path: str | Path, tree: Tree) -> Path:
     target = Path(path)
     if not target.parent.is_dir():
         raise InvalidArgument(f"no folder {str(target.parent)!r} for the checkpoint", "an existing folder")
-    try:
-        replace(target, lambda temporary: _fill(temporary, tree))
-    except OSError as error:
-        raise InvalidArgument(
-            f"cannot write the checkpoint {target}: {error.strerror or error}", "a folder with space that can be written"
-        ) from error
-    return target
+    return written(target, lambda temporary: _fill(temporary, tree))
 
 
 def read_checkpoint(path: str | Path) -> Tree:
@@ -170,15 +165,18 @@ def _keys(path: str) -> tuple[str, ...]:
 class Checkpoints:
     """A callback that writes checkpoints into a folder, and keeps the last ones.
 
+    One is written at the end of a run too, unless an error ended it, or Ctrl-C amid a step; with
+    `deep_bench.training.callbacks.StopAtSignal` beside it, Ctrl-C ends a run after its step.
+
     Args:
         folder: Where; made if it is missing.
-        steps: Write after so many steps; 0 for never.
-        seconds: Write when so many seconds have passed since the last; 0 for never.
-        epochs: Write after so many epochs; 0 for never.
+        steps: Write after so many steps; by default, or at 0, never.
+        seconds: Write when so many seconds have passed since the last; by default, or at 0, never.
+        epochs: Write after so many epochs, 1 by default; 0 for never.
         keep: How many files to keep.
 
     Raises:
-        InvalidArgument: A negative number, or nothing to write after.
+        InvalidArgument: A negative number, or nothing to write after: a 0 without a number above 0.
 
     Example:
         >>> import deep_bench as db
@@ -186,9 +184,20 @@ class Checkpoints:
         'step_0000001200.h5'
     """
 
-    moments = (Moment.BEFORE_RUN, Moment.AFTER_STEP, Moment.AFTER_EPOCH)
+    moments = (Moment.BEFORE_RUN, Moment.BEFORE_STEP, Moment.AFTER_STEP, Moment.AFTER_EPOCH, Moment.AFTER_RUN)
 
-    def __init__(self, folder: str | Path, *, steps: int = 0, seconds: float = 0, epochs: int = 1, keep: int = 2) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        steps: int | None = None,
+        seconds: float | None = None,
+        epochs: int | None = None,
+        keep: int = 2,
+    ) -> None:
+        if epochs is None:
+            epochs = 0 if 0 in (steps, seconds) and not (steps or seconds) else 1
+        steps, seconds = steps or 0, seconds or 0
         if min(steps, seconds, epochs) < 0 or not (steps or seconds or epochs) or keep < 1:
             raise InvalidArgument(
                 f"checkpoints every {steps} steps, {seconds} seconds, {epochs} epochs, keeping {keep}",
@@ -197,24 +206,37 @@ class Checkpoints:
         self.folder = Path(folder)
         self.steps, self.seconds, self.epochs, self.keep = steps, seconds, epochs, keep
         self._last_ns = perf_counter_ns()
+        self._whole: tuple[int, int] | None = None
+        self._written: tuple[int, int] | None = None
 
     def path(self, step: int) -> Path:
         """The file of a step."""
         return self.folder / f"step_{step:010d}.h5"
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
-        """Write one if it is due; before the run, see that it can be written, and that no other run's are there."""
-        done = index + 1
+        """Write one if it is due."""
+        if self.due(moment, index, time_ns, data):
+            self.write(data)
+
+    def due(self, moment: Moment, index: int, time_ns: int, data: Progress) -> bool:
+        """Whether one is to be written now; before the run, see that it can be, and that no other run's are there."""
+        here, done = (data.epoch, data.position), index + 1
+        if moment is Moment.BEFORE_STEP:
+            self._whole = None  # amid a step nothing is as it was before, and nothing as it will be
+            return False
         if moment is Moment.BEFORE_RUN:
             self._check_folder(data.step)
-            return
-        if moment is Moment.AFTER_EPOCH:
-            due = bool(self.epochs) and done % self.epochs == 0
-        else:
+            self._last_ns, self._written, due = time_ns, here, False
+        elif moment is Moment.AFTER_STEP:
             due = bool(self.steps) and done % self.steps == 0
             due = due or (bool(self.seconds) and time_ns - self._last_ns >= self.seconds * 1e9)
-        if due:
-            self.write(data)
+        elif moment is Moment.AFTER_EPOCH:
+            due = bool(self.epochs) and done % self.epochs == 0
+        else:
+            due = bool(data.history.stopped_because) and here == self._whole != self._written
+        if moment is not Moment.AFTER_RUN:
+            self._whole = here
+        return due
 
     def _check_folder(self, step: int) -> None:
         try:
@@ -231,7 +253,12 @@ class Checkpoints:
 
     def write(self, data: Progress) -> Path:
         """Write a checkpoint now."""
-        path = write_checkpoint(self.path(data.step), data.trainer.snapshot())
+        return self.write_tree(data.trainer.snapshot(), data)
+
+    def write_tree(self, tree: Tree, data: Progress) -> Path:
+        """Write a snapshot that was taken now."""
+        path = write_checkpoint(self.path(data.step), tree)
+        self._written = (data.epoch, data.position)
         self._last_ns = perf_counter_ns()
         for old in _checkpoints(self.folder)[: -self.keep]:
             old.unlink(missing_ok=True)
@@ -241,6 +268,36 @@ class Checkpoints:
 def latest_checkpoint(folder: str | Path) -> Path | None:
     """The checkpoint of the latest step in a folder; ``None`` if there is none."""
     return next(reversed(_checkpoints(Path(folder))), None)
+
+
+def set_aside_damaged(folder: str | Path) -> list[Path]:
+    """Rename the latest checkpoints if they are damaged, so that a run goes on from the last one that is whole.
+
+    Returns:
+        What was renamed, as it is called now: ``step_….h5.damaged``.
+
+    Raises:
+        InvalidRecord: None is whole; then nothing is renamed.
+    """
+    there = _checkpoints(Path(folder))
+    damaged = list(takewhile(_is_damaged, reversed(there)))
+    if damaged and len(damaged) == len(there):
+        raise InvalidRecord(
+            f"all checkpoints in {folder} are damaged: {', '.join(path.name for path in there)}",
+            "one at least that is whole",
+            "restore one from a copy; or delete them, and start afresh",
+        )
+    return [path.rename(path.with_name(f"{path.name}.damaged")) for path in damaged]
+
+
+def _is_damaged(path: Path) -> bool:
+    try:
+        _check_seal(path)
+    except InvalidRecord:
+        return True
+    except OSError:  # it cannot be read here, which says nothing of it; who reads it is told
+        return False
+    return False
 
 
 def _checkpoints(folder: Path) -> list[Path]:

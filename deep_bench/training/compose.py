@@ -11,6 +11,7 @@ import numpy as np
 
 from deep_bench.arrays import mapped
 from deep_bench.errors import InvalidArgument
+from deep_bench.network.update_rule import updated
 from deep_bench.training.optimizer import BETA, COUNT, NOT_NEGATIVE, POSITIVE, Allowed, Optimizer, norm, setting
 
 Part: TypeAlias = Callable[[Optimizer], Optimizer]
@@ -120,6 +121,14 @@ class Changed(Optimizer):
     amount: float
     inner: Optimizer = setting(None, _OPTIMIZER)
 
+    @property
+    def looks_ahead(self):
+        return self.inner.looks_ahead
+
+    @property
+    def separable(self):
+        return self.change in (_clipped_value, _decayed) and self.inner.separable
+
     def init(self, parameters, xp):
         return self.inner.init(parameters, xp)
 
@@ -130,7 +139,7 @@ class Changed(Optimizer):
         elsewhere = None if evaluate is None else lambda at: _changed_there(self, evaluate, at, xp)
         with xp.untracked():
             gradients = self.change(self.amount, gradients, parameters, xp)
-        return self.inner.update(gradients, state, parameters, xp, evaluate=elsewhere)
+        return updated(self.inner, gradients, state, parameters, xp, evaluate=elsewhere)
 
 
 def _changed_there(rule, evaluate, parameters, xp):
@@ -159,6 +168,14 @@ class Averaged(Optimizer):
     keep: float = setting(0.999, BETA)
     inner: Optimizer = setting(None, _OPTIMIZER)
 
+    @property
+    def looks_ahead(self):
+        return self.inner.looks_ahead
+
+    @property
+    def separable(self):
+        return self.inner.separable
+
     def init(self, parameters, xp):
         with xp.untracked():
             copies = {name: xp.array(w * 1) for name, w in parameters.items()}
@@ -168,7 +185,7 @@ class Averaged(Optimizer):
         return self.inner.prepare(parameters, state["inner"])
 
     def update(self, gradients, state, parameters, xp, *, evaluate=None):
-        new, inner = self.inner.update(gradients, state["inner"], parameters, xp, evaluate=evaluate)
+        new, inner = updated(self.inner, gradients, state["inner"], parameters, xp, evaluate=evaluate)
         with xp.untracked():
             mean = {name: xp.array(self.keep * a + (1 - self.keep) * new[name]) for name, a in state["average"].items()}
         return new, {"average": mean, "inner": inner}
@@ -181,6 +198,14 @@ class Accumulated(Optimizer):
     steps: int = setting(1, COUNT)
     inner: Optimizer = setting(None, _OPTIMIZER)
 
+    @property
+    def looks_ahead(self):
+        return self.inner.looks_ahead
+
+    @property
+    def separable(self):
+        return self.inner.separable
+
     def init(self, parameters, xp):
         total = {name: xp.zeros_like(w) for name, w in parameters.items()}
         return {"gathered": xp.array(0, np.int64), "sum": total, "inner": self.inner.init(parameters, xp)}
@@ -189,27 +214,28 @@ class Accumulated(Optimizer):
         return self.inner.prepare(parameters, state["inner"])
 
     def update(self, gradients, state, parameters, xp, *, evaluate=None):
+        native = self.framework is not None
         with xp.untracked():
             gathered = xp.array(state["gathered"] + 1)
             full = gathered >= self.steps
-            if self.in_place and not bool(full):
+            if native and not bool(full):
                 return self._waiting(gradients, state, gathered, parameters, xp)
             total = {name: state["sum"][name] + g for name, g in gradients.items()}
             mean = {name: x / self.steps for name, x in total.items()}
-        new, inner = self.inner.update(mean, state["inner"], parameters, xp, evaluate=evaluate)
+        new, inner = updated(self.inner, mean, state["inner"], parameters, xp, evaluate=evaluate)
 
         def chosen(after, before):
-            return after if self.in_place else xp.array(xp.where(full, after, before))
+            return after if native else xp.array(xp.where(full, after, before))
 
         with xp.untracked():
             kept = {
                 "gathered": chosen(xp.array(0, np.int64), gathered),
                 "sum": {name: chosen(xp.zeros_like(x), x) for name, x in total.items()},
-                "inner": inner if self.in_place else mapped(chosen, inner, state["inner"]),
+                "inner": inner if native else mapped(chosen, inner, state["inner"]),
             }
             return {name: chosen(w, parameters[name]) for name, w in new.items()}, kept
 
     def _waiting(self, gradients, state, gathered, parameters, xp):
-        """A rule that works in place is asked only when it is to move."""
+        """A framework's own rule is asked only when it is to move."""
         total = {name: xp.array(state["sum"][name] + g) for name, g in gradients.items()}
         return dict(parameters), {"gathered": gathered, "sum": total, "inner": state["inner"]}

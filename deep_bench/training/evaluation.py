@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
-from deep_bench.errors import InvalidArgument, InvalidInput
+from deep_bench.errors import InvalidArgument
 from deep_bench.framework import A, Executor
 from deep_bench.training.dataset import Dataset
+from deep_bench.training.feed import Feed
+from deep_bench.training.loader.fetch import Fetch
 from deep_bench.training.scores import Score
 
 
@@ -51,6 +53,7 @@ class Evaluation(Generic[A]):
                 "at least one of each",
             )
         self.executor, self.dataset, self.batch = executor, dataset, batch
+        self._fetch = Fetch(dataset)
         self._makers = tuple(scores)
         self.scores = self._fresh()
 
@@ -62,25 +65,29 @@ class Evaluation(Generic[A]):
             statistics: Further inputs.
 
         Raises:
-            InvalidInput: The data set lacks an input of the network, or something that a score needs.
+            InvalidInput: The data set lacks an input of the network or something that a score needs, or does not fit them.
+            InvalidData: A sample cannot be read, or is something else than arrays by name.
         """
         for name, value in parameters.items():
             if value is not self.executor.parameters[name]:
                 self.executor.parameters[name] = value
         self.scores = self._fresh()
+        feed = Feed([spec for spec in self.executor.inputs if spec.name not in statistics], self.executor.network)
         for start in range(0, len(self.dataset), self.batch):
-            batch = self.dataset[np.arange(start, min(start + self.batch, len(self.dataset)))]
-            outputs = self._outputs(batch, statistics)
+            numbers = np.arange(start, min(start + self.batch, len(self.dataset)))
+            batch = self._fetch(0, numbers)
+            outputs = self._outputs(feed(batch, numbers), statistics)
             for score in self.scores.values():
                 score.add(outputs, batch)
         return {name: score.value() for name, score in self.scores.items()}
 
     def _fresh(self) -> dict[str, Score]:
-        made = [make() for make in self._makers]
         found: dict[str, Score] = {}
-        for score in made:
-            if not isinstance(score, Score):
-                raise InvalidArgument(f"a {type(score).__name__} as a score", "functions that each make a Score")
+        for make in self._makers:
+            score = make() if callable(make) else make
+            if score is make or not isinstance(score, Score):
+                came = f"a {type(score).__name__} as what makes a score"
+                raise InvalidArgument(came, "functions that each make a fresh Score", "scores=[lambda: Accuracy(…), …]")
             if score.name in found:
                 raise InvalidArgument(f"two scores named {score.name!r}", "a name of its own for each")
             found[score.name] = score
@@ -88,13 +95,7 @@ class Evaluation(Generic[A]):
 
     def _outputs(self, batch: Mapping[str, np.ndarray], statistics: Mapping[str, A]) -> dict[str, np.ndarray]:
         device = self.executor.device
-        fed: dict[str, Any] = dict(statistics)
-        for spec in self.executor.inputs:
-            if spec.name in statistics:
-                continue
-            if spec.name not in batch:
-                raise InvalidInput(f"samples without {spec.name!r}: {', '.join(batch)}", f"what the network takes: {spec}")
-            fed[spec.name] = device.adopt(batch[spec.name])
-        outputs = self.executor.forward(fed)
+        fed = {name: device.adopt(array) for name, array in batch.items()}
+        outputs = self.executor.forward({**fed, **statistics})
         device.synchronize()
         return {name: device.to_numpy(value) for name, value in outputs.items()}

@@ -92,6 +92,9 @@ class TrainingForm:
 def training_form(network: NetworkLike) -> TrainingForm:
     """Make a network ready to be trained.
 
+    What is trained is `Network.parameters`: of initializers with a single element, those that are a layer's weight, bias,
+    scale or slope. Others are constants of a formula, and stay.
+
     Args:
         network: Any network, or its file; with a loss (`Network.with_loss`), or without, to add one to ``training``.
 

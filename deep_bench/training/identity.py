@@ -10,14 +10,17 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument
 
+_KIND = "kind of step"
+"""What cannot be changed from one part of a run to the next: the optimizer's state has another form."""
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def identity_of(rule: Any, loader: Any, seed: int) -> dict[str, str]:
+def identity_of(taker: Any, loader: Any, seed: int) -> dict[str, str]:
     """The settings that decide what each step does, by name.
 
     Args:
-        rule: The optimizer.
+        taker: What takes the steps.
         loader: What gives the batches.
         seed: Of the draws.
     """
@@ -26,8 +29,11 @@ def identity_of(rule: Any, loader: Any, seed: int) -> dict[str, str]:
     facts = sampler.facts() if hasattr(sampler, "facts") else type(sampler).__name__
     size = len(dataset) if hasattr(dataset, "__len__") else "unknown"
     specs = "; ".join(map(str, getattr(dataset, "specs", ())))
+    framework = str(getattr(taker.device, "name", type(taker.device).__name__)).partition(":")[0]
     return {
-        "optimizer": _ADDRESS.sub("", repr(rule)),
+        "framework": framework,
+        _KIND: "gradients and update apart" if taker.tells_gradients else "all of it as one graph",
+        "optimizer": _ADDRESS.sub("", repr(taker.rule)),
         "order of the samples": json.dumps(facts, sort_keys=True, default=str),
         "samples": f"{size} of {specs}",
         "seed": str(seed),
@@ -39,21 +45,26 @@ def packed(identity: dict[str, str]) -> np.ndarray:
     return np.frombuffer(json.dumps(identity).encode(), np.uint8)
 
 
-def check_identity(mine: dict[str, str], snapshot: Any) -> None:
+def check_identity(mine: dict[str, str], snapshot: Any, *, changed: bool = False) -> None:
     """Whether a snapshot is of a run with the same settings.
 
     Args:
         mine: Those of the trainer that is to go on.
         snapshot: Those of the snapshot, `packed`.
+        changed: Whether other settings are meant; the kind of step must be the same even so.
 
     Raises:
         InvalidArgument: They differ; what differs is told.
     """
     theirs = json.loads(np.asarray(snapshot, np.uint8).tobytes())
-    for name, value in mine.items():
-        if theirs.get(name) != value:
-            raise InvalidArgument(
-                f"a snapshot of a run with another {name}: {theirs.get(name)}",
-                value,
-                "go on with the same settings; restore(…, changed=True) goes on with these",
-            )
+    differing = [name for name in mine if theirs.get(name) != mine[name] and (name == _KIND or not changed)]
+    if not differing:
+        return
+    advice = "go on with the same settings; restore(…, changed=True) goes on with these"
+    if _KIND in differing:
+        advice = f"go on as it began, in {theirs.get('framework')}; or start afresh here"
+    raise InvalidArgument(
+        "a snapshot of a run with " + "; ".join(f"another {name}: {theirs.get(name)}" for name in differing),
+        "; ".join(mine[name] for name in differing),
+        advice,
+    )

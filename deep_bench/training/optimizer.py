@@ -59,7 +59,21 @@ class Optimizer(ABC, Generic[A, S]):
     @property
     def in_place(self) -> bool:
         """Whether ``update`` uses its arguments up: the arrays handed in are changed, and no longer what they were."""
-        return self.framework is not None
+        inner = getattr(self, "inner", None)
+        return self.framework is not None if inner is None else bool(inner.in_place)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether gradients may be wanted elsewhere than at the parameters: see `prepare`."""
+        return type(self).prepare is not Optimizer.prepare
+
+    @property
+    def separable(self) -> bool:
+        """Whether each parameter is updated from its own gradient and state alone, so that several can share the work.
+
+        What does not say so is taken to need all of them, as a norm over all parameters does.
+        """
+        return False
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -146,8 +160,30 @@ RATE = Allowed(
 )
 
 
-def one_of(*choices: str) -> Allowed:
-    """One of these words."""
+def check_home(rule: Optimizer[Any, Any], device: Any) -> None:
+    """Whether an optimizer can update the arrays of a device.
+
+    Raises:
+        InvalidArgument: It is one of another framework.
+
+    Example:
+        >>> import deep_bench as db
+        >>> check_home(db.optimizers["torch.adam"](), db.frameworks["reference"]())
+        Traceback (most recent call last):
+            ...
+        deep_bench.errors.InvalidArgument: an optimizer of torch on arrays of reference
+        Expected: one of deep_bench's own, which are db.optimizers without a prefix, or one of reference
+    """
+    home, here = rule.framework, getattr(device, "name", None)
+    if home is not None and here is not None and here != home:
+        raise InvalidArgument(
+            f"an optimizer of {home} on arrays of {here}",
+            f"one of deep_bench's own, which are db.optimizers without a prefix, or one of {here}",
+        )
+
+
+def one_of(*choices: str | None) -> Allowed:
+    """One of these words, or none where ``None`` is among them."""
     return Allowed(f"one of {', '.join(map(repr, choices))}", lambda value: value in choices)
 
 

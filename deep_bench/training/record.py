@@ -80,6 +80,72 @@ class DeterminismRecord(Model):
     remarks: list[str] = Field(default_factory=list)
 
 
+class MessagesRecord(Model):
+    """The messages of one kind that a rank sent or took part in.
+
+    Attributes:
+        operation: What was called.
+        calls: How often.
+        payload_bytes: What was handed over.
+        moved_bytes: What the usual algorithm has a rank send for them.
+        spent_ns: The time in these calls, waiting included.
+    """
+
+    operation: str
+    calls: int
+    payload_bytes: int
+    moved_bytes: float
+    spent_ns: int
+
+
+class RankRecord(Model):
+    """One rank of a run.
+
+    Attributes:
+        rank: Its number.
+        local: Where it ran: host, process, device, processors.
+        samples: Its own in each step.
+        agreeing: Nanoseconds of each step in which ranks agreed that there is one, before it.
+        computing: From then to the end of its gradients.
+        updating: From there to its end.
+        communicating: In calls of the communicator that began after the agreement.
+        exposed: The part of these after the gradients: with nothing computed meanwhile.
+        stamps: As `RunRecord.stamps`, on this rank's own clock.
+        messages: By operation.
+    """
+
+    rank: int
+    local: dict[str, JsonValue] = Field(default_factory=dict)
+    samples: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    agreeing: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    computing: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    updating: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    communicating: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    exposed: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    stamps: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
+    messages: list[MessagesRecord] = Field(default_factory=list)
+
+
+class RanksRecord(Model):
+    """The ranks of a run that several processes made together.
+
+    Attributes:
+        scheme: How they did, as it was made.
+        promise: What it says of the parameters of different ranks.
+        communicator: The facts that it tells.
+        job: What started them.
+        remarks: What is not as in a run of one process.
+        ranks: In their order; steps before a run was resumed with another number of ranks are missing.
+    """
+
+    scheme: str
+    promise: str
+    communicator: dict[str, str] = Field(default_factory=dict)
+    job: dict[str, JsonValue] = Field(default_factory=dict)
+    remarks: list[str] = Field(default_factory=list)
+    ranks: list[RankRecord] = Field(default_factory=list)
+
+
 class RunRecord(Model):
     """One training run.
 
@@ -100,6 +166,7 @@ class RunRecord(Model):
         sizes: The number of samples in each step.
         stamps: See `deep_bench.training.history.History`.
         metrics: What callbacks measured.
+        ranks: The ranks that made it together; ``None`` of a single process.
     """
 
     label: str = ""
@@ -122,6 +189,7 @@ class RunRecord(Model):
     stamps: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
     metrics: list[MetricRecord] = Field(default_factory=list)
     error: ErrorRecord | None = None
+    ranks: RanksRecord | None = None
 
     def history(self) -> History:
         """The run, as its figures are computed from it."""

@@ -9,12 +9,15 @@ from typing import Any, ClassVar, Generic
 
 import numpy as np
 
-from deep_bench.arrays import leaves, mapped
+from deep_bench.arrays import ArrayFunctions, leaves, mapped
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import A, Adapter, Device, Executor
+from deep_bench.network.step_draft import working_type
 from deep_bench.network.training_step import TrainingStep, training_step
+from deep_bench.network.update_rule import check_types, prepared, updated
+from deep_bench.request import names_once
 from deep_bench.training.form import TrainingForm
-from deep_bench.training.optimizer import Optimizer
+from deep_bench.training.optimizer import Optimizer, check_home
 
 Tree = dict[str, Any]
 """A tree of dicts whose leaves are arrays."""
@@ -75,6 +78,9 @@ class Step(ABC, Generic[A]):
 class SeparateStep(Step[A]):
     """The executor's gradients, then the optimizer's update on the same arrays.
 
+    A rule of deep_bench updates parameters of less than 32 bits in float32, as `training_step` does, and keeps its state so;
+    only their new value is rounded. One of a framework does as it does.
+
     Args:
         executor: A network with a loss, prepared with ``mode="train"``.
         optimizer: The rule.
@@ -83,6 +89,7 @@ class SeparateStep(Step[A]):
         wrt: Names of the parameters to train; all by default.
 
     Raises:
+        InvalidArgument: Nothing to train, a name that is no parameter, or an optimizer of another framework.
         Unsupported: The device's arrays have no arithmetic.
     """
 
@@ -99,14 +106,18 @@ class SeparateStep(Step[A]):
         self.rule = optimizer
         self.device = executor.device
         self._xp = executor.device.xp
-        self._names = tuple(executor.parameters if wrt is None else wrt)
+        check_home(optimizer, executor.device)
+        self._names = names_once(executor.parameters if wrt is None else wrt)
         if not self._names:
             raise InvalidArgument("nothing to train: the network has no parameters", "a network with parameters")
+        if missing := [name for name in self._names if name not in executor.parameters]:
+            raise InvalidArgument(f"no parameter {missing[0]!r} to train", f"some of {', '.join(executor.parameters)}")
         self._following = dict(form.state) if form is not None else {}
         initial = form.initial if form is not None else {}
         self._statistics = {name: self.device.from_numpy(array) for name, array in initial.items()}
-        self.state = optimizer.init(dict(self.parameters), self._xp)
-        self._looks_ahead = type(optimizer).prepare is not Optimizer.prepare
+        self._narrow = _narrow(self.parameters, self._xp) if optimizer.framework is None else {}
+        self.state = optimizer.init(self._widened(self.parameters), self._xp)
+        self._looks_ahead = optimizer.looks_ahead
 
     @property
     def parameters(self) -> Mapping[str, A]:
@@ -119,38 +130,89 @@ class SeparateStep(Step[A]):
         """The running means and variances."""
         return self._statistics
 
-    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
-        """Take a step."""
-        before = self.parameters
+    def __call__(
+        self,
+        inputs: Mapping[str, A],
+        told: Callable[[dict[str, A]], Any] | None = None,
+        *,
+        on_ready: Callable[[str, A], None] | None = None,
+        **further: Any,
+    ) -> dict[str, A]:
+        """Take a step.
+
+        Args:
+            inputs: See `Step`.
+            told: See `Step`.
+            on_ready: See `Executor.gradients`; gradients are told in the type that the optimizer gets them in.
+            **further: What the rule's ``update`` takes besides.
+        """
+        before = self._widened(self.parameters)
         fed = {**inputs, **self._statistics} if self._statistics else inputs
         if self._looks_ahead:
-            self._assign(self.optimizer.prepare(dict(before), self.state))
-        outputs, gradients = self.executor.gradients(fed, self.loss, wrt=self._names)
+            self._assign(self._narrowed(prepared(self.optimizer, before, self.state)))
+        ready = self._widening(on_ready) if self._narrow and on_ready is not None else on_ready
+        outputs, gradients = self.executor.gradients(fed, self.loss, wrt=self._names, on_ready=ready)
         self.update_ns = perf_counter_ns()
         if told is not None:
             told(gradients)
 
         def evaluate(parameters: Mapping[str, A]) -> tuple[A, dict[str, A]]:
-            self._assign(parameters)
+            self._assign(self._narrowed(parameters))
             found, slopes = self.executor.gradients(fed, self.loss, wrt=self._names)
-            return found[self.loss], slopes
+            return found[self.loss], self._widened(slopes)
 
-        after, self.state = self.optimizer.update(gradients, self.state, dict(before), self._xp, evaluate=evaluate)
-        if after.keys() != before.keys():
-            raise InvalidArgument(
-                f"update of {type(self.optimizer).__name__} returned the parameters {sorted(after)}",
-                f"all of {sorted(before)}",
-            )
-        self._assign(after)
+        slopes = self._widened(gradients)
+        after, self.state = updated(self.optimizer, slopes, self.state, before, self._xp, evaluate=evaluate, **further)
+        if self._narrow:
+            check_types(self.optimizer, before, after, self._xp)
+        self._assign(self._narrowed(after))
         if self._following:
             self._statistics = {name: outputs[following] for name, following in self._following.items()}
         return outputs
+
+    @property
+    def widened_parameters(self) -> dict[str, A]:
+        """The parameters as the optimizer has them."""
+        return self._widened(self.parameters)
+
+    def _widened(self, arrays: Mapping[str, A]) -> dict[str, A]:
+        """Arrays of parameters, or gradients, as the optimizer computes with them."""
+        cast = self._xp.cast
+        return {**arrays, **{name: cast(arrays[name], working_type(dtype)) for name, dtype in self._narrow.items()}}
+
+    def _widening(self, told: Callable[[str, A], None]) -> Callable[[str, A], None]:
+        def ready(name: str, gradient: A) -> None:
+            dtype = self._narrow.get(name)
+            told(name, gradient if dtype is None else self._xp.cast(gradient, working_type(dtype)))
+
+        return ready
+
+    def _narrowed(self, arrays: Mapping[str, A]) -> Mapping[str, A]:
+        """Parameters as the network has them."""
+        if not self._narrow:
+            return arrays
+        return {**arrays, **{name: self._xp.cast(arrays[name], dtype) for name, dtype in self._narrow.items()}}
 
     def _assign(self, parameters: Mapping[str, A]) -> None:
         held = self.executor.parameters
         for name, value in parameters.items():
             if value is not held[name]:
                 held[name] = value
+
+    def begin_with(self, parameters: Mapping[str, np.ndarray], statistics: Mapping[str, np.ndarray]) -> None:
+        """Begin anew with other parameters and statistics; the optimizer's state is made from them."""
+        self._assign({name: self.device.from_numpy(array) for name, array in parameters.items()})
+        self.assign_statistics(statistics)
+        self.state = self.optimizer.init(self._widened(self.parameters), self._xp)
+
+    def hold(self, parameters: Mapping[str, A], state: Any) -> None:
+        """Go on with what somebody else made of the parameters, as the optimizer has them, and of its state."""
+        self._assign(self._narrowed(parameters))
+        self.state = state
+
+    def assign_statistics(self, statistics: Mapping[str, np.ndarray]) -> None:
+        """Go on with other running means and variances."""
+        self._statistics = {name: self.device.from_numpy(array) for name, array in statistics.items()}
 
     def snapshot(self) -> Tree:
         """See `Step.snapshot`."""
@@ -254,6 +316,12 @@ def step_on(
     made = FusedStep(adapter, step, names, form=form, loss=loss)
     made.rule = optimizer
     return made
+
+
+def _narrow(parameters: Mapping[str, A], xp: ArrayFunctions[A]) -> dict[str, np.dtype]:
+    """Those parameters that are updated in a wider type than their own, and their own."""
+    types = {name: xp.dtype(w) for name, w in parameters.items()}
+    return {name: dtype for name, dtype in types.items() if working_type(dtype) != dtype}
 
 
 def has_arithmetic(device: Device[Any]) -> bool:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import nan
 from time import perf_counter_ns
 from typing import Any, Generic
 
 import numpy as np
 
-from deep_bench.errors import InvalidArgument, InvalidInput
+from deep_bench.errors import InvalidArgument
 from deep_bench.events import Callback, Moment
 from deep_bench.framework import A, Executor
 from deep_bench.graph import Network, NetworkLike
-from deep_bench.tensor import TensorSpec
 from deep_bench.training.dataset import Dataset
 from deep_bench.training.evaluation import Evaluation
+from deep_bench.training.feed import Feed
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.history import Evaluated, History
 from deep_bench.training.identity import check_identity, identity_of, packed
@@ -22,6 +23,7 @@ from deep_bench.training.listeners import Listeners
 from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.progress import Progress
+from deep_bench.training.ranks import ALONE, Ranks
 from deep_bench.training.sampler import Sampler
 from deep_bench.training.steps import SeparateStep, Step, Tree, step_on
 
@@ -48,6 +50,7 @@ class Trainer(Generic[A]):
         every: after how many steps; 0 for the end of each epoch.
         callbacks: Told of moments; those that have an attribute ``moments`` of these only.
         seed: Of the draws.
+        ranks: The others that train the same network; see `deep_bench.distributed`.
 
     Raises:
         InvalidArgument: Nothing to train, or arguments that do not go together.
@@ -81,20 +84,21 @@ class Trainer(Generic[A]):
         every: int = 0,
         callbacks: Iterable[Callback] = (),
         seed: int = 0,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.taker = _taker(executor, optimizer, form, loss, wrt)
         self.loader = _loader(loader, dataset, sampler, preparation)
-        self.evaluation, self.every, self.seed, self.form = evaluation, every, seed, form
+        self.evaluation, self.every, self.seed, self.form, self.ranks = evaluation, every, seed, form, ranks
         self.history = History()
-        self._identity = identity_of(self.taker.rule, self.loader, seed)
-        self._data = _data_inputs(self.taker, form)
+        self._identity = identity_of(self.taker, self.loader, seed)
+        self._feed = _feed(self.taker, form)
         self._progress = Progress(self, self.history)
         self.callbacks = tuple(callbacks)
-        self._listeners = Listeners(self.callbacks, tells_gradients=self.taker.tells_gradients)
+        self._listeners = Listeners(ranks.listening(self.callbacks), tells_gradients=self.taker.tells_gradients)
         self._unread: list[A] = []
         self._began_ns: int | None = None
         self._before_ns = 0
-        self._stopping = ""
+        self._stopping = self._wish = ""
 
     @classmethod
     def on(
@@ -105,6 +109,7 @@ class Trainer(Generic[A]):
         *,
         loss: str = "loss",
         wrt: Sequence[str] | None = None,
+        make_step: Callable[..., Step[A]] = step_on,
         fused: bool | None = None,
         scores: Sequence[Callable[[], Any]] = (),
         held_out: Dataset | None = None,
@@ -119,6 +124,7 @@ class Trainer(Generic[A]):
             optimizer: The update rule.
             loss: Name of the loss.
             wrt: Names of the parameters to train.
+            make_step: Makes what takes the steps, of ``adapter``, form and ``optimizer``.
             fused: Whether the whole step is one ONNX graph; by default only where arrays have no arithmetic.
             scores: How it is evaluated, on
             held_out: these samples,
@@ -127,7 +133,7 @@ class Trainer(Generic[A]):
         """
         start = perf_counter_ns()
         form = training_form(network)
-        step: Step[A] = step_on(adapter, form, optimizer, loss=loss, wrt=wrt, fused=fused)
+        step: Step[A] = make_step(adapter, form, optimizer, loss=loss, wrt=wrt, fused=fused)
         evaluation = None
         if scores:
             if held_out is None:
@@ -136,6 +142,11 @@ class Trainer(Generic[A]):
         trainer = cls(step, form=form, loss=loss, evaluation=evaluation, **options)
         trainer.history.setup_ns = perf_counter_ns() - start
         return trainer
+
+    @property
+    def progress(self) -> Progress:
+        """Where the run is."""
+        return self._progress
 
     @property
     def epoch(self) -> int:
@@ -154,18 +165,22 @@ class Trainer(Generic[A]):
 
         Raises:
             InvalidArgument: Neither is given, or one is negative.
-            InvalidInput: The samples do not fit the network.
+            InvalidInput: The samples do not fit the network, or have a label or an index that it does not have.
         """
         if (epochs is None and steps is None) or (epochs or 0) < 0 or (steps or 0) < 0:
             raise InvalidArgument(
                 f"run(epochs={epochs}, steps={steps})", "a number of epochs, of steps, or both; at least 0"
             )
-        self._stopping = ""
+        self._stopping = self._wish = ""
         if self._began_ns is None:
             self._began_ns = perf_counter_ns() - self._before_ns
         self._tell(Moment.BEFORE_RUN, self._progress.step)
         try:
-            self._epochs(epochs, steps)
+            with self.ranks.running(self):
+                if not self.ranks.serves(self):
+                    self._epochs(epochs, steps)
+                self.ranks.after_steps(self)
+                self._settle()
         except KeyboardInterrupt:
             self._stopping = INTERRUPTED
         finally:
@@ -180,7 +195,27 @@ class Trainer(Generic[A]):
         Args:
             reason: What `History.stopped_because` will say.
         """
-        self._stopping = self._stopping or reason
+        self._wish = self._wish or reason
+        if self.ranks.alone:
+            self.end(self._wish)
+
+    @property
+    def wish(self) -> str:
+        """Why somebody on this rank asked to stop; empty if nobody did."""
+        return self._wish
+
+    @property
+    def ending(self) -> str:
+        """Why the run is at its end; empty while it goes on."""
+        return self._stopping
+
+    def end(self, reason: str) -> None:
+        """The run is at its end, as all ranks agreed; `stop` asks for it.
+
+        Args:
+            reason: What `History.stopped_because` will say.
+        """
+        self._stopping = reason
 
     def evaluate(self) -> Evaluated:
         """Evaluate the network as it is now, and note it in the history.
@@ -190,8 +225,10 @@ class Trainer(Generic[A]):
         """
         if self.evaluation is None:
             raise InvalidArgument("no evaluation", "a trainer made with evaluation=…, or by Trainer.on with scores=[…]")
+        if not self.ranks.alone:
+            self._settle()
         start = self._now()
-        figures = self.evaluation(self.taker.parameters, self.taker.statistics)
+        figures = self.ranks.evaluated(self, self.evaluation)
         now, progress = self._now(), self._progress
         found = Evaluated(progress.step, progress.epoch, self.history.samples, now, now - start, figures)
         self.history.evaluations.append(found)
@@ -210,37 +247,59 @@ class Trainer(Generic[A]):
         step = self.taker.snapshot()
         return self.form.trained(step["parameters"], step["statistics"])
 
+    def note(self, samples: int, *, ends_epoch: bool = False) -> None:
+        """Note an update that another rank's gradient made, as a step: its loss is NaN until that rank tells it.
+
+        Args:
+            samples: How many samples it had.
+            ends_epoch: Whether an epoch ends with it.
+        """
+        number, progress, now = self._progress.step, self._progress, self._now()
+        before = self.history.stamps[-1] if self.history.stamps else 0
+        self.history.stamps.extend((before, now, now, now, now))
+        self.history.sizes.append(samples)
+        self.history.losses.append(nan)
+        progress.position += 1
+        if self.evaluation is not None and self.every and progress.step % self.every == 0:
+            self.evaluate()
+        self._tell(Moment.AFTER_STEP, number)
+        if ends_epoch:
+            self._end_epoch()
+
     # Its state
 
     def snapshot(self) -> Tree:
-        """All that is needed to go on exactly from here, as arrays."""
-        self.read_losses()
+        """All that is needed to go on exactly from here, as arrays; on rank 0 that of all ranks, which all take together."""
+        self._settle()
         progress = self._progress
         position = np.array([progress.epoch, progress.position, self._now(), self.seed], np.int64)
         kept = {name: c.snapshot() for name, c in self._listeners.keepers().items()}
-        return {
-            "step": self.taker.snapshot(),
-            "history": self.history.as_tree(),
-            "position": position,
-            "callbacks": kept,
-            "identity": packed(self._identity),
-        }
+        return self.ranks.gathered(
+            {
+                "step": self.taker.snapshot(),
+                "history": self.history.as_tree(),
+                "position": position,
+                "callbacks": kept,
+                "identity": packed(self._identity),
+            }
+        )
 
-    def restore(self, snapshot: Tree, *, changed: bool = False) -> None:
+    def restore(self, snapshot: Tree | None, *, changed: bool = False) -> None:
         """Go on from a snapshot: what follows is what would have followed there.
 
         Args:
-            snapshot: What `snapshot` gave, or a checkpoint.
-            changed: Go on although the optimizer's settings, the order of the samples, the data or the seed are others.
+            snapshot: What `snapshot` gave, or a checkpoint; of several ranks that of rank 0 counts.
+            changed: Go on although the framework, the optimizer's settings, the order of the samples, the data or the seed
+                are others.
 
         Raises:
             InvalidArgument: It is one of another network, optimizer, order, data set or seed, or of other callbacks; or no
                 snapshot at all.
         """
+        snapshot = self.ranks.parted(self, snapshot)
         if missing := {"step", "history", "position", "callbacks", "identity"} - set(snapshot):
             raise InvalidArgument(f"a snapshot without {sorted(missing)[0]}", "what Trainer.snapshot gave, or a checkpoint")
-        if not changed:
-            check_identity(self._identity, snapshot["identity"])
+        check_identity(self._identity, snapshot["identity"], changed=changed)
         epoch, position, elapsed_ns, _ = map(int, snapshot["position"])
         keepers = self._listeners.keepers()
         if sorted(keepers) != sorted(snapshot["callbacks"]):
@@ -301,11 +360,15 @@ class Trainer(Generic[A]):
         number = progress.step
         if not len(indices):
             raise InvalidArgument("a batch without samples", "batches of at least one", "look at the sampler")
+        samples = self.ranks.before_step(self, len(indices))
+        if self._stopping:
+            return
+        agreeing = self._now() - loaded
         progress.indices, progress.batch = indices, batch
         self._listeners.forget()
         self._tell(Moment.BEFORE_STEP, number)
         before = self._listeners.forget()
-        inputs = self._native(batch, number)
+        inputs = self._native(batch, indices, number)
         moved = self._now()
         told = self._with_gradients if self.taker.tells_gradients and Moment.AFTER_GRADIENTS in self._listeners else None
         outputs = self.taker(inputs, told)
@@ -313,28 +376,25 @@ class Trainer(Generic[A]):
         amid = self._listeners.forget()
         assert self._began_ns is not None
         computed = done if self.taker.update_ns is None else self.taker.update_ns - self._began_ns + amid
-        # What callbacks took is no part of the step: what was before them is moved up to what came after.
-        self.history.stamps.extend((start + before + amid, loaded + before + amid, moved + amid, computed, done))
-        self.history.sizes.append(len(indices))
+        # What callbacks took is no part of the step: what was before them is moved up to what came after. To agree with
+        # other ranks is part of the update, as all that is said to them.
+        begun = (start + before + amid, loaded + before + amid)
+        self.history.stamps.extend((*begun, moved + amid - agreeing, computed - agreeing, done))
+        self.history.sizes.append(samples)
         self._unread.append(outputs[self.taker.loss])
         if len(self._unread) >= _READ_EVERY:
-            self.read_losses()
+            self._settle()
         progress.outputs = outputs
         progress.position += 1
         if self.evaluation is not None and self.every and progress.step % self.every == 0:
             self.evaluate()
         self._tell(Moment.AFTER_STEP, number)
 
-    def _native(self, batch: Mapping[str, np.ndarray], number: int) -> dict[str, A]:
-        try:
-            fed = {spec.name: self.taker.device.adopt(batch[spec.name]) for spec in self._data}
-        except KeyError as error:
-            raise InvalidInput(
-                f"samples without {error.args[0]!r}: {', '.join(batch)}", f"{', '.join(map(str, self._data))}"
-            ) from error
-        draws = self.form.draw(batch, self.seed, number) if self.form is not None else {}
-        fed |= {name: self.taker.device.adopt(array) for name, array in draws.items()}
-        return fed
+    def _native(self, batch: Mapping[str, np.ndarray], indices: np.ndarray, number: int) -> dict[str, A]:
+        fed = self._feed(batch, indices)
+        if self.form is not None:
+            fed |= self.ranks.draw(self.form, batch, self.seed, number)
+        return {name: self.taker.device.adopt(array) for name, array in fed.items()}
 
     def _with_gradients(self, gradients: Mapping[str, A]) -> None:
         self._progress.gradients = gradients
@@ -348,10 +408,18 @@ class Trainer(Generic[A]):
         return perf_counter_ns() - (self._began_ns or 0)
 
     def read_losses(self) -> None:
-        """Bring the losses that are still on the device into the history, which waits for the device."""
+        """Bring the losses that are still on the device into the history, which waits for the device.
+
+        With other ranks nothing happens: they put their losses together from time to time, and at each evaluation.
+        """
+        if self.ranks.alone:
+            self._settle()
+
+    def _settle(self) -> None:
         device = self.taker.device
-        self.history.losses.extend(float(device.to_numpy(loss)) for loss in self._unread)
+        own = [float(device.to_numpy(loss)) for loss in self._unread]
         self._unread.clear()
+        self.history.losses.extend(self.ranks.losses(own))
 
     def read_loss(self, outputs: Mapping[str, A]) -> float:
         """The loss among native outputs, as a number."""
@@ -380,9 +448,9 @@ def _loader(loader: Loader | None, dataset: Dataset | None, sampler: Sampler | N
     return Loader(dataset, sampler, preparation=preparation)
 
 
-def _data_inputs(taker: Step[Any], form: TrainingForm | None) -> tuple[TensorSpec, ...]:
-    """The inputs that come from the training set."""
+def _feed(taker: Step[Any], form: TrainingForm | None) -> Feed:
+    """What takes the inputs that come from the training set out of a batch."""
     if form is not None:
-        return form.data
+        return Feed(form.data, form.training)
     executor: Executor[Any] = taker.executor  # type: ignore[attr-defined]
-    return tuple(spec for spec in executor.inputs if spec.name not in taker.statistics)
+    return Feed([spec for spec in executor.inputs if spec.name not in taker.statistics], executor.network)

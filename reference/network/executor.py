@@ -132,6 +132,7 @@ class ReferenceExecutor(Executor[np.ndarray]):
             native=tuple(str(n.name) for n in network.all_nodes() if n.name not in own),
             fallback=dict.fromkeys(own, THROUGH_NUMPY),
         )
+        self.network = network
         self._network, self._names = upgraded, tuple(str(node.name) for node in network.nodes)
         self._gradients = DerivedGradients(upgraded, adapter, mode, describe_numpy)
 

@@ -51,6 +51,8 @@ class Adafactor(Optimizer):
     least_scale: float = setting(1e-3, NOT_NEGATIVE)
     clip: float = setting(1.0, POSITIVE)
 
+    separable = True
+
     def init(self, parameters, xp):
         state = {"steps": xp.array(0, int), "rows": {}, "columns": {}, "square": {}}
         for name, w in parameters.items():

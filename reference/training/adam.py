@@ -49,6 +49,8 @@ class Adam(Optimizer):
     epsilon_beside: str = setting("corrected", one_of("corrected", "raw"))
     correct_bias: bool = setting(True, FLAG)
 
+    separable = True
+
     def init(self, parameters, xp):
         return started(parameters, xp, "mean", "square")
 
@@ -110,6 +112,8 @@ class AMSGrad(Optimizer):
         if self.largest_of == "corrected" and self.epsilon_beside == "raw":
             raise InvalidArgument("amsgrad with largest_of='corrected' and epsilon_beside='raw'", "the same for both")
 
+    separable = True
+
     def init(self, parameters, xp):
         return started(parameters, xp, "mean", "square", "largest")
 
@@ -149,6 +153,8 @@ class AdamW(Optimizer):
     correct_bias: bool = setting(True, FLAG)
     weight_decay: float = setting(0.01, NOT_NEGATIVE)
     decay_by_rate: bool = setting(True, FLAG)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, "mean", "square")

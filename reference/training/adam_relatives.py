@@ -48,6 +48,8 @@ class AdaMax(Optimizer):
     epsilon: float = setting(1e-8, NOT_NEGATIVE)
     epsilon_beside: str = setting("gradient", one_of("gradient", "largest"))
 
+    separable = True
+
     def init(self, parameters, xp):
         return started(parameters, xp, "mean", "largest")
 
@@ -87,6 +89,8 @@ class NAdam(Optimizer):
     beta2: float = setting(0.999, BETA)
     epsilon: float = setting(1e-8, NOT_NEGATIVE)
     momentum_decay: float | None = setting(0.004, _FADING)
+
+    separable = True
 
     def init(self, parameters, xp):
         return {**started(parameters, xp, "mean", "square"), "momenta": xp.array(1.0, float)}
@@ -141,6 +145,8 @@ class RAdam(Optimizer):
     epsilon: float = setting(1e-8, NOT_NEGATIVE)
     epsilon_beside: str = setting("raw", one_of("raw", "corrected"))
     threshold: float = setting(5.0, NOT_NEGATIVE)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, "mean", "square")

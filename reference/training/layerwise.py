@@ -56,6 +56,8 @@ class LARS(Optimizer):
     trust: float = setting(0.001, POSITIVE)
     relative_to: str = setting("sum", one_of("sum", "decayed"))
 
+    separable = True
+
     def init(self, parameters, xp):
         return started(parameters, xp, "momentum")
 
@@ -100,6 +102,8 @@ class LAMB(Optimizer):
     weight_decay: float = setting(0.0, NOT_NEGATIVE)
     correct_bias: bool = setting(True, FLAG)
 
+    separable = True
+
     def init(self, parameters, xp):
         return started(parameters, xp, "mean", "square")
 
@@ -140,6 +144,8 @@ class Lion(Optimizer):
     beta1: float = setting(0.9, BETA)
     beta2: float = setting(0.99, BETA)
     weight_decay: float = setting(0.0, NOT_NEGATIVE)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, "mean")

@@ -83,6 +83,10 @@ class Muon(Optimizer):
         AdamW(), Allowed("an optimizer or None", lambda value: value is None or isinstance(value, Optimizer))
     )
 
+    @property
+    def separable(self):
+        return self.others is None or self.others.separable
+
     def init(self, parameters, xp):
         matrices, rest = self._parted(parameters, xp)
         state = started(matrices, xp, "momentum")

@@ -20,6 +20,8 @@ class SGD(Optimizer):
 
     lr: Rate = setting(0.01, RATE)
 
+    separable = True
+
     def init(self, parameters, xp):
         return started(parameters, xp)
 
@@ -50,6 +52,8 @@ class Momentum(Optimizer):
     momentum: float = setting(0.9, SHARE)
     dampening: float = setting(0.0, SHARE)
     rate_in_velocity: bool = setting(False, FLAG)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, "momentum")
@@ -85,6 +89,8 @@ class Nesterov(Optimizer):
     lr: Rate = setting(0.01, RATE)
     momentum: float = setting(0.9, SHARE)
     rate_in_velocity: bool = setting(False, FLAG)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, "momentum")

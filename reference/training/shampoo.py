@@ -34,6 +34,8 @@ class Shampoo(Optimizer):
     epsilon: float = setting(1e-4, POSITIVE)
     turns: int = setting(30, COUNT)
 
+    separable = True
+
     def init(self, parameters, xp):
         state = {"steps": xp.array(0, int), "rows": {}, "columns": {}}
         for name, w in parameters.items():

@@ -44,6 +44,8 @@ class AdaGrad(Optimizer):
     epsilon_beside: str = setting("root", one_of("root", "square"))
     initial: float = setting(0.0, NOT_NEGATIVE)
 
+    separable = True
+
     def init(self, parameters, xp):
         state = started(parameters, xp, "squares")
         return {**state, "squares": {name: xp.array(h + self.initial) for name, h in state["squares"].items()}}
@@ -89,6 +91,8 @@ class RMSProp(Optimizer):
     momentum: float = setting(0.0, SHARE)
     rate_in_velocity: bool = setting(False, FLAG)
     centered: bool = setting(False, FLAG)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, *self._kept)
@@ -138,6 +142,8 @@ class AdaDelta(Optimizer):
     lr: Rate = setting(1.0, RATE)
     rho: float = setting(0.9, BETA)
     epsilon: float = setting(1e-6, NOT_NEGATIVE)
+
+    separable = True
 
     def init(self, parameters, xp):
         return started(parameters, xp, "square", "step_square")

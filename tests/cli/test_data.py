@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +105,53 @@ def test_a_damaged_container(capsys: pytest.CaptureFixture[str], small: Path) ->
     status, _, error = run(capsys, small)
     assert status == 2
     assert f"{small} has 1000 bytes" in error
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """A folder of PNG files of different sizes, two classes."""
+    from PIL import Image
+
+    folder = tmp_path / "pictures"
+    for number in range(6):
+        place = folder / ("cat", "dog")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((6 + number, 9, 3), 40 * number, np.uint8)).save(place / f"{number}.png")
+    return folder
+
+
+@pytest.mark.parametrize("left", [0, 40, 50])
+def test_an_image_that_is_cut_off_is_refused(capsys: Any, pictures: Path, tmp_path: Path, left: int) -> None:
+    damaged = pictures / "dog" / "3.png"
+    damaged.write_bytes(damaged.read_bytes()[:left])
+    for kind in ("tar", "recordio", "tfrecord", "webdataset", "folder"):
+        status, output, error = run(capsys, pictures, "--convert", kind, "--output", tmp_path / "copy")
+        assert (status, output) == (2, "")
+        assert f"{damaged} (sample 4) is damaged" in error
+        assert [path.name for path in tmp_path.iterdir()] == ["pictures"]
+
+
+def test_images_of_different_sizes_are_brought_to_one(capsys: Any, pictures: Path, tmp_path: Path) -> None:
+    target = tmp_path / "pictures.h5"
+    words = (pictures, "--convert", "hdf5", "--output", target)
+    status, _, error = run(capsys, *words)
+    assert (status, "--resize 32x32" in error, target.exists()) == (2, True, False)
+    status, output, error = run(capsys, *words, "--resize", "8x4", "--container", "npy", "--root", tmp_path)
+    assert status == 0, error
+    assert "in npy:" in output
+    with open_container(target, verify=True) as found:
+        assert [str(spec) for spec in found.specs] == ["image: uint8[8, 4, 3]", "label: int64[]"]
+        assert found.classes == ("cat", "dog")
+        assert found.labels.tolist() == [0, 0, 0, 1, 1, 1]
+        assert found[np.arange(6)]["image"][:, 0, 0, 0].tolist() == [0, 80, 160, 40, 120, 200]
+
+
+@pytest.mark.parametrize("words", [("--resize", "8"), ("--resize", "8x0", "--container", "npy"), ("--resize", "8x8")])
+def test_resizing_that_makes_no_sense(capsys: Any, words: tuple[str, ...]) -> None:
+    status, output, error = run(capsys, "digits", *words)
+    assert (status, output, "--resize" in error) == (2, "", True)
+
+
+def test_what_has_no_images_is_not_resized(capsys: Any, tmp_path: Path) -> None:
+    status, _, error = run(capsys, "digits", "--convert", "npy", "--output", tmp_path / "x", "--resize", "4x4")
+    assert (status, "images of uint8" in error) == (2, True)

@@ -20,7 +20,15 @@ from hypothesis import strategies as st
 
 from deep_bench.arrays import leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.training.checkpoint import Checkpoints, latest_checkpoint, read_checkpoint, write_checkpoint
+from deep_bench.events import Moment
+from deep_bench.training.callbacks import StopAtSignal
+from deep_bench.training.checkpoint import (
+    Checkpoints,
+    latest_checkpoint,
+    read_checkpoint,
+    set_aside_damaged,
+    write_checkpoint,
+)
 from tests.training import small
 
 TREE = {
@@ -105,7 +113,7 @@ def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path / "none") is None
 
 
-@pytest.mark.parametrize("wrong", [{"steps": -1}, {"epochs": 0}, {"keep": 0}])
+@pytest.mark.parametrize("wrong", [{"steps": -1}, {"steps": 0}, {"epochs": 0}, {"keep": 0}])
 def test_settings_that_make_no_sense(wrong: dict[str, int], tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument):
         Checkpoints(tmp_path, **wrong)
@@ -155,3 +163,88 @@ def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None
     with pytest.raises(InvalidArgument, match="cannot make"):
         run.run(epochs=1)
     assert run.history.steps == 0
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def signals(number: int, step: int, times: int = 1) -> Any:
+    """A callback that sends this process a signal amid a step."""
+
+    def send(moment: Moment, index: int, time_ns: int, data: Any) -> None:
+        del time_ns, data
+        if moment is Moment.AFTER_GRADIENTS and index == step:
+            for _ in range(times):
+                os.kill(os.getpid(), number)
+
+    return send
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_after_its_step_and_it_goes_on_exactly(number: int, tmp_path: Path) -> None:
+    whole = small.trainer()
+    whole.run(epochs=3)
+    before = signal.getsignal(number)
+    stopped = small.trainer(callbacks=[signals(number, 5), Checkpoints(tmp_path), StopAtSignal()])
+    assert stopped.run(epochs=3).stopped_because == "interrupted"
+    assert signal.getsignal(number) is before
+    assert names(tmp_path) == ["step_0000000004.h5", "step_0000000006.h5"]
+    again = small.trainer(callbacks=[Checkpoints(tmp_path), StopAtSignal()])
+    again.restore(read_checkpoint(tmp_path / "step_0000000006.h5"))
+    assert (again.epoch, again.history.steps) == (1, 6)
+    assert again.run(epochs=3).losses == whole.history.losses
+    for path, array in leaves(whole.snapshot()["step"]).items():
+        assert leaves(again.snapshot()["step"])[path].tobytes() == array.tobytes()
+
+
+def test_a_second_signal_breaks_a_step_off_and_nothing_is_written_of_it(tmp_path: Path) -> None:
+    stopped = small.trainer(callbacks=[signals(signal.SIGINT, 5, 2), Checkpoints(tmp_path), StopAtSignal()])
+    assert stopped.run(epochs=3).stopped_because == "interrupted"
+    assert stopped.history.steps == 5
+    assert names(tmp_path) == ["step_0000000004.h5"]
+
+
+def test_a_signal_during_the_last_step_is_not_swallowed(tmp_path: Path) -> None:
+    def ends(moment: Moment, index: int, time_ns: int, data: Any) -> bool:
+        del moment, time_ns, data
+        return index == 5
+
+    ending = small.trainer(callbacks=[ends, signals(signal.SIGINT, 5), Checkpoints(tmp_path), StopAtSignal()])
+    with pytest.raises(KeyboardInterrupt):
+        ending.run(epochs=3)
+    assert names(tmp_path) == ["step_0000000004.h5", "step_0000000006.h5"]
+
+
+def test_the_end_of_a_run_is_kept_and_so_is_each_step_if_asked(tmp_path: Path) -> None:
+    small.trainer(callbacks=[Checkpoints(tmp_path / "end", epochs=9)]).run(steps=6)
+    assert names(tmp_path / "end") == ["step_0000000006.h5"]
+    small.trainer(callbacks=[Checkpoints(tmp_path / "time", epochs=0, seconds=1e-9, keep=9)]).run(steps=5)
+    assert names(tmp_path / "time") == [f"step_{step:010d}.h5" for step in range(1, 6)]
+
+
+def test_damaged_checkpoints_are_set_aside(tmp_path: Path) -> None:
+    small.trainer(callbacks=[Checkpoints(tmp_path, steps=1, epochs=0, keep=3)]).run(steps=3)
+    first, second, third = sorted(tmp_path.iterdir())
+    assert set_aside_damaged(tmp_path) == []
+    third.write_bytes(third.read_bytes()[:-5])
+    second.write_bytes(b"")
+    renamed = [third.with_suffix(".h5.damaged"), second.with_suffix(".h5.damaged")]
+    assert set_aside_damaged(tmp_path) == renamed
+    assert latest_checkpoint(tmp_path) == first
+    first.write_bytes(b"")
+    with pytest.raises(InvalidRecord, match=r"all checkpoints in .* are damaged: step_0000000001"):
+        set_aside_damaged(tmp_path)
+    assert names(tmp_path) == [first.name, *(path.name for path in reversed(renamed))]
+
+
+def test_another_framework_or_kind_of_step_is_told(tmp_path: Path) -> None:
+    kept = small.trainer()
+    kept.run(steps=2)
+    other = small.trainer(fused=True)
+    for changed in (False, True):
+        with pytest.raises(InvalidArgument, match="another kind of step: gradients and update apart") as refused:
+            other.restore(kept.snapshot(), changed=changed)
+        assert "all of it as one graph" in refused.value.expected
+        assert "go on as it began, in reference" in refused.value.advice
+    assert other.history.steps == 0

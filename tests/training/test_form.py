@@ -12,6 +12,8 @@ import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidNetwork, Unsupported
 from deep_bench.graph import Network
 from deep_bench.training.form import training_form
+from deep_bench.training.initial.roles import roles
+from deep_bench.training.steps import step_on
 from tests.training import small
 
 
@@ -89,6 +91,28 @@ def test_a_network_without_modes_is_itself() -> None:
     assert not form.state
     assert not form.draws
     assert [n.op_type for n in form.training.nodes] == [n.op_type for n in plain.nodes]
+
+
+ONE = """one (float[n,2] x) => (float[n,1] y)
+    <float[2,1] w = {1, 2}, float[1] b = {3}, float[1] slope = {0.5}, float half = {0.5}>
+    { m = MatMul(x, w)  a = Add(b, m)  c = PRelu(a, slope)  y = Mul(c, half) }"""
+
+
+@pytest.mark.parametrize("on", ["reference", "torch", "onnxruntime"])
+def test_a_bias_of_one_element_is_trained_and_a_constant_is_not(on: str) -> None:
+    if missing := db.frameworks.missing(on):
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    form = training_form(network(ONE).with_loss("MeanSquaredError", output="y", target="t"))
+    step = step_on(db.frameworks[on](), form, db.optimizers["sgd"](lr=0.5))
+    assert sorted(step.parameters) == ["b", "slope", "w"]
+    fed = {"x": np.float32([[-2, -2], [0, 0]]), "t": np.float32([[0], [0]])}
+    step({name: step.device.from_numpy(array) for name, array in fed.items()})
+    found = step.snapshot()["parameters"]
+    # y = (-0.75, 1.5), dy/db = (0.25, 0.5), dy/dslope = (-1.5, 0): the mean squared error's slopes are 0.5625 and 1.125.
+    assert np.allclose(found["b"], 3 - 0.5 * 0.5625)
+    assert np.allclose(found["slope"], 0.5 - 0.5 * 1.125)
+    kinds = {name: role.kind if role is not None else None for name, role in roles(form.source).items()}
+    assert kinds == {"w": "weight", "b": "bias", "slope": "slope"}
 
 
 def test_the_trained_network_has_the_new_values() -> None:

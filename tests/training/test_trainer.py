@@ -272,7 +272,7 @@ def test_a_failing_step_says_where() -> None:
     points = ArrayDataset({"x": np.zeros((4, small.FEATURES), np.float32), "label": np.array([0, 1, 99, 2])})
     executor = db.frameworks["reference"]().prepare(small.network(dropout=False), mode="train")
     run = Trainer(executor, db.optimizers["sgd"](lr=0.1), points, db.samplers["sequential"](points, batch_size=2))
-    with pytest.raises(IndexError, match="99") as caught:
+    with pytest.raises(InvalidInput, match="sample 2: 99 in 'label'") as caught:
         run.run(epochs=1)
     assert any("step 1" in note for note in caught.value.__notes__)
     assert run.history.steps == len(run.history.losses) == 1

@@ -36,6 +36,7 @@ class OnnxRuntimeExecutor(Executor[Value]):
         self.session = session
         self.device = adapter
         self._adapter, self._network, self._mode = adapter, network, mode
+        self.network = network
         self.inputs = network.inputs
         self.output_names = tuple(o.name for o in session.get_outputs())
         self.forms = Forms(native=tuple(str(n.name) for n in network.all_nodes()))

@@ -99,7 +99,7 @@ class TensorFlowExecutor(Executor[Any]):
         self.forms = lowered.forms
         self._runner = GraphRunner(lowered.plan, assignable=True)
         self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
-        self._network = network
+        self.network = self._network = network
         self._convolves = any(node.op_type in ("Conv", "ConvInteger") for node in network.all_nodes())
         self._place, self._dtype, self._jit = place, dtype, jit
         self.untraced = "it was asked for" if eager else None

@@ -54,6 +54,15 @@ FAULTS = (
         applies=nowhere,
     ),
     KnownFault(
+        "max_pool_nan",
+        ("MaxPool",),
+        "wrong values",
+        "The maximum of numbers and a NaN is NaN, as IEEE 754 defines it and TensorFlow's reduce_max and relu give it; its "
+        "pooling gives the largest number instead, and of NaN alone the lowest there is. A loss stays finite on images of "
+        "NaN.",
+        applies=nowhere,
+    ),
+    KnownFault(
         "subnormals",
         ("Add", "Div", "Mul", "Relu", "Sub"),
         "less accurate",

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.arrays import is_number
+from deep_bench.errors import Unsupported
 
 
 class TensorFlowFunctions:
@@ -92,3 +93,16 @@ class TensorFlowFunctions:
 
     def untracked(self) -> AbstractContextManager[Any]:
         return nullcontext()
+
+    def host(self, x: Any) -> np.ndarray:
+        return np.asarray(x)
+
+    def adopt(self, array: np.ndarray) -> Any:
+        with tf.device(self.place):
+            return tf.constant(array)
+
+    def write(self, x: Any, contents: np.ndarray) -> None:
+        raise Unsupported(
+            f"{contents.dtype}{list(contents.shape)} to be written into a tensor: TensorFlow's tensors stay what they are",
+            f"a new tensor in place of that of {x.dtype.name}{list(x.shape)}",
+        )

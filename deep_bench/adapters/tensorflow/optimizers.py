@@ -68,6 +68,11 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         """See `Optimizer.in_place`."""
         return False
 
+    @property
+    def separable(self) -> bool:
+        """See `Optimizer.separable`."""
+        return self.settings.get("global_clipnorm") is None
+
     def init(self, parameters: Arrays[Any], xp: ArrayFunctions[Any]) -> dict[str, Any]:
         """See `Optimizer.init`."""
         del xp

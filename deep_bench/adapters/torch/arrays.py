@@ -103,6 +103,29 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     return np.array(tensor.numpy())
 
 
+def view_of(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor's contents in its own memory, to be looked at; of a tensor on another device a copy."""
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    try:
+        return plain.numpy()
+    except TypeError:  # on another device, or of a type that torch does not give to NumPy
+        plain, dtype = plain.cpu(), _NUMPY[plain.dtype]
+        return plain.numpy() if dtype in _PLAIN else plain.view(_SAME_BITS[dtype.itemsize]).numpy().view(dtype)
+
+
+def shared(array: np.ndarray) -> torch.Tensor:
+    """A tensor that has the array's own memory, and holds it; a copy where that cannot be."""
+    dtype = array.dtype
+    if not array.flags.carray:  # contiguous, aligned, and to be written
+        return to_tensor(array)
+    if dtype in _PLAIN:
+        return torch.from_numpy(array)
+    target, bits = torch_dtype(dtype), _SAME_BITS.get(dtype.itemsize)
+    if bits is None or target in SMALL:
+        return to_tensor(array)
+    return torch.from_numpy(array.view(_NUMPY[bits])).view(target)
+
+
 def copied(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous copy; torch does not copy integers of less than a byte itself."""
     if tensor.dtype in SMALL:

@@ -74,7 +74,8 @@ class TorchExecutor(Executor[torch.Tensor]):
         self._run, self._target, self._dtypes = run, target, dtypes
         self._guarded = mode == "inference" and guarded
         self._modules = tuple(module.modules())
-        self._network, self._convert = network, convert
+        self.network = self._network = network
+        self._convert = convert
         self._working = _working(inputs, dtypes)
         self._autograd: Autograd | None = None
         self.timer = cuda_event_timer(target) if target.type == "cuda" else None

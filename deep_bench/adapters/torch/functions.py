@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from deep_bench.adapters.torch.arrays import TYPES, numpy_dtype, to_tensor
+from deep_bench.adapters.torch.arrays import TYPES, numpy_dtype, shared, to_tensor, view_of
 from deep_bench.arrays import is_number
 
 
@@ -27,6 +27,7 @@ class TorchFunctions:
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device
+        self._on_cpu = torch.device(device).type == "cpu"
 
     def array(self, x: Any, dtype: np.dtype | type | None = None) -> torch.Tensor:
         if isinstance(x, torch.Tensor):
@@ -95,6 +96,15 @@ class TorchFunctions:
 
     def untracked(self) -> AbstractContextManager[Any]:
         return torch.no_grad()
+
+    def host(self, x: torch.Tensor) -> np.ndarray:
+        return view_of(x)
+
+    def adopt(self, array: np.ndarray) -> torch.Tensor:
+        return shared(array) if self._on_cpu else to_tensor(array, self.device)
+
+    def write(self, x: torch.Tensor, contents: np.ndarray) -> None:
+        x.detach().copy_(shared(contents))
 
 
 def _axes(x: torch.Tensor, axes: Sequence[int] | None) -> list[int]:

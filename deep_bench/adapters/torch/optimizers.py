@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
+from operator import is_
 from typing import Any
 
 import torch
@@ -65,12 +66,17 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
         """See `Optimizer.framework`."""
         return "torch"
 
+    @property
+    def separable(self) -> bool:
+        """See `Optimizer.separable`."""
+        return self.kind != "LBFGS"
+
     def init(self, parameters: Arrays[torch.Tensor], xp: ArrayFunctions[torch.Tensor]) -> dict[str, Any]:
         """See `Optimizer.init`."""
         native = self._native(list(parameters.values()))
         _begin(native, parameters)
         made = _State({"steps": xp.array(0, int)}, native, parameters)
-        made.grow(parameters, again=True)
+        made.grow(parameters)
         return made
 
     def restored(self, state: Tree, parameters: Arrays[torch.Tensor]) -> dict[str, Any]:
@@ -104,7 +110,9 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
         for w in parameters.values():
             w.grad = None
         bound["steps"] += 1
-        bound.grow(parameters, again=self.kind == "LBFGS")
+        if not bound.whole:
+            bound.grow(parameters)
+            bound.whole = self.kind != "LBFGS"
         return dict(parameters), bound
 
     def _native(self, tensors: list[torch.Tensor]) -> torch.optim.Optimizer:
@@ -120,7 +128,7 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
             if found:
                 native.state[w] = {key: _kept(key, value) for key, value in found.items()}
         made = _State(state, native, parameters)
-        made.grow(parameters, again=True)
+        made.grow(parameters)
         return made
 
     def _searched(self, native: torch.optim.Optimizer, parameters: Arrays[torch.Tensor], evaluate: Evaluate | None) -> None:
@@ -160,28 +168,27 @@ def _begin(native: torch.optim.Optimizer, parameters: Arrays[torch.Tensor]) -> N
 
 
 class _State(dict[str, Any]):
-    """The tree of a native optimizer's tensors, with that optimizer, so that it need not be made anew in every step."""
+    """The tree of a native optimizer's tensors, with that optimizer, so that it need not be made anew in every step.
+
+    Attributes:
+        whole: Whether it has all of them: after a step there are no new ones, and they stay the same, but for ``LBFGS``.
+    """
 
     def __init__(self, tree: Tree, native: torch.optim.Optimizer, parameters: Arrays[torch.Tensor]) -> None:
         super().__init__(tree)
         self.native = native
         self._tensors = tuple(parameters.values())
-        self._grown = False
+        self.whole = False
 
     def holds(self, parameters: Arrays[torch.Tensor]) -> bool:
         """Whether the optimizer is of exactly these tensors."""
-        if len(parameters) != len(self._tensors):
-            return False
-        return all(a is b for a, b in zip(parameters.values(), self._tensors, strict=True))
+        return len(parameters) == len(self._tensors) and all(map(is_, parameters.values(), self._tensors))
 
-    def grow(self, parameters: Arrays[torch.Tensor], *, again: bool) -> None:
-        """Take over the optimizer's tensors: once they are there they stay the same, but for those of ``LBFGS``."""
-        if self._grown and not again:
-            return
+    def grow(self, parameters: Arrays[torch.Tensor]) -> None:
+        """Take over the optimizer's tensors."""
         for name, w in parameters.items():
             for key, value in _leaves(self.native.state.get(w, {})):
                 self.setdefault(key, {})[name] = value
-        self._grown = len(self) > 1
 
 
 def _leaves(state: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _ANY = -1
 
+REDUCTIONS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+"""Name to the function of two arrays that does it."""
+
 
 def check_peer(comm: Communicator, rank: int, tag: int, *, anyone: bool = False) -> None:
     """Whether a message can go to a rank, or come from it.
@@ -34,3 +37,23 @@ def check_writable(out: np.ndarray) -> None:
     """
     if not out.flags.writeable:
         raise InvalidArgument(f"out: {out.dtype}{list(out.shape)}, read-only", "an array that can be written")
+
+
+def check_color(color: int | None) -> None:
+    """Whether a group can be named so.
+
+    Raises:
+        InvalidArgument: It cannot.
+    """
+    if color is not None and color < 0:
+        raise InvalidArgument(f"color {color}", "a color of at least 0, or None")
+
+
+def check_reduction(op: str) -> None:
+    """Whether there is such a reduction.
+
+    Raises:
+        InvalidArgument: There is not.
+    """
+    if op not in REDUCTIONS:
+        raise InvalidArgument(f"the reduction {op!r}", f"one of {', '.join(REDUCTIONS)}")

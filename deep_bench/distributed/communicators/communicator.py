@@ -50,21 +50,25 @@ class Request(ABC):
 class Communicator(ABC):
     """A group of ranks, and the messages between them.
 
-    Arrays are NumPy arrays of any shape and element type, or others that an implementation names; nothing is pickled. What is
-    received is written into ``out`` where that is given, which must have the right number of elements and the same type;
-    otherwise into a new array. Collective operations are called by all ranks in the same order, with arrays of the same shape
-    and type. A subclass needs ``isend``, ``irecv`` and ``split``; everything else is written with these and may be replaced by
-    what is faster.
+    Arrays are NumPy arrays of any shape and element type, or others that an implementation names; nothing is pickled. What
+    is received is written into ``out`` where that is given, which must have the right number of elements and the same type;
+    otherwise into a new array. Collective operations are called by all ranks in the same order, with arrays of the same
+    shape and type. A subclass needs ``isend``, ``irecv`` and ``split``; everything else is written with these and may be
+    replaced by what is faster.
 
     Attributes:
         name: In the registry ``db.communicators``.
         rank: The number of this process within the group, from 0.
         size: The number of ranks in the group.
+        largest: So many elements go into one message at most, where an implementation has to cut longer arrays.
+        threads: Whether several threads of a rank may call it, and what it was split from or into, at the same time.
     """
 
     name: ClassVar[str]
     rank: int
     size: int
+    largest: int = LARGEST
+    threads: bool = False
 
     # What a subclass must have
 
@@ -99,8 +103,11 @@ class Communicator(ABC):
         """A communicator of the ranks that name the same color.
 
         Args:
-            color: Which group this rank goes to; ``None`` for none.
+            color: Which group this rank goes to, from 0; ``None`` for none.
             key: Ranks are numbered by it; by their rank here where it is equal.
+
+        Raises:
+            InvalidArgument: A negative color.
         """
 
     # Facts
@@ -112,6 +119,14 @@ class Communicator(ABC):
     def takes(self, array: Any) -> bool:
         """Whether an array can be handed over as it is."""
         return isinstance(array, np.ndarray)
+
+    def wire_bytes(self) -> int | None:
+        """The bytes that this process has sent so far, where something below the interface counts them."""
+        return None
+
+    def lost(self) -> frozenset[int]:
+        """The ranks that are known to be gone. After it told of one, waiting for whoever sends first goes on without it."""
+        return frozenset()
 
     # Messages
 
@@ -174,9 +189,7 @@ class Communicator(ABC):
         """All ranks' arrays on the root, of shape (ranks, …) in their order; ``None`` elsewhere."""
         return plain.gather(self, x, root)
 
-    def allgather(
-        self, x: np.ndarray, counts: Sequence[int] | None = None, out: np.ndarray | None = None
-    ) -> np.ndarray:
+    def allgather(self, x: np.ndarray, counts: Sequence[int] | None = None, out: np.ndarray | None = None) -> np.ndarray:
         """All ranks' arrays on all ranks, of shape (ranks, …).
 
         Args:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from deep_bench.distributed.communicators.checks import check_peer, check_writable
+from deep_bench.distributed.communicators.checks import check_color, check_peer, check_writable
 from deep_bench.distributed.communicators.communicator import ANY, Communicator, Done, Received, Request
 from deep_bench.distributed.communicators.schedule import Schedule
 from deep_bench.errors import CommunicationFailed, InvalidArgument
@@ -61,6 +61,7 @@ class LocalCommunicator(Communicator):
 
     def __init__(self) -> None:
         current = _CURRENT.get()
+        self._ranks: tuple[int, ...]
         if current is None:
             self._world, self._place, self._ranks, self.rank = _World(Schedule(1)), ("world",), (0,), 0
         else:
@@ -107,6 +108,7 @@ class LocalCommunicator(Communicator):
 
     def split(self, color: int | None, key: int = 0) -> LocalCommunicator | None:
         """See `Communicator.split`."""
+        check_color(color)
         mine = np.array([-1 if color is None else color, key, color is None], np.int64)
         rows = self.allgather(mine)
         number = next(self._splits)
@@ -208,7 +210,7 @@ def run_local(
         try:
             schedule.begin(rank)
             results[rank] = function(comm)
-        except BaseException as error:  # noqa: BLE001 (raised again below, in the caller's thread)
+        except BaseException as error:  # raised again below, in the caller's thread
             failure = error
             failures.append((rank, error))
         finally:
@@ -222,6 +224,8 @@ def run_local(
     if choices is not None:
         choices[:] = schedule.choices
     if failures:
+        if schedule.failure is not None:
+            raise schedule.failure
         rank, error = failures[0]
         error.add_note(f"on rank {rank} of {ranks}")
         raise error

@@ -1,5 +1,8 @@
-"""Every collective operation by messages from rank to rank, in the simplest way that works: what a communicator has to offer at
-least, and what faster ones are compared with."""
+"""Every collective operation by messages from rank to rank, in the simplest way that works: what a communicator has to offer
+at least, and what faster ones are compared with.
+
+Those that are made of others call the communicator's own, so that one that has a faster gather has a faster reduction too.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deep_bench.distributed.communicators.checks import REDUCTIONS, check_reduction
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deep_bench.distributed.communicators.communicator import Communicator, Reduction
-
-REDUCTIONS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
 
 _TAG = 2**20
 """Messages of collective operations have tags from here on, those of users lie below."""
@@ -25,8 +27,7 @@ def reduced(op: str, rows: Sequence[np.ndarray]) -> np.ndarray:
     Raises:
         InvalidArgument: No such reduction.
     """
-    if op not in REDUCTIONS:
-        raise InvalidArgument(f"the reduction {op!r}", f"one of {', '.join(REDUCTIONS)}")
+    check_reduction(op)
     first, *others = rows
     total = np.array(first)
     for other in others:
@@ -106,29 +107,33 @@ def gather(comm: Communicator, x: np.ndarray, root: int) -> np.ndarray | None:
 
 def reduce(comm: Communicator, x: np.ndarray, op: Reduction, root: int) -> np.ndarray | None:
     """See `Communicator.reduce`."""
-    rows = gather(comm, x, root)
+    check_reduction(op)
+    rows = comm.gather(x, root)
     return None if rows is None else reduced(op, list(rows))
 
 
 def allreduce(comm: Communicator, x: np.ndarray, op: Reduction, out: np.ndarray | None) -> np.ndarray:
     """See `Communicator.allreduce`."""
-    total = reduce(comm, x, op, 0)
-    return written(broadcast(comm, np.empty_like(x) if total is None else total, 0), out)
+    if out is not None:
+        check_out(out, x.size, x.dtype)
+    total = comm.reduce(x, op, 0)
+    return written(comm.broadcast(np.empty_like(x) if total is None else total, 0), out)
 
 
-def allgather(
-    comm: Communicator, x: np.ndarray, counts: Sequence[int] | None, out: np.ndarray | None
-) -> np.ndarray:
+def allgather(comm: Communicator, x: np.ndarray, counts: Sequence[int] | None, out: np.ndarray | None) -> np.ndarray:
     """See `Communicator.allgather`."""
+    if counts is not None:
+        check_counts(counts, comm.size, x.size, comm.rank)
+    if out is not None:
+        check_out(out, x.size * comm.size if counts is None else sum(counts), x.dtype)
     if counts is None:
-        rows = gather(comm, x, 0)
-        return written(broadcast(comm, np.empty((comm.size, *x.shape), x.dtype) if rows is None else rows, 0), out)
-    check_counts(counts, comm.size, x.size, comm.rank)
+        rows = comm.gather(x, 0)
+        return written(comm.broadcast(np.empty((comm.size, *x.shape), x.dtype) if rows is None else rows, 0), out)
     whole = np.empty(sum(counts), x.dtype)
     for rank, part in enumerate(np.split(whole, np.cumsum(counts)[:-1])):
         if rank == comm.rank:
             part[...] = x.reshape(-1)
-        broadcast(comm, part, rank)
+        comm.broadcast(part, rank)
     return written(whole, out)
 
 
@@ -151,9 +156,9 @@ def reduce_scatter(
     """See `Communicator.reduce_scatter`."""
     if counts is not None:
         check_counts(counts, comm.size, x.size)
-        whole = allreduce(comm, x.reshape(-1), op, None)
+        whole = comm.allreduce(x.reshape(-1), op)
         return written(np.split(whole, np.cumsum(counts)[:-1])[comm.rank].copy(), out)
-    return written(allreduce(comm, check_rows(comm, x), op, None)[comm.rank].copy(), out)
+    return written(comm.allreduce(check_rows(comm, x), op)[comm.rank].copy(), out)
 
 
 def alltoall(comm: Communicator, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:

@@ -7,7 +7,7 @@ from threading import Condition
 
 import numpy as np
 
-from deep_bench.errors import CommunicationFailed, InvalidArgument
+from deep_bench.errors import CommunicationFailed, DeepBenchError, InvalidArgument
 
 Ready = Callable[[], bool]
 
@@ -22,17 +22,19 @@ class Schedule:
 
     Attributes:
         choices: The ranks that were chosen so far.
+        failure: Why no rank can go on, if it came to that.
     """
 
     def __init__(self, ranks: int, order: int | Sequence[int] | None = None) -> None:
         self.choices: list[int] = []
+        self.failure: DeepBenchError | None = None
         self._ranks = ranks
         self._draws = np.random.default_rng(order) if isinstance(order, int) else None
         self._script = None if order is None or isinstance(order, int) else list(order)
         self._changed = Condition()
         self._waiting: dict[int, tuple[str, Ready]] = {rank: ("its begin", lambda: True) for rank in range(ranks)}
         self._turn: int | None = None
-        self._failure: BaseException | None = None
+        self._stopped: BaseException | None = None
 
     @property
     def preempts(self) -> bool:
@@ -75,21 +77,21 @@ class Schedule:
         """This rank has come to its end; or failed, whereupon all others fail too."""
         with self._changed:
             self._waiting.pop(rank, None)
-            if failure is not None and self._failure is None:
-                self._failure = failure
+            if failure is not None and self._stopped is None:
+                self._stopped = failure
             self._pass(after=rank)
 
     def _await(self, rank: int) -> None:
-        self._changed.wait_for(lambda: self._turn == rank or self._failure is not None)
-        if self._failure is not None:
-            raise CommunicationFailed(f"rank {rank} was stopped: {self._failure}")
+        self._changed.wait_for(lambda: self._turn == rank or self._stopped is not None)
+        if self._stopped is not None:
+            raise CommunicationFailed(f"rank {rank} was stopped: {self._stopped}")
         self._waiting.pop(rank)
 
     def _pass(self, after: int) -> None:
         able = [rank for rank, (_, ready) in sorted(self._waiting.items()) if ready()]
-        if not able and self._waiting and self._failure is None:
+        if not able and self._waiting and self._stopped is None:
             told = "; ".join(f"rank {rank} waits for {what}" for rank, (what, _) in sorted(self._waiting.items()))
-            self._failure = CommunicationFailed(
+            self.failure = self._stopped = CommunicationFailed(
                 f"no rank can go on: {told}", "messages that match", "compare what each rank sends and receives"
             )
         self._turn = self._chosen(able, after) if able else None
@@ -98,7 +100,7 @@ class Schedule:
     def _chosen(self, able: list[int], after: int) -> int:
         if self._script is not None:
             if len(self.choices) >= len(self._script) or self._script[len(self.choices)] not in able:
-                self._failure = InvalidArgument(
+                self.failure = self._stopped = InvalidArgument(
                     f"a schedule whose choice {len(self.choices)} cannot be followed: ranks {able} can go on",
                     "the choices of a run of the same program",
                 )

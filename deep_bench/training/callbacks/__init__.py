@@ -10,6 +10,7 @@ from deep_bench.training.callbacks.lines import CsvLines, JsonLines
 from deep_bench.training.callbacks.non_finite import NonFinite
 from deep_bench.training.callbacks.resources import TrainingEnergy, TrainingMemory
 from deep_bench.training.callbacks.schedule import Schedule
+from deep_bench.training.callbacks.stop_at_signal import StopAtSignal
 from deep_bench.training.callbacks.target import TargetReached
 from deep_bench.training.callbacks.time_limit import TimeLimit
 from deep_bench.training.callbacks.worst_samples import WorstSamples
@@ -25,6 +26,7 @@ __all__ = [
     "NonFinite",
     "ProgressBar",
     "Schedule",
+    "StopAtSignal",
     "TargetReached",
     "TimeLimit",
     "TrainingEnergy",

@@ -90,6 +90,7 @@ def draw(history: History, scores: dict[str, Score], loss: str) -> Any:
             panel.legend(frameon=False)
         pictures.tidy(panel)
     axes[-1].set_xlabel("steps")
+    pictures.whole_ticks(axes[-1])
     return figure
 
 

@@ -44,7 +44,7 @@ class EvaluateEvery:
             self._seen = data.history.samples
             return
         if moment is Moment.AFTER_STEP:
-            self._seen += len(data.indices)
+            self._seen += data.history.sizes[-1]
         if self._seen // self.samples > self._done:
             self._done = self._seen // self.samples
             data.trainer.evaluate()

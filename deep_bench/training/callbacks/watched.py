@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.progress import Progress
 from deep_bench.training.scores import Direction, Score
 
 
-def watched(data: Progress, name: str, who: str) -> Score:
-    """The score of this name among those that the trainer's evaluation makes.
+def watched(evaluation: Evaluation[Any] | None, name: str, who: str) -> Score:
+    """The score of this name among those that a trainer's evaluation makes.
 
     Args:
-        data: Where the run is.
+        evaluation: The trainer's.
         name: Of the score.
-        who: The callback, for the error.
+        who: What watches it, for the error.
 
     Raises:
         InvalidArgument: Nothing is evaluated.
         UnknownName: There is no such score.
     """
-    evaluation = data.trainer.evaluation
     if evaluation is None:
         raise InvalidArgument(
             f"{who} watches {name!r}, and nothing is evaluated", "a trainer with scores=[…] and held_out=…"
@@ -31,4 +33,4 @@ def watched(data: Progress, name: str, who: str) -> Score:
 
 def direction_of(data: Progress, name: str, who: str) -> Direction:
     """Whether lower or higher is better; errors as of `watched`."""
-    return watched(data, name, who).direction
+    return watched(data.trainer.evaluation, name, who).direction

@@ -60,7 +60,7 @@ class WorstSamples:
                     "a trainer with one SampleLosses among its scores, or the name of one: score=…",
                 )
             return those[0]
-        found = watched(data, self.score, "WorstSamples")
+        found = watched(data.trainer.evaluation, self.score, "WorstSamples")
         if not isinstance(found, SampleLosses):
             raise InvalidArgument(f"the worst samples by {self.score!r}, a {type(found).__name__}", "a SampleLosses")
         return found

@@ -33,7 +33,7 @@ def compare_optimizers(
     effort: Effort = "quick",
     seed: int = 0,
 ) -> OptimizerComparison:
-    """Judge optimizers by the update of the first one.
+    """Judge optimizers by the update of the first one, the reference; yours comes after it.
 
     That update is traced into a network, which is evaluated in float64 as the oracle, and several times with the rounding
     errors of the working format, step after step: what a correct implementation may arrive at. In *lock-step* all
@@ -43,9 +43,9 @@ def compare_optimizers(
     rounding shrinks there, and a fault stays.
 
     Args:
-        *optimizers: The first is what the others are judged by; it must be one that can be traced. Each is an optimizer, a
-            name of ``db.optimizers``, or a pair of one with the framework (a name or an adapter) whose arrays it is to
-            update. Or one mapping from label to these.
+        *optimizers: The first is the reference, by which the others are judged; it must be one that can be traced. Each is
+            an optimizer, a name of ``db.optimizers``, or a pair of one with the framework (a name or an adapter) whose
+            arrays it is to update. Or one mapping from label to these.
         parameters: Name to start; by default some that bring out epsilons and corrections.
         gradients: Those of each step in lock-step; by default drawn, or the oracle's own with ``evaluate``.
         evaluate: From parameters (NumPy arrays) to loss and gradients.
@@ -55,7 +55,8 @@ def compare_optimizers(
         seed: Of what is drawn.
 
     Raises:
-        InvalidArgument: Fewer than two optimizers, or something that is none; gradients that do not fit.
+        InvalidArgument: Fewer than two optimizers, or something that is none; gradients that do not fit; an optimizer of
+            another framework, or that forgets a parameter or changes its element type.
         Unsupported: The first cannot be traced.
 
     Example:

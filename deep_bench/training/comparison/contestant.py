@@ -11,8 +11,9 @@ import numpy as np
 from deep_bench import frameworks, optimizers
 from deep_bench.errors import InvalidArgument
 from deep_bench.framework import Device
+from deep_bench.network.update_rule import check_types, prepared, updated
 from deep_bench.training.comparison.oracle import Gradients
-from deep_bench.training.optimizer import Evaluate, Optimizer
+from deep_bench.training.optimizer import Evaluate, Optimizer, check_home
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Contestant:
         device, xp = self.device, self.device.xp
         held = {name: device.from_numpy(np.array(x)) for name, x in parameters.items()}
         dtypes = {name: x.dtype for name, x in parameters.items()}
-        state, found = self.rule.init(held, xp), []
+        state, found = self.rule.init(held, xp), list[dict[str, np.ndarray]]()
 
         def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
             return {name: device.from_numpy(np.array(arrays[name], dtypes[name])) for name in parameters}
@@ -53,9 +54,11 @@ class Contestant:
             return device.from_numpy(np.asarray(loss)), native(slopes)
 
         for step in range(steps):
-            point = {name: np.array(device.to_numpy(x)) for name, x in self.rule.prepare(held, state).items()}
+            point = {name: np.array(device.to_numpy(x)) for name, x in prepared(self.rule, held, state).items()}
             slopes = native(gradients(step, point))
-            held, state = self.rule.update(slopes, state, held, xp, evaluate=None if evaluate is None else elsewhere)
+            before, at = held, None if evaluate is None else elsewhere
+            held, state = updated(self.rule, slopes, state, before, xp, evaluate=at)
+            check_types(self.rule, before, held, xp)
             device.synchronize()
             found.append({name: np.array(device.to_numpy(x)) for name, x in held.items()})
         return found
@@ -89,6 +92,7 @@ def _parted(one: Any) -> tuple[Optimizer[Any, Any], Device[Any]]:
     if device is None:
         device = rule.framework or "reference"
     made = frameworks[device]() if isinstance(device, str) else device
+    check_home(rule, made)
     return rule, made
 
 

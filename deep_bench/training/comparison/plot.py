@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deep_bench.measure.pictures import colour, new_figure, tidy, write
+from deep_bench.measure.pictures import colour, new_figure, tidy, whole_ticks, write
 
 if TYPE_CHECKING:
     from deep_bench.training.comparison.result import Mode, OptimizerComparison
@@ -28,9 +28,10 @@ def plot(found: OptimizerComparison, file: Path) -> Path:
         if not number:
             axes.set_ylabel("error over what rounding is estimated to make,\nthe worst parameter")
         tidy(axes)
+        whole_ticks(axes)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=3)
-    figure.suptitle(f"{found.dtype}, by the update of {found.reference}")
+    figure.suptitle(f"{found.dtype}; the reference is {found.reference}")
     return write(figure, file)
 
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from deep_bench.check.verdict import Word
+from deep_bench.measure.tables import print_note
 
 Mode = Literal["lock-step", "free"]
 
@@ -73,7 +73,7 @@ class OptimizerComparison:
     """Optimizers against the first one's update.
 
     Args:
-        reference: The first one's label.
+        reference: The first one's label: by its update, in float64, all are judged.
         dtype: The working format.
         verdicts: One for each optimizer, the first one's own computation included.
         rows: All differences.
@@ -94,20 +94,22 @@ class OptimizerComparison:
 
     def table(self, width: int = 120) -> str:
         """One line for each optimizer, and the reasons."""
-        table = Table("optimizer", "verdict", "bits", "worst step", "parameter", "error", "estimate", "parts at", box=None)
+        heads = ("optimizer", "role", "verdict", "bits", "worst step", "parameter", "error", "estimate", "parts at")
+        table = Table(*heads, box=None)
         for verdict in self.verdicts:
             worst = self.worst(verdict.label)
             cells = [f"{verdict.bits:.1f}", str(worst.step), worst.parameter, f"{worst.error:.2g}", f"{worst.estimate:.2g}"]
             free = any(r.mode == "free" and r.label == verdict.label for r in self.rows)
             parts = "" if not free else "never" if verdict.parts is None else f"step {verdict.parts}"
-            table.add_row(verdict.label, verdict.word, *cells, parts)
+            role = "reference" if verdict.label == self.reference else "judged by it"
+            table.add_row(verdict.label, role, verdict.word, *cells, parts)
         out = io.StringIO()
         console = Console(file=out, width=width, highlight=False)
-        console.print(f"{self.dtype}, by the update of {self.reference}")
+        print_note(console, f"{self.dtype}; the reference is {self.reference}, the first that was given")
         console.print(table)
         for verdict in self.verdicts:
             if verdict.word != "right":
-                console.print(Text(f"{verdict.label}: {verdict.word}: {verdict.reason}"))
+                print_note(console, f"{verdict.label}: {verdict.word}: {verdict.reason}")
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     __str__ = table

@@ -119,6 +119,16 @@ class RecordContainer(Container):
         (number,) = checked_numbers([number], self._count, str(self.origin.path)).tolist()
         return self._decoded(self.fetch([number])[0], number, images)
 
+    def stored(self, number: int) -> dict[str, Value]:
+        """One sample with its images as the files they are, each of which was decoded once to see that it can be.
+
+        Raises:
+            InvalidData: One cannot.
+        """
+        (raw,) = self.fetch([number])
+        self._decoded(raw, number, True)
+        return self._decoded(raw, number, False)
+
     @property
     def images(self) -> frozenset[str]:
         """The fields that are images, stored as PNG or JPEG."""

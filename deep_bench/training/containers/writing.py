@@ -17,6 +17,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.measure.progress import Bars
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import check_batch
+from deep_bench.training.containers.codec import mode_of
 from deep_bench.training.containers.manifest import FOLDER_NAME, beside
 from deep_bench.training.containers.records import RecordContainer
 from deep_bench.training.containers.values import Value, holds_numbers, refuse
@@ -76,7 +77,9 @@ class Content:
         """
         for spec in self.specs:
             if spec.open_dimensions:
-                advice = "bring them to one size first; or choose tar, webdataset, tfrecord or recordio"
+                advice = "choose tar, webdataset, tfrecord or recordio"
+                if mode_of(spec) is not None:
+                    advice = f"`deep-bench data … --resize 32x32`, or Resized(dataset, (32, 32)), makes it one; or {advice}"
                 raise refuse(self.kind, spec, "samples of one size", advice)
 
     def batches(self) -> Iterator[dict[str, np.ndarray]]:
@@ -95,14 +98,17 @@ class Content:
         """All samples in their order, one at a time.
 
         Args:
-            as_files: Images that may come as the files that the source has, undecoded.
+            as_files: Images that may come as the files that the source has.
+
+        Raises:
+            InvalidData: A sample that cannot be read, or an image that cannot be decoded; named.
         """
         source = self.dataset
         if isinstance(source, RecordContainer) and (as_files or self._open):
             decode = not (source.images and source.images <= as_files)
             self._bars.phase(f"writing {self.kind}", self.count, "samples")
             for number in range(self.count):
-                yield source.sample(number, images=decode)
+                yield source.sample(number) if decode else source.stored(number)
                 self._bars.advance()
         elif self._open:
             self._bars.phase(f"writing {self.kind}", self.count, "samples")

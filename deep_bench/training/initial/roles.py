@@ -78,7 +78,7 @@ def _role(network: Network, name: str, array: np.ndarray) -> Role | None:
     positions = np.arange(array.size).reshape(array.shape)
     found: dict[str, Role] = {}
     _follow(network.graph.initializers[name], positions, found)
-    if array.size < 2:  # a number that is added or multiplied by is no parameter
+    if array.size < 2 and name not in network.parameters:
         found = {kind: role for kind, role in found.items() if role.layout is None and not _elementwise(network, role)}
     if "embedding" in found:
         return found["embedding"]

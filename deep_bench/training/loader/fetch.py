@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench.errors import DeepBenchError, InvalidData
-from deep_bench.training.dataset import BadSample, Dataset, where_is
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData
+from deep_bench.training.dataset import BadSample, Dataset, checked_numbers, where_is
 
 Batch = dict[str, np.ndarray]
 Prepare = Callable[[Batch, NDArray[np.int64], int], Batch]
 """From a batch, the numbers of its samples and the number of the epoch to what is made of it."""
 
+_BATCH = "a dict: name to a NumPy array whose rows are the samples"
+_AS_A_SET = "make one of arrays: ArrayDataset({'x': …, 'label': …})"
+
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Reads the samples of these numbers and prepares them."""
+    """Reads the samples of these numbers and prepares them.
+
+    Raises:
+        InvalidArgument: A list of samples in place of a set.
+    """
 
     dataset: Dataset
     preparation: Prepare | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dataset, list | tuple):
+            came = f"a {type(self.dataset).__name__} as a set of samples"
+            raise InvalidArgument(came, "a set that gives many samples at once, by name", _AS_A_SET)
 
     def __call__(self, epoch: int, numbers: NDArray[np.int64]) -> Batch:
         """The batch.
 
         Raises:
-            InvalidData: A sample that cannot be read, or a batch that has not one row for each sample.
+            InvalidArgument: The sampler gave a number that no sample has.
+            InvalidData: A sample that cannot be read, or a batch that is no array by name with one row for each sample.
         """
+        numbers = checked_numbers(numbers, len(self.dataset), self._set)
         try:
             batch = self.dataset[numbers]
         except DeepBenchError:
             raise
         except Exception as error:
             raise self._named(numbers, error) from error
+        if not isinstance(batch, Mapping):
+            raise InvalidData(f"{self._set}: a {type(batch).__name__} for the samples {shown(numbers)}", _BATCH, _AS_A_SET)
         for name, array in batch.items():
+            if not isinstance(array, np.ndarray):
+                came = f"{self._set}: {name!r} is a {type(array).__name__} for the samples {shown(numbers)}"
+                raise InvalidData(came, _BATCH, "stack the samples: np.stack(…)")
             if not array.ndim or len(array) != len(numbers):
                 came = f"{self._set}: {name!r} of shape {array.shape} for the samples {shown(numbers)}"
                 raise InvalidData(came, f"{len(numbers)} rows, one for each sample")

@@ -162,7 +162,7 @@ class Crop(Fixed):
 
 
 class Transpose(Fixed):
-    """An image's axes in another order.
+    """An image's axes in another order; one without channels gets one.
 
     Args:
         source: The layout it has.
@@ -170,12 +170,14 @@ class Transpose(Fixed):
     """
 
     name: ClassVar[str] = "layout"
-    source: Literal["CHW", "HWC"]
+    source: Layout
     into: Literal["CHW", "HWC"]
 
     def change(self, values: np.ndarray) -> np.ndarray:
         """The images, their elements in memory in the new order."""
         values = checked_axes(dense(values), self.source)
+        if self.source == "HW":
+            return np.expand_dims(values, 1 + self.into.index("C")).copy()
         order = [1 + self.source.index(letter) for letter in self.into]
         return np.ascontiguousarray(values.transpose(0, *order))
 

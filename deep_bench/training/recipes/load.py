@@ -46,4 +46,6 @@ def load_recipe(source: str | Path, *assignments: str) -> Recipe:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidArgument(f"the recipe {path} cannot be read: {reason}", "a YAML file in UTF-8") from error
+    if content is None:
+        raise InvalidArgument(f"the recipe {path} is empty", "network, loss, data and scores at least")
     return Recipe(assigned(content, assignments) if isinstance(content, Mapping) else content, path.stem)

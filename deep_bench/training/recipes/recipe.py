@@ -20,12 +20,10 @@ from deep_bench.training.preparation import Preparation
 from deep_bench.training.recipes.assignment import assigned
 from deep_bench.training.recipes.parts import CHAIN, SCHEDULES, SCORES, SPLITS
 from deep_bench.training.recipes.refusal import nearest, refusal
+from deep_bench.training.recipes.samplers import GIVEN, sampler_named
 from deep_bench.training.recipes.schema import Named, RecipeModel
 from deep_bench.training.recipes.settings import complete, plain
 from deep_bench.training.scores import Score
-
-_OF_SAMPLERS = ("samples", "batch_size")
-"""The arguments that a sampler must have to be named in a recipe."""
 
 
 class Recipe:
@@ -139,8 +137,7 @@ class Recipe:
         own = ("part",) if fields.data.split.name in ("parts", "from-last") else ()
         found["data"] = (datasets[fields.data.name], fields.data, own)
         found["data.split"] = (SPLITS[fields.data.split.name], fields.data.split, ("make",))
-        kind = samplers[fields.sampler.name]
-        found["sampler"] = (kind, fields.sampler, (*_OF_SAMPLERS, "seed"))
+        found["sampler"] = (sampler_named(fields.sampler.name), fields.sampler, GIVEN)
         rule = optimizers[fields.optimizer.name]
         found["optimizer"] = (rule, fields.optimizer, ())
         if (schedule := fields.optimizer.schedule) is not None:
@@ -174,10 +171,6 @@ class Recipe:
                 raise UnknownName(frameworks.kind, framework, frameworks)
         self._check_rate()
         Preparation([*fields.augmentation, *fields.preparation])
-        if tuple(inspect.signature(samplers[fields.sampler.name]).parameters)[:2] != _OF_SAMPLERS:
-            raise InvalidArgument(
-                f"the sampler {fields.sampler.name} in a recipe", "one that is made from a set and the size of a batch"
-            )
         for path, (make, part, given) in self._things.items():
             complete(make, part.settings, f"{path} {part.name}", given=given)
         self._check_scores()

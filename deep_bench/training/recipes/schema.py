@@ -67,7 +67,8 @@ class DataPart(Named):
 
 
 class SamplerPart(Named):
-    """``name``: one of ``db.samplers``, ``shuffled`` by default; settings: its arguments.
+    """``name``: one of ``db.samplers``, ``shuffled`` by default; settings: its arguments; those of ``weighted`` and
+    ``infinite`` are in `deep_bench.training.recipes.samplers`.
 
     Attributes:
         batch: The number of samples in a step; 64 by default.

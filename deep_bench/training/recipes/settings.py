@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.training.recipes.refusal import nearest
+
+_FIELDS = MappingProxyType({"batch_size": "sampler.batch", "samples": "data", "seed": "seeds"})
+"""Arguments that come from elsewhere, and the field of the recipe that says them."""
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -35,7 +39,9 @@ def complete(
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in settings:
         if name in given:
-            raise InvalidArgument(f"{where} with {name}={settings[name]!r}", "a recipe that leaves this to other fields")
+            advice = f"that is {_FIELDS[name]}" if name in _FIELDS else ""
+            came = f"{where} with {name}={settings[name]!r}"
+            raise InvalidArgument(came, "a recipe that leaves this to other fields", advice)
         if name not in known and not anything:
             expected = f"some of {', '.join(known)}" if known else "none"
             raise InvalidArgument(f"{where} has no setting {name!r}", expected, nearest(name, known))

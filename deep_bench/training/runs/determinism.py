@@ -24,20 +24,34 @@ def determinism(trainer: Any, label: str) -> DeterminismRecord:
     seeds, remarks = {"draws": int(trainer.seed)}, []
     sampler: Any = getattr(trainer.loader, "sampler", None)
     known = sampler.facts() if hasattr(sampler, "facts") else {}
+    while "of" in known:  # a sampler of another one
+        known = known["of"]
     if "seed" in known:
         seeds["sampler"] = int(known["seed"])
     elif not known:
         remarks.append("the order of the samples: its source names no seed")
     if any(isinstance(callback, TimeLimit) for callback in trainer.callbacks):
         remarks.append("where a time limit ends the run, the number of steps is the machine's")
+    if not trainer.ranks.lockstep:
+        remarks.append("ranks take steps each on their own: their order is the machine's")
     where, framework = facts.get("device", "unknown"), label.partition(":")[0]
     if stated := facts.get("determinism"):
         remarks.append(stated)
-    elif where != "cpu":
+    elif not on_cpu(where):
         remarks.append(f"sums on {where}: nothing is known of their order, and the last bits may differ from run to run")
     elif framework not in _BITWISE:
         remarks.append(f"{framework or 'this framework'}: it does not promise to add in the same order each time")
-    same = where == "cpu" and framework in _BITWISE and not remarks
+    same = on_cpu(where) and framework in _BITWISE and not remarks
     if threads := facts.get("threads"):
         remarks.append(f"with another number of threads than {threads}, the last bits may differ")
     return DeterminismRecord(seeds=seeds, same_again="bitwise" if same else "not promised", remarks=remarks)
+
+
+def on_cpu(device: str) -> bool:
+    """Whether a framework's name of a device means the CPU.
+
+    Example:
+        >>> on_cpu("cpu"), on_cpu("CPU:0"), on_cpu("cuda:0")
+        (True, True, False)
+    """
+    return device.lower().partition(":")[0] == "cpu"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,9 +41,13 @@ def throughput(history: History) -> Throughput | None:
         return None
     ns, sizes = history.step_ns().astype(float), np.array(history.sizes, float)
     rates = sizes * 1e9 / np.maximum(ns, 1)
-    return Throughput(
-        float(np.median(rates)), median_interval(_blocks(rates, ns)), float(sizes.sum() * 1e9 / max(ns.sum(), 1))
-    )
+    return Throughput(float(np.median(rates)), _interval(rates, ns), float(sizes.sum() * 1e9 / max(ns.sum(), 1)))
+
+
+def _interval(rates: Times, ns: Times) -> Interval | None:
+    """That of the median. Where steps drift it is stretched, but no further than to the least and the highest rate."""
+    found = median_interval(_blocks(rates, ns))
+    return found and replace(found, low=max(found.low, float(rates.min())), high=min(found.high, float(rates.max())))
 
 
 def _blocks(rates: Times, ns: Times) -> list[Times]:

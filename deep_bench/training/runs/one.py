@@ -13,6 +13,7 @@ from deep_bench.measure.metric import Metric
 from deep_bench.measure.record import ErrorRecord
 from deep_bench.operators.pickled import loaded
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
+from deep_bench.training.callbacks.watched import watched
 from deep_bench.training.record import RunRecord, ScoreFacts
 from deep_bench.training.runs.determinism import determinism
 from deep_bench.training.runs.facts import data_facts, network_facts
@@ -67,7 +68,8 @@ def train(make_trainer: MakeTrainer, seed: int, plan: Plan) -> RunRecord:
     """Make a trainer, and let it run.
 
     Raises:
-        InvalidArgument: The trainer cannot be made, does not have the callbacks, or evaluates by samples already.
+        InvalidArgument: The trainer cannot be made, does not have the callbacks, or evaluates by samples already or nothing.
+        UnknownName: It does not evaluate the score of the target.
     """
     callbacks, start = plan.callbacks(), perf_counter_ns()
     trainer = make_trainer(seed, callbacks)
@@ -79,6 +81,8 @@ def train(make_trainer: MakeTrainer, seed: int, plan: Plan) -> RunRecord:
         )
     if sum(isinstance(callback, EvaluateEvery) for callback in trainer.callbacks) > 1:
         raise InvalidArgument("a trainer that evaluates by samples twice", "every=… here, or an EvaluateEvery of its own")
+    if plan.target is not None:
+        watched(trainer.evaluation, plan.target[0], "the target")
     steps = _UNLIMITED if plan.epochs is None and plan.steps is None else plan.steps
     error: Exception | None = None
     try:
@@ -115,6 +119,7 @@ def kept(
         setup_ns=setup_ns or trainer.history.setup_ns,
         metrics=[callback.measurement() for callback in trainer.callbacks if isinstance(callback, Metric)],
         error=ErrorRecord.of(error) if error is not None else None,
+        ranks=trainer.ranks.facts(),
     )
     run.keep(trainer.history)
     return run

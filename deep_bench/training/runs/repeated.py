@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from deep_bench.measure.record import ErrorRecord, Recipe
 from deep_bench.measure.recording import recording
 from deep_bench.measure.workers import Worker
 from deep_bench.operators.pickled import dumped
+from deep_bench.training.callbacks.stop_at_signal import Signals
 from deep_bench.training.record import RunRecord, TargetRecord, TrainingRecord
 from deep_bench.training.runs import storage
 from deep_bench.training.runs.one import Apart, MakeTrainer, Plan, train
@@ -59,6 +61,7 @@ def several(
         progress: Whether to show a bar on a terminal.
 
     Raises:
+        UnknownName: The first trainer does not evaluate the target's score.
         InvalidArgument: No seeds, one of them twice, no limit; the first trainer cannot be made or lacks the callbacks;
             ``make_trainer`` cannot be pickled; or ``into`` has runs of this label, or of another target.
 
@@ -118,10 +121,20 @@ def _check_alike(into: Runs, plan: Plan) -> None:
 
 
 def _apart(make: bytes, seed: int, plan: Plan, folder: Path) -> RunRecord:
+    """A run in a process of its own, which gets to know of Ctrl-C: it may have something to write."""
     factory = f"{Apart.__module__}:{Apart.__qualname__}"
     arguments = {"make": make, "seed": seed, "plan": plan}
     with Worker(factory, arguments, log=folder / f"seed_{seed}.log", label=f"the run of seed {seed}") as worker:
-        return RunRecord.model_validate_json(worker.call("train"))
+        signals = Signals(lambda: os.kill(worker.pid, signal.SIGTERM))
+        signals.begin()
+        try:
+            return RunRecord.model_validate_json(worker.call("train"))
+        except WorkerDied:
+            if signals.came:
+                raise KeyboardInterrupt from None  # it had nothing to write, and ended at once
+            raise
+        finally:
+            signals.end()
 
 
 def _first_record(plan: Plan, seeds: Sequence[int], apart: bool) -> TrainingRecord:

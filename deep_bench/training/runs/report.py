@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from deep_bench.measure.metric import MetricRecord
-from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.measure.tables import columns, print_note, print_table
 from deep_bench.measure.units import duration, share, significant
 from deep_bench.training.record import RunRecord
+from deep_bench.training.runs import of_ranks
+from deep_bench.training.runs.determinism import on_cpu
 from deep_bench.training.runs.figures import final, throughput, to_target
 from deep_bench.training.runs.result import Runs
 from deep_bench.training.runs.survival import FEWEST, Survival
@@ -25,8 +27,11 @@ def as_text(runs: Runs, width: int | None = None) -> str:
     print_table(console, _table(runs))
     for part in _parts(runs):
         print_table(console, _times(part))
+    for run in runs.runs:
+        for table in of_ranks.tables(run):
+            print_table(console, table)
     for line in _lines(runs):
-        print_line(console, line)
+        print_note(console, line)
     return out.getvalue().rstrip("\n")
 
 
@@ -124,14 +129,15 @@ def _lines(runs: Runs) -> Iterator[str]:
     fused = [run for run in runs.runs if run.steps and not run.history().phases()["update"].any()]
     if fused:
         yield "the update is part of the same graph as the gradients: its time is in theirs"
-    devices = {str(run.framework.get("device", "cpu")) for run in runs.runs} - {"cpu"}
-    if devices:
-        where = ", ".join(sorted(devices))
+    devices = {str(run.framework.get("device", "cpu")) for run in runs.runs}
+    if where := ", ".join(sorted(device for device in devices if not on_cpu(device))):
         yield f"on {where} work is handed over: a part's time is that of handing over, unless it waits"
     if made := {str(facts["name"]) for run in runs.runs for facts in run.data.values() if facts.get("synthetic")}:
         yield f"synthetic data, drawn by a program: {', '.join(sorted(made))}"
     for name, facts in {name: f for run in runs.runs for name, f in run.scores.items()}.items():
         yield f"{name}: {facts.direction} is better"
+    for run in runs.runs:
+        yield from of_ranks.lines(run)
     for part in _parts(runs):
         before = f"{part.label}: " if part.label else ""
         if runs.record.target is not None and part.finished:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.errors import InvalidRecord
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.record import ArrayFile
-from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, replace
+from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.history import PHASES
 from deep_bench.training.record import TrainingRecord
@@ -49,10 +49,7 @@ def write(record: TrainingRecord, path: Path) -> Path:
         arrays, outside = ArrayFile(name=file.name, sha256=digest(file)), set(_COLUMNS)
     whole = record.model_copy(update={"arrays": arrays})
     text = whole.model_dump_json(exclude={"runs": {"__all__": outside}}) + "\n"
-    try:
-        replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgument(f"cannot write {path}: {error.strerror}", "a folder with space that can be written") from error
+    written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     if before is not None:
         before.unlink(missing_ok=True)
     return path

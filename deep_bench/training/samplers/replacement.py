@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sized
 from typing import Any
 
@@ -95,4 +96,6 @@ class Weighted:
 
     def facts(self) -> dict[str, Any]:
         """What a record keeps of it."""
-        return {"sampler": "weighted", **self._cut.facts(), "per_epoch": self._cut.count, "seed": self._seed}
+        weights = hashlib.sha256(self._up_to.tobytes()).hexdigest()
+        facts = {**self._cut.facts(), "per_epoch": self._cut.count, "seed": self._seed}
+        return {"sampler": "weighted", **facts, "weights_sha256": weights}

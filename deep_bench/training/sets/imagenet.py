@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from deep_bench.errors import InvalidData
 from deep_bench.training.sets.description import Description
+from deep_bench.training.sets.images import container_of
 from deep_bench.training.sets.views import Described
 
 
@@ -31,16 +31,6 @@ def imagenet(path: Path | str, part: str | None = None, *, kind: str | None = No
     from deep_bench.training.containers import open_container
 
     path = Path(path)
-    found = path if part is None else _of_part(path, part)
     source = "Russakovsky et al. (2015), https://www.image-net.org/"
     description = Description(f"imagenet/{part or path.stem}", source, "research and education only; see image-net.org")
-    return Described(open_container(found, kind, **options), description)
-
-
-def _of_part(path: Path, part: str) -> Path:
-    found = sorted(entry for entry in path.glob(f"{part}*") if entry.name == part or entry.stem == part)
-    found = [entry for entry in found if entry.suffix not in (".json", ".idx")]  # these lie beside a container
-    if len(found) != 1:
-        names = ", ".join(entry.name for entry in found) or "nothing"
-        raise InvalidData(f"{path} has {names} for the part {part!r}", "one folder or file of that name")
-    return found[0]
+    return Described(open_container(container_of(path, part), kind, **options), description)

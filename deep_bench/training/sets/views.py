@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.dataset import Dataset, checked_numbers, labels_of, lengths_of, where_is
 from deep_bench.training.samplers import Shuffled, Stratified
@@ -130,7 +130,7 @@ class Described:
             InvalidArgument: A number beyond the set.
             InvalidData: A sample that cannot be read.
         """
-        return self._dataset[indices]
+        return self._dataset[checked_numbers(indices, len(self), repr(self.description.name))]
 
     def where(self, number: int) -> str | None:
         """Where a sample lies."""
@@ -148,6 +148,7 @@ class Mapped:
 
     Raises:
         InvalidArgument: The set is empty, so that what comes out cannot be found.
+        InvalidData: What comes out is no array by name.
 
     Example:
         >>> import deep_bench as db
@@ -187,10 +188,15 @@ class Mapped:
 def specs_of(batch: Mapping[str, np.ndarray]) -> tuple[TensorSpec, ...]:
     """The arrays of one sample of a batch.
 
+    Raises:
+        InvalidData: It is no array by name.
+
     Example:
         >>> print(*specs_of({"x": np.zeros((5, 2))}))
         x: float64[2]
     """
+    if not isinstance(batch, Mapping) or not all(isinstance(array, np.ndarray) for array in batch.values()):
+        raise InvalidData(f"a {type(batch).__name__} as a batch", "a dict: name to a NumPy array whose rows are the samples")
     return tuple(TensorSpec(name, array.shape[1:], array.dtype) for name, array in batch.items())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.storage import replace
+from deep_bench.measure.storage import written
 from deep_bench.training.timeline.codes import DEVICE_MEMORY, EMPTY, PEAK_MEMORY, SAMPLES
 from deep_bench.training.timeline.frame import ENDINGS
 
@@ -28,11 +28,7 @@ def write_trace(result: TimelineResult, path: Path) -> Path:
         with opened(temporary, "wt", encoding="utf-8") as file:
             _write(file, result)
 
-    try:
-        replace(path, fill)
-    except OSError as error:
-        raise InvalidArgument(f"cannot write {path}: {error.strerror}", "a folder that can be written") from error
-    return path
+    return written(path, fill)
 
 
 def _write(file: IO[str], result: TimelineResult) -> None:

@@ -17,13 +17,13 @@ ENDINGS = {DONE: "done", RAISED: "raised", LEFT: "left", EMPTY: "empty"}
 def rows(result: TimelineResult) -> list[dict[str, Any]]:
     """See `TimelineResult.to_dataframe`."""
     spans, record = result.spans, result.record
-    steps, epochs = spans.within(spans.of_kind("step")), spans.within(spans.of_kind("epoch"))
+    steps, epochs = (spans.within(spans.of_kind(kind), nearest=True) for kind in ("step", "epoch"))
     step_numbers, epoch_numbers = _running(result, "step"), _running(result, "epoch")
     found = []
     for i in range(len(spans.number)):
         name, step, epoch = record.names[spans.number[i]], int(steps[i]), int(epochs[i])
         within = [record.names[n] for n in spans.paths[spans.path[i]]]
-        outer = step if step >= 0 else epoch
+        outer = max(step, epoch)  # the later begun lies in the other
         found.append(
             {
                 "kind": name.kind,
@@ -31,7 +31,7 @@ def rows(result: TimelineResult) -> list[dict[str, Any]]:
                 "path": "/".join(n.name for n in within if n.kind == "region"),
                 "phase": record.names[spans.number[outer]].name if outer >= 0 else None,
                 "epoch": int(epoch_numbers[epoch]) if epoch >= 0 else None,
-                "step": int(step_numbers[step]) if step >= 0 else None,
+                "step": int(step_numbers[step]) if step > epoch else None,
                 "thread": record.threads[spans.thread[i]].name,
                 "begin": (int(spans.begin[i]) - record.start_ns) / 1e9,
                 "duration": int(spans.duration[i]) / 1e9,

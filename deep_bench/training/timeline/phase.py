@@ -67,7 +67,8 @@ class Epoch:
 class Phase:
     """The epochs and steps of one name.
 
-    A step inside another is a part of that one, and none of its own.
+    A step inside another of the same name is a part of that one, and none of its own. One inside a step of another name
+    (an evaluation amid the training) counts in both: here for itself, there as a part.
 
     Args:
         spans: All spans of the timeline.
@@ -80,7 +81,8 @@ class Phase:
         self.name = spans.names[number].name
         self.synchronized = synchronized
         self._spans = spans
-        outermost = spans.within(spans.of_kind("step"))
+        self._number = number
+        outermost = spans.within(spans.number == number)
         own = np.flatnonzero((spans.number == number) & (outermost == np.arange(len(spans.number))))
         own = own[np.argsort(spans.begin[own], kind="stable")]
         self._all = own[spans.ending[own] == DONE]
@@ -110,7 +112,7 @@ class Phase:
             return []
         spans, total = self._spans, int(self.durations_ns.sum())
         step = _row(spans, self._steps, ("step",), total, None)
-        regions = _tree(spans, self._inside, total, self.n_steps)
+        regions = _tree(spans, self._inside, total, self.n_steps, self._number)
         rest = spans.own[self._steps]
         left_over = Row(
             REST, (REST,), len(rest), 0, 1.0, _summary(rest), (share := float(rest.sum()) / max(total, 1)), share
@@ -136,11 +138,11 @@ class Phase:
         if row.path == ("step",):
             return self.durations_ns
         own = self._of(row)
-        return self._spans.duration[own[self._spans.ending[own] == DONE]]
+        return self._spans.duration[own[(self._spans.ending[own] == DONE) & ~self._spans.idle[own]]]
 
     def _of(self, row: Row) -> Ints:
         """The spans of a row, those that raised too."""
-        paths = [i for i, path in enumerate(_relative(self._spans)) if path == row.path]
+        paths = [i for i, path in enumerate(_relative(self._spans, self._number)) if path == row.path]
         return self._inside[np.isin(self._spans.path[self._inside], paths)]
 
     @property
@@ -205,12 +207,12 @@ class Phase:
 def outside_rows(spans: Spans, total_ns: int) -> list[Row]:
     """The regions that lie in no step; shares are of ``total_ns``."""
     free = np.flatnonzero(spans.of_kind("region") & (spans.within(spans.of_kind("step")) < 0))
-    return _tree(spans, free, total_ns, None)
+    return _tree(spans, free, total_ns, None, None)
 
 
-def _tree(spans: Spans, members: Ints, total: int, steps: int | None) -> list[Row]:
-    """A row for each path below a step, depth first, in order of first appearance."""
-    paths = _relative(spans)
+def _tree(spans: Spans, members: Ints, total: int, steps: int | None, number: int | None) -> list[Row]:
+    """A row for each path below a step of this name, depth first, in order of first appearance."""
+    paths = _relative(spans, number)
     groups: dict[tuple[str, ...], list[int]] = {}
     for path in dict.fromkeys(spans.path[members].tolist()):
         groups.setdefault(paths[path], []).append(path)
@@ -220,13 +222,12 @@ def _tree(spans: Spans, members: Ints, total: int, steps: int | None) -> list[Ro
     ]
 
 
-def _relative(spans: Spans) -> list[tuple[str, ...]]:
-    """Each path as names: of what lies below the outermost step, or without the epochs where there is none."""
+def _relative(spans: Spans, number: int | None) -> list[tuple[str, ...]]:
+    """Each path as names: of what lies below the outermost step of this name, or without the epochs where there is none."""
     found = []
     for path in spans.paths:
         names = [spans.names[n] for n in path]
-        step = next((i for i, name in enumerate(names) if name.kind == "step"), None)
-        below = names[step + 1 :] if step is not None else [name for name in names if name.kind == "region"]
+        below = names[path.index(number) + 1 :] if number in path else [name for name in names if name.kind == "region"]
         found.append(tuple(name.name if name.kind == "region" else f"{name.kind} of {name.name}" for name in below))
     return found
 
@@ -242,7 +243,8 @@ def _depth_first(paths: Sequence[tuple[str, ...]]) -> Callable[[tuple[str, ...]]
 
 
 def _row(spans: Spans, members: Ints, path: tuple[str, ...], total: int, steps: int | None) -> Row:
-    whole = members[spans.ending[members] == DONE]
+    counted = members[~spans.idle[members]]
+    whole = counted[spans.ending[counted] == DONE]
     ordered = whole[np.argsort(spans.begin[whole], kind="stable")]
     inner = np.isin(spans.parent[members], members)  # entered again within itself: its time counts once
     return Row(
@@ -250,7 +252,7 @@ def _row(spans: Spans, members: Ints, path: tuple[str, ...], total: int, steps: 
         path=path,
         n=len(whole),
         raised=int(np.sum(spans.ending[members] == RAISED)),
-        per_step=1.0 if path == ("step",) else None if steps is None else len(members) / steps,
+        per_step=1.0 if path == ("step",) else None if steps is None else len(counted) / steps,
         summary=_summary(spans.duration[ordered]),
         share=float(spans.duration[members[~inner]].sum()) / max(total, 1),
         own_share=float(spans.own[members].sum()) / max(total, 1),

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.pictures import colour, new_figure, tidy, write
+from deep_bench.measure.pictures import colour, new_figure, tidy, whole_ticks, write
 from deep_bench.measure.units import duration, time_unit
 from deep_bench.training.timeline.phase import REST, Phase
 
@@ -53,6 +53,7 @@ def _steps(phase: Phase) -> Figure:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False)
     tidy(axes, axis="y")
+    whole_ticks(axes)
     return figure
 
 

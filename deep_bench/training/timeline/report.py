@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.measure.statistics import Percentile, Summary
-from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.measure.tables import columns, print_line, print_note, print_table
 from deep_bench.measure.units import duration, duration_range, share, significant
 from deep_bench.training.timeline.codes import DEVICE_MEMORY, DONE, LEFT, PEAK_MEMORY, SWITCHES
 
@@ -193,7 +193,7 @@ def _looking(result: TimelineResult) -> Iterable[str]:
             spent = cost.step + max(regions - 1, 0) * cost.region  # the region of waiting is in the cost of a step
             part = spent / (phase.durations_ns.sum() / phase.n_steps)
             yield (
-                f"looking cost {100 * part:.2g} % of a step of {phase.name} ({duration(spent / 1e9)}: "
+                f"looking cost {significant(100 * part, 2)} % of a step of {phase.name} ({duration(spent / 1e9)}: "
                 f"{duration(cost.region / 1e9)} a region, {duration(cost.step / 1e9)} a step)"
             )
 
@@ -204,4 +204,4 @@ def _counted(n: int, what: str) -> str:
 
 def _print_lines(console: Console, lines: Iterable[str]) -> None:
     for line in lines:
-        print_line(console, line)
+        print_note(console, line)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench.training.timeline.codes import Name
+from deep_bench.training.timeline.codes import EMPTY, Name
 
 Ints = NDArray[np.int64]
 
@@ -51,14 +52,19 @@ class Spans:
         """Which spans are epochs, steps or regions."""
         return np.array([name.kind == kind for name in self.names], dtype=bool)[self.number]
 
-    def within(self, marked: NDArray[np.bool_]) -> Ints:
-        """For each span, the outermost of the marked spans that it lies in or is; -1 for none."""
+    @cached_property
+    def idle(self) -> NDArray[np.bool_]:
+        """Which spans are, or lie in, a step that found its loader at the end: they took time, and are no step of any."""
+        return self.within(self.of_kind("step") & (self.ending == EMPTY)) >= 0
+
+    def within(self, marked: NDArray[np.bool_], *, nearest: bool = False) -> Ints:
+        """For each span, the outermost (or nearest) of the marked spans that it lies in or is; -1 for none."""
         found = np.where(marked, np.arange(len(marked)), -1)
         depth = np.array([len(p) for p in self.paths] or [0])[self.path] if len(self.path) else self.path
         for level in range(2, int(depth.max(initial=0)) + 1):
             here = np.flatnonzero(depth == level)
-            above = found[self.parent[here]]
-            found[here] = np.where(above >= 0, above, found[here])
+            above, own = found[self.parent[here]], found[here]
+            found[here] = np.where(own >= 0, own, above) if nearest else np.where(above >= 0, above, own)
         return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.record import ArrayFile
-from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, replace
+from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.training.timeline.journal import read_journal
 from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord
 
@@ -46,21 +46,17 @@ def write(record: TimelineRecord, path: Path) -> Path:
     """
     record = record.model_copy(update={"arrays": None})
     content: dict[str, Any]
-    try:
-        if sum(thread.n for thread in record.threads) > INLINE_SAMPLES:
-            beside = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
-            replace(beside, lambda temporary: _fill(temporary, record.threads))
-            content = record.model_dump(mode="json", exclude={"threads": {"__all__": set(_COLUMNS)}})
-            for thread in content["threads"]:
-                thread |= {"codes": [], "values": []}
-            content["arrays"] = ArrayFile(name=beside.name, sha256=digest(beside)).model_dump()
-        else:
-            content = record.model_dump(mode="json")
-        text = json.dumps(content, allow_nan=False) + "\n"
-        replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgument(f"cannot write {path}: {error.strerror}", "a folder with space that can be written") from error
-    return path
+    if sum(thread.n for thread in record.threads) > INLINE_SAMPLES:
+        beside = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
+        written(beside, lambda temporary: _fill(temporary, record.threads))
+        content = record.model_dump(mode="json", exclude={"threads": {"__all__": set(_COLUMNS)}})
+        for thread in content["threads"]:
+            thread |= {"codes": [], "values": []}
+        content["arrays"] = ArrayFile(name=beside.name, sha256=digest(beside)).model_dump()
+    else:
+        content = record.model_dump(mode="json")
+    text = json.dumps(content, allow_nan=False) + "\n"
+    return written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def read(path: str | Path) -> TimelineRecord:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deep_bench.check.thresholds import END_TO_END_RATIO, INFORMATION
-from deep_bench.measure.pictures import SMALL, colour, marker, new_figure, tidy, write
+from deep_bench.measure.pictures import SMALL, colour, marker, new_figure, tidy, whole_ticks, write
 
 if TYPE_CHECKING:
     from deep_bench.training.validation.result import Validation
@@ -38,4 +38,5 @@ def draw(validation: Validation, path: str | Path) -> Path:
             axes.axvspan(validation.parts, validation.chaos[-1].step, color="0.92", zorder=0)
     for axes in (above, below):
         tidy(axes)
+        whole_ticks(axes)
     return write(figure, path)

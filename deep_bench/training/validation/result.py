@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from deep_bench.measure.tables import columns, print_table
+from deep_bench.measure.tables import columns, print_note, print_table
 
 Word = Literal["right", "wrong", "no information"]
 
@@ -120,8 +119,8 @@ class Validation:
         print_table(console, table)
         for trained in self.systems:
             if trained.reason:
-                console.print(Text(f"{trained.system}: {trained.reason}"), soft_wrap=True)
-        console.print(Text(self.about_chaos()), soft_wrap=True)
+                print_note(console, f"{trained.system}: {trained.reason}")
+        print_note(console, self.about_chaos())
         return out.getvalue()
 
     __str__ = table

@@ -14,6 +14,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.graph import NetworkLike
 from deep_bench.network.training_step import training_step
 from deep_bench.tensor import unit_roundoff
+from deep_bench.training.feed import Feed
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.steps import Step, step_on
@@ -60,7 +61,8 @@ def validate_training(
         progress: Whether to show a bar, on a terminal.
 
     Raises:
-        InvalidArgument: No batches, no systems, or fewer than two samples.
+        InvalidArgument: No batches, no systems, or fewer than two samples; or an optimizer that forgets a parameter.
+        InvalidInput: A batch does not fit the network, or has a label or an index that it does not have.
 
     Example:
         >>> import deep_bench as db
@@ -84,13 +86,18 @@ def validate_training(
     oracle = Oracle(whole, following, initial, samples=samples, seed=seed)
     watch = _Watch({n: np.asarray(initial[n]) for n in names}, loss, tuple(systems))
     shown = tqdm(islice(batches, steps), total=steps, desc="training", leave=False, disable=None if progress else True)
+    feed = Feed(form.data, form.training)
     for number, batch in enumerate(shown):
-        fed = {spec.name: np.asarray(batch[spec.name]) for spec in form.data}
+        fed = feed(batch)
         fed |= form.draw(fed, seed, number)
         expected = oracle.step(fed)
         watch.oracle(expected, oracle.states(names))
         for label, step in systems.items():
-            outputs = step({name: step.device.from_numpy(array) for name, array in fed.items()})
+            try:
+                outputs = step({name: step.device.from_numpy(array) for name, array in fed.items()})
+            except Exception as error:
+                error.add_note(f"in step {number} of {label}")
+                raise
             watch.system(label, step, outputs)
     if not watch.chaos:
         raise InvalidArgument("no batches to train on", "at least one")

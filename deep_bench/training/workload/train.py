@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any
 
@@ -11,7 +11,9 @@ from deep_bench.events import Callback
 from deep_bench.framework import Adapter
 from deep_bench.network.suspect import as_adapter
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached
+from deep_bench.training.ranks import ALONE, Ranks
 from deep_bench.training.recipes import Recipe, load_recipe
+from deep_bench.training.steps import Step, step_on
 from deep_bench.training.trainer import Trainer
 from deep_bench.training.workload.workload import Workload, workload
 from deep_bench.variant import Variant
@@ -25,6 +27,8 @@ def train(
     callbacks: Iterable[Callback] = (),
     stop_at_target: bool = True,
     fused: bool | None = None,
+    ranks: Ranks = ALONE,
+    make_step: Callable[..., Step[Any]] = step_on,
     **loading: Any,
 ) -> Trainer[Any]:
     """A trainer that does what a recipe says on a framework; ``trainer.run(epochs=…)`` runs it.
@@ -36,6 +40,8 @@ def train(
         callbacks: Told of moments, besides those that the recipe needs.
         stop_at_target: Whether the run ends when the recipe's target is reached.
         fused: Whether the whole step is one ONNX graph; see `Trainer.on`.
+        ranks: The others that train the same network; see `deep_bench.distributed`.
+        make_step: See `Trainer.on`.
         **loading: Of `deep_bench.training.loader.Loader`: workers, processes, prefetch.
 
     Raises:
@@ -62,6 +68,8 @@ def train(
         made.network,
         made.optimizer,
         fused=fused,
+        ranks=ranks,
+        make_step=make_step,
         loader=made.loader(**loading),
         callbacks=[*own, *callbacks],
         seed=made.seed,

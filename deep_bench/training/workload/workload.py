@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench import datasets, networks, optimizers, samplers
+from deep_bench import datasets, networks, optimizers
 from deep_bench.graph import Network, load
 from deep_bench.training.compose import chain
 from deep_bench.training.dataset import Dataset
@@ -24,6 +24,7 @@ from deep_bench.training.preparation import Preparation
 from deep_bench.training.recipes.division import Batch, Prepare
 from deep_bench.training.recipes.parts import CHAIN, SCHEDULES, SPLITS
 from deep_bench.training.recipes.recipe import Recipe, is_file
+from deep_bench.training.recipes.samplers import sampler_named, seeded
 from deep_bench.training.sampler import Sampler
 from deep_bench.training.schedules import WarmUp
 from deep_bench.training.scores import Score
@@ -94,9 +95,9 @@ def workload(recipe: Recipe, seed: int | None = None) -> Workload:
     seed = fields.seeds[0] if seed is None else seed
     make = partial(datasets[fields.data.name], **fields.data.settings)
     divided = SPLITS[fields.data.split.name](make, **fields.data.split.settings)
-    kind = samplers[fields.sampler.name]
-    own = {"seed": seed} if "seed" in signature(kind).parameters else {}
-    sampler = kind(divided.train, fields.sampler.batch, **own, **fields.sampler.settings)
+    make_sampler = sampler_named(fields.sampler.name)
+    own = seeded(make_sampler, seed)
+    sampler = make_sampler(divided.train, fields.sampler.batch, **own, **fields.sampler.settings)
     steps = [*fields.augmentation, *fields.preparation]
     parts = [divided.prepare(seed)] if divided.prepare else []
     parts += [Preparation(steps, seed=seed)] if steps else []

@@ -214,6 +214,7 @@ def test_the_curves_show_the_losses() -> None:
     run = small.trainer()
     history = run.run(epochs=2)
     figure = draw(history, run.evaluation.scores, "loss")
+    assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
     loss, accuracy = figure.axes
     assert loss.lines[0].get_ydata().tolist() == history.losses.tolist()
     assert list(loss.lines[1].get_ydata()) == history.figures("loss")

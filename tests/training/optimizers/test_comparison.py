@@ -27,6 +27,9 @@ def test_free_trajectories_are_followed_beside_the_lock_step(tmp_path: Path) -> 
     assert {(r.mode, r.step) for r in found.rows} == {(m, s + 1) for m in ("lock-step", "free") for s in range(8)}
     assert "never" in found.table()
     assert "c: wrong" in str(found)
+    assert "the reference is a, the first that was given" in str(found)
+    rows = [line.split()[:2] for line in str(found).splitlines()[2:5]]
+    assert rows == [["a", "reference"], ["b", "judged"], ["c", "judged"]]
     json.dumps(found.to_json(), allow_nan=False)
     assert found.plot(tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
 

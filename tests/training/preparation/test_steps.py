@@ -167,3 +167,9 @@ def test_labels_become_what_is_asked_for() -> None:
     scores = np.array([[0.1, 0.7, 0.7, 0.2], [5, 4, 5, 5]])
     assert after(scores, {"step": "top_k", "k": 3}, field="label").tolist() == [[1, 2, 3], [0, 2, 3]]
     assert after(scores, {"step": "argmax"}, field="label").tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(("into", "axis"), [("CHW", 1), ("HWC", 3)])
+def test_grey_images_get_a_channel(into: str, axis: int) -> None:
+    images = pixels(2, 4, 5)
+    assert np.array_equal(after(images, {"step": "layout", "source": "HW", "into": into}), np.expand_dims(images, axis))

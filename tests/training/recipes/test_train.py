@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData
 from deep_bench.events import Moment
+from deep_bench.training.dataset import labels_of
 from deep_bench.training.recipes import RECIPES, Recipe, load_recipe
+from deep_bench.training.runs import kept
 from deep_bench.training.sets.folders import data_folder
 from deep_bench.training.workload import train, workload
 from deep_bench.training.workload.hamlet import hamlet
@@ -206,3 +208,65 @@ def test_the_shipped_language_recipe_learns():
     losses = trainer.run(steps=60).losses
     assert abs(losses[0] - np.log(128)) < 0.5
     assert np.mean(losses[-5:]) < 3.3
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_a_folder_of_images_is_trained_on(mode, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for number in range(12):
+        folder = tmp_path / ("dark", "light")[number % 2]
+        folder.mkdir(exist_ok=True)
+        pixels = np.full((6 + number, 9), 100 * (number % 2) + number, np.uint8)
+        image.fromarray(pixels).convert(mode).save(folder / f"{number:02}.png")
+    layout = {"L": "HW", "RGB": "HWC"}[mode]
+    recipe = small(
+        network={"name": "mlp", "sample": [len(mode), 8, 8], "hidden": [4], "classes": 2},
+        data={"name": "images", "root": str(tmp_path), "split": {"name": "random", "held_out": 0.25, "stratified": True}},
+        preparation=[
+            {"step": "resize", "size": [8, 8], "layout": layout},
+            {"step": "layout", "source": layout, "into": "CHW"},
+            {"step": "scale", "divisor": 255},
+        ],
+        sampler={"batch": 4},
+    )
+    trainer = train(recipe, on="reference")
+    assert np.isfinite(trainer.run(steps=2).losses).all()
+    assert 0 <= trainer.evaluate().figures["accuracy"] <= 1
+    with pytest.raises(InvalidData, match="has nothing for the part 'train'") as refused:
+        workload(recipe.changed("data.split=parts"))
+    assert "data.split=random" in refused.value.advice
+
+
+def test_weights_by_class_and_streams_cut_anywhere():
+    seen = []
+    for weights in ("balanced", [0, 1, *[0] * 7, 3]):
+        recipe = small(sampler={"name": "weighted", "batch": 500, "weights": weights, "per_epoch": 20000})
+        made = workload(recipe, 3)
+        seen.append(np.bincount(labels_of(made.dataset)[np.concatenate(list(made.sampler.epoch(0)))], minlength=10))
+        assert made.sampler.facts()["seed"] == 3
+    assert np.abs(seen[0] - 2000).max() < 200
+    assert (seen[1].nonzero()[0] == [1, 9]).all()
+    assert abs(seen[1][1] - 5000) < 300
+    stream = small(sampler={"name": "infinite", "of": "weighted", "batches": 4, "batch": 300, "weights": "balanced"})
+    made = workload(stream, 4)
+    assert [len(made.sampler), *map(len, made.sampler.epoch(1))] == [4, 242, *[300] * 3]
+    facts = made.sampler.facts()
+    assert (facts["sampler"], facts["of"]["sampler"], facts["of"]["seed"]) == ("infinite", "weighted", 4)
+    trainer = train(stream, on="reference", seed=4)
+    assert len(trainer.run(steps=2).losses) == 2
+    assert kept(trainer, label="reference").determinism.seeds["sampler"] == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"name": "weighted", "weights": [1, 2]}, "2 weights .* for classes from 0 to 9"),
+        ({"name": "weighted", "weights": "equal"}, "weights='equal'"),
+        ({"name": "infinite", "batches": 3, "of": "infinite"}, "infinite of itself"),
+        ({"name": "infinite", "batches": 3, "of": "shuffled", "per_epoch": 3}, "no setting 'per_epoch'"),
+        ({"name": "infinite", "batches": 3, "of": "shufled"}, "shuffled"),
+    ],
+)
+def test_samplers_that_cannot_be_made(settings, said):
+    with pytest.raises(DeepBenchError, match=said):
+        workload(small(sampler=settings))

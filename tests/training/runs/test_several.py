@@ -215,10 +215,9 @@ def test_what_cannot_be_begun() -> None:
         _ = several(makers.make, [1], steps=1, progress=False).success
 
 
-def test_a_target_that_is_not_a_score() -> None:
-    found = several(makers.make, [1], target=("acuracy", 0.9), steps=1, progress=False)
-    assert found.runs[0].error is not None
-    assert "did you mean 'accuracy'" in found.runs[0].error.message
+def test_a_target_that_is_not_a_score_is_refused_before_the_first_step() -> None:
+    with pytest.raises(UnknownName, match=r"unknown score 'acuracy'(.*\n)*.*did you mean 'accuracy'"):
+        several(makers.make, [1], target=("acuracy", 0.9), steps=1, progress=False)
 
 
 def test_runs_without_a_target_have_a_report() -> None:
@@ -296,16 +295,26 @@ def test_one_run_alone() -> None:
     assert to_target(run, target).samples == 100
 
 
-def test_throughput_is_that_of_whole_batches() -> None:
-    sizes, ms = [16, 16, 2] * 40, [2, 2, 1] * 40
+def steps_of(sizes: list[int], ms: list[int]) -> History:
     starts = np.cumsum([0, *ms[:-1]]) * 1_000_000
     stamps = np.stack([starts, *[starts + np.array(ms) * 1_000_000] * 4], axis=1)
-    found = throughput(History(sizes=array("q", sizes), stamps=array("q", stamps.ravel().tolist())))
+    return History(sizes=array("q", sizes), stamps=array("q", stamps.ravel().tolist()))
+
+
+def test_throughput_is_that_of_whole_batches() -> None:
+    found = throughput(steps_of([16, 16, 2] * 40, [2, 2, 1] * 40))
     assert found is not None
     assert found.median == 8000
     assert found.overall == pytest.approx(34 / 5e-3)
     assert found.interval is not None
     assert found.interval.low <= 8000 <= found.interval.high
+
+
+def test_throughput_of_steps_that_drift_stays_between_its_ends() -> None:
+    found = throughput(steps_of([16] * 200, list(range(5, 205))))
+    assert found is not None
+    assert found.interval is not None
+    assert 16 / 0.204 <= found.interval.low < found.median < found.interval.high <= 16 / 0.005
 
 
 @pytest.mark.parametrize("on", ["reference", "torch"])
@@ -326,4 +335,6 @@ def test_what_is_not_deterministic_is_said() -> None:
     found = kept(limited, label="reference").determinism
     assert found.same_again == "not promised"
     assert any("time limit" in remark for remark in found.remarks)
-    assert kept(makers.make(1, []), label="tensorflow").determinism.same_again == "not promised"
+    other = kept(makers.make(1, []), label="tensorflow").determinism
+    assert other.same_again == "not promised"
+    assert other.remarks[0].startswith("tensorflow: it does not promise")

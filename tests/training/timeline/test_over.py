@@ -105,7 +105,7 @@ def test_nothing_at_all() -> None:
     assert t.result().as_text().startswith("times are of ")
 
 
-def test_evaluation_within_a_step_is_a_phase_but_no_step_of_its_own(clock: Any) -> None:
+def test_evaluation_within_a_step_is_a_phase_of_its_own_and_a_part_of_the_step(clock: Any) -> None:
     with db.timeline(warm_up=0) as t:
         for _ in t.over(batches(clock, 2), "data"):
             for _ in t.over(batches(clock, 3), "validation data", phase="validation"):
@@ -113,19 +113,22 @@ def test_evaluation_within_a_step_is_a_phase_but_no_step_of_its_own(clock: Any) 
         for _ in t.over(batches(clock, 4), "validation data", phase="validation"):
             clock.ms(2)
     found = t.result()
-    assert (found["training"].n_steps, found["validation"].n_steps) == (2, 4)
-    assert [row.name for row in found["training"].rows][2:5] == [
-        "epoch of validation",
-        "step of validation",
-        "validation data",
-    ]
+    assert (found["training"].n_steps, found["validation"].n_steps) == (2, 2 * 3 + 4)
+    assert [(epoch.n_steps, epoch.samples) for epoch in found["validation"].epochs] == [(3, 96), (3, 96), (4, 128)]
+    rows = [(row.name, row.per_step, row.n) for row in found["training"].rows]
+    assert rows[2:5] == [("epoch of validation", 1, 2), ("step of validation", 3, 6), ("validation data", 3, 6)]
+    assert [(row.name, row.n) for row in found["validation"].rows[:2]] == [("step", 10), ("validation data", 10)]
     assert {name: times.tolist() for name, times in found["training"].split_ns().items()} == {
         "data": [1_000_000] * 2,
         "epoch of validation": [6_000_000] * 2,
         "not in any region": [0] * 2,
     }
     assert found["training"].durations_ns.tolist() == [7_000_000] * 2
-    assert found["validation"].durations_ns.tolist() == [3_000_000] * 4
+    assert found["validation"].durations_ns.tolist() == [2_000_000] * 6 + [3_000_000] * 4
+    steps = [row for row in found.rows() if row["kind"] == "step" and row["ending"] == "done"]
+    assert sorted(row["step"] for row in steps if row["phase"] == "validation") == list(range(10))
+    epochs = [(row["phase"], row["epoch"], row["step"]) for row in found.rows() if row["kind"] == "epoch"]
+    assert sorted(epochs) == [("training", 0, None), *(("validation", number, None) for number in range(3))]
 
 
 def test_the_same_phase_within_a_step_keeps_its_samples(clock: Any) -> None:

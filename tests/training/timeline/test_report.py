@@ -47,6 +47,8 @@ def test_the_table(clock: Any) -> None:
     assert "throughput: 2000 samples a second" in text
     assert "peak memory of the process:" in text
     assert "looking cost" in text
+    assert not re.search(r"looking cost \S*e[+-]", text)
+    assert max(map(len, text.splitlines())) <= 160
 
 
 def test_quantiles_only_where_there_are_enough_steps(clock: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deep_bench.adapters.onnxruntime import conditions
-from deep_bench.fault import KnownFault
+from deep_bench.fault import KnownFault, nowhere
 
 FAULTS = (
     KnownFault(
@@ -61,6 +61,14 @@ FAULTS = (
         "The input may have any number of axes after batch and channels; ONNX Runtime fails at the call unless there "
         "are two.",
         applies=conditions.has_another_rank_than_4,
+    ),
+    KnownFault(
+        "max_pool_nan",
+        ("GlobalMaxPool", "MaxPool"),
+        "wrong values",
+        "The maximum of numbers and a NaN is NaN, as IEEE 754 defines it and ONNX Runtime's ReduceMax and Relu give it; its "
+        "pooling gives the largest number instead. A loss may stay finite on images of NaN.",
+        applies=nowhere,
     ),
     KnownFault(
         "max_pool_same_crops",

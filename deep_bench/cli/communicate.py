@@ -1,0 +1,117 @@
+"""``deep-bench communicate``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_bench.cli import FAILED, INTERRUPTED, USAGE
+from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds
+from deep_bench.cli.verb import Verb
+from deep_bench.errors import DeepBenchError
+
+if TYPE_CHECKING:
+    from deep_bench.distributed.collectives.result import Result
+    from deep_bench.distributed.communicators.communicator import Communicator
+
+
+class Pair(click.ParamType[tuple[int, int]]):
+    """Two ranks: ``0,1``."""
+
+    name = "rank,rank"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Read two numbers."""
+        if isinstance(value, tuple):
+            return value
+        parts = str(value).split(",")
+        if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+            self.fail(f"{value!r}: write two ranks, such as 0,1", param, ctx)
+        return int(parts[0]), int(parts[1])
+
+
+@click.command("communicate", cls=Verb)
+@click.option(
+    "--collective", "collectives", multiple=True, required=True, metavar="NAME",
+    help="latency, bandwidth, bidirectional, allreduce, reduce, broadcast, gather, scatter, allgather, reduce-scatter, "
+    "alltoall, barrier, neighbours. Repeat for more.",
+)  # fmt: skip
+@click.option("--sizes", default="8:4Mi", show_default=True, help="Or a list 8,1Ki,3000; or deepbench/allreduce.")
+@click.option("--over", "over", multiple=True, default=("mpi",), show_default=True, help="mpi, gloo … Repeat to compare.")
+@click.option("--dtype", default="float32", show_default=True, help="The element type.")
+@click.option("--pair", type=Pair(), default="0,1", show_default=True, help="The ranks of latency and bandwidths.")
+@click.option("--budget", type=Seconds(), default="1s", show_default=True, help="For each operation and size.")
+@click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--machine", type=click.Path(path_type=Path), help="Predict from this file, instead of measuring the machine.")
+@click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
+@click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(
+    over: tuple[str, ...], machine: Path | None, json_file: Path | None, plot_file: Path | None, output: Path, **options: Any
+) -> None:
+    """Check and time messages and collective operations among the ranks of mpirun or srun.
+
+    Each is put beside what LogGP predicts for its algorithms from the cost of single messages, which is measured first and
+    kept in OUTPUT/machine.json. Rank 0 prints and writes.
+
+    Exit status: 0 all results were right; 1 one was wrong, or failed; 2 bad usage or input; 130 interrupted (what was
+    measured is kept).
+    """
+    options.pop("debug")  # looked for by the main program
+    from deep_bench.distributed.collectives.settings import Settings
+    from deep_bench.distributed.collectives.study import study
+    from deep_bench.distributed.collectives.systems import check_names, opened
+    from deep_bench.distributed.communicators.guard import guarded
+    from deep_bench.distributed.launch import launch
+    from deep_bench.distributed.machine.model import load_machine
+    from deep_bench.measure.folder import output_folder
+
+    leads = launch().rank == 0
+    try:
+        settings = Settings(**options)
+        known = None if machine is None else load_machine(machine)
+        folder = output_folder(output)
+        check_names(over)
+        settings.check_ranks(launch().size)
+    except DeepBenchError:
+        if not leads:  # all ranks find the same, and rank 0 tells it
+            sys.exit(USAGE)
+        raise
+    with opened(over) as systems, guarded(next(iter(systems.values()))):
+        result = study(systems, settings, machine=known, output=folder)
+        if result is not None:
+            _show(result, json_file, plot_file)
+        status = _agreed(next(iter(systems.values())), 0 if result is None else _status(result))
+    sys.exit(status)
+
+
+def _show(result: Result, json_file: Path | None, plot_file: Path | None) -> None:
+    click.echo(result.table())
+    if json_file is not None:
+        from deep_bench.measure.storage import replace
+
+        text = json.dumps(result.as_json(), indent=1) + "\n"
+        replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
+        click.echo(f"figures: {json_file}")
+    if plot_file is not None:
+        click.echo(f"picture: {result.plot(plot_file)}")
+
+
+def _status(result: Result) -> int:
+    if result.record.interrupted:
+        click.echo("deep-bench: interrupted", err=True)
+        return INTERRUPTED
+    return 0 if result.ok else FAILED
+
+
+def _agreed(comm: Communicator, status: int) -> int:
+    """Rank 0's exit status, on all ranks."""
+    import numpy as np
+
+    return int(comm.broadcast(np.array([status], np.int64), 0)[0])

@@ -1,0 +1,107 @@
+"""Where a rank is: asked by a thread beside, so that the program itself never has to say it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+from deep_bench.distributed.communicators.log import OPERATIONS
+
+_COMMUNICATORS = (
+    "deep_bench.distributed.communicators.",
+    "deep_bench.adapters.mpi.",
+    "deep_bench.adapters.torch.communicator",
+    "deep_bench.adapters.torch.messages",
+)
+_NAMES = frozenset((*OPERATIONS, "wait"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rank is.
+
+    Args:
+        step: How many steps it has taken; ``None`` before it trains.
+        operation: The operation that it waits in; empty if it is in none.
+        since_s: So long has it been there, and got no further.
+        line: Of its program.
+    """
+
+    step: int | None = None
+    operation: str = ""
+    since_s: float = 0.0
+    line: str = ""
+
+
+class Where:
+    """Finds the place of the thread that makes it.
+
+    Attributes:
+        step: Tells how many steps were taken.
+        calls: Tells how many operations were.
+
+    Example:
+        >>> where = Where()
+        >>> where.step = lambda: 7
+        >>> where.place().step, where.place().operation
+        (7, '')
+    """
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self.step: Callable[[], int] | None = None
+        self.calls: Callable[[], int] | None = None
+        self._last: Any = None
+        self._since = monotonic()
+
+    def place(self) -> Place:
+        """The place now. A rank has got further if it has taken a step, or begun or ended an operation."""
+        frame, now = sys._current_frames().get(self._thread), monotonic()
+        step = None if self.step is None else self.step()
+        operation = operation_of(frame)
+        found = (step, operation, None if self.calls is None else self.calls())
+        if found != self._last:
+            self._last, self._since = found, now
+        return Place(step, operation, now - self._since, _line(frame))
+
+
+def operation_of(frame: FrameType | None) -> str:
+    """The operation of a communicator that a stack is in, by its outermost name; empty for none."""
+    return next((f.f_code.co_name for f in reversed(list(_frames(frame))) if _communicates(f)), "")
+
+
+def of_communication(error: BaseException) -> bool:
+    """Whether an exception came out of a communicator, which fails when another rank does."""
+    return any(_communicates(frame) for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def stacks() -> str:
+    """The stack of every thread of this process."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    told = []
+    for ident, frame in sys._current_frames().items():
+        if ident != threading.get_ident():
+            told.append(f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}")
+    return "\n".join(told)
+
+
+def _communicates(frame: FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
+    return frame.f_code.co_name in _NAMES and module.startswith(_COMMUNICATORS)
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _line(frame: FrameType | None) -> str:
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}, {frame.f_code.co_name}"

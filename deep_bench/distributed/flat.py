@@ -1,0 +1,301 @@
+"""Flat buffers: the arrays of all parameters one after the other in NumPy memory, which is what communicators take."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from deep_bench.arrays import NUMPY, ArrayFunctions
+from deep_bench.errors import InvalidArgument
+from deep_bench.tensor import is_float
+
+A = TypeVar("A")
+
+_ALIGNED = 64
+"""Bytes to a multiple of which memory begins: a line of the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a parameter lies.
+
+    Args:
+        name: The parameter's.
+        shape: Its shape.
+        dtype: Its element type; that of the buffer may be wider.
+        flat: The number of the buffer.
+        start, stop: Its elements there.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    flat: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Parameters that lie beside each other and are sent in one message.
+
+    Args:
+        flat: The number of the buffer.
+        start, stop: The elements there.
+        names: The parameters.
+    """
+
+    flat: int
+    start: int
+    stop: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How parameters lie in flat buffers: one buffer for each element type, without gaps, in backward order.
+
+    Backward order is the reverse of the parameters' order: gradients of the last layers are there first.
+
+    Args:
+        names: The parameters in their own order.
+        places: Name to place, in backward order.
+        dtypes: The element type of each buffer.
+        sizes: The number of elements of each buffer.
+
+    Example:
+        >>> from deep_bench.arrays import NUMPY
+        >>> layout = Layout.of({"w": np.ones((2, 3)), "b": np.zeros(3)}, NUMPY)
+        >>> [(p.name, p.start, p.stop) for p in layout.places.values()], layout.nbytes
+        ([('b', 0, 3), ('w', 3, 9)], 72)
+        >>> [bucket.names for bucket in layout.buckets(48)]
+        [('b',), ('w',)]
+    """
+
+    names: tuple[str, ...]
+    places: Mapping[str, Place]
+    dtypes: tuple[np.dtype, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, A], xp: ArrayFunctions[A], *, at_least: np.dtype | None = None) -> Layout:
+        """The layout of some arrays.
+
+        Args:
+            arrays: Name to native array.
+            xp: Their functions.
+            at_least: Floating-point types narrower than this one are held in it.
+        """
+        places: dict[str, Place] = {}
+        sizes: dict[np.dtype, int] = {}
+        for name in reversed(list(arrays)):
+            shape, dtype = xp.shape(arrays[name]), xp.dtype(arrays[name])
+            held = at_least if at_least is not None and is_float(dtype) and dtype.itemsize < at_least.itemsize else dtype
+            start = sizes.setdefault(held, 0)
+            sizes[held] = start + prod(shape)
+            places[name] = Place(name, shape, dtype, list(sizes).index(held), start, sizes[held])
+        return cls(tuple(arrays), places, tuple(sizes), tuple(sizes.values()))
+
+    def fits(self, hosts: Mapping[str, np.ndarray]) -> bool:
+        """Whether it is the layout of arrays with these names, shapes and element types."""
+        forms = self._forms
+        return len(hosts) == len(forms) and [forms.get(n) for n in hosts] == [(h.shape, h.dtype) for h in hosts.values()]
+
+    @cached_property
+    def _forms(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        return {name: (place.shape, place.dtype) for name, place in self.places.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all buffers."""
+        return sum(size * dtype.itemsize for size, dtype in zip(self.sizes, self.dtypes, strict=True))
+
+    def buckets(self, limit: int | None = None) -> tuple[Bucket, ...]:
+        """The buffers cut into parts of whole parameters, in the order in which these are ready.
+
+        Args:
+            limit: The most bytes of each, unless a single parameter has more; ``None`` does not cut.
+        """
+        found: list[Bucket] = []
+        open_at: dict[int, int] = {}
+        for place in self.places.values():
+            at = open_at.get(place.flat)
+            last = None if at is None else found[at]
+            size = self.dtypes[place.flat].itemsize
+            if last is not None and (limit is None or (place.stop - last.start) * size <= limit):
+                found[at] = Bucket(place.flat, last.start, place.stop, (*last.names, place.name))  # type: ignore[index]
+            else:
+                open_at[place.flat] = len(found)
+                found.append(Bucket(place.flat, place.start, place.stop, (place.name,)))
+        return tuple(found)
+
+
+class Buffers:
+    """Memory for a layout.
+
+    Args:
+        layout: How parameters lie in it.
+
+    Attributes:
+        layout: The same.
+        flats: One flat array for each element type.
+        parts: Name of each parameter to its part, of its shape; of the buffer's element type.
+
+    Example:
+        >>> from deep_bench.arrays import NUMPY
+        >>> arrays = {"w": np.ones((2, 3)), "b": np.zeros(3)}
+        >>> buffers = Buffers(Layout.of(arrays, NUMPY))
+        >>> buffers.pack(arrays, NUMPY, 0.5)
+        >>> buffers.flats[0]
+        array([0. , 0. , 0. , 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+        >>> buffers.native(NUMPY)["b"]
+        array([0., 0., 0.])
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        pairs = [_aligned(size, dtype) for size, dtype in zip(layout.sizes, layout.dtypes, strict=True)]
+        self._owners, self.flats = tuple(owner for owner, _ in pairs), tuple(flat for _, flat in pairs)
+        self.parts = {p.name: self.flats[p.flat][p.start : p.stop].reshape(p.shape) for p in layout.places.values()}
+        del pairs
+        self._wider = {p.name: p.dtype for p in layout.places.values() if layout.dtypes[p.flat] != p.dtype}
+        self._watched = (*self._owners, *self.flats, *self.parts.values())
+        self._unused = self._references()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody else refers to the memory: no array that was handed out, no message under way."""
+        return self._references() == self._unused
+
+    def _references(self) -> list[int]:
+        return list(map(sys.getrefcount, self._watched))
+
+    def part(self, bucket: Bucket) -> np.ndarray:
+        """The elements of a bucket, flat."""
+        return self.flats[bucket.flat][bucket.start : bucket.stop]
+
+    def put(self, name: str, x: np.ndarray, weight: float | None = None) -> None:
+        """Write one array, times a number; a weight of 0 writes zeros, whatever the array holds.
+
+        Raises:
+            InvalidArgument: It has another shape than the layout was made for, or is to be a part of whole numbers.
+        """
+        part = self.parts[name]
+        if x.shape != part.shape:
+            raise InvalidArgument(f"{name!r} of shape {list(x.shape)}", f"{list(part.shape)}, as in the layout")
+        if weight is None or weight == 1:
+            part[...] = x
+        elif weight == 0:
+            part[...] = 0
+        elif part.dtype.kind in "biu":
+            raise InvalidArgument(f"{name!r} of {part.dtype} times {weight}", "floating-point numbers")
+        else:
+            np.multiply(x, part.dtype.type(weight), out=part, dtype=part.dtype)
+
+    def pack(self, arrays: Mapping[str, A], xp: ArrayFunctions[A], weight: float | None = None) -> None:
+        """Write all arrays, times a number."""
+        host = xp.host
+        for name, array in arrays.items():
+            self.put(name, host(array), weight)
+
+    def native(self, xp: ArrayFunctions[A]) -> dict[str, A]:
+        """The contents as native arrays in the parameters' own order and types.
+
+        They have this memory where the framework can: it must not change while anyone may look at them (`idle`, `Pool`).
+        """
+        adopt, parts = xp.adopt, self.parts
+        if not self._wider:
+            return {name: adopt(parts[name]) for name in self.layout.names}
+        return {name: adopt(self._rounded(name)) for name in self.layout.names}
+
+    def _rounded(self, name: str) -> np.ndarray:
+        """A part in the parameter's own type."""
+        return self.parts[name].astype(self._wider.get(name, self.parts[name].dtype), copy=False)
+
+    def write(self, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> None:
+        """Overwrite native arrays with the contents; see `ArrayFunctions.write`."""
+        for name, array in arrays.items():
+            xp.write(array, self._rounded(name))
+
+
+class Pool(Generic[A]):
+    """Buffers of one layout that are used again once nobody refers to them any more.
+
+    An optimizer's state may keep the gradients that it was given, and so may a callback: then there are new buffers.
+
+    Args:
+        limit: See `Layout.buckets`.
+        at_least: See `Layout.of`.
+
+    Attributes:
+        layout: The layout of the last arrays; ``None`` before any.
+        buckets: Its buckets.
+    """
+
+    layout: Layout | None = None
+    buckets: tuple[Bucket, ...] = ()
+
+    def __init__(self, limit: int | None = None, at_least: np.dtype | None = None) -> None:
+        self._limit, self._at_least = limit, at_least
+        self._made: list[Buffers] = []
+
+    def prepare(self, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> Layout:
+        """The layout of these arrays; that of the last ones if they are alike."""
+        return self._prepared({name: xp.host(array) for name, array in arrays.items()})
+
+    def _prepared(self, hosts: Mapping[str, np.ndarray]) -> Layout:
+        if self.layout is None or not self.layout.fits(hosts):
+            self.layout = Layout.of(hosts, NUMPY, at_least=self._at_least)
+            self.buckets = self.layout.buckets(self._limit)
+            self._made.clear()
+        return self.layout
+
+    def take(self) -> Buffers:
+        """Buffers with any contents, which nobody else has or looks at.
+
+        Raises:
+            InvalidArgument: `prepare` was not called.
+        """
+        if self.layout is None:
+            raise InvalidArgument("buffers before the arrays are known", "prepare(arrays, xp) first")
+        made = self._made
+        for index in range(len(made)):
+            if _references(made, index) == _ALONE and made[index].idle:
+                return made[index]
+        made.append(Buffers(self.layout))
+        del made[:-_KEPT]
+        return made[-1]
+
+    def packed(self, arrays: Mapping[str, Any], xp: ArrayFunctions[Any], weight: float | None = None) -> Buffers:
+        """Buffers with these arrays, times a number."""
+        host = xp.host
+        hosts = {name: host(array) for name, array in arrays.items()}
+        self._prepared(hosts)
+        buffers = self.take()
+        buffers.pack(hosts, NUMPY, weight)
+        return buffers
+
+
+_KEPT = 4
+"""So many buffers are looked through for one that is idle; older ones live as long as somebody refers to them."""
+
+
+def _references(held: list[Any], index: int) -> int:
+    return sys.getrefcount(held[index])
+
+
+_ALONE = _references([object()], 0)
+"""What it is for something that only its list holds."""
+
+
+def _aligned(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Memory of its own, and the elements in it that begin where a line of the cache does."""
+    owner = np.empty(size * dtype.itemsize + _ALIGNED, np.uint8)
+    skipped = -owner.ctypes.data % _ALIGNED
+    return owner, owner[skipped : skipped + size * dtype.itemsize].view(dtype)

@@ -1,0 +1,123 @@
+"""Allreduce in three legs: within each node, between the nodes, and within each node again."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deep_bench.arrays import ArrayFunctions, Tree
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.optimizer import A, DistributedOptimizer, Promise
+from deep_bench.distributed.reduction import GradientMean
+from deep_bench.distributed.schemes.allreduce import BUCKET
+from deep_bench.training.optimizer import COUNT, Allowed, Arrays, Evaluate, one_of, setting
+
+_PER_NODE = Allowed(f"None, or {COUNT.expected}", lambda value: value is None or COUNT.fits(value))
+
+
+@dataclass(frozen=True)
+class Hierarchical(DistributedOptimizer[A, Any]):
+    """The step of ``allreduce``, with sums that cross the network once for each node.
+
+    The ranks of a node send their gradients to its first one; these first ones sum them over the nodes, and give the sums to
+    the ranks of their nodes.
+
+    Args:
+        bucket: The most bytes of a message; a parameter with more has one of its own.
+        per_node: So many ranks that follow each other are taken for a node. ``None``: ranks on a host of the same name.
+        sum_in: See ``allreduce``.
+
+    Example:
+        >>> import deep_bench as db
+        >>> from deep_bench.arrays import NUMPY
+        >>> from deep_bench.distributed.communicators.local import run_local
+        >>> def on_rank(comm):
+        ...     rule = Hierarchical(db.optimizers["sgd"](lr=1.0), comm, per_node=2)
+        ...     w = {"w": np.zeros(1)}
+        ...     return rule.update({"w": np.array([float(comm.rank)])}, rule.init(w, NUMPY), w, NUMPY)[0]["w"].item()
+        >>> run_local(3, on_rank)
+        [-1.0, -1.0, -1.0]
+
+    Source:
+        Jia et al., *Highly scalable deep learning training system with mixed-precision: training ImageNet in four minutes*,
+        arXiv:1807.11205, section 4.3.
+    """
+
+    bucket: int = setting(BUCKET, COUNT)
+    per_node: int | None = setting(None, _PER_NODE)
+    sum_in: str | None = setting(None, one_of(None, "float32", "float64"))
+    _mean: GradientMean = field(init=False, repr=False, compare=False)
+    _legs: list[_Legs] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    promise: ClassVar[Promise] = "equal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_mean", GradientMean(self.comm, self._total, self.bucket, self.sum_in))
+
+    @property
+    def looks_ahead(self) -> bool:
+        """See `Optimizer.looks_ahead`."""
+        return self.inner.looks_ahead
+
+    def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
+        """See `Optimizer.init`."""
+        return self.inner.init(parameters, xp)
+
+    def prepare(self, parameters: Arrays[A], state: Tree) -> dict[str, A]:
+        """See `Optimizer.prepare`."""
+        return self.inner.prepare(parameters, state)
+
+    def restored(self, state: Tree, parameters: Arrays[A]) -> Any:
+        """See `Optimizer.restored`."""
+        return self.inner.restored(state, parameters)
+
+    def begin(self, samples: int | None) -> None:
+        """See `DistributedOptimizer.begin`."""
+        self._mean.shares.begin(samples)
+
+    def update(
+        self,
+        gradients: Arrays[A],
+        state: Tree,
+        parameters: Arrays[A],
+        xp: ArrayFunctions[A],
+        *,
+        evaluate: Evaluate | None = None,
+        samples: int | None = None,
+    ) -> tuple[dict[str, A], Any]:
+        """See `DistributedOptimizer.update`."""
+        mean, weight = self._mean(gradients, xp, samples)
+        return self.inner.update(mean, state, parameters, xp, evaluate=self._mean.everywhere(evaluate, xp, weight))
+
+    def _total(self, x: np.ndarray) -> None:
+        if not self._legs:
+            self._legs.append(_Legs(self.comm, self.per_node))
+        self._legs[0].total(x)
+
+
+class _Legs:
+    """The ranks of this rank's node, and the first ranks of all nodes."""
+
+    def __init__(self, comm: Communicator, per_node: int | None) -> None:
+        color = _first_alike(comm) if per_node is None else comm.rank // per_node
+        node = comm.split(color, comm.rank)
+        assert node is not None
+        self._node, self._between = node, comm.split(0 if node.rank == 0 else None, comm.rank)
+
+    def total(self, x: np.ndarray) -> None:
+        """Replace an array by its sum over all ranks."""
+        here = self._node.reduce(x)
+        if here is not None and self._between is not None:
+            self._between.allreduce(here, out=x)
+        self._node.broadcast(x)
+
+
+def _first_alike(comm: Communicator) -> int:
+    """The first rank on a host of the same name."""
+    mine = np.frombuffer(sha256(socket.gethostname().encode()).digest(), np.uint8)
+    return int(np.argmax((comm.allgather(mine) == mine).all(axis=1)))

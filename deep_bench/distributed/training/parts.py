@@ -1,0 +1,127 @@
+"""A checkpoint of several ranks: what is common once, and of each rank what is its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from deep_bench.arrays import Path, Tree, grown, leaves
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.training.bytes import Bytes, as_bytes, broadcast, empty_branches, gather, of_bytes, scatter
+from deep_bench.errors import InvalidArgument
+
+RANKS, WORLD = "ranks", "world"
+"""Branches of the tree beside those of rank 0: each other rank's own part, and the number of ranks."""
+
+_OWN, _PATHS = "own", "paths"
+
+
+def gathered(comm: Communicator, tree: Tree) -> Tree:
+    """A tree for a file, of all ranks' trees; on rank 0. Elsewhere this rank's.
+
+    Only leaves that differ from rank 0's are sent.
+
+    Args:
+        comm: The ranks, which all call this together.
+        tree: This rank's.
+    """
+    mine = leaves(tree)
+    tables = gather(comm, _text({json.dumps(path): _digest(leaf) for path, leaf in mine.items()}))
+    if tables is None:
+        wanted = json.loads(scatter(comm, None).tobytes())
+        own = grown({path: mine[path] for path in map(tuple, wanted)})
+        gather(comm, as_bytes({_OWN: own, _PATHS: _text({"leaves": list(mine), "empty": empty_branches(tree)})}))
+        return tree
+    first = json.loads(tables[0].tobytes())
+    differing = [[json.loads(p) for p, d in json.loads(t.tobytes()).items() if first.get(p) != d] for t in tables]
+    scatter(comm, [_text(paths) for paths in differing])
+    parts = gather(comm, np.zeros(0, np.uint8))
+    assert parts is not None
+    ranks = {str(rank): of_bytes(part) for rank, part in enumerate(parts) if rank}
+    return {**tree, RANKS: ranks, WORLD: _text({"ranks": comm.size})}
+
+
+def parted(comm: Communicator, whole: Tree | None) -> tuple[Tree, list[Tree]]:
+    """This rank's tree again; all call this together.
+
+    Args:
+        comm: The ranks.
+        whole: On rank 0 what `gathered` gave there, or a tree of one process; elsewhere it does not matter.
+
+    Returns:
+        This rank's tree; and if the checkpoint was written by another number of ranks, those of all of them, of which this
+        rank's is the first.
+
+    Raises:
+        InvalidArgument: Rank 0 has none; on all ranks.
+    """
+    common, own, size = _split(whole) if comm.rank == 0 and whole is not None else ({}, [], 0)
+    head = broadcast(comm, _text(size) if comm.rank == 0 else None)
+    then = int(json.loads(head.tobytes()))
+    if not then:
+        raise InvalidArgument("no snapshot on rank 0", "what Trainer.snapshot gave there, or a checkpoint")
+    shared = of_bytes(broadcast(comm, as_bytes(common) if comm.rank == 0 else None))
+    if then == comm.size:
+        part = of_bytes(scatter(comm, [as_bytes(one) for one in own] if comm.rank == 0 else None))
+        return _merged(shared, part), []
+    packed = as_bytes({str(rank): one for rank, one in enumerate(own)}) if comm.rank == 0 else None
+    all_own = of_bytes(broadcast(comm, packed))
+    trees = [_merged(shared, all_own[str(rank)]) for rank in range(then)]
+    return trees[0], trees
+
+
+def _split(whole: Tree) -> tuple[Tree, list[Tree], int]:
+    common = {name: branch for name, branch in whole.items() if name not in (RANKS, WORLD)}
+    size = json.loads(np.asarray(whole[WORLD]).tobytes())["ranks"] if WORLD in whole else 1
+    own: list[Tree] = [{}, *(whole[RANKS][str(rank)] for rank in range(1, size))]
+    return common, own, size
+
+
+def _merged(common: Tree, part: Tree) -> Tree:
+    if not part:
+        return common
+    paths = json.loads(np.asarray(part[_PATHS]).tobytes())
+    here = {**leaves(common), **leaves(part[_OWN])}
+    tree = grown({tuple(path): here[tuple(path)] for path in paths["leaves"]})
+    for path in paths["empty"]:
+        branch: Any = tree
+        for key in path:
+            branch = branch.setdefault(key, {})
+    return tree
+
+
+def mean_of(trees: Sequence[Tree]) -> Tree:
+    """The mean of real leaves of several trees alike; of others the first.
+
+    Example:
+        >>> mean_of([{"w": np.float32([1]), "n": np.int64(3)}, {"w": np.float32([2]), "n": np.int64(4)}])
+        {'w': array([1.5], dtype=float32), 'n': np.int64(3)}
+    """
+    found = [leaves(tree) for tree in trees]
+
+    def mean(path: Path) -> Any:
+        rows = [np.asarray(one[path]) for one in found]
+        if rows[0].dtype.kind in "biu" or alike(rows):
+            return found[0][path]
+        return np.mean([row.astype(np.float64) for row in rows], axis=0).astype(rows[0].dtype)
+
+    return grown({path: mean(path) for path in found[0]})
+
+
+def alike(arrays: Iterable[Any]) -> bool:
+    """Whether arrays are equal bit for bit, with shapes and types."""
+    return len({_digest(array) for array in arrays}) <= 1
+
+
+def _digest(leaf: Any) -> str:
+    array = np.ascontiguousarray(leaf)
+    head = f"{array.dtype.name}{np.shape(leaf)}".encode()
+    return hashlib.sha256(head + array.reshape(-1).view(np.uint8).tobytes()).hexdigest()
+
+
+def _text(content: Any) -> Bytes:
+    return np.frombuffer(json.dumps(content).encode(), np.uint8).copy()

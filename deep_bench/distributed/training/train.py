@@ -1,0 +1,118 @@
+"""``train``: a recipe on several ranks, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.communicators.counting import Counting
+from deep_bench.distributed.training.host import with_arithmetic
+from deep_bench.distributed.training.samplers import Replicated, Reshuffled, Sharded
+from deep_bench.distributed.training.scheme import Around, scheme_of
+from deep_bench.distributed.training.step import distributed_step_on
+from deep_bench.distributed.training.together import Together
+from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.events import Callback
+from deep_bench.framework import Adapter
+from deep_bench.network.suspect import as_adapter
+from deep_bench.training.recipes import Recipe, load_recipe
+from deep_bench.training.sampler import Sampler
+from deep_bench.training.trainer import Trainer
+from deep_bench.training.workload import Workload, workload
+from deep_bench.training.workload import train as train_alone
+from deep_bench.variant import Variant
+
+Scaling: TypeAlias = Literal["strong", "weak"]
+Samples: TypeAlias = Literal["sharded", "replicated", "reshuffled"]
+
+SCALINGS: tuple[Scaling, ...] = ("strong", "weak")
+SAMPLES: tuple[Samples, ...] = ("sharded", "replicated", "reshuffled")
+
+
+def train(
+    recipe: Recipe | str,
+    on: str | Variant | Adapter[Any] = "torch",
+    *,
+    over: Communicator,
+    scheme: str | Around = "allreduce",
+    scaling: Scaling = "strong",
+    samples: Samples = "sharded",
+    synchronise_statistics: bool = False,
+    seed: int | None = None,
+    callbacks: Iterable[Callback] = (),
+    stop_at_target: bool = True,
+    local: Mapping[str, Any] | None = None,
+    job: Mapping[str, Any] | None = None,
+    remarks: Iterable[str] = (),
+    **loading: Any,
+) -> Trainer[Any]:
+    """A trainer that does this rank's part of what a recipe says; all ranks make theirs, and run it, together.
+
+    Args:
+        recipe: A recipe, or the name or file of one.
+        on: A framework, or a variant of one.
+        over: The ranks.
+        scheme: What keeps them together: its name, with settings (``"decentralised:topology=ring"``), or what makes it of
+            the recipe's optimizer and the ranks.
+        scaling: ``"strong"``: the recipe's batch is that of all ranks together, and what is computed stays what it was;
+            ``"weak"``: each rank has as many samples in a step, so that the batch grows with the ranks.
+        samples: ``"sharded"``: each rank its part of every batch; ``"reshuffled"``: each its part of the set, another in
+            every epoch; ``"replicated"``: all ranks all of them.
+        synchronise_statistics: See `DistributedStep`.
+        seed: Of this run; the recipe's first by default.
+        callbacks: Told of moments, besides those that the recipe needs; see `Together`.
+        stop_at_target: Whether the run ends when the recipe's target is reached.
+        local: What is known of this process, and
+        job: of what started all of them, for the record.
+        remarks: What a report should say besides.
+        **loading: Of `deep_bench.training.loader.Loader`.
+
+    Raises:
+        RanksDiffer: Ranks differ in what they are to train.
+        InvalidArgument: Parts that do not go together.
+        UnknownName: No such scheme, scaling or way to share samples.
+
+    Example:
+        >>> from deep_bench.distributed.communicators.local import run_local
+        >>> def on_rank(comm):
+        ...     return train("digits", on="reference", over=comm, seed=1).run(steps=3).losses.tolist()
+        >>> one, other = run_local(2, on_rank)
+        >>> one == other
+        True
+    """
+    if scaling not in SCALINGS or samples not in SAMPLES:
+        raise UnknownName("scaling or way to share samples", f"{scaling}, {samples}", (*SCALINGS, *SAMPLES))
+    loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    if scaling == "weak":
+        loaded = loaded.changed(f"sampler.batch={loaded.fields.sampler.batch * over.size}")
+    made, over = workload(loaded, seed), Counting(over)
+    around = scheme_of(scheme) if isinstance(scheme, str) else scheme
+    optimizer = around(made.optimizer, over)
+    workers = over.size - 1 if optimizer.dedicated and over.size > 1 else over.size
+    sampler = _shared(samples, made, max(over.rank - (over.size - workers), 0), workers)
+    said = [f"{scaling} scaling: batches of {loaded.fields.sampler.batch} samples, {samples} over {workers} ranks", *remarks]
+    return train_alone(
+        replace(made, sampler=sampler, optimizer=optimizer),
+        with_arithmetic(as_adapter(on)),
+        callbacks=callbacks,
+        stop_at_target=stop_at_target,
+        ranks=Together(optimizer, local=local, job=job, remarks=said),
+        make_step=partial(distributed_step_on, synchronise_statistics=synchronise_statistics),
+        **loading,
+    )
+
+
+def _shared(samples: Samples, made: Workload, rank: int, size: int) -> Sampler:
+    if samples == "replicated":
+        return Replicated(made.sampler)
+    if samples == "sharded":
+        return Sharded(made.sampler, rank, size)
+    part = made.recipe.fields.sampler
+    if part.name != "shuffled":
+        raise InvalidArgument(
+            f"samples='reshuffled' of the sampler {part.name}", "the sampler shuffled, or samples='sharded'"
+        )
+    return Reshuffled(made.dataset, part.batch, rank=rank, size=size, seed=made.seed, **part.settings)

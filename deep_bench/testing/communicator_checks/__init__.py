@@ -1,0 +1,34 @@
+"""What every communicator must do: one small check each, called by all ranks at the same time.
+
+A check takes a rank's communicator and raises ``AssertionError`` with what it found, after all of its messages are through,
+so that a fault on one rank leaves no other waiting. `COMMUNICATOR_CHECKS` lists them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.testing.communicator_checks import collectives, groups, messages, refusals
+
+Check = Callable[[Communicator], None]
+
+COMMUNICATOR_CHECKS: dict[str, Check] = {
+    check.__name__: check
+    for check in (
+        collectives.reduces,
+        collectives.moves,
+        collectives.reduces_and_scatters,
+        collectives.gathers_different_lengths,
+        collectives.takes_any_layout,
+        collectives.takes_empty_arrays,
+        collectives.cuts_long_arrays,
+        messages.keeps_tags_and_order,
+        messages.receives_from_anyone,
+        messages.goes_on_meanwhile,
+        collectives.works_in_place,
+        groups.splits,
+        messages.exchanges,
+        refusals.refuses_what_is_wrong,
+    )
+}

@@ -1,0 +1,94 @@
+"""Messages from rank to rank, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+from functools import reduce
+from time import monotonic
+
+import numpy as np
+
+from deep_bench.distributed.communicators.communicator import ANY, Communicator, Request
+from deep_bench.testing.communicator_checks.values import neighbours, same, values
+
+_PATIENCE_S = 20.0
+
+
+def keeps_tags_and_order(comm: Communicator) -> None:
+    """Messages with one tag arrive in their order; those with another do not get in between."""
+    if comm.size == 1:
+        return
+    to, source = neighbours(comm)
+    sent = [np.array([100 * comm.rank + 10 * tag + i]) for i in range(3) for tag in (1, 2)]
+    begun = [comm.isend(x, to, 1 + number % 2) for number, x in enumerate(sent)]
+    found = {}
+    for tag in (2, 1):
+        for i in range(3):
+            out = np.zeros(1, np.int64)
+            found[tag, i] = (int(out[0]), comm.recv(out, source, tag), out)
+    posted = [(np.zeros(1, np.int64), value) for value in range(4)]
+    waiting = [comm.irecv(out, source, 5) for out, _ in posted]
+    for _, value in posted:
+        comm.send(np.array([value]), to, 5)
+    for request in [*reversed(waiting), *begun]:
+        request.wait()
+    for (tag, i), (_, came, out) in found.items():
+        assert int(out[0]) == 100 * source + 10 * tag + i, f"message {i} with tag {tag}: {int(out[0])}"
+        assert (came.source, came.tag, came.elements) == (source, tag, 1), (
+            f"{came} of message {i} with tag {tag} from {source}"
+        )
+    for out, value in posted:
+        assert int(out[0]) == value, f"receive {value} of four that were begun first got message {int(out[0])}"
+
+
+def receives_from_anyone(comm: Communicator) -> None:
+    """``ANY`` tells who sent, keeps each sender's order, and leaves out of ``out`` what a shorter message has not."""
+    senders = range(1, comm.size)
+    found = []
+    if comm.rank == 0:
+        for _ in range(2 * len(senders)):
+            out = np.full(6, -1, np.int64)
+            found.append((comm.recv(out, ANY, 9), out))
+    else:
+        for number in range(2):
+            comm.send(np.array([comm.rank] * (number + 2)), 0, 9)
+    comm.barrier()
+    for sender in senders if comm.rank == 0 else ():
+        own = [(came, out) for came, out in found if came.source == sender]
+        assert [came.elements for came, _ in own] == [2, 3], f"from rank {sender}: {[came for came, _ in own]}"
+        for came, out in own:
+            same(out, np.array([sender] * came.elements + [-1] * (6 - came.elements)), f"a message from rank {sender}")
+
+
+def goes_on_meanwhile(comm: Communicator) -> None:
+    """Several requests at once, asked for and waited for in another order; waiting twice does nothing more."""
+    to, source = neighbours(comm)
+    xs, outs = [values(comm.rank, 9, salt=i) for i in range(3)], [np.zeros(9, np.float32) for _ in range(3)]
+    begun = [comm.iallreduce(x, out) for x, out in zip(xs, outs, strict=True)]
+    got: dict[int, np.ndarray] = {}
+    messages: list[Request] = []
+    if comm.size > 1:
+        got = {tag: np.zeros(4, np.float32) for tag in (1, 2)}
+        messages = [comm.irecv(out, source, tag) for tag, out in got.items()]
+        messages += [comm.isend(values(comm.rank, 4, salt=tag), to, tag) for tag in got]
+    until = monotonic() + _PATIENCE_S
+    while not all(request.test() for request in [*messages, *begun]) and monotonic() < until:
+        pass
+    for request in [*reversed(begun), *messages]:
+        request.wait()
+    came = messages[0].wait() if messages else None
+    for i, out in enumerate(outs):
+        expected = reduce(np.add, [values(rank, 9, salt=i) for rank in range(comm.size)])
+        same(out, expected, f"iallreduce {i} of three at once")
+    for tag, out in got.items():
+        same(out, values(source, 4, salt=tag), f"a message with tag {tag}")
+    assert not messages or (came is not None and came.source == source), f"waiting for a message again gave {came}"
+
+
+def exchanges(comm: Communicator) -> None:
+    """One array to several ranks, and one from each of several."""
+    to, source = neighbours(comm)
+    peers = sorted({to, source} - {comm.rank})
+    found = comm.exchange(values(comm.rank, (2, 2)), peers, peers, 6)
+    assert sorted(found) == peers, f"from ranks {sorted(found)} instead of {peers}"
+    for rank, x in found.items():
+        same(x, values(rank, (2, 2)), f"what came from rank {rank}")

@@ -1,0 +1,80 @@
+"""Arrays of which everyone knows what comes of them, and how results are compared with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any, get_args
+
+import ml_dtypes
+import numpy as np
+
+from deep_bench.distributed.communicators.communicator import Communicator, Reduction
+from deep_bench.errors import DeepBenchError
+
+DTYPES = tuple(
+    np.dtype(kind)
+    for kind in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", ml_dtypes.bfloat16, "float32", "float64", "complex64", "complex128"),
+    )
+)
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+_FUNCTIONS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def values(rank: int, shape: int | tuple[int, ...], dtype: Any = np.float32, salt: int = 0) -> np.ndarray:
+    """Ones and twos, different on each rank: their sums and products are exact in every type, in whatever order."""
+    i = np.arange(int(np.prod(shape)))
+    number = (i * (2 * rank + 3) + rank * rank + salt * (i + 1)) % 7 % 2 + 1
+    if np.dtype(dtype) == np.bool_:
+        return (number > 1).reshape(shape)
+    if np.dtype(dtype).kind == "c":
+        return (number + 1j * np.roll(number, 1)).astype(dtype).reshape(shape)
+    return number.astype(dtype).reshape(shape)
+
+
+def reduced(comm: Communicator, shape: int | tuple[int, ...], dtype: Any = np.float32, op: str = "sum") -> np.ndarray:
+    """What a reduction of all ranks' `values` gives."""
+    return reduce(_FUNCTIONS[op], [values(rank, shape, dtype) for rank in range(comm.size)]).astype(dtype)
+
+
+def same(found: np.ndarray | None, expected: np.ndarray, what: str) -> None:
+    """Fail unless two arrays have the same type, shape and contents."""
+    assert isinstance(found, np.ndarray), f"{what}: {type(found).__name__} instead of an array"
+    assert found.dtype == expected.dtype, f"{what}: {found.dtype} instead of {expected.dtype}"
+    assert found.shape == expected.shape, f"{what}: shape {found.shape} instead of {expected.shape}"
+    np.testing.assert_array_equal(found, expected, what)
+
+
+def spread(x: np.ndarray) -> np.ndarray:
+    """The same contents, each second element of a longer array."""
+    wide = np.zeros((*x.shape[:-1], x.shape[-1] * 2), x.dtype)
+    wide[..., ::2] = x
+    return wide[..., ::2]
+
+
+def refused(call: Callable[[], Any], what: str) -> None:
+    """Fail unless a call is refused by one of deep_bench's errors."""
+    try:
+        call()
+    except DeepBenchError:
+        return
+    raise AssertionError(f"{what} is not refused")
+
+
+@contextmanager
+def cut(comm: Communicator, largest: int) -> Iterator[None]:
+    """Let so few elements into a message, which stands for arrays that are too long for one."""
+    before = comm.largest
+    comm.largest = largest
+    try:
+        yield
+    finally:
+        comm.largest = before
+
+
+def neighbours(comm: Communicator) -> tuple[int, int]:
+    """The next rank and the one before, in a ring."""
+    return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size

@@ -1,0 +1,131 @@
+"""The conformance suite of communicators, for anyone's.
+
+    mpirun -n 3 python -m deep_bench.testing.communicators mpi
+    torchrun --nproc-per-node 3 -m deep_bench.testing.communicators torch
+    python -m deep_bench.testing.communicators local --ranks 7
+
+The exit status is 0 if all ranks found all in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import deep_bench as db
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.communicators.guard import guarded
+from deep_bench.distributed.communicators.local import run_local
+from deep_bench.testing.communicator_checks import COMMUNICATOR_CHECKS
+
+RANKS = (1, 2, 3, 4, 7)
+"""The numbers of ranks for which a communicator should be checked."""
+
+
+def check_communicator(
+    comm: Communicator, checks: Iterable[str] = COMMUNICATOR_CHECKS, told: Callable[[str], object] | None = None
+) -> dict[str, str]:
+    """Put a communicator through the checks; all of its ranks call this at the same time.
+
+    A check sends all of its messages before it judges, so that ranks stay together where one of them finds a fault. One that
+    raises amid its messages may leave others waiting: run it under a time limit.
+
+    Args:
+        comm: This rank's.
+        checks: Their names, out of `COMMUNICATOR_CHECKS`.
+        told: Called with each fault as it is found.
+
+    Returns:
+        Name of the check to what this rank found wrong; empty if all is well.
+
+    Example:
+        >>> from deep_bench.distributed.communicators.local import run_local
+        >>> run_local(2, check_communicator)
+        [{}, {}]
+    """
+    found = {}
+    for name in checks:
+        try:
+            COMMUNICATOR_CHECKS[name](comm)
+        except Exception as error:
+            found[name] = _words(error)
+            if told is not None:
+                told(f"rank {comm.rank} of {comm.size}, {name}: {found[name]}")
+    return found
+
+
+def check_in_threads(
+    wrapped: Callable[[Communicator], Communicator], ranks: int, checks: Iterable[str] = COMMUNICATOR_CHECKS
+) -> dict[str, str]:
+    """Put a communicator that is built on others through the checks, over ranks that are threads of this process.
+
+    A rank that waits for ever is found out at once, and spoils no check but its own.
+
+    Args:
+        wrapped: Makes it of a rank's `LocalCommunicator`.
+        ranks: How many.
+        checks: Their names.
+
+    Returns:
+        Name of the check to what the first rank that failed found wrong.
+
+    Example:
+        >>> check_in_threads(lambda comm: comm, 3, ["exchanges", "splits"])
+        {}
+    """
+    found = {}
+    for name in checks:
+        try:
+            run_local(ranks, partial(_on_one, name, wrapped))
+        except Exception as error:
+            found[name] = _words(error)
+    return found
+
+
+def _on_one(name: str, wrapped: Callable[[Communicator], Communicator], comm: Communicator) -> None:
+    COMMUNICATOR_CHECKS[name](wrapped(comm))
+
+
+def _words(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Put the communicator of the command line through the checks, and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="in db.communicators, or package.module:attribute")
+    parser.add_argument("--ranks", type=int, help="threads of this process, for local only")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a rank that hangs is ended")
+    given = parser.parse_args(arguments)
+    if given.name == "local":
+        found = [f"{ranks} ranks, {name}: {what}" for ranks in _ranks(given.ranks) for name, what in _local(ranks).items()]
+        print("\n".join(found) or "local: all in order")
+        return 1 if found else 0
+    if given.ranks is not None:
+        parser.error("--ranks is for local; others are started by mpirun, srun or torchrun")
+    faulthandler.dump_traceback_later(given.limit, exit=True)
+    comm: Communicator = db.communicators[given.name]()
+    with guarded(comm):
+        faults = check_communicator(comm, told=lambda text: print(text, flush=True))
+        if comm.rank == 0:
+            facts = ", ".join(f"{name} {value}" for name, value in comm.describe().items())
+            print(f"rank 0 of {comm.size}: {len(COMMUNICATOR_CHECKS)} checks, {len(faults)} faults ({facts})", flush=True)
+        comm.barrier()
+    faulthandler.cancel_dump_traceback_later()
+    return 1 if faults else 0
+
+
+def _ranks(asked: int | None) -> tuple[int, ...]:
+    return RANKS if asked is None else (asked,)
+
+
+def _local(ranks: int) -> dict[str, str]:
+    return check_in_threads(lambda comm: comm, ranks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""Anyone's distributed optimizer beside the reference of its scheme, rank by rank and step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from deep_bench.arrays import NUMPY
+from deep_bench.check.assess import Opinion, assess
+from deep_bench.check.estimate import Expectation
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
+from deep_bench.distributed.optimizer import DistributedOptimizer
+from deep_bench.errors import CommunicationFailed, DeepBenchError
+from deep_bench.reference.distributed.scheme import Scheme
+from deep_bench.testing.scheme_problem import Arrays, Problem, drawn_problem, expected, joined
+from deep_bench.testing.scheme_suspects import suspected
+
+Make = Callable[[Communicator], DistributedOptimizer[Any, Any]]
+Broadcast = Callable[[Communicator, Arrays], Arrays]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeFinding:
+    """Something that is wrong.
+
+    Args:
+        ranks: With how many ranks.
+        rank: On which; ``None`` for what concerns several.
+        step: After which step, from 1; 0 before the first, ``None`` where it did not come so far.
+        what: In words.
+    """
+
+    ranks: int
+    rank: int | None
+    step: int | None
+    what: str
+
+    def __str__(self) -> str:
+        where = f"{self.ranks} ranks" if self.rank is None else f"rank {self.rank} of {self.ranks}"
+        when = "" if self.step is None else f", step {self.step}" if self.step else ", before the first step"
+        return f"{where}{when}: {self.what}"
+
+
+@dataclass(frozen=True)
+class SchemeReport:
+    """What a check of a scheme found.
+
+    Args:
+        scheme: The optimizer's name.
+        reference: The reference's.
+        ranks: Numbers of ranks that it ran on.
+        steps: Steps on each.
+        findings: What is wrong.
+        bits: The fewest significant bits of any parameter on any rank after any step.
+    """
+
+    scheme: str
+    reference: str
+    ranks: tuple[int, ...]
+    steps: int
+    findings: tuple[SchemeFinding, ...]
+    bits: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        ran = f"{self.scheme} beside {self.reference}, {', '.join(map(str, self.ranks))} ranks, {self.steps} steps each"
+        if self.ok:
+            return f"{ran}: rounding explains every difference ({self.bits:.1f} significant bits at least)"
+        return "\n".join([f"{ran}:", *(f"- {finding}" for finding in self.findings)])
+
+
+def check_scheme(
+    make: Make,
+    reference: Scheme,
+    *,
+    ranks: Sequence[int] = (1, 2, 3, 4),
+    steps: int = 6,
+    quiet: int = 4,
+    broadcast: Broadcast | None = None,
+    seed: int = 0,
+) -> SchemeReport:
+    """Run a distributed optimizer on ranks that are threads, and compare it with the reference.
+
+    All ranks get seeded parameters, gradients and numbers of samples. With an odd number of ranks these are uneven, with an
+    even one nobody says how many there were; every other step is announced by ``begin``. After every step, the parameters of
+    every rank must be those of the reference, up to what rounding makes of it: the reference is evaluated in float64, and
+    with random errors of the working format after each of its operations (`deep_bench.check`). The format is float32, and
+    float64 with the last number of ranks; of schemes in which the smallest difference decides what is sent, only float64.
+
+    Then the promise: ranks are bitwise equal whenever the reference says so, and where it says that they are pulled
+    together, steps with gradients of 0 must at least halve their distance. Arrays that went in, and those that came out
+    of an earlier step, must not change. Where a result is wrong, some usual mistakes are made in the reference, to see
+    which one explains it.
+
+    Args:
+        make: From a communicator to the optimizer under test; its inner rule is the reference's.
+        reference: The scheme as it should be.
+        ranks: Numbers of ranks.
+        steps: Steps with gradients.
+        quiet: Further steps with gradients of 0, for schemes that pull ranks together.
+        broadcast: What is to give all ranks rank 0's parameters: ranks then begin with different ones.
+        seed: Of what is drawn.
+
+    Returns:
+        What is wrong, in words: for each number of ranks the first of its kind.
+
+    Example:
+        >>> import deep_bench as db
+        >>> from dataclasses import dataclass
+        >>> from deep_bench.distributed.optimizer import DistributedOptimizer
+        >>> from deep_bench.reference.distributed.allreduce import AllReduce
+        >>> @dataclass(frozen=True)
+        ... class Sum(DistributedOptimizer):
+        ...     def init(self, parameters, xp):
+        ...         return self.inner.init(parameters, xp)
+        ...     def update(self, gradients, state, parameters, xp, *, evaluate=None, samples=None):
+        ...         whole = {name: self.comm.allreduce(g) for name, g in gradients.items()}
+        ...         return self.inner.update(whole, state, parameters, xp)
+        >>> sgd = db.optimizers["sgd"](lr=0.1)
+        >>> found = check_scheme(lambda comm: Sum(sgd, comm), AllReduce(sgd), ranks=(2,))
+        >>> print(found.findings[0].what.split("; ")[-1])
+        as if gradients were added up without a mean
+    """
+    findings: list[SchemeFinding] = []
+    fewest, name = float("inf"), ""
+    for size in ranks:
+        narrow = () if reference.decides else ("float32",)
+        for dtype in (*narrow, "float64") if reference.decides or size == ranks[-1] else narrow:
+            problem = drawn_problem(size, steps, quiet, np.dtype(dtype), seed, contracts=reference.promise == "contracting")
+            try:
+                runs = run_local(size, partial(_run, make, problem, broadcast))
+            except (CommunicationFailed, _Unusable) as error:
+                notes = getattr(error, "__notes__", [])
+                found = [SchemeFinding(size, None, None, "; ".join([str(error), *notes]))]
+            else:
+                wrong, bits = _differences(reference, problem, runs)
+                name, fewest = runs[0].scheme, min(fewest, bits)
+                found = [*_told(runs), *wrong, *_broken_promises(reference, problem, runs)]
+            findings += found
+            if found:
+                break
+    return SchemeReport(name, type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
+
+
+@dataclass
+class _Run:
+    """What one rank saw."""
+
+    scheme: str
+    start: Arrays
+    promise: str
+    held: list[dict[str, np.ndarray]] = field(default_factory=list)
+    complaints: dict[int, str] = field(default_factory=dict)
+
+
+def _run(make: Make, problem: Problem, broadcast: Broadcast | None, comm: LocalCommunicator) -> _Run:
+    """All steps of one rank."""
+    optimizer, rank = make(comm), comm.rank
+    held: Mapping[str, np.ndarray] = _copied(problem.parameters)
+    if broadcast is not None:
+        held = broadcast(comm, {name: np.asarray(x + rank, x.dtype) for name, x in held.items()})
+    run = _Run(type(optimizer).__name__, _copied(held), optimizer.promise)
+    state = optimizer.init(held, NUMPY)
+    before: list[tuple[Mapping[str, np.ndarray], Arrays]] = [(held, _copied(held))]
+    for step, (gradients, samples) in enumerate(zip(problem.gradients, problem.samples, strict=True)):
+        given, own = _copied(gradients[rank]), None if samples is None else samples[rank]
+        if step % 2 and (told := optimizer.begin(own)) is not None:
+            for name in reversed(list(given)):
+                told(name, given[name])
+        held, state = optimizer.update(given, state, held, NUMPY, samples=own)
+        _check_usable(held, problem, step)
+        run.held.append(_copied(held))
+        if not _same(given, gradients[rank]):
+            run.complaints.setdefault(step + 1, "the gradients that were handed in have changed")
+        if not all(_same(*pair) for pair in before):
+            run.complaints.setdefault(step + 1, "parameters of an earlier step have changed: their memory is used again")
+        before.append((held, run.held[-1]))
+    return run
+
+
+class _Unusable(DeepBenchError):
+    """Parameters that no further step can be taken with."""
+
+
+def _check_usable(held: Mapping[str, Any], problem: Problem, step: int) -> None:
+    came, wanted = (
+        {name: f"{name!r}: {x.dtype}{list(x.shape)}" for name, x in one.items()} for one in (held, problem.parameters)
+    )
+    if list(came) != list(wanted):
+        raise _Unusable(f"step {step + 1} returned the parameters {', '.join(came)}", ", ".join(wanted))
+    for name, told in wanted.items():
+        if came[name] != told:
+            raise _Unusable(f"step {step + 1} returned {came[name]}", told)
+
+
+def _copied(x: Mapping[str, Any]) -> Arrays:
+    return {name: np.array(array) for name, array in x.items()}
+
+
+def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return list(a) == list(b) and all(np.array_equal(a[name], b[name]) for name in b)
+
+
+def _told(runs: Sequence[_Run]) -> list[SchemeFinding]:
+    """What ranks complained of, and different parameters at the start."""
+    size = len(runs)
+    found = [
+        SchemeFinding(size, rank, step, text)
+        for rank, run in enumerate(runs)
+        for step, text in list(run.complaints.items())[:1]
+    ]
+    for rank, run in enumerate(runs):
+        if not _same(run.start, runs[0].start):
+            found.append(SchemeFinding(size, rank, 0, "other parameters than rank 0: they were not broadcast"))
+            break
+    return found
+
+
+def _differences(reference: Scheme, problem: Problem, runs: Sequence[_Run]) -> tuple[list[SchemeFinding], float]:
+    """The first step and rank at which parameters are not the reference's, and the fewest bits."""
+    wanted, fewest = expected(reference, problem), float("inf")
+    for step, of_ranks in enumerate(wanted):
+        for rank, expectation in enumerate(of_ranks):
+            opinion = assess(joined(runs[rank].held[step]), expectation)
+            fewest = min(fewest, opinion.bits)
+            if opinion.level != "clear":
+                told = located(runs[rank].held[step], opinion, expectation)
+                why = suspected(reference, problem, [run.held[step] for run in runs], step)
+                what = f"{told}; {why}" if why else told
+                return [SchemeFinding(len(runs), rank, step + 1, what)], fewest
+    return [], fewest
+
+
+def located(held: Mapping[str, np.ndarray], opinion: Opinion, wanted: Expectation) -> str:
+    """Which elements of parameters are wrong, in words.
+
+    Args:
+        held: The parameters.
+        opinion: What was found of all of them, one after the other.
+        wanted: What these may be.
+    """
+    told, begin = [], 0
+    for name, x in held.items():
+        part = slice(begin, begin + x.size)
+        begin += x.size
+        off = ~(np.abs(x.reshape(-1) - wanted.value[part]) <= _FAR * wanted.spread[part])
+        if off.any():
+            first = [int(i) for i in np.unravel_index(int(np.argmax(off)), x.shape)]
+            told.append(f"{name!r} is wrong: {int(off.sum())} of {off.size} elements, the first at {first}")
+    return "; ".join(told) or f"parameters have {opinion.bits:.1f} significant bits"
+
+
+_FAR = 16.0
+"""So many times its estimate an element is called wrong from; the verdict itself is that of `deep_bench.check`."""
+
+
+def _broken_promises(reference: Scheme, problem: Problem, runs: Sequence[_Run]) -> list[SchemeFinding]:
+    """Where ranks are not as far together as the scheme promises."""
+    size = len(runs)
+    if runs[0].promise != reference.promise:
+        return [SchemeFinding(size, None, 0, f"promises {runs[0].promise!r}; the reference {reference.promise!r}")]
+    for step in range(len(problem.gradients)):
+        if reference.agreed(step + 1):
+            for rank, run in enumerate(runs):
+                if differing := [n for n, x in run.held[step].items() if not np.array_equal(x, runs[0].held[step][n])]:
+                    what = f"{', '.join(map(repr, differing))} not bitwise equal to rank 0's, as is promised"
+                    return [SchemeFinding(size, rank, step + 1, what)]
+    if reference.promise == "contracting" and size > 1:
+        before, after = _apart(runs, problem.steps - 1), _apart(runs, len(problem.gradients) - 1)
+        if not after <= before / 2:
+            what = (
+                f"ranks are {after:.2g} apart, after {before:.2g}: {problem.quiet} steps without gradients did not halve it"
+            )
+            return [SchemeFinding(size, None, len(problem.gradients), what)]
+    return []
+
+
+def _apart(runs: Sequence[_Run], step: int) -> float:
+    """The largest difference between ranks."""
+    stacks = [np.stack([run.held[step][name] for run in runs]) for name in runs[0].held[step]]
+    return max(float(np.max(np.ptp(stack, axis=0), initial=0.0)) for stack in stacks)

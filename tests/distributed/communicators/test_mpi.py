@@ -1,0 +1,43 @@
+"""Ranks that are processes under MPI."""
+
+import os
+
+import pytest
+
+from deep_bench.testing.communicators import RANKS
+from tests.distributed.launched import launched
+
+SUITE = "deep_bench.testing.communicators"
+RANKS_PROGRAM = "tests.distributed.communicators.mpi_ranks"
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_conforms(ranks):
+    done = launched(ranks, SUITE, "mpi", timeout_s=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"rank 0 of {ranks}: 14 checks, 0 faults (communicator mpi, library Open MPI 5" in done.stdout
+
+
+def test_what_only_mpi_has():
+    monitored = {"OMPI_MCA_pml_monitoring_enable": "1"}
+    done = launched(2, RANKS_PROGRAM, "monitored", environment=monitored)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split() == ["fine"] * 2
+
+
+def test_a_rank_that_raises_ends_all():
+    done = launched(2, RANKS_PROGRAM, "fails")
+    assert done.returncode != 0
+    assert "ended the run: InvalidArgument: a step of 0" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif("DEEP_BENCH_MPICH" not in os.environ, reason="DEEP_BENCH_MPICH, the mpiexec of an MPICH, is not set")
+def test_conforms_with_mpich():
+    launcher = os.environ["DEEP_BENCH_MPICH"]
+    for ranks in (1, 3):
+        done = launched(ranks, SUITE, "mpi", launcher=launcher, timeout_s=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "library MPICH" in done.stdout
+    done = launched(2, RANKS_PROGRAM, launcher=launcher)
+    assert done.returncode == 0, done.stdout + done.stderr
