@@ -11,12 +11,13 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
-.PHONY: help demo test test-full test-gpu check bench coverage gradients corpus clean
+.PHONY: help demo test test-full test-gpu mpich check bench coverage gradients corpus clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
 	@echo "make test       all tests, in at most 15 minutes"
 	@echo "make test-full  all tests, with the big tables whole"
+	@echo "make mpich      the communicators over MPICH, which is installed beside"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make check      lint, format, types, the import rule, the examples in the documentation"
 	@echo "make bench      what deep_bench itself costs"
@@ -45,6 +46,13 @@ test: $(INSTALLED)
 
 test-full: $(INSTALLED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not gpu"
+
+# A second MPI beside Open MPI, in an environment of its own: each brings its own mpirun.
+mpich: $(INSTALLED)
+	@test -x build/mpich/bin/mpiexec || { \
+	    $(BIN)/python -m venv build/mpich && \
+	    build/mpich/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mpich mpi4py pytest -e .; }
+	DEEP_BENCH_MPICH=build/mpich/bin/mpiexec $(PYTEST) -q tests/distributed/communicators/test_mpi.py -k mpich
 
 test-gpu: $(INSTALLED)
 	$(PYTEST) -m gpu

@@ -113,7 +113,7 @@ def _judged(blocks: Mapping[str, list[Block]], comm: Any) -> list[Outcome]:
 
 def _overlap(comm: Any, budget: float) -> None:
     """Print how long steps wait for messages."""
-    pairs = {flag: overlapping("wide MLP", comm, overlap=flag) for flag in (False, True)}
+    pairs = {flag: overlapping("deep MLP", comm, overlap=flag) for flag in (False, True)}
     waited: dict[bool, list[int]] = {flag: [] for flag in pairs}
 
     def noting(flag: bool) -> Callable[[], None]:
@@ -130,7 +130,7 @@ def _overlap(comm: Any, budget: float) -> None:
         for flag, of_flag in waited.items():
             steps = np.concatenate([block.ns for block in blocks[str(flag)]]) / 1e6
             word = "with overlap" if flag else "without"
-            print(f"wide MLP, {word}: {np.median(of_flag) / 1e6:.2f} ms of {np.median(steps):.2f} ms wait for messages")
+            print(f"deep MLP, {word}: {np.median(of_flag) / 1e6:.2f} ms of {np.median(steps):.2f} ms wait for messages")
 
 
 if __name__ == "__main__":

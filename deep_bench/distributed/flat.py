@@ -164,7 +164,7 @@ class Buffers:
         self._owners, self.flats = tuple(owner for owner, _ in pairs), tuple(flat for _, flat in pairs)
         self.parts = {p.name: self.flats[p.flat][p.start : p.stop].reshape(p.shape) for p in layout.places.values()}
         del pairs
-        self._wider = {p.name: p.dtype for p in layout.places.values() if layout.dtypes[p.flat] != p.dtype}
+        self._narrow = {p.name: p.dtype for p in layout.places.values() if layout.dtypes[p.flat] != p.dtype}
         self._watched = (*self._owners, *self.flats, *self.parts.values())
         self._unused = self._references()
 
@@ -210,13 +210,13 @@ class Buffers:
         They have this memory where the framework can: it must not change while anyone may look at them (`idle`, `Pool`).
         """
         adopt, parts = xp.adopt, self.parts
-        if not self._wider:
+        if not self._narrow:
             return {name: adopt(parts[name]) for name in self.layout.names}
         return {name: adopt(self._rounded(name)) for name in self.layout.names}
 
     def _rounded(self, name: str) -> np.ndarray:
         """A part in the parameter's own type."""
-        return self.parts[name].astype(self._wider.get(name, self.parts[name].dtype), copy=False)
+        return self.parts[name].astype(self._narrow.get(name, self.parts[name].dtype), copy=False)
 
     def write(self, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> None:
         """Overwrite native arrays with the contents; see `ArrayFunctions.write`."""

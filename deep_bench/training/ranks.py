@@ -39,7 +39,7 @@ class Ranks(ABC):
 
     @abstractmethod
     def before_step(self, trainer: Trainer[Any], samples: int) -> int:
-        """Agree on a step, or that there is none: `Trainer.end` was called then.
+        """Agree on a step, or that there is none: then `Trainer.ending` says why.
 
         Args:
             trainer: This rank's.

@@ -126,6 +126,10 @@ class RankRecord(Model):
     messages: list[MessagesRecord] = Field(default_factory=list)
 
 
+RANK_COLUMNS = ("samples", "agreeing", "computing", "updating", "communicating", "exposed", "stamps")
+"""The arrays of a `RankRecord`."""
+
+
 class RanksRecord(Model):
     """The ranks of a run that several processes made together.
 

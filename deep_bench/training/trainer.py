@@ -13,9 +13,9 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.events import Callback, Moment
 from deep_bench.framework import A, Executor
 from deep_bench.graph import Network, NetworkLike
+from deep_bench.training.arguments import feed_of, loader_of, taker_of
 from deep_bench.training.dataset import Dataset
 from deep_bench.training.evaluation import Evaluation
-from deep_bench.training.feed import Feed
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.history import Evaluated, History
 from deep_bench.training.identity import check_identity, identity_of, packed
@@ -25,7 +25,7 @@ from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.progress import Progress
 from deep_bench.training.ranks import ALONE, Ranks
 from deep_bench.training.sampler import Sampler
-from deep_bench.training.steps import SeparateStep, Step, Tree, step_on
+from deep_bench.training.steps import Step, Tree, step_on
 
 _READ_EVERY = 256
 """Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""
@@ -51,6 +51,10 @@ class Trainer(Generic[A]):
         callbacks: Told of moments; those that have an attribute ``moments`` of these only.
         seed: Of the draws.
         ranks: The others that train the same network; see `deep_bench.distributed`.
+
+    Attributes:
+        progress: Where the run is.
+        wish, ending: Why somebody on this rank asked to stop, and why all ranks do; empty while the run goes on.
 
     Raises:
         InvalidArgument: Nothing to train, or arguments that do not go together.
@@ -86,19 +90,19 @@ class Trainer(Generic[A]):
         seed: int = 0,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.taker = _taker(executor, optimizer, form, loss, wrt)
-        self.loader = _loader(loader, dataset, sampler, preparation)
+        self.taker = taker_of(executor, optimizer, form, loss, wrt)
+        self.loader = loader_of(loader, dataset, sampler, preparation)
         self.evaluation, self.every, self.seed, self.form, self.ranks = evaluation, every, seed, form, ranks
         self.history = History()
         self._identity = identity_of(self.taker, self.loader, seed)
-        self._feed = _feed(self.taker, form)
-        self._progress = Progress(self, self.history)
+        self._feed = feed_of(self.taker, form)
+        self.progress = Progress(self, self.history)
         self.callbacks = tuple(callbacks)
         self._listeners = Listeners(ranks.listening(self.callbacks), tells_gradients=self.taker.tells_gradients)
         self._unread: list[A] = []
         self._began_ns: int | None = None
         self._before_ns = 0
-        self._stopping = self._wish = ""
+        self.ending = self.wish = ""
 
     @classmethod
     def on(
@@ -144,14 +148,9 @@ class Trainer(Generic[A]):
         return trainer
 
     @property
-    def progress(self) -> Progress:
-        """Where the run is."""
-        return self._progress
-
-    @property
     def epoch(self) -> int:
         """The number of whole epochs done."""
-        return self._progress.epoch
+        return self.progress.epoch
 
     def run(self, epochs: int | None = None, *, steps: int | None = None) -> History:
         """Train until so many epochs or steps are done, those before included; or a callback asks to stop; or Ctrl-C.
@@ -171,10 +170,10 @@ class Trainer(Generic[A]):
             raise InvalidArgument(
                 f"run(epochs={epochs}, steps={steps})", "a number of epochs, of steps, or both; at least 0"
             )
-        self._stopping = self._wish = ""
+        self.ending = self.wish = ""
         if self._began_ns is None:
             self._began_ns = perf_counter_ns() - self._before_ns
-        self._tell(Moment.BEFORE_RUN, self._progress.step)
+        self._tell(Moment.BEFORE_RUN, self.progress.step)
         try:
             with self.ranks.running(self):
                 if not self.ranks.serves(self):
@@ -182,11 +181,11 @@ class Trainer(Generic[A]):
                 self.ranks.after_steps(self)
                 self._settle()
         except KeyboardInterrupt:
-            self._stopping = INTERRUPTED
+            self.ending = INTERRUPTED
         finally:
             self.read_losses()
-            self.history.stopped_because = self._stopping
-            self._tell(Moment.AFTER_RUN, self._progress.step)
+            self.history.stopped_because = self.ending
+            self._tell(Moment.AFTER_RUN, self.progress.step)
         return self.history
 
     def stop(self, reason: str) -> None:
@@ -195,27 +194,9 @@ class Trainer(Generic[A]):
         Args:
             reason: What `History.stopped_because` will say.
         """
-        self._wish = self._wish or reason
+        self.wish = self.wish or reason
         if self.ranks.alone:
-            self.end(self._wish)
-
-    @property
-    def wish(self) -> str:
-        """Why somebody on this rank asked to stop; empty if nobody did."""
-        return self._wish
-
-    @property
-    def ending(self) -> str:
-        """Why the run is at its end; empty while it goes on."""
-        return self._stopping
-
-    def end(self, reason: str) -> None:
-        """The run is at its end, as all ranks agreed; `stop` asks for it.
-
-        Args:
-            reason: What `History.stopped_because` will say.
-        """
-        self._stopping = reason
+            self.ending = self.wish
 
     def evaluate(self) -> Evaluated:
         """Evaluate the network as it is now, and note it in the history.
@@ -229,7 +210,7 @@ class Trainer(Generic[A]):
             self._settle()
         start = self._now()
         figures = self.ranks.evaluated(self, self.evaluation)
-        now, progress = self._now(), self._progress
+        now, progress = self._now(), self.progress
         found = Evaluated(progress.step, progress.epoch, self.history.samples, now, now - start, figures)
         self.history.evaluations.append(found)
         progress.evaluated = found
@@ -254,15 +235,11 @@ class Trainer(Generic[A]):
             samples: How many samples it had.
             ends_epoch: Whether an epoch ends with it.
         """
-        number, progress, now = self._progress.step, self._progress, self._now()
-        before = self.history.stamps[-1] if self.history.stamps else 0
-        self.history.stamps.extend((before, now, now, now, now))
+        number, now = self.progress.step, self._now()
+        self.history.stamps.extend((self.history.wall_ns, now, now, now, now))
         self.history.sizes.append(samples)
         self.history.losses.append(nan)
-        progress.position += 1
-        if self.evaluation is not None and self.every and progress.step % self.every == 0:
-            self.evaluate()
-        self._tell(Moment.AFTER_STEP, number)
+        self._end_step(number)
         if ends_epoch:
             self._end_epoch()
 
@@ -271,7 +248,7 @@ class Trainer(Generic[A]):
     def snapshot(self) -> Tree:
         """All that is needed to go on exactly from here, as arrays; on rank 0 that of all ranks, which all take together."""
         self._settle()
-        progress = self._progress
+        progress = self.progress
         position = np.array([progress.epoch, progress.position, self._now(), self.seed], np.int64)
         kept = {name: c.snapshot() for name, c in self._listeners.keepers().items()}
         return self.ranks.gathered(
@@ -308,28 +285,28 @@ class Trainer(Generic[A]):
         for name, keeper in keepers.items():
             keeper.restore(snapshot["callbacks"][name])
         self.history = History.of_tree(snapshot["history"])
-        self._progress = Progress(self, self.history, epoch, position)
+        self.progress = Progress(self, self.history, epoch, position)
         self._before_ns, self._began_ns = elapsed_ns, None
 
     # The loop
 
     def _epochs(self, epochs: int | None, steps: int | None) -> None:
-        progress = self._progress
-        while not self._stopping:
+        progress = self.progress
+        while not self.ending:
             if epochs is not None and progress.epoch >= epochs:
-                self._stopping = EPOCHS_DONE
+                self.ending = EPOCHS_DONE
             elif steps is not None and progress.step >= steps:
-                self._stopping = STEPS_DONE
+                self.ending = STEPS_DONE
             else:
                 self._epoch(steps)
 
     def _epoch(self, steps: int | None) -> None:
-        progress = self._progress
+        progress = self.progress
         if progress.position == 0:
             self._tell(Moment.BEFORE_EPOCH, progress.epoch)
         batches = iter(self.loader.epoch(progress.epoch, progress.position))
         try:
-            while not self._stopping and (steps is None or progress.step < steps):
+            while not self.ending and (steps is None or progress.step < steps):
                 start = self._now()
                 found = next(batches, None)
                 if found is None:
@@ -346,7 +323,7 @@ class Trainer(Generic[A]):
                 close()
 
     def _end_epoch(self) -> None:
-        progress = self._progress
+        progress = self.progress
         if progress.position == 0:
             raise InvalidArgument("an epoch without a single batch", "a sampler that gives some", "take smaller batches")
         progress.epoch, progress.position = progress.epoch + 1, 0
@@ -355,13 +332,12 @@ class Trainer(Generic[A]):
         self._tell(Moment.AFTER_EPOCH, progress.epoch - 1)
 
     def _step(self, start: int, indices: np.ndarray, batch: Mapping[str, np.ndarray]) -> None:
-        progress = self._progress
-        loaded = self._now()
-        number = progress.step
+        progress = self.progress
+        loaded, number = self._now(), progress.step
         if not len(indices):
             raise InvalidArgument("a batch without samples", "batches of at least one", "look at the sampler")
         samples = self.ranks.before_step(self, len(indices))
-        if self._stopping:
+        if self.ending:
             return
         agreeing = self._now() - loaded
         progress.indices, progress.batch = indices, batch
@@ -374,19 +350,20 @@ class Trainer(Generic[A]):
         outputs = self.taker(inputs, told)
         done = self._now()
         amid = self._listeners.forget()
-        assert self._began_ns is not None
-        computed = done if self.taker.update_ns is None else self.taker.update_ns - self._began_ns + amid
-        # What callbacks took is no part of the step: what was before them is moved up to what came after. To agree with
-        # other ranks is part of the update, as all that is said to them.
-        begun = (start + before + amid, loaded + before + amid)
-        self.history.stamps.extend((*begun, moved + amid - agreeing, computed - agreeing, done))
+        computed = done if self.taker.update_ns is None else self.taker.update_ns - (self._began_ns or 0) + amid
+        # What callbacks took is no part of the step; to agree with other ranks is part of the update.
+        shown = (start + before, loaded + before, moved - agreeing, computed - amid - agreeing, done - amid)
+        self.history.stamps.extend(stamp + amid for stamp in shown)
         self.history.sizes.append(samples)
         self._unread.append(outputs[self.taker.loss])
         if len(self._unread) >= _READ_EVERY:
             self._settle()
         progress.outputs = outputs
-        progress.position += 1
-        if self.evaluation is not None and self.every and progress.step % self.every == 0:
+        self._end_step(number)
+
+    def _end_step(self, number: int) -> None:
+        self.progress.position += 1
+        if self.evaluation is not None and self.every and self.progress.step % self.every == 0:
             self.evaluate()
         self._tell(Moment.AFTER_STEP, number)
 
@@ -397,21 +374,18 @@ class Trainer(Generic[A]):
         return {name: self.taker.device.adopt(array) for name, array in fed.items()}
 
     def _with_gradients(self, gradients: Mapping[str, A]) -> None:
-        self._progress.gradients = gradients
-        self._tell(Moment.AFTER_GRADIENTS, self._progress.step)
-        self._progress.gradients = {}
+        self.progress.gradients = gradients
+        self._tell(Moment.AFTER_GRADIENTS, self.progress.step)
+        self.progress.gradients = {}
 
     def _tell(self, moment: Moment, index: int) -> None:
-        self._listeners.tell(moment, index, self._progress)
+        self._listeners.tell(moment, index, self.progress)
 
     def _now(self) -> int:
         return perf_counter_ns() - (self._began_ns or 0)
 
     def read_losses(self) -> None:
-        """Bring the losses that are still on the device into the history, which waits for the device.
-
-        With other ranks nothing happens: they put their losses together from time to time, and at each evaluation.
-        """
+        """Bring losses that are on the device into the history, and wait for it; ranks together do so now and then."""
         if self.ranks.alone:
             self._settle()
 
@@ -424,33 +398,3 @@ class Trainer(Generic[A]):
     def read_loss(self, outputs: Mapping[str, A]) -> float:
         """The loss among native outputs, as a number."""
         return float(self.taker.device.to_numpy(outputs[self.taker.loss]))
-
-
-def _taker(executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, wrt: Sequence[str] | None) -> Step[Any]:
-    if isinstance(executor, Step):
-        if optimizer is not None or wrt is not None:
-            raise InvalidArgument("a step with an optimizer or parameters beside it", "those that the step was made with")
-        return executor
-    if not isinstance(executor, Executor):
-        raise InvalidArgument(f"a {type(executor).__name__} to train", "an executor prepared with mode='train'")
-    if not isinstance(optimizer, Optimizer):
-        raise InvalidArgument(f"optimizer={optimizer!r}", "an Optimizer, such as db.optimizers['adam']()")
-    return SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
-
-
-def _loader(loader: Loader | None, dataset: Dataset | None, sampler: Sampler | None, preparation: Any) -> Loader:
-    if loader is not None:
-        if dataset is not None or sampler is not None or preparation is not None:
-            raise InvalidArgument("a loader and parts of one", "loader=…, or dataset=… and sampler=…")
-        return loader
-    if dataset is None or sampler is None:
-        raise InvalidArgument("no data", "dataset=… and sampler=…, or loader=…")
-    return Loader(dataset, sampler, preparation=preparation)
-
-
-def _feed(taker: Step[Any], form: TrainingForm | None) -> Feed:
-    """What takes the inputs that come from the training set out of a batch."""
-    if form is not None:
-        return Feed(form.data, form.training)
-    executor: Executor[Any] = taker.executor  # type: ignore[attr-defined]
-    return Feed([spec for spec in executor.inputs if spec.name not in taker.statistics], executor.network)

@@ -19,7 +19,7 @@ from deep_bench.distributed.communicators.guard import end_process
 from deep_bench.distributed.communicators.plain import check_counts, check_out, check_rank, check_rows
 from deep_bench.errors import Unsupported
 
-_SMALL = 2**16
+_SMALL = 2**20
 """Arrays of so many bytes at most are remembered by `MpiCommunicator.allreduce`."""
 
 _Told = tuple[Any, int, Any]
@@ -193,7 +193,7 @@ class MpiCommunicator(Communicator):
 
     def allreduce(self, x: np.ndarray, op: Reduction = "sum", out: np.ndarray | None = None) -> np.ndarray:
         """See `Communicator.allreduce`."""
-        # A loop hands over the same two small arrays again and again, and each look at one costs a tenth of the operation.
+        # A loop hands over the same two small arrays again and again, and to look at them costs much of an operation's time.
         last_x, last_out, last_op, sent, got, mpi_op, dtype = self._last
         if x is last_x and out is last_out and op is last_op and x.dtype is dtype and out.dtype is dtype:
             try:
@@ -235,6 +235,8 @@ class MpiCommunicator(Communicator):
         return buffer if address(x) == address(buffer) and x.size == buffer.size else x.copy()
 
     def _pieces(self, x: np.ndarray, buffer: np.ndarray) -> list[tuple[Any, _Told]]:
+        if x.size <= self.largest:
+            return [(self._mpi.IN_PLACE if x is buffer else self._tell(x), self._tell(buffer))]
         flat, into = x.reshape(-1), buffer.reshape(-1)
         told = [(self._tell(flat[part]), self._tell(into[part])) for part in parts(x.size, self.largest)]
         return [(self._mpi.IN_PLACE, got) for _, got in told] if x is buffer else told

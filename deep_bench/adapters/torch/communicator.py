@@ -299,13 +299,15 @@ class TorchCommunicator(Communicator):
     def split(self, color: int | None, key: int = 0) -> TorchCommunicator | None:
         """See `Communicator.split`."""
         check_color(color)
-        rows = self.allgather(np.array([-1 if color is None else color, key], np.int64))
+        rows = self.allgather(np.array([-1 if color is None else color, key, len(_names())], np.int64))
+        most = int(rows[:, 2].max())
         if color is None:
             return None
-        members = sorted((int(k), rank) for rank, (c, k) in enumerate(rows) if c == color)
+        members = sorted((int(k), rank) for rank, (c, k) in enumerate(rows[:, :2]) if c == color)
         world = tuple(self._world[rank] for _, rank in members)
         made = TorchCommunicator.__new__(TorchCommunicator)
         made._owns, made._how, made._patience = False, self._how, self._patience
+        _hold_names(most)
         group = dist.new_group(sorted(world), timeout=self._patience, backend=self._backend, use_local_synchronization=True)
         made._enter(group, world, self._backend)
         return made
@@ -316,7 +318,9 @@ class TorchCommunicator(Communicator):
 
     def close(self) -> None:
         """Leave the group; and torch.distributed, if this communicator began it."""
+        held = len(_names())
         dist.destroy_process_group(self.group)
+        _hold_names(held)
         if self._owns:
             dist.destroy_process_group()
 
@@ -327,6 +331,28 @@ def _begin(backend: str, where: Meeting, patience: timedelta) -> str:
     else:
         dist.init_process_group(backend, store=where.store, rank=where.rank, world_size=where.size, timeout=patience)
     return where.how
+
+
+class _Held:
+    """Stands for a group that this rank has not, or has left."""
+
+    def shutdown(self) -> None:
+        """Torch asks for it when all groups are left."""
+
+
+def _names() -> dict[Any, Any]:
+    return dist.distributed_c10d._world.pg_names
+
+
+def _hold_names(number: int) -> None:
+    """Make so many groups known to torch.
+
+    It names a group that only its members make by the number of groups that each of them has. Where that differs they wait
+    for each other for ever; where it falls, as a group is left, the next one finds what the last one wrote.
+    """
+    names = _names()
+    while len(names) < number:
+        names[_Held()] = f"held {len(names)}"
 
 
 def _put(out: np.ndarray, buffer: np.ndarray) -> None:

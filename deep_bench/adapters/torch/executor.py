@@ -77,6 +77,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         self.network = self._network = network
         self._convert = convert
         self._working = _working(inputs, dtypes)
+        self._checked: dict[str, tuple[torch.Size, torch.dtype]] | None = None
         self._autograd: Autograd | None = None
         self.timer = cuda_event_timer(target) if target.type == "cuda" else None
 
@@ -122,7 +123,9 @@ class TorchExecutor(Executor[torch.Tensor]):
             network = self._network if self.output_names == own else self._network.with_outputs(self.output_names)
             self._autograd = Autograd(network, self.module._parameters, self._keys, self._zeros)
         request = self._autograd.request(loss, wrt)
-        check_native(self.inputs, inputs, described, self._working)
+        if (forms := _forms(inputs)) is None or forms != self._checked:
+            check_native(self.inputs, inputs, described, self._working)
+            self._checked = forms
         arguments = self._arguments(inputs)
         outputs, gradients = self._autograd(self._run, arguments, request, on_ready)
         return self._fresh(outputs, arguments), gradients
@@ -200,6 +203,13 @@ def _working(inputs: Sequence[TensorSpec], dtypes: Mapping[str, torch.dtype | No
     """What floating-point inputs are converted to, where a network runs in another precision than its own."""
     changed = {dtypes[s.name] for s in inputs if is_float(s.dtype) and dtypes[s.name] not in (None, TYPES.get(s.dtype))}
     return next((numpy_dtype(dtype) for dtype in changed if dtype is not None), None)
+
+
+def _forms(inputs: Any) -> dict[str, tuple[torch.Size, torch.dtype]] | None:
+    """All that is checked of inputs, where these are tensors: inputs that are alike need not be checked again."""
+    if type(inputs) is not dict or not all([isinstance(value, torch.Tensor) for value in inputs.values()]):  # noqa: C419
+        return None
+    return {name: (value.shape, value.dtype) for name, value in inputs.items()}
 
 
 def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:

@@ -114,6 +114,7 @@ def lines_below(result: Result) -> list[str]:
     lines += _clocks(result)
     lines += [f"{_named(row)}: {row.verdict}: {row.reason}".replace("\n", "; ") for row in rows if row.verdict != "right"]
     lines += _unsteady(rows) + list(record.notes)
+    lines += _crowded(result)
     lines += [str(risk) for risk in risks(record.environment, record.steal) if risk.name in ("load", "steal")]
     if result.path is not None:
         lines.append(f"record: {result.path}")
@@ -149,6 +150,15 @@ def _clocks(result: Result) -> list[str]:
         f"{significant(max(abs(c.drift) for c in clocks) * 1e6)} µs a second, and a skew of at most "
         f"{duration(max(c.skew for c in clocks) / 1e9)} remains{begun}"
     ]
+
+
+def _crowded(result: Result) -> list[str]:
+    """Ranks that take turns on a CPU: then no formula holds."""
+    hosts, cpus = result.hosts, len(result.record.environment.cpus_allowed or ())
+    ranks = hosts.count(hosts[0])
+    if not cpus or ranks <= cpus:
+        return []
+    return [f"{ranks} ranks share {cpus} CPUs of {hosts[0]}: they wait for each other, which no prediction knows of"]
 
 
 def _unsteady(rows: list[Row]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.distributed.communicators.communicator import ANY, Communicator, Received, Reduction, Request
-from deep_bench.distributed.communicators.log import OPERATIONS, Log, Total
+from deep_bench.distributed.communicators.log import OPERATIONS, Log, Total, packed
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class Counting(Communicator):
         self.inner, self.log = comm, log
         self.rank, self.size, self.threads = comm.rank, comm.size, comm.threads
         self._group = log.group(comm.size)
-        self._write = log.rows.extend
+        self._write = log.rows.frombytes
         self._wire = comm.wire_bytes()
 
     @property
@@ -162,7 +162,7 @@ class Counting(Communicator):
         start = perf_counter_ns()
         came = self.inner.sendrecv(x, to, out, source, tag)
         self._wrote(_SENDRECV, x.nbytes, to, start)
-        self._write((_RECV, came.elements * out.itemsize, 0, came.source, self._group, start, 0, 0))
+        self._write(packed(_RECV, came.elements * out.itemsize, 0, came.source, self._group, start, 0, 0))
         return came
 
     def exchange(self, x: np.ndarray, to: Sequence[int], sources: Sequence[int], tag: int = 0) -> dict[int, np.ndarray]:
@@ -171,12 +171,12 @@ class Counting(Communicator):
         found = self.inner.exchange(x, to, sources, tag)
         self._wrote(_EXCHANGE, x.nbytes * len(to), self.log.several(tuple(to)), start)
         for source, came in found.items():
-            self._write((_RECV, came.nbytes, 0, source, self._group, start, 0, 0))
+            self._write(packed(_RECV, came.nbytes, 0, source, self._group, start, 0, 0))
         return found
 
     def _wrote(self, operation: int, payload: int, peer: int, start: int) -> None:
         took = perf_counter_ns() - start
-        self._write((operation, payload, payload, peer, self._group, start, took, took))
+        self._write(packed(operation, payload, payload, peer, self._group, start, took, took))
 
     # Collective operations
 
@@ -224,7 +224,7 @@ class Counting(Communicator):
         start = perf_counter_ns()
         result = self.inner.allgather(x, counts, out)
         took, payload = perf_counter_ns() - start, x.nbytes
-        self._write((_ALLGATHER, payload, result.nbytes, _ALL, self._group, start, took, took))
+        self._write(packed(_ALLGATHER, payload, result.nbytes, _ALL, self._group, start, took, took))
         return result
 
     def scatter(self, x: np.ndarray | None, out: np.ndarray, root: int = 0) -> np.ndarray:
@@ -232,7 +232,7 @@ class Counting(Communicator):
         start = perf_counter_ns()
         result = self.inner.scatter(x, out, root)
         took, payload = perf_counter_ns() - start, x.nbytes if x is not None and self.rank == root else 0
-        self._write((_SCATTER, payload, out.nbytes, root, self._group, start, took, took))
+        self._write(packed(_SCATTER, payload, out.nbytes, root, self._group, start, took, took))
         return result
 
     def reduce_scatter(
@@ -308,7 +308,7 @@ class _Counted(Request):
         self._inside += end - begin
         self._comm.log.pending.discard(self)
         del self._request  # and with it the arrays
-        self._comm._write(self.row(end - self._start))
+        self._comm._write(packed(*self.row(end - self._start)))
 
     def row(self, duration: int = -1) -> tuple[int, ...]:
         """What is known of it."""

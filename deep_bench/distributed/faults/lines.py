@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -53,6 +54,11 @@ class Lines:
             return None if not came or len(self._rest) > _LARGEST else [dict(json.loads(line)) for line in whole]
         except (OSError, ValueError):
             return None
+
+    def stop_hearing(self) -> None:
+        """Have whoever hears at this moment stop."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
         """Close the connection."""

@@ -48,6 +48,15 @@ class Monitor(Thread):
 
     def run(self) -> None:
         """Until all ranks have said goodbye, or one is at fault."""
+        try:
+            self._watch()
+        finally:
+            for key in list(self._selector.get_map().values()):
+                open_end: Any = key.fileobj
+                open_end.close()
+            self._selector.close()
+
+    def _watch(self) -> None:
         due = 0.0
         while self._verdicts.here and not self.over:
             self._hear(max(due - monotonic(), 0.0))

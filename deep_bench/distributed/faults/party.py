@@ -83,9 +83,7 @@ class Party:
         return self.members[rank].host == self.members[self.rank].host
 
 
-def assembled(
-    comm: Communicator, patience_s: float, folder: Path | None, resume: str, host: str | None = None
-) -> Party:
+def assembled(comm: Communicator, patience_s: float, folder: Path | None, resume: str, host: str | None = None) -> Party:
     """Tell all ranks of each other; they all call this together.
 
     Args:

@@ -16,7 +16,13 @@ _LONGEST = 2_000
 
 
 def message(
-    fault: Fault, ranks: Mapping[int, Seen], size: int, *, file: Path | None = None, resume: str = "", out_of_memory: bool = False
+    fault: Fault,
+    ranks: Mapping[int, Seen],
+    size: int,
+    *,
+    file: Path | None = None,
+    resume: str = "",
+    out_of_memory: bool = False,
 ) -> str:
     """The message: which rank, on which host, why, and what to do.
 
@@ -32,7 +38,7 @@ def message(
         >>> from deep_bench.distributed.faults.where import Place
         >>> seen = {0: Seen("n0", 10, 0.0), 1: Seen("n1", 11, 0.0, Place(12, "allreduce", 0.2))}
         >>> print(message(Fault("lost", (1,)), seen, 2))
-        rank 1 of 2 on n1 was killed or crashed, after 12 steps, in allreduce: its process ended without a word
+        rank 1 of 2 on n1 was killed or crashed, last heard of after 12 steps, in allreduce: its process ended without a word
         What to do: the kernel's log (dmesg on n1) tells whether memory ran out
     """
     host = ranks[fault.ranks[0]].host
@@ -59,7 +65,7 @@ def _who(fault: Fault, ranks: Mapping[int, Seen], size: int) -> str:
     if fault.kind == "deadlock":
         return f"the {size} ranks"
     hosts = ", ".join(dict.fromkeys(ranks[rank].host for rank in fault.ranks))
-    return f"rank{'s' * (len(fault.ranks) > 1)} {numbered(sorted(fault.ranks))} of {size} on {hosts}"
+    return f"{_ranks(fault.ranks)} of {size} on {hosts}"
 
 
 def _cause(fault: Fault, ranks: Mapping[int, Seen], *, out_of_memory: bool) -> str:
@@ -67,9 +73,9 @@ def _cause(fault: Fault, ranks: Mapping[int, Seen], *, out_of_memory: bool) -> s
     where, since = _where(first), f"{fault.since_s:.0f} s"
     if fault.kind == "lost":
         killed = "was killed, it seems for lack of memory," if out_of_memory else "was killed or crashed,"
-        return f"{killed} {where}: its process ended without a word"
+        return f"{killed} last heard of {where}: its process ended without a word"
     if fault.kind == "silent":
-        return f"has not answered for {since}, {where}: it was stopped, or its node cannot be reached"
+        return f"has not answered for {since}, last heard of {where}: it was stopped, or its node cannot be reached"
     if fault.kind == "hangs":
         return f"hangs: for {since}, {where}, while {_waiting(fault)}"
     if fault.kind == "left":
@@ -85,14 +91,20 @@ def _cause(fault: Fault, ranks: Mapping[int, Seen], *, out_of_memory: bool) -> s
 def _where(seen: Seen) -> str:
     place = seen.place
     steps = "before the first step" if not place.step else f"after {place.step} step{'s' * (place.step > 1)}"
-    return f"{steps}, in {place.operation or place.line}" if place.operation or place.line else steps
+    inside = place.operation or place.line if seen.failure is None else ""
+    return f"{steps}, in {inside}" if inside else steps
 
 
 def _waiting(fault: Fault) -> str:
     by: dict[str, list[int]] = {}
     for rank, operation in fault.waiting.items():
         by.setdefault(operation, []).append(rank)
-    return " and ".join(f"rank{'s' * (len(r) > 1)} {numbered(sorted(r))} wait{'s' * (len(r) == 1)} in {o}" for o, r in by.items())
+    return " and ".join(f"{_ranks(those)} wait{'s' * (len(those) == 1)} in {where}" for where, those in by.items())
+
+
+def _ranks(those: Iterable[int]) -> str:
+    numbers = sorted(those)
+    return f"rank{'s' * (len(numbers) > 1)} {numbered(numbers)}"
 
 
 class Tracebacks:

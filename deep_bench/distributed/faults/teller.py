@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+from contextlib import closing
 from dataclasses import asdict
 from threading import Thread
 from time import monotonic
@@ -49,9 +50,14 @@ class Teller(Thread):
         """This rank has come to its end as it should."""
         self._over = True
         self._lines.say(goodbye=True)
+        self._lines.stop_hearing()
 
     def run(self) -> None:
         """Until this rank has said goodbye, or ends."""
+        with closing(self._lines):
+            self._talk()
+
+    def _talk(self) -> None:
         heard_at, due = monotonic(), 0.0
         while not self._over:
             now = monotonic()
@@ -69,6 +75,8 @@ class Teller(Thread):
             heard_at = monotonic() if heard else heard_at
             for content in heard:
                 self._obey(content)
+            if self._over:
+                return
             if self._party.rank and monotonic() - heard_at > self._party.patience_s:
                 self._succeed("silent", monotonic() - heard_at)
                 return
@@ -78,6 +86,7 @@ class Teller(Thread):
             self._first = Place(**content["place"])
         kill(content.get("kill", ()))
         if "end" in content:
+            self._over = True
             self._lines.say(stacks=stacks())
             self._party.leave(content["end"])
 
@@ -89,7 +98,8 @@ class Teller(Thread):
         for lower in range(1, self._party.rank):
             speaks = self._party.reach(lower, _ANSWER_S + self._party.beat_s)
             if speaks is not None:
-                speaks.say(stacks=stacks())
+                with closing(speaks):
+                    speaks.say(stacks=stacks())
                 self._party.leave(FAULT)
                 return
         self._speak(Fault(kind, tuple(range(self._party.rank)), since_s))

@@ -70,8 +70,10 @@ class Watch:
     def end(self) -> None:
         """This rank has come to its end as it should. Rank 0 waits for the others."""
         self._teller.goodbye()
+        self._teller.join()
         if self._monitor is not None:
             self._monitor.join()
+        self._party.server.close()
 
 
 @contextmanager
@@ -161,14 +163,18 @@ def _begun(party: Party, comm: Communicator) -> Watch | None:
         monitor.start()
     lines = party.reach(0, _CONNECTING_S)
     reached = comm.allgather(np.array([lines is not None])).reshape(-1)
-    if lines is None or not reached.all():
+    if lines is not None and reached.all():
         if monitor is not None:
-            monitor.over = True
-            where_from = ", ".join(sorted({party.members[int(r)].host for r in np.flatnonzero(~reached)}))
-            party.tell(f"ranks do not watch each other: {party.members[0].host} cannot be reached from {where_from} by TCP")
-        return None
+            monitor.judges = True
+        teller = Teller(party, lines, where)
+        teller.start()
+        return Watch(party, teller, where, monitor)
+    if lines is not None:
+        lines.close()
     if monitor is not None:
-        monitor.judges = True
-    teller = Teller(party, lines, where)
-    teller.start()
-    return Watch(party, teller, where, monitor)
+        monitor.over = True
+        monitor.join()
+        hosts = ", ".join(sorted({party.members[int(rank)].host for rank in np.flatnonzero(~reached)}))
+        party.tell(f"ranks do not watch each other: {party.members[0].host} cannot be reached from {hosts} by TCP")
+    party.server.close()
+    return None

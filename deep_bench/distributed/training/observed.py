@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.counting import Counting
 from deep_bench.distributed.training.bytes import gather
-from deep_bench.training.record import MessagesRecord, RankRecord, RanksRecord
+from deep_bench.training.record import RANK_COLUMNS, MessagesRecord, RankRecord, RanksRecord
 from deep_bench.training.steps import Tree
 
 Times = NDArray[np.int64]
 
-COLUMNS = ("samples", "agreeing", "computing", "updating", "communicating", "exposed")
-"""What is kept of each step; see `RankRecord`."""
+COLUMNS = tuple(name for name in RANK_COLUMNS if name != "stamps")
+"""What is kept of each step besides stamps; see `RankRecord`."""
 
 
 class Observed:

@@ -204,7 +204,7 @@ class Together(Ranks):
         if agreed.checkpoint:
             self._write(trainer)
         if agreed.stop:
-            trainer.end(reason_of(self.comm, trainer.wish, agreed))
+            trainer.ending = reason_of(self.comm, trainer.wish, agreed)
             return 0
         for checkpoints in self._checkpoints if self.comm.rank == 0 else ():
             checkpoints.due(Moment.BEFORE_STEP, trainer.progress.step, begun, trainer.progress)
@@ -218,7 +218,7 @@ class Together(Ranks):
         if self._news is not None:
             self._news.tell(trainer)
         if wishes.stops(trainer.wish):
-            trainer.end(trainer.wish or "another rank asked to")
+            trainer.ending = trainer.wish or "another rank asked to"
             return 0
         if self._news is not None:
             self._news.begin()
@@ -233,7 +233,7 @@ class Together(Ranks):
         if self._server is None:
             _step_of(trainer).finish()
         else:
-            trainer.end("all workers are done")
+            trainer.ending = "all workers are done"
         if self._news is not None:
             self._news.tell(trainer)
             self._news.wait()
@@ -253,7 +253,7 @@ class Together(Ranks):
         trainer.history.stopped_because = trainer.ending
         agreed = agree(self.comm, 0, trainer.wish, checkpoint=self._due(trainer, last=True))
         if agreed.stop:
-            trainer.end(reason_of(self.comm, trainer.wish, agreed))
+            trainer.ending = reason_of(self.comm, trainer.wish, agreed)
         if agreed.checkpoint:
             self._write(trainer)
 

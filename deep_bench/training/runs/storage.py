@@ -7,16 +7,18 @@ import re
 import secrets
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidRecord
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.record import ArrayFile
 from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.history import PHASES
-from deep_bench.training.record import TrainingRecord
+from deep_bench.training.record import RANK_COLUMNS, RunRecord, TrainingRecord
 
 _COLUMNS = ("losses", "sizes", "stamps")
 
@@ -42,11 +44,12 @@ def write(record: TrainingRecord, path: Path) -> Path:
     """
     before = _beside(path)
     arrays: ArrayFile | None = None
-    outside = set()
-    if sum(run.losses.size + run.sizes.size + run.stamps.size for run in record.runs) > INLINE_SAMPLES:
-        tree = {str(i): {name: getattr(run, name) for name in _COLUMNS} for i, run in enumerate(record.runs)}
+    outside: dict[str, Any] = {}
+    if sum(array.size for run in record.runs for array in _arrays(run).values()) > INLINE_SAMPLES:
+        tree = {str(i): grown(_arrays(run)) for i, run in enumerate(record.runs)}
         file = write_checkpoint(path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5"), tree)
-        arrays, outside = ArrayFile(name=file.name, sha256=digest(file)), set(_COLUMNS)
+        arrays = ArrayFile(name=file.name, sha256=digest(file))
+        outside = {**dict.fromkeys(_COLUMNS, True), "ranks": {"ranks": {"__all__": set(RANK_COLUMNS)}}}
     whole = record.model_copy(update={"arrays": arrays})
     text = whole.model_dump_json(exclude={"runs": {"__all__": outside}}) + "\n"
     written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
@@ -78,11 +81,19 @@ def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
     file = file_beside(path, arrays, "the file")
     tree = read_checkpoint(file)
     for number, run in enumerate(record.runs):
-        for name in _COLUMNS:
-            column = tree.get(str(number), {}).get(name)
-            if column is None:
-                raise InvalidRecord(f"{file} has no {name} of run {number}")
-            setattr(run, name, np.asarray(column))
+        there = leaves(tree.get(str(number), {}))
+        for at in _arrays(run):
+            if at not in there:
+                raise InvalidRecord(f"{file} has no {'/'.join(at)} of run {number}")
+            owner: Any = run if len(at) == 1 or run.ranks is None else run.ranks.ranks[int(at[1])]
+            setattr(owner, at[-1], np.asarray(there[at]))
+
+
+def _arrays(run: RunRecord) -> dict[tuple[str, ...], np.ndarray]:
+    """The arrays of a run by where they are in the file: its own, and those of its ranks."""
+    ranks = [] if run.ranks is None else run.ranks.ranks
+    found: dict[tuple[str, ...], np.ndarray] = {(name,): getattr(run, name) for name in _COLUMNS}
+    return found | {("ranks", str(i), name): getattr(rank, name) for i, rank in enumerate(ranks) for name in RANK_COLUMNS}
 
 
 def _beside(path: Path) -> Path | None:

@@ -109,6 +109,9 @@ def test_the_table_says_how_it_was_taken(kept):
     assert "half of a round trip between ranks 0 and 1" in text
     assert re.search(r"a skew of at most \d", text)
     assert "predicted: the cheapest known algorithm under LogGP" in text
+    kept.record.environment.cpus_allowed, before = [0, 1], kept.record.environment.cpus_allowed
+    assert "3 ranks share 2 CPUs" in kept.table(160)
+    kept.record.environment.cpus_allowed = before
     assert max(map(len, text[: text.index("time: ")].splitlines())) <= 160
 
 

@@ -165,6 +165,10 @@ def test_buckets_are_sent_in_order_as_soon_as_they_are_complete() -> None:
         assert rule.exposed_ns is not None
     told = rule.begin(4)
     assert told is not None
+    told("b", w["b"])
+    told("c", w["c"])  # a bucket is sent, and the step is not taken
+    told = rule.begin(4)
+    assert told is not None
     told("c", w["c"])
     with pytest.raises(InvalidArgument, match="'c' twice"):
         told("c", w["c"])
@@ -209,8 +213,9 @@ def test_the_state_and_its_restoring_are_the_inner_rules() -> None:
     assert (
         repr(rule) == f"AllReduce(inner={rule.inner!r}, bucket=26214400, overlap=False, overlap_from=4194304, sum_in=None)"
     )
-    keras = AllReduce(db.optimizers["adam"](), LocalCommunicator())
-    assert not keras.in_place
+    assert not AllReduce(db.optimizers["adam"](), LocalCommunicator()).in_place
+    ahead = AllReduce(chain(clip_norm(1.0), db.optimizers["accelegrad"]()), LocalCommunicator())
+    assert (ahead.looks_ahead, rule.looks_ahead) == (True, False)
 
 
 def test_all_schemes_over_mpi() -> None:

@@ -49,6 +49,18 @@ def test_only_rank_0_has_a_state_and_its_own_gradient_counts() -> None:
     assert run_local(3, on_rank) == [(["momentum", "steps"], -mean * 2.9), ([], -mean * 2.9), ([], -mean * 2.9)]
 
 
+def test_with_another_number_of_ranks_rank_0_goes_on_with_the_state() -> None:
+    kept = [{"steps": np.array(3), "momentum": {"w": np.ones(1)}}, {}]
+
+    def on_rank(comm: Any, rule: Any) -> Any:
+        return ParameterServer(rule, comm).regrouped(kept)
+
+    momentum, ahead = db.optimizers["momentum"](), RULES["accelegrad"]
+    assert run_local(3, lambda comm: on_rank(comm, momentum)) == [kept[0], {}, {}]
+    with pytest.raises(InvalidArgument, match="a checkpoint of 2 ranks"):
+        run_local(3, lambda comm: on_rank(comm, ahead))
+
+
 def test_torch_tensors_stay_the_same_objects_on_all_ranks() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     xp = db.frameworks["torch"]().xp

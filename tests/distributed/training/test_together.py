@@ -23,7 +23,8 @@ from deep_bench.events import Moment
 from deep_bench.training.callbacks import JsonLines, TargetReached, TimeLimit
 from deep_bench.training.callbacks.stop_at_signal import Signals
 from deep_bench.training.checkpoint import Checkpoints, latest_checkpoint, read_checkpoint
-from deep_bench.training.runs import recorded
+from deep_bench.training.record import RANK_COLUMNS
+from deep_bench.training.runs import recorded, storage
 from tests.distributed.training.ranks import EVERY_FRAMEWORK, alone, together
 from tests.training.small import data, network
 
@@ -204,22 +205,28 @@ def test_another_number_of_ranks_goes_on(scheme: str, then: int, now: int, tmp_p
     assert f"went on in step 7 from a checkpoint of {then} ranks" in facts.remarks
 
 
-def test_a_state_of_its_own_keeps_the_number_of_ranks(tmp_path: Path) -> None:
-    def begun(comm: Any) -> Any:
-        return together(comm, "decentralised:topology=ring", callbacks=[Checkpoints(tmp_path)]).run(steps=5).steps
+def test_states_that_cannot_be_shared_out_anew_keep_the_number_of_ranks(tmp_path: Path) -> None:
+    scheme = db.distributed_optimizers["allreduce"](db.optimizers["sgd"](), LocalCommunicator())
+    with pytest.raises(InvalidArgument, match="a checkpoint of 2 ranks, each of which has its own state of AllReduce"):
+        scheme.regrouped([{"steps": np.int64(1)}, {"steps": np.int64(2)}])
 
-    def resumed(comm: Any) -> Any:
-        trainer = together(comm, "decentralised:topology=ring")
-        latest = latest_checkpoint(tmp_path)
-        assert latest is not None
-        trainer.restore(read_checkpoint(latest) if comm.rank == 0 else None)
+    def begun(comm: Any) -> Any:
+        return together(comm, "decentralised", callbacks=[Checkpoints(tmp_path)]).run(steps=5).steps
 
     run_local(2, begun)
     latest = latest_checkpoint(tmp_path)
     assert latest is not None
-    assert list(read_checkpoint(latest)[RANKS]) == ["1"]
-    with pytest.raises(InvalidArgument, match="a checkpoint of 2 ranks"):
-        run_local(3, resumed)
+    tree = read_checkpoint(latest)
+    assert list(tree[RANKS]) == ["1"]
+    rows = [tree["step"]["parameters"]["w1"], tree[RANKS]["1"]["own"]["step"]["parameters"]["w1"]]
+
+    def resumed(comm: Any) -> Any:
+        trainer = together(comm, "decentralised")
+        trainer.restore(tree if comm.rank == 0 else None)
+        return _of(trainer)["parameters/w1"]
+
+    for found in run_local(3, resumed):
+        np.testing.assert_allclose(found, np.mean(rows, axis=0), rtol=1e-6)
 
 
 def _differing() -> Iterator[tuple[str, Any]]:
@@ -327,3 +334,19 @@ def test_nothing_is_known_of_ranks_of_one_process() -> None:
     uncounted = db.distributed_optimizers["allreduce"](db.optimizers["sgd"](), LocalCommunicator())
     with pytest.raises(InvalidArgument, match="a scheme over 'local'"):
         Together(uncounted)
+
+
+def test_long_arrays_of_ranks_lie_beside_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_rank(comm: Any) -> Any:
+        trainer = together(comm)
+        trainer.run(epochs=1)
+        return recorded(trainer) if comm.rank == 0 else None
+
+    runs = run_local(2, on_rank)[0]
+    monkeypatch.setattr(storage, "INLINE_SAMPLES", 10)
+    path = runs.save(tmp_path)
+    assert '"exposed"' not in path.read_text()
+    again = storage.load(path).runs[0].ranks
+    for rank, found in zip(runs.record.runs[0].ranks.ranks, again.ranks, strict=True):
+        for name in RANK_COLUMNS:
+            assert np.array_equal(getattr(rank, name), getattr(found, name))

@@ -1,0 +1,80 @@
+"""From a recipe and a scheme to the pattern of their messages: fit, then check against traces that were not used for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from deep_bench.distributed.scaling.pattern import DoesNotGeneralise, Pattern, check, generalised
+from deep_bench.distributed.scaling.trace import Scheme, Trace, traced
+from deep_bench.training.recipes import Recipe
+
+FIRST = (2, 3, 4)
+CHECKS = ((5, 8), (6, 12))
+"""Numbers of ranks whose traces are compared with the pattern. If those of a round differ, they are used for the fit, and
+the next ones are compared."""
+
+
+def learned(
+    recipe: Recipe,
+    on: str,
+    scheme: Scheme,
+    *,
+    uneven: bool = False,
+    steps: int | None = None,
+    advance: Callable[[int], None] = lambda ranks: None,
+) -> Pattern:
+    """The pattern of a scheme.
+
+    Args:
+        recipe: What is trained.
+        on: A framework, for the traces.
+        scheme: What keeps ranks together.
+        uneven: Of steps in which ranks have different numbers of samples.
+        steps: How many to trace; as many as the scheme needs by default.
+        advance: Told of each number of ranks that was traced.
+
+    Raises:
+        DoesNotGeneralise: No known form has the traces, or those that were not used for it differ.
+
+    Example:
+        >>> from deep_bench.distributed.scaling.trace import scheme_to_trace
+        >>> from deep_bench.training.recipes import load_recipe
+        >>> digits = load_recipe("digits")
+        >>> scheme = scheme_to_trace("decentralised:topology=ring", digits)
+        >>> pattern = learned(digits, "reference", scheme, steps=3)
+        >>> print(pattern.lines()[0].partition("; ")[2])
+        exchange of 24744 bytes to both beside on a ring, from both beside on a ring
+        >>> pattern.checked, pattern.step(65536, 0, 1)[1].to
+        ((5, 8), (1, 65535))
+    """
+    take = partial(_taken, recipe, on, scheme, steps, uneven, advance)
+    known = [take(ranks) for ranks in FIRST]
+    for number, round_ in enumerate(CHECKS):
+        others = [take(ranks) for ranks in round_]
+        try:
+            pattern = generalised(known)
+            for other in others:
+                check(pattern, other)
+        except DoesNotGeneralise:
+            if number == len(CHECKS) - 1:
+                raise
+            known += others
+        else:
+            return replace(pattern, checked=tuple(round_))
+    raise AssertionError("there is at least one round")
+
+
+def _taken(
+    recipe: Recipe,
+    on: str,
+    scheme: Scheme,
+    steps: int | None,
+    uneven: bool,
+    advance: Callable[[int], None],
+    ranks: int,
+) -> Trace:
+    found = traced(recipe, on, scheme, ranks, steps=steps, uneven=uneven)
+    advance(ranks)
+    return found

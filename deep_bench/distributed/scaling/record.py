@@ -1,0 +1,194 @@
+"""The record of a prediction: everything that its tables and pictures are computed from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, JsonValue
+
+from deep_bench.distributed.machine.model import Segment
+from deep_bench.measure.environment import Environment
+from deep_bench.measure.record import Model
+from deep_bench.measure.storage import read_model, replace
+from deep_bench.training.record import Floats
+
+
+class TimesRecord(Model):
+    """How long one rank computes in steps with so many samples, in seconds; one sample for each step.
+
+    Attributes:
+        batch: Samples of a rank in a step.
+        source: Where the times come from.
+        before: Loading what the step needs.
+        gradients: From the agreement on the step to its gradients.
+        update: From there to its end, without messages.
+        ready: When each bucket of gradients is complete, as a share of the time of gradients; where messages overlap.
+    """
+
+    batch: int
+    source: str
+    before: Floats = Field(default_factory=lambda: np.zeros(0))
+    gradients: Floats = Field(default_factory=lambda: np.zeros(0))
+    update: Floats = Field(default_factory=lambda: np.zeros(0))
+    ready: list[float] = Field(default_factory=list)
+
+    @property
+    def alone(self) -> float:
+        """The mean step of a rank that is alone, in seconds."""
+        return float(np.mean(self.before + self.gradients + self.update))
+
+
+class CostRecord(Model):
+    """One call in the formulas.
+
+    Attributes:
+        what: The call, in words.
+        algorithm: The algorithm that is taken.
+        seconds: How long it takes.
+        hidden: How much of it passes while gradients are computed.
+    """
+
+    what: str
+    algorithm: str
+    seconds: float
+    hidden: float = 0.0
+
+
+class PointRecord(Model):
+    """What is predicted for one number of ranks; all times in seconds, of one step.
+
+    Attributes:
+        ranks: How many.
+        batch: Samples of a rank in a step, of the one that has the most.
+        mean: The mean step.
+        low, high: 95 % interval of the mean, by drawing the measured samples again.
+        least, most: 90 % of all steps lie between.
+        computing: Of the mean, the slowest rank's computing.
+        communicating: Of the mean, messages that nothing hides.
+        costs: Each call.
+        sent_least, sent_most: Bytes that a rank sends in a step.
+        uneven: Whether ranks have different numbers of samples.
+        beyond: Whether there are more ranks than measured samples.
+        replayed: The mean step of the simulator; ``None`` where it was not asked.
+        replayed_messages: How many messages it replayed.
+    """
+
+    ranks: int
+    batch: int
+    mean: float
+    low: float
+    high: float
+    least: float
+    most: float
+    computing: float
+    communicating: float
+    costs: list[CostRecord] = Field(default_factory=list)
+    sent_least: float
+    sent_most: float
+    uneven: bool = False
+    beyond: bool = False
+    replayed: float | None = None
+    replayed_messages: int = 0
+
+
+class MeasuredRecord(Model):
+    """A measured run beside what is predicted for as many ranks; times in seconds, of one step.
+
+    Attributes:
+        file: The record.
+        ranks: How many.
+        batch: Samples of a rank in a step.
+        hosts: On how many hosts.
+        steps: Each step, of the rank that took longest.
+        mean, median: Of these.
+        least, most: 90 % of them lie between.
+        predicted: The mean step by the formulas.
+        replayed: By the simulator.
+        calls: Operation to calls in a step of rank 0: measured, and of the pattern.
+        payload: The same for the bytes that it handed over.
+    """
+
+    file: str
+    ranks: int
+    batch: int
+    hosts: int
+    steps: Floats
+    mean: float
+    median: float
+    least: float
+    most: float
+    predicted: float
+    replayed: float | None = None
+    calls: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    payload: dict[str, tuple[float, float]] = Field(default_factory=dict)
+
+
+class ScalingRecord(Model):
+    """A prediction.
+
+    Attributes:
+        recipe: What is trained, as it was written.
+        scheme: What keeps ranks together.
+        framework: What computes.
+        scaling: Whether the batch is that of all ranks together, or of each.
+        whole_batch: The recipe's.
+        machine: What messages cost, in words.
+        segments: The parameters.
+        network: The network of the simulator; ``None``: no simulator.
+        simulator: What replayed the pattern, or why nothing did.
+        pattern: In words.
+        fitted, checked: Numbers of ranks whose traces the pattern was made from, and compared with.
+        times: How long ranks compute.
+        alone: The mean step of one rank, measured, in seconds.
+        points: What is predicted.
+        measured: What was measured.
+        assumptions: All that is taken for granted.
+        notes: What else a reader should know.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["scaling"] = "scaling"
+    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    deep_bench: str
+    command: list[str] = Field(default_factory=list)
+    environment: Environment
+    recipe: dict[str, JsonValue] = Field(default_factory=dict)
+    title: str = ""
+    scheme: str
+    framework: str
+    scaling: Literal["strong", "weak"]
+    whole_batch: int
+    machine: str
+    segments: list[Segment] = Field(default_factory=list)
+    network: str | None = None
+    simulator: str = ""
+    pattern: list[str] = Field(default_factory=list)
+    fitted: list[int] = Field(default_factory=list)
+    checked: list[int] = Field(default_factory=list)
+    times: list[TimesRecord] = Field(default_factory=list)
+    alone: float
+    points: list[PointRecord] = Field(default_factory=list)
+    measured: list[MeasuredRecord] = Field(default_factory=list)
+    assumptions: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+    def save(self, folder: Path) -> Path:
+        """Write it into a folder, under a name of its own; returns the file."""
+        stem = f"scaling-{self.created:%Y%m%dT%H%M%S}"
+        names = (f"{stem}{'' if number == 0 else f'-{number}'}.json" for number in range(10_000))
+        path = next(folder / name for name in names if not (folder / name).exists())
+        text = self.model_dump_json(indent=1) + "\n"
+        replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        return path
+
+
+def load_scaling(path: str | Path) -> ScalingRecord:
+    """Read what `ScalingRecord.save` wrote.
+
+    Raises:
+        InvalidRecord: It cannot be read, or is no such file; the message names the field.
+    """
+    return read_model(Path(path), ScalingRecord, "a prediction that `deep-bench scale` wrote, of schema version 1")

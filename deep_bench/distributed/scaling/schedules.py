@@ -1,0 +1,227 @@
+"""Collective operations as messages from rank to rank, by algorithm: what simulators replay.
+
+A rank's part is a list of rounds. In a round it sends and receives at once, and goes on when all is done. Blocks of
+:math:`n / p` bytes may be fractions here.
+
+Source:
+    Those of `deep_bench.distributed.machine.rooted` and `deep_bench.distributed.machine.symmetric`, which have the formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import TypeAlias
+
+from deep_bench.distributed.machine.rooted import SEGMENT, steps
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a rank does at once.
+
+    Args:
+        sends: Rank and bytes of each message.
+        receives: The same.
+        added: Bytes that it adds up afterwards.
+    """
+
+    sends: tuple[tuple[int, float], ...] = ()
+    receives: tuple[tuple[int, float], ...] = ()
+    added: float = 0.0
+
+
+Part: TypeAlias = Iterator[Round]
+Algorithm: TypeAlias = Callable[[int, int, float], Part]
+"""Ranks, rank and bytes to its rounds; the root is rank 0."""
+
+
+def _swap(to: int, source: int, sent: float, received: float, *, adds: bool = False) -> Round:
+    return Round(((to, sent),), ((source, received),), received if adds else 0.0)
+
+
+def _send(to: int, n: float) -> Round:
+    return Round(sends=((to, n),))
+
+
+def _receive(source: int, n: float, *, adds: bool = False) -> Round:
+    return Round(receives=((source, n),), added=n if adds else 0.0)
+
+
+def _around(p: int, r: int, n: float, *, adds: bool = False) -> Part:
+    for _ in range(p - 1):
+        yield _swap((r + 1) % p, (r - 1) % p, n, n, adds=adds)
+
+
+def _ring_allreduce(p: int, r: int, n: float) -> Part:
+    yield from _around(p, r, n / p, adds=True)
+    yield from _around(p, r, n / p)
+
+
+def _folded(p: int, r: int, n: float, inner: Callable[[int, int, float], Part]) -> Part:
+    """An algorithm for a power of two ranks; those above hand theirs to a partner first, and get the result."""
+    power = 1 << (p.bit_length() - 1)
+    if r >= power:
+        yield _send(r - power, n)
+        yield _receive(r - power, n)
+        return
+    if r + power < p:
+        yield _receive(r + power, n, adds=True)
+    yield from inner(power, r, n)
+    if r + power < p:
+        yield _send(r + power, n)
+
+
+def _doubling(p: int, r: int, n: float) -> Part:
+    for i in range(steps(p)):
+        yield _swap(r ^ 1 << i, r ^ 1 << i, n, n, adds=True)
+
+
+def _halving(p: int, r: int, n: float) -> Part:
+    for i in range(steps(p)):
+        part, other = n / 2 ** (i + 1), r ^ p >> (i + 1)
+        yield _swap(other, other, part, part, adds=True)
+
+
+def _growing(p: int, r: int, k: float) -> Part:
+    for i in range(steps(p)):
+        yield _swap(r ^ 1 << i, r ^ 1 << i, k * 2**i, k * 2**i)
+
+
+def _rabenseifner(p: int, r: int, n: float) -> Part:
+    yield from _halving(p, r, n)
+    yield from _growing(p, r, n / p)
+
+
+def _up(p: int, r: int, size: Callable[[int], float], *, adds: bool) -> Part:
+    """Along a binomial tree to rank 0; ``size`` is what comes from so many ranks."""
+    for i in range(steps(p)):
+        if r >> i & 1:
+            yield _send(r - (1 << i), size(min(1 << i, p - r)))
+            return
+        if r + (1 << i) < p:
+            yield _receive(r + (1 << i), size(min(1 << i, p - r - (1 << i))), adds=adds)
+
+
+def _down(p: int, r: int, size: Callable[[int], float]) -> Part:
+    """Along a binomial tree from rank 0."""
+    own = (r & -r).bit_length() - 1 if r else steps(p)
+    if r:
+        yield _receive(r - (1 << own), size(min(1 << own, p - r)))
+    for i in reversed(range(own)):
+        if r + (1 << i) < p:
+            yield _send(r + (1 << i), size(min(1 << i, p - r - (1 << i))))
+
+
+def _all_of(n: float) -> Callable[[int], float]:
+    return lambda ranks: n
+
+
+def _each(k: float) -> Callable[[int], float]:
+    return lambda ranks: ranks * k
+
+
+def _binomial_reduce(p: int, r: int, n: float) -> Part:
+    return _up(p, r, _all_of(n), adds=True)
+
+
+def _binomial_broadcast(p: int, r: int, n: float) -> Part:
+    return _down(p, r, _all_of(n))
+
+
+def _tree_allreduce(p: int, r: int, n: float) -> Part:
+    yield from _binomial_reduce(p, r, n)
+    yield from _binomial_broadcast(p, r, n)
+
+
+def _scatter_allgather(p: int, r: int, n: float) -> Part:
+    yield from _down(p, r, _each(n / p))
+    yield from _around(p, r, n / p)
+
+
+def _chain(p: int, r: int, n: float) -> Part:
+    pieces = max(ceil(n / SEGMENT), 1)
+    for _ in range(pieces):
+        if r:
+            yield _receive(r - 1, n / pieces)
+        if r < p - 1:
+            yield _send(r + 1, n / pieces)
+
+
+def _from_root(p: int, r: int, n: float) -> Part:
+    if r:
+        yield _receive(0, n)
+        return
+    for other in range(1, p):
+        yield _send(other, n)
+
+
+def _to_root(p: int, r: int, n: float, *, adds: bool) -> Part:
+    if r:
+        yield _send(0, n)
+        return
+    for other in range(1, p):
+        yield _receive(other, n, adds=adds)
+
+
+def _bruck_allgather(p: int, r: int, k: float) -> Part:
+    for i in range(steps(p)):
+        n = min(2**i, p - 2**i) * k
+        yield _swap((r - 2**i) % p, (r + 2**i) % p, n, n)
+
+
+def _pairwise(p: int, r: int, k: float, *, adds: bool) -> Part:
+    for i in range(1, p):
+        yield _swap((r + i) % p, (r - i) % p, k, k, adds=adds)
+
+
+def _bruck_alltoall(p: int, r: int, k: float) -> Part:
+    for i in range(steps(p)):
+        n = k * sum(j >> i & 1 for j in range(p))
+        yield _swap((r + 2**i) % p, (r - 2**i) % p, n, n)
+
+
+def _posted(p: int, r: int, k: float) -> Part:
+    others = [(other, k) for other in range(p) if other != r]
+    yield Round(tuple(others), tuple(others))
+
+
+def _dissemination(p: int, r: int, n: float) -> Part:
+    del n
+    for i in range(steps(p)):
+        yield _swap((r + 2**i) % p, (r - 2**i) % p, 1, 1)
+
+
+SCHEDULES: Mapping[str, Mapping[str, Algorithm]] = {
+    "allgather": {"Bruck": _bruck_allgather, "recursive doubling": _growing, "ring": _around},
+    "allreduce": {
+        "Rabenseifner": lambda p, r, n: _folded(p, r, n, _rabenseifner),
+        "recursive doubling": lambda p, r, n: _folded(p, r, n, _doubling),
+        "ring": _ring_allreduce,
+        "tree": _tree_allreduce,
+    },
+    "alltoall": {
+        "Bruck": _bruck_alltoall,
+        "pairwise": lambda p, r, k: _pairwise(p, r, k, adds=False),
+        "posted": _posted,
+    },
+    "barrier": {"dissemination": _dissemination},
+    "broadcast": {
+        "binomial tree": _binomial_broadcast,
+        "linear": _from_root,
+        "pipelined chain": _chain,
+        "scatter and allgather": _scatter_allgather,
+    },
+    "gather": {
+        "binomial tree": lambda p, r, k: _up(p, r, _each(k), adds=False),
+        "linear": lambda p, r, k: _to_root(p, r, k, adds=False),
+    },
+    "reduce": {"binomial tree": _binomial_reduce, "linear": lambda p, r, n: _to_root(p, r, n, adds=True)},
+    "reduce-scatter": {
+        "pairwise": lambda p, r, n: _pairwise(p, r, n / p, adds=True),
+        "recursive halving": _halving,
+    },
+    "scatter": {"binomial tree": lambda p, r, k: _down(p, r, _each(k)), "linear": _from_root},
+}
+"""Collective to algorithm to a rank's rounds; names and bytes as in `deep_bench.distributed.machine.predict`."""

@@ -1,0 +1,210 @@
+"""What the ranks of a few small runs say to each other: the recipe and the scheme as they are, over local ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.communicators.counting import Counting
+from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
+from deep_bench.distributed.communicators.log import OPERATIONS
+from deep_bench.distributed.optimizer import DistributedOptimizer
+from deep_bench.distributed.scaling.calls import COLLECTIVE, Call, Phase, Step, joined
+from deep_bench.distributed.training.scheme import scheme_of
+from deep_bench.distributed.training.train import train
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.events import Moment
+from deep_bench.training.recipes import Recipe
+from deep_bench.training.workload import workload
+
+_PER_RANK = 2
+"""Samples of a rank in a step that is traced: messages do not depend on them."""
+
+_NEVER = 2**62
+_LEAST_STEPS = 8
+_MOST_EVERY = 64
+
+
+class Tracing(Counting):
+    """Counts calls, and knows of every group that is split from it which ranks it has."""
+
+    def __init__(self, comm: Communicator) -> None:
+        super().__init__(comm)
+        self._world, self.groups = comm.rank, {0: tuple(range(comm.size))}
+
+    def split(self, color: int | None, key: int = 0) -> Tracing | None:
+        """See `Communicator.split`."""
+        group = super().split(color, key)
+        if group is None:
+            return None
+        made = Tracing.__new__(Tracing)
+        made.__dict__.update(vars(group))
+        made._world, made.groups = self._world, self.groups
+        ranks = group.inner.allgather(np.array([self._world], np.int64)).reshape(-1)
+        self.groups[group._group] = tuple(ranks.tolist())
+        return made
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run on a few ranks.
+
+    Args:
+        ranks: How many.
+        steps: Of each rank, its steps, from the second on; in the first one groups are made.
+    """
+
+    ranks: int
+    steps: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme as it is asked for, and as it is traced.
+
+    Args:
+        text: As it was written.
+        traced: The same without overlap: local ranks are of one thread each. The messages are the same.
+        made: An instance of one rank.
+    """
+
+    text: str
+    traced: str
+    made: DistributedOptimizer[Any, Any]
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether messages go while gradients are computed."""
+        return self.text != self.traced
+
+    @property
+    def steps(self) -> int:
+        """So many must be traced until it has repeated itself."""
+        every = getattr(self.made, "every", 1)
+        if not isinstance(every, int) or every > _MOST_EVERY:
+            raise Unsupported(f"every={every} of {self.text}", f"at most {_MOST_EVERY}: all steps in between are traced")
+        return max(2 * every, _LEAST_STEPS) + 1
+
+
+def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
+    """A scheme of the command line.
+
+    Raises:
+        Unsupported: Its ranks have no step in common.
+        UnknownName, InvalidArgument: As `scheme_of`.
+
+    Example:
+        >>> from deep_bench.training.recipes import load_recipe
+        >>> scheme_to_trace("allreduce:overlap=true,bucket=1000", load_recipe("digits")).traced
+        'allreduce:bucket=1000'
+    """
+    name, _, rest = text.partition(":")
+    settings = [part for part in rest.split(",") if part]
+    kept = [part for part in settings if part.replace(" ", "").lower() not in ("overlap=true", "overlap=yes", "overlap=on")]
+    traced = f"{name}:{','.join(kept)}" if kept else name
+    made = scheme_of(traced)(workload(recipe).optimizer, LocalCommunicator())
+    if not made.lockstep:
+        raise Unsupported(
+            f"{name}: its ranks take steps each on their own, so that who says what to whom, and when, depends on who is "
+            "faster: a pattern of few ranks says nothing about many",
+            "a scheme whose ranks take each step together: allreduce, parameter-server, averaging, decentralised, …",
+        )
+    return Scheme(text, traced if len(kept) < len(settings) else text, made)
+
+
+def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | None = None, uneven: bool = False) -> Trace:
+    """Train a little on so many local ranks, and write down what they say.
+
+    Args:
+        recipe: What is trained.
+        on: A framework.
+        scheme: What keeps ranks together.
+        ranks: How many.
+        steps: How many of them; as many as the scheme needs by default.
+        uneven: Whether one rank has a sample more than another.
+
+    Example:
+        >>> from deep_bench.training.recipes import load_recipe
+        >>> digits = load_recipe("digits")
+        >>> trace = traced(digits, "reference", scheme_to_trace("allreduce", digits), 2, steps=2)
+        >>> [(call.operation, call.size, call.phase.name) for call in trace.steps[1][0]]
+        [('allreduce', 40, 'AGREEING'), ('allreduce', 24744, 'UPDATING')]
+    """
+    small = recipe.changed(f"sampler.batch={_PER_RANK * ranks + uneven}", "evaluation.every=0")
+    take = partial(_on_rank, small, on, scheme, steps or scheme.steps)
+    return Trace(ranks, tuple(tuple(one) for one in run_local(ranks, take)))
+
+
+def _on_rank(recipe: Recipe, on: str, scheme: Scheme, steps: int, comm: Communicator) -> list[Step]:
+    tracing, marks = Tracing(comm), _Marks()
+    trainer = train(recipe, on=on, over=tracing, scheme=scheme.traced, callbacks=[marks], stop_at_target=False)
+    trainer.every = _NEVER
+    trainer.run(steps=steps)
+    if trainer.history.steps < steps:
+        raise InvalidArgument(f"a trace that ended in step {trainer.history.steps}: {trainer.ending}", f"{steps} steps")
+    calls, log = tracing.calls, tracing.log
+    rows = [{name: int(column[i]) for name, column in calls.items()} for i in range(len(calls["start_ns"]))]
+    found = []
+    for (_, _, begin), (agreed, computed, end) in zip(marks.found[:-1], marks.found[1:], strict=True):
+        here = [row for row in rows if begin <= row["start_ns"] < end]
+        found.append(_step(here, agreed, computed, tracing.groups, log))
+    return found
+
+
+class _Marks:
+    """When each step was agreed on, had its gradients, and ended."""
+
+    moments = (Moment.BEFORE_STEP, Moment.AFTER_STEP)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, int, int]] = []
+        self._agreed = 0
+
+    def __call__(self, moment: Moment, index: int, time_ns: int, data: Any) -> None:
+        """Note a moment."""
+        del index
+        if moment is Moment.BEFORE_STEP:
+            self._agreed = time_ns
+        else:
+            self.found.append((self._agreed, data.trainer.taker.update_ns, time_ns))
+
+
+def _step(
+    rows: Sequence[Mapping[str, int]], agreed: int, computed: int, groups: Mapping[int, tuple[int, ...]], log: Any
+) -> Step:
+    """The calls of one rank in one step."""
+    found: list[Call] = []
+    for row in rows:
+        phase = Phase.AGREEING if row["start_ns"] < agreed else Phase(1 + (row["start_ns"] >= computed))
+        name, group = OPERATIONS[row["operation"]], groups[row["group"]]
+        peers = log.peers(row["peer"])
+        if name == "recv" and row["whole"] == 0 and found and found[-1].operation == "exchange":
+            last = found[-1]  # what came with it has lines of its own
+            sources = (*last.sources, *(group[peer] for peer in peers))
+            found[-1] = Call("exchange", last.size, last.phase, to=last.to, sources=sources)
+        else:
+            found.append(_call(name, row, phase, group, tuple(group[peer] for peer in peers)))
+    return joined(found)
+
+
+def _call(name: str, row: Mapping[str, int], phase: Phase, group: tuple[int, ...], peers: tuple[int, ...]) -> Call:
+    if name in ("isend", "irecv", "split"):
+        raise Unsupported(
+            f"a step with {name}, of which a trace does not say what waits for it",
+            "a scheme with exchange, sendrecv, send and recv, which makes its groups in the first step",
+        )
+    if name in ("sendrecv", "exchange"):
+        return Call("exchange", row["payload"] // max(len(peers), 1), phase, to=peers)
+    if name == "send":
+        return Call("send", row["payload"], phase, to=peers)
+    if name == "recv":
+        return Call("recv", row["payload"], phase, sources=peers)
+    operation = "allreduce" if name == "iallreduce" else name
+    assert operation in COLLECTIVE
+    share = row["payload"] if operation == "allgather" else 0
+    return Call(operation, row["whole"], phase, group=group, root=peers[0] if peers else None, share=share)

@@ -1,0 +1,1 @@
+"""Several ranks train a network together."""

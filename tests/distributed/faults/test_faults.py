@@ -1,0 +1,50 @@
+"""Ranks under mpirun, one of which is killed, stops, hangs or raises: all end, and one message says why."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.distributed.launched import ROOT, launched
+
+PROGRAM = Path(__file__).with_name("misbehaving.py").relative_to(ROOT)
+
+
+def messages(found: subprocess.CompletedProcess[str]) -> list[str]:
+    """What ranks said; there is no traceback beside it."""
+    assert "Traceback" not in found.stderr.replace("Tracebacks of all ranks", "")
+    return re.findall(r"^deep-bench: (.*)", found.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("what", "rank", "status", "cause"),
+    [
+        ("raise", 1, 3, r"rank 1 of 3 on n1 failed, after 7 steps: ValueError: a tooth is missing"),
+        ("kill", 0, 137, r"rank 0 of 3 on n0 was killed or crashed, last heard of .*: its process ended without a word"),
+        ("loop", 2, 3, r"rank 2 of 3 on n2 hangs: for 2 s, after 7 steps, in misbehaving.py:\d+, loop, while .* allreduce"),
+        ("stop", 1, None, r"rank 1 of 3 on n1 has not answered for 2 s, last heard of .*: it was stopped, or its node .*"),
+    ],
+)
+def test_all_end_with_one_message(what: str, rank: int, status: int | None, cause: str, tmp_path: Path) -> None:
+    found = launched(3, PROGRAM, what, str(rank), str(tmp_path))
+    (message,) = messages(found)
+    assert re.fullmatch(cause, message)
+    assert found.returncode in ((3, 137) if status is None else (status,))
+    (file,) = tmp_path.glob("ranks_*.txt")
+    assert f"Tracebacks of all ranks: {file}" in found.stderr
+    text = file.read_text()
+    assert f"in {'fail' if what == 'raise' else 'loop'}\n" in text or what in ("kill", "stop")
+    assert "comm.allreduce(np.zeros(4))" in text
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    words = ["train", "digits", "--on", "reference", "--distributed", "allreduce", "--checkpoints", str(tmp_path / "kept")]
+    found = launched(2, PROGRAM, "raise", "1", str(tmp_path / "out"), *words, "--checkpoint-every", "3", timeout_s=120.0)
+    (message,) = messages(found)
+    assert re.fullmatch(r"rank 1 of 2 on .* failed, after 7 steps: ValueError: a tooth is missing", message)
+    assert "What to do: go on with the same command and --resume" in found.stderr
+    assert (found.returncode, found.stdout) == (3, "")
+    assert [path.name for path in tmp_path.glob("kept/reference/seed_0/*")] == ["step_0000000006.h5"]
