@@ -28,6 +28,7 @@ _VERBS = {
     "reduce": "Shrink a network to the smallest that is still wrong, crashes or is slow.",
     "roofline": "What this machine computes and moves in a second at most, measured.",
     "run": "Check and time a network in several frameworks.",
+    "scale": "Predict how training scales to more ranks than there are, from traces of few; predicted, not measured.",
     "show": "Print a record again, recomputed from its raw samples.",
     "train": "Train what a recipe says, several times if asked: how long to the target, and is each step right?",
     "transform": "Change a network: fold, fuse, split, cut, other batch or precision; and check it.",

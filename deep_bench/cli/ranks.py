@@ -49,6 +49,11 @@ class Joined:
         """Whether this is the rank that shows and writes."""
         return self.comm.rank == 0
 
+    @property
+    def lost_some(self) -> bool:
+        """Whether some were lost, and these went on without them."""
+        return self.comm.size < self.started.size
+
     def agreed(self, prepare: Callable[[], T]) -> T:
         """What this rank prepares by itself; if some rank cannot, all end with one message.
 
@@ -85,6 +90,7 @@ class Joined:
             scaling=self.options["scaling"],
             samples=self.options["samples"],
             synchronise_statistics=self.options["synchronise_statistics"],
+            synchronise_normalization=self.options["synchronise_normalization"],
             seed=seed,
             callbacks=callbacks,
             stop_at_target=False,
@@ -114,7 +120,7 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
     Ranks but the first print nothing to standard output.
     """
     if options["distributed"] is None:
-        for name in ("over", "synchronise_statistics"):
+        for name in ("over", "synchronise_statistics", "synchronise_normalization"):
             if options[name]:
                 raise click.UsageError(f"--{name.replace('_', '-')} is of --distributed")
         yield None

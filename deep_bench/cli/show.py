@@ -21,8 +21,12 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     """Print a record again, recomputed from its raw samples."""
     from deep_bench.measure.storage import load
 
-    if _is_training(record):
+    kind_of = _kind(record)
+    if kind_of == "training":
         _show_training(record, as_json)
+        return
+    if kind_of == "scaling":
+        _show_scaling(record, as_json)
         return
     from deep_bench.distributed.collectives.result import Result as Communication
     from deep_bench.distributed.collectives.result import is_communication
@@ -40,13 +44,13 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     sys.exit(0 if result.ok else 1)
 
 
-def _is_training(record: Path) -> bool:
-    """Whether a file is the record of training runs; what cannot be read is left to what reads records."""
+def _kind(record: Path) -> str:
+    """Of what a file is the record; what cannot be read is left to what reads records."""
     try:
         content = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("kind") == "training"
+        return ""
+    return str(content.get("kind", "")) if isinstance(content, dict) else ""
 
 
 def _show_training(record: Path, as_json: bool) -> None:
@@ -54,3 +58,11 @@ def _show_training(record: Path, as_json: bool) -> None:
 
     runs = Runs.load(record)
     click.echo(runs.record.model_dump_json(indent=2) if as_json else runs.report())
+
+
+def _show_scaling(record: Path, as_json: bool) -> None:
+    from deep_bench.distributed.scaling.record import load_scaling
+    from deep_bench.distributed.scaling.report import as_text
+
+    read = load_scaling(record)
+    click.echo(read.model_dump_json(indent=2) if as_json else as_text(read))

@@ -102,6 +102,9 @@ _LONGEST = 300
     show_default=True,
     help="Of several ranks: end all when one has not answered, or kept others waiting, for so long.",
 )
+@click.option(
+    "--synchronise-normalization", is_flag=True, help="Normalize batches by all ranks' samples, as one process does."
+)
 @click.option("--synchronise-statistics", is_flag=True, help="Average the statistics of normalizations over ranks.")
 @click.option("--plot", "plot_file", type=PictureToWrite(stem=True), help="Draw the times to the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
@@ -118,6 +121,10 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     """
     with joined(options) as ranks:
         status = _run(recipe, changes, on, options, ranks)
+    if ranks is not None and ranks.lost_some:
+        from deep_bench.distributed.faults.leaving import leave
+
+        leave(status)  # MPI's own end may wait for ever for those that were lost
     sys.exit(status)
 
 

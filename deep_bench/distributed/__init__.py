@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deep_bench.distributed.communicators.local import run_local as run_local
     from deep_bench.distributed.launch import Launch as Launch
     from deep_bench.distributed.launch import distributed_world as distributed_world
+    from deep_bench.distributed.pipeline.pipeline import Pipeline as Pipeline
     from deep_bench.distributed.training.samplers import Replicated as Replicated
     from deep_bench.distributed.training.samplers import Reshuffled as Reshuffled
     from deep_bench.distributed.training.samplers import Sharded as Sharded
@@ -39,6 +40,7 @@ _LAZY = {
     "DistributedStep": f"{_TRAINING}.step",
     "Launch": _LAUNCH,
     "LocalCommunicator": f"{_COMMUNICATORS}.local",
+    "Pipeline": "deep_bench.distributed.pipeline.pipeline",
     "Received": f"{_COMMUNICATORS}.communicator",
     "Replicated": f"{_TRAINING}.samplers",
     "Request": f"{_COMMUNICATORS}.communicator",
@@ -62,6 +64,7 @@ __all__ = [
     "DistributedStep",
     "Launch",
     "LocalCommunicator",
+    "Pipeline",
     "Received",
     "Replicated",
     "Request",

@@ -1,19 +1,20 @@
 r"""Pipelines, spelled out stage by stage and tick by tick.
 
-A batch of :math:`n` samples is cut into micro-batches of :math:`n_k`, each of which goes through all stages, and its gradient
-back through all of them. Every stage does one task in a tick, if there is one that it may do:
+A batch of :math:`n` samples is cut into micro-batches of :math:`n_k`, each of which goes through all stages, and its
+gradient back through all of them. Every stage does one task in a tick, if there is one that it may do:
 
 - **GPipe**: a micro-batch forward as soon as the stage before has done so; when all have gone forward, the last one back
   first, as soon as the stage after has done so.
-- **1F1B**: a micro-batch back as soon as the stage after has done so, the oldest first; otherwise one forward, if no more are
-  under way here than there are stages from this one on.
+- **1F1B**: a micro-batch back as soon as the stage after has done so, the oldest first; otherwise one forward, if no more
+  are under way here than there are stages from this one on.
 
 Stages are the places of a list; a message is an assignment.
 
 Source:
-    Huang et al., *GPipe: efficient training of giant neural networks using pipeline parallelism*, NeurIPS 2019, section 2.2 and
-    figure 2c; Narayanan et al., *PipeDream: generalized pipeline parallelism for DNN training*, SOSP 2019, section 3.2;
-    Narayanan et al., *Efficient large-scale language model training on GPU clusters using Megatron-LM*, SC 2021, section 2.2.1.
+    Huang et al., *GPipe: efficient training of giant neural networks using pipeline parallelism*, NeurIPS 2019, section
+    2.2 and figure 2c; Narayanan et al., *PipeDream: generalized pipeline parallelism for DNN training*, SOSP 2019, section
+    3.2; Narayanan et al., *Efficient large-scale language model training on GPU clusters using Megatron-LM*, SC 2021,
+    section 2.2.1.
 """
 
 from __future__ import annotations

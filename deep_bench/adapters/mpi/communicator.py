@@ -9,7 +9,7 @@ import numpy as np
 
 from deep_bench.adapters.mpi.arrays import Layout, OnDevice, address, cuda_aware, is_on_cuda, parts, placed
 from deep_bench.adapters.mpi.begin import Threads, begun, level
-from deep_bench.adapters.mpi.facts import facts
+from deep_bench.adapters.mpi.facts import facts, tolerates_faults
 from deep_bench.adapters.mpi.kinds import kinds
 from deep_bench.adapters.mpi.requests import MpiRequest, failure, put, received, told
 from deep_bench.adapters.mpi.wire import Wire
@@ -65,6 +65,7 @@ class MpiCommunicator(Communicator):
         self._kinds, self._layout = kinds(MPI), Layout(MPI)
         self._allreduce = native.Allreduce
         self.threads = level(MPI) == "multiple"
+        self.survives = tolerates_faults(MPI)
         self._last: tuple[Any, ...] = (None,) * 7
 
     # Facts
@@ -81,6 +82,23 @@ class MpiCommunicator(Communicator):
         """See `Communicator.wire_bytes`: what Open MPI's monitoring counts, if it was started with it; see `Wire`."""
         wire = Wire.of(self._mpi)
         return None if wire is None else wire.sent()
+
+    def lost(self) -> frozenset[int]:
+        """See `Communicator.lost`; none without `survives`."""
+        if not self.survives:
+            return frozenset()
+        self.native.Ack_failed()
+        failed, here = self.native.Get_failed(), self.native.Get_group()
+        return frozenset(self._mpi.Group.Translate_ranks(failed, list(range(failed.Get_size())), here))
+
+    @told
+    def leave_out(self) -> None:
+        """See `Communicator.leave_out`."""
+        if not self.survives:
+            super().leave_out()
+        largest = self.largest
+        self._begin(self._mpi, self.native.Shrink())
+        self.largest = largest
 
     # How arrays are told to MPI
 

@@ -10,6 +10,7 @@ import psutil
 from deep_bench.adapters.mpi.arrays import cuda_aware
 from deep_bench.adapters.mpi.begin import level
 
+_FAULT_TOLERANCE = "OMPI_MCA_mpi_ft_enable"
 _TRANSPORT = (
     "OMPI_MCA_pml",
     "OMPI_MCA_btl",
@@ -43,6 +44,18 @@ def facts(MPI: Any) -> dict[str, str]:
         "host": MPI.Get_processor_name(),
         "launcher": _launcher(),
     }
+
+
+def tolerates_faults(MPI: Any) -> bool:
+    """Whether ranks may be lost: with Open MPI's ULFM, if it was asked for (``mpirun --with-ft ulfm``).
+
+    Args:
+        MPI: The module ``mpi4py.MPI``.
+
+    Source: Bland et al., *Post-failure recovery of MPI communication capability*, 2013.
+    """
+    asked = os.environ.get(_FAULT_TOLERANCE, "0").lower()
+    return MPI.get_vendor()[0] == "Open MPI" and asked in ("1", "true", "yes")
 
 
 def _launcher() -> str:

@@ -135,6 +135,12 @@ class TensorFlowAdapter(Adapter[Any]):
         """Whether XLA compiles what runs here."""
         return self._jit
 
+    @property
+    def calls_at_once(self) -> int | None:
+        """How many kernels of the user's can be under way at once: graphs call them by threads that all graphs share."""
+        threads: int = tf.config.threading.get_inter_op_parallelism_threads()
+        return None if self._eager else threads or _cpus()
+
     def describe(self) -> Mapping[str, str]:
         """Version, device, threads, precision, compiler and libraries in effect."""
         intra, inter = (
@@ -215,6 +221,11 @@ def _set_threads(threads: int) -> None:
             "the number before anything is computed",
             "use a process of its own for each number of threads",
         ) from error
+
+
+def _cpus() -> int:
+    """The CPUs that this process may use, for each of which TensorFlow has a thread unless it is told otherwise."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _onednn() -> bool:

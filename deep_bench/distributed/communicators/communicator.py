@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from deep_bench.distributed.communicators import plain
+from deep_bench.errors import Unsupported
 
 ANY = -1
 """As the source of a message: whoever sends first."""
@@ -62,6 +63,7 @@ class Communicator(ABC):
         size: The number of ranks in the group.
         largest: So many elements go into one message at most, where an implementation has to cut longer arrays.
         threads: Whether several threads of a rank may call it, and what it was split from or into, at the same time.
+        survives: Whether the others can go on when a rank is lost; then messages from and to it fail.
     """
 
     name: ClassVar[str]
@@ -69,6 +71,7 @@ class Communicator(ABC):
     size: int
     largest: int = LARGEST
     threads: bool = False
+    survives: bool = False
 
     # What a subclass must have
 
@@ -127,6 +130,14 @@ class Communicator(ABC):
     def lost(self) -> frozenset[int]:
         """The ranks that are known to be gone. After it told of one, waiting for whoever sends first goes on without it."""
         return frozenset()
+
+    def leave_out(self) -> None:
+        """Go on without the ranks that are lost, in place: the others are numbered anew. All of them call it together.
+
+        Raises:
+            Unsupported: It cannot (`survives`).
+        """
+        raise Unsupported(f"{self.name!r} cannot go on without a rank that is lost", "a communicator that survives")
 
     # Messages
 

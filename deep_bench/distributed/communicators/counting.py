@@ -132,6 +132,17 @@ class Counting(Communicator):
         """See `Communicator.lost`."""
         return self.inner.lost()
 
+    @property
+    def survives(self) -> bool:  # type: ignore[override]
+        """See `Communicator.survives`."""
+        return self.inner.survives
+
+    def leave_out(self) -> None:
+        """See `Communicator.leave_out`."""
+        self.inner.leave_out()
+        self.rank, self.size = self.inner.rank, self.inner.size
+        self._group = self.log.group(self.size)
+
     # Messages
 
     def isend(self, x: np.ndarray, to: int, tag: int = 0) -> Request:

@@ -126,7 +126,8 @@ class Monitor(Thread):
         self._order(fault, {})
         for rank in fault.ranks:
             if rank in self._lines:
-                self._lines[rank].say(end=FAULT)
+                # Killed, not ended: MPI tells the others of those only.
+                self._lines[rank].say(kill=[self._party.members[rank].pid])
             self._verdicts.forget(rank)
         return True
 

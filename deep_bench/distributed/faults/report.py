@@ -44,7 +44,10 @@ def message(
     host = ranks[fault.ranks[0]].host
     told = [f"{_who(fault, ranks, size)} {_cause(fault, ranks, out_of_memory=out_of_memory)}"]
     advice = [_ADVICE[fault.kind].format(host=host)] if fault.kind in _ADVICE and not out_of_memory else []
-    if advice := [*advice, *([resume] if resume and fault.kind != "interrupted" else [])]:
+    failure = ranks[fault.ranks[0]].failure
+    if resume and fault.kind != "interrupted" and (failure is None or "What to do:" not in failure.text):
+        advice.append(resume)
+    if advice:
         told.append(f"What to do: {'; '.join(advice)}")
     if file is not None and fault.kind != "interrupted":
         told.append(f"Tracebacks of all ranks: {file}")

@@ -159,13 +159,14 @@ class Verdicts:
         """Whether ranks have waited too long, and for whom."""
         stuck = {rank: self.ranks[rank].place for rank in self.here if self.ranks[rank].place.since_s > self._patience_s}
         waiting = {rank: place.operation for rank, place in stuck.items() if place.operation}
-        if not waiting:
+        absent = tuple(rank for rank, seen in self.ranks.items() if seen.state == "left")
+        hanging = tuple(rank for rank in stuck if rank not in waiting)
+        if hanging and (waiting or absent):
+            since = max(stuck[rank].since_s for rank in hanging)
+            return Fault("hangs", hanging, since, {**dict.fromkeys(absent, "the end of all"), **waiting})
+        if not waiting or len(waiting) < len(self.here):
             return None
         since = min(stuck[rank].since_s for rank in waiting)
-        if hanging := tuple(rank for rank in stuck if rank not in waiting):
-            return Fault("hangs", hanging, max(stuck[rank].since_s for rank in hanging), waiting)
-        if len(waiting) < len(self.here):
-            return None
-        if absent := tuple(rank for rank, seen in self.ranks.items() if seen.state == "left"):
+        if absent:
             return Fault("left", absent, since, waiting)
         return Fault("deadlock", tuple(waiting), since, waiting)

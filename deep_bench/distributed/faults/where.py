@@ -74,7 +74,8 @@ class Where:
 
 def operation_of(frame: FrameType | None) -> str:
     """The operation of a communicator that a stack is in, by its outermost name; empty for none."""
-    return next((f.f_code.co_name for f in reversed(list(_frames(frame))) if _communicates(f)), "")
+    name = next((f.f_code.co_name for f in reversed(list(_frames(frame))) if _communicates(f)), "")
+    return "the wait for a message" if name == "wait" else name
 
 
 def of_communication(error: BaseException) -> bool:

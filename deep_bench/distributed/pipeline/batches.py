@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.graph import Network
+from deep_bench.graph.knowledge import Knowledge
 
 Reduction = Literal["mean", "sum"]
 
@@ -38,7 +39,7 @@ class Batches:
     def __init__(self, network: Network, micro_batches: int, loss: str | None, reduction: Reduction | None) -> None:
         if isinstance(micro_batches, bool) or not isinstance(micro_batches, int) or micro_batches < 1:
             raise InvalidArgument(f"micro_batches={micro_batches!r}", "a whole number of at least 1")
-        self.count, self.loss, self._name = micro_batches, loss, network.name
+        self.count, self.loss = micro_batches, loss
         for spec in network.inputs:
             if not spec.is_tensor:
                 raise Unsupported(f"the input {spec} of {network.name} in micro-batches", "inputs that are tensors")
@@ -111,7 +112,7 @@ def _checked(network: Network, loss: str, stated: Reduction | None) -> Reduction
             raise InvalidArgument(f"reduction={stated!r}", "'mean' or 'sum'")
         return stated
     node = next(v for v in network.graph.outputs if v.name == loss).producer()
-    found = None if node is None else _reduction_of(node)
+    found = None if node is None else _reduction_of(node, Knowledge(network))
     if found is None:
         operator = "an input" if node is None else node.op_type
         raise InvalidArgument(
@@ -122,9 +123,11 @@ def _checked(network: Network, loss: str, stated: Reduction | None) -> Reduction
     return found
 
 
-def _reduction_of(node: ir.Node) -> Reduction | None:
+def _reduction_of(node: ir.Node, knowledge: Knowledge) -> Reduction | None:
     if node.op_type in _REDUCTIONS:
-        return _REDUCTIONS[node.op_type]
+        dims = None if node.inputs[0] is None else knowledge.dims(node.inputs[0])
+        of_samples = dims is not None and len(dims) > 0 and not isinstance(dims[0], int)
+        return _REDUCTIONS[node.op_type] if of_samples else None
     if node.op_type not in _LOSSES:
         return None
     stated: Any = node.attributes.get("reduction")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class Sums(Generic[A]):
         if self._part.arithmetic:
             xp = self._part.adapter.xp
             with xp.untracked():
-                self._native[name] = xp.array(self._native[name] + gradient) if name in self._native else gradient
+                before: Any = self._native.get(name)
+                self._native[name] = gradient if before is None else xp.array(before + gradient)
         else:
             found = self._part.host(gradient)
             self._host[name] = self._host[name] + found if name in self._host else found

@@ -73,13 +73,11 @@ class Part(Generic[A]):
         """
         wrt = [*trained, *(name for name in self.stage.taken if name in self.stage.returned)]
         if self._pulled is None or not wrt:
-            return (self.forward(inputs) if self.stage.outputs else {}), {name: self._zeros(name, inputs) for name in wrt}
-        seeds = {
-            self._pulled.seeds[name]: self.adapter.adopt(x) for name, x in gradients.items() if name in self._pulled.seeds
-        }
-        fed = {**inputs, **seeds}
-        outputs, found = self._backward.gradients(fed, self._pulled.loss, wrt=wrt, on_ready=ready)
-        return {name: self.host(outputs[name]) for name in self.stage.outputs}, found
+            outputs = self.forward(inputs) if self.stage.outputs else {}
+            return outputs, {name: self._zeros(name, inputs) for name in wrt}
+        fed = {**inputs, **{seed: self.adapter.adopt(gradients[name]) for name, seed in self._pulled.seeds.items()}}
+        given, found = self._backward.gradients(fed, self._pulled.loss, wrt=wrt, on_ready=ready)
+        return {name: self.host(given[name]) for name in self.stage.outputs}, found
 
     def host(self, x: A) -> np.ndarray:
         """The contents of a native array that nobody changes."""

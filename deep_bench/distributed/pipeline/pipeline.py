@@ -15,7 +15,7 @@ from deep_bench.distributed.pipeline.gradients import Sums
 from deep_bench.distributed.pipeline.links import Arrays, Links
 from deep_bench.distributed.pipeline.part import Part
 from deep_bench.distributed.pipeline.schedules import Task, bubble_share, schedule_of
-from deep_bench.distributed.pipeline.stages import stages_of
+from deep_bench.distributed.pipeline.stages import check_by_sample, stages_of
 from deep_bench.distributed.training.same import check_same, structure
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import A, Adapter, Executor
@@ -84,7 +84,7 @@ class Pipeline(Executor[A]):
         ...     outputs, gradients = pipeline.gradients(batch, "loss")
         ...     return len(gradients), round(float(outputs["loss"]), 3), max(task.kept for task in pipeline.done)
         >>> run_local(3, on_rank)
-        [(10, 6.048, 3), (5, 6.048, 2), (4, 6.048, 1)]
+        [(9, 2.926, 3), (5, 2.926, 2), (5, 2.926, 1)]
 
     Source:
         Huang et al., NeurIPS 2019 (GPipe); Narayanan et al., SOSP 2019 (PipeDream) and SC 2021 (Megatron-LM), section 2.2.
@@ -106,6 +106,7 @@ class Pipeline(Executor[A]):
     ) -> None:
         whole = as_network(network)
         order = schedule_of(schedule)
+        check_by_sample(whole)
         self._batches = Batches(whole, micro_batches, loss, reduction)
         counted = {**dict.fromkeys(self._batches.open, 1), **(sizes or {})}
         self._stages = stages_of(whole, comm.size, loss=loss, cuts=cuts, costs=costs, sizes=counted)

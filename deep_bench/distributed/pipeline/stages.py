@@ -11,6 +11,7 @@ from deep_bench.check.isolate import draws_at_random
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.graph import Network
 from deep_bench.graph.knowledge import Knowledge
+from deep_bench.graph.node import as_array
 from deep_bench.graph.prune import needs, prune
 from deep_bench.network.transform import cuts as balanced
 from deep_bench.network.transform.draft import found
@@ -75,21 +76,19 @@ def stages_of(
         sizes: Of open dimensions, to count costs at.
 
     Raises:
-        InvalidArgument: More stages than nodes, cuts that are none, a stage that gives nothing, or takes nothing.
-        Unsupported: Nodes for which a micro-batch is not a part of the batch, or that draw numbers at random; a parameter
-            in several stages; or something else than tensors of numbers between two.
+        InvalidArgument: More stages than nodes, cuts that are none, a stage that gives nothing, or takes nothing; an output
+            that no node computes.
+        Unsupported: A parameter in several stages, or something else than tensors of numbers between two.
 
     Example:
         >>> import deep_bench as db
         >>> stages = stages_of(db.load("digits-cnn"), 3, loss=None, sizes={"batch": 1})
         >>> [(stage.arriving, stage.leaving) for stage in stages]
-        [((), ('pooled',)), ('pooled',), ('residual_sum',)), (('residual_sum',), ())]
+        [((), ('pooled', 'first_out')), (('pooled', 'first_out'), ('residual_sum',)), (('residual_sum',), ())]
     """
     whole = network.copy()
     prune(whole.graph)
     whole = Network(whole.model, name=network.name)
-    for node in whole.all_nodes():
-        _check_by_sample(node)
     nodes = [node for node in whole.graph if node.op_type != "Constant"]
     if not 1 <= count <= len(nodes):
         raise InvalidArgument(
@@ -104,20 +103,39 @@ def stages_of(
     return _Cutter(whole, nodes, firsts, loss).stages()
 
 
+def check_by_sample(network: Network) -> None:
+    """Whether the nodes of a network can treat a micro-batch as a part of its batch, as far as their operators tell.
+
+    Raises:
+        Unsupported: One normalizes by the batch, or draws numbers at random.
+    """
+    for node in network.all_nodes():
+        _check_by_sample(node)
+
+
 def _check_by_sample(node: ir.Node) -> None:
     mode = node.attributes.get("training_mode")
     if node.op_type == "BatchNormalization" and mode is not None and mode.as_int():
         raise Unsupported(
             f"node {node.name!r} (BatchNormalization) normalizes by the batch, and a micro-batch has other statistics",
-            "normalizations that treat each sample by itself (LayerNormalization, GroupNormalization), or by given statistics",
+            "normalizations of each sample by itself (LayerNormalization, GroupNormalization), or by given statistics",
             "train with the running statistics fixed, or another normalization",
         )
-    if draws_at_random(node):
+    if draws_at_random(node) or _drops(node):
         raise Unsupported(
             f"node {node.name!r} ({node.op_type}) draws at random, and would draw anew when its stage is differentiated",
             "draws that are inputs of the network",
             "give db.training.training_form(network).training to the pipeline",
         )
+
+
+def _drops(node: ir.Node) -> bool:
+    """Whether this is a dropout that may drop something."""
+    mode = node.inputs[2] if node.op_type == "Dropout" and len(node.inputs) > 2 else None
+    if mode is None:
+        return False
+    known = as_array(mode)
+    return known is None or bool(known)
 
 
 def _chosen(nodes: Sequence[ir.Node], cuts: Sequence[str], count: int, network: str) -> list[int]:
@@ -149,6 +167,10 @@ class _Cutter:
         self._made = {v: k for k, part in enumerate(self._parts) for node in part for v in node.outputs if v.name}
         self._last = {v: k for k in range(self._count) for v in self._needed[k]}
         self._knowledge = Knowledge(network)
+        if constant := [str(v.name) for v in network.graph.outputs if v not in self._made]:
+            raise InvalidArgument(
+                f"the output {constant[0]!r} of {network.name}, which no stage computes", "outputs that nodes compute"
+            )
         self._returned = set() if loss is None else self._on_the_way(nodes, loss)
         self._check_parameters()
 
@@ -202,12 +224,8 @@ class _Cutter:
         for node in reversed(nodes):
             if influences.intersection(node.outputs):
                 influences |= needs(node)
-        both = influenced & influences
-        return {
-            v
-            for v in both
-            if v.name != loss and (dtype := self._knowledge.dtype(v)) is not None and is_float(np.dtype(dtype))
-        }
+        both = [v for v in influenced & influences if v.name != loss]
+        return {v for v in both if (dtype := self._knowledge.dtype(v)) is not None and is_float(dtype)}
 
     def _check_parameters(self) -> None:
         for name in self._network.parameters:

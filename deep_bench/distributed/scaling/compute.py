@@ -21,8 +21,8 @@ from deep_bench.distributed.training.train import train
 from deep_bench.errors import InvalidArgument
 from deep_bench.events import Moment
 from deep_bench.training.optimizer import Optimizer
-from deep_bench.training.record import RankRecord, RunRecord
 from deep_bench.training.recipes import Recipe
+from deep_bench.training.record import RankRecord, RunRecord
 
 Seconds = NDArray[np.float64]
 
@@ -101,8 +101,10 @@ def of_record(run: RunRecord, batch: int) -> TimesRecord:
             "a record of deep-bench train --distributed … with such batches",
             "leave the record out: they are measured then",
         )
-    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("before", "gradients", "update")}
-    return TimesRecord(batch=batch, source=f"from a record of {len(ranks)} ranks", **whole)
+    return TimesRecord(
+        batch=batch, source=f"from a record of {len(ranks)} ranks", before=np.concatenate([part.before for part in parts]),
+        gradients=np.concatenate([part.gradients for part in parts]), update=np.concatenate([part.update for part in parts]),
+    )  # fmt: skip
 
 
 def _of_rank(rank: RankRecord, stamps: NDArray[Any], batch: int, skipped: int) -> TimesRecord:
@@ -127,7 +129,7 @@ def _stamped(scheme: Scheme, into: list[dict[str, int]]) -> Callable[[Optimizer[
         def noting(samples: int | None) -> Callable[[str, Any], None]:
             begin(samples)
             into.append({"": perf_counter_ns()})
-            return lambda name, gradient: into[-1].__setitem__(name, perf_counter_ns())
+            return lambda name, _: into[-1].__setitem__(name, perf_counter_ns())
 
         object.__setattr__(made, "begin", noting)
         return made

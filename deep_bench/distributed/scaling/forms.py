@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import isqrt
 from typing import TypeAlias
 
@@ -11,8 +12,9 @@ Value: TypeAlias = Callable[[int], float]
 Who: TypeAlias = Callable[[int, int, int], tuple[int, ...]]
 """Number of ranks, rank, number of the step to ranks."""
 
-_ROUNDED = 64
-"""Bytes by which a part may differ from the exact one: parts are whole elements."""
+_ROUNDED = 8
+"""Bytes by which a part may differ from the exact one, as parts are whole elements; but by no more than"""
+_OF_IT = 0.01
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,11 @@ def fitted(points: Mapping[int, int]) -> Form | None:
 def differing(form: Form, points: Mapping[int, int]) -> list[int]:
     """The numbers of ranks at which a form does not have the point."""
     parts = form.name.endswith("/ p")
-    return [p for p, value in points.items() if abs(form.value(p) - value) > (_ROUNDED if parts and p > 1 else 1e-6)]
+    return [
+        p
+        for p, value in points.items()
+        if abs(form.value(p) - value) > (min(_ROUNDED, _OF_IT * value) if parts else 1e-9 * max(value, 1))
+    ]
 
 
 def _offsets(p: int) -> list[int]:
@@ -84,45 +90,66 @@ def _torus(p: int, rank: int) -> tuple[int, ...]:
     return tuple(sorted(set(beside) - {rank}))
 
 
-def _others(found: list[int], p: int, rank: int) -> tuple[int, ...]:
-    return tuple(sorted({other % p for other in found} - {rank}))
+def _beside(*by: int) -> Who:
+    return lambda p, r, _: tuple(sorted({(r + one) % p for one in by} - {r}))
 
 
-def _in_turn(offsets: list[int], p: int, rank: int, step: int, sign: int) -> tuple[int, ...]:
-    return ((rank + sign * offsets[step % len(offsets)]) % p,) if offsets else ()
+def _exponential(sign: int) -> Who:
+    return lambda p, r, _: tuple(sorted({(r + sign * by) % p for by in _offsets(p)} - {r}))
+
+
+def _in_turn(offsets: Callable[[int], list[int]], sign: int) -> Who:
+    def who(p: int, r: int, step: int) -> tuple[int, ...]:
+        known = offsets(p)
+        return ((r + sign * known[step % len(known)]) % p,) if known else ()
+
+    return who
+
+
+def _of_ring(p: int) -> list[int]:
+    return sorted({1 % p, (p - 1) % p} - {0})
+
+
+def _of_all(p: int) -> list[int]:
+    return list(range(1, p))
 
 
 PEERS: Mapping[str, Who] = {
-    "none": lambda p, r, t: (),
-    "rank 0": lambda p, r, t: (0,),
-    "all others": lambda p, r, t: tuple(other for other in range(p) if other != r),
-    "the next on a ring": lambda p, r, t: _others([r + 1], p, r),
-    "the one before on a ring": lambda p, r, t: _others([r - 1], p, r),
-    "both beside on a ring": lambda p, r, t: _others([r - 1, r + 1], p, r),
-    "those 1, 2, 4 … further": lambda p, r, t: _others([r + by for by in _offsets(p)], p, r),
-    "those 1, 2, 4 … before": lambda p, r, t: _others([r - by for by in _offsets(p)], p, r),
-    "the four beside on a torus": lambda p, r, t: _torus(p, r),
-    "one of those 1, 2, 4 … further, in turn": lambda p, r, t: _in_turn(_offsets(p), p, r, t, 1),
-    "one of those 1, 2, 4 … before, in turn": lambda p, r, t: _in_turn(_offsets(p), p, r, t, -1),
-    "one of both on a ring, in turn": lambda p, r, t: _in_turn(sorted({1 % p, (p - 1) % p} - {0}), p, r, t, 1),
-    "one of both on a ring, in turn (from)": lambda p, r, t: _in_turn(sorted({1 % p, (p - 1) % p} - {0}), p, r, t, -1),
-    "one of all, in turn": lambda p, r, t: _in_turn(list(range(1, p)), p, r, t, 1),
-    "one of all, in turn (from)": lambda p, r, t: _in_turn(list(range(1, p)), p, r, t, -1),
+    "none": lambda _p, _r, _t: (),
+    "rank 0": lambda _p, _r, _t: (0,),
+    "all others": lambda p, r, _t: tuple(other for other in range(p) if other != r),
+    "the next on a ring": _beside(1),
+    "the one before on a ring": _beside(-1),
+    "both beside on a ring": _beside(-1, 1),
+    "those 1, 2, 4 … further": _exponential(1),
+    "those 1, 2, 4 … before": _exponential(-1),
+    "the four beside on a torus": lambda p, r, _t: _torus(p, r),
+    "one of those 1, 2, 4 … further, in turn": _in_turn(_offsets, 1),
+    "one of those 1, 2, 4 … before, in turn": _in_turn(_offsets, -1),
+    "one of both on a ring, in turn": _in_turn(_of_ring, 1),
+    "one of both on a ring, in turn, that sends here": _in_turn(_of_ring, -1),
+    "one of all, in turn": _in_turn(_of_all, 1),
+    "one of all, in turn, that sends here": _in_turn(_of_all, -1),
 }
 """Name to the ranks that one talks to."""
 
 
+@cache
+def _all(p: int) -> tuple[int, ...]:
+    return tuple(range(p))
+
+
 def _runs(k: int) -> Who:
-    return lambda p, r, t: tuple(range(r // k * k, min(r // k * k + k, p)))
+    return lambda p, r, _: tuple(range(r // k * k, min(r // k * k + k, p)))
 
 
 def _strides(k: int) -> Who:
-    return lambda p, r, t: tuple(range(r % k, p, k))
+    return lambda p, r, _: tuple(range(r % k, p, k))
 
 
 def groups(largest: int) -> dict[str, Who]:
     """Name to the ranks that call something together, for groups of up to so many ranks that follow each other."""
-    found: dict[str, Who] = {"all ranks": lambda p, r, t: tuple(range(p))}
+    found: dict[str, Who] = {"all ranks": lambda p, _r, _t: _all(p)}
     for k in range(2, largest + 1):
         found[f"runs of {k} ranks"] = _runs(k)
         found[f"every rank number {k}"] = _strides(k)
@@ -131,7 +158,8 @@ def groups(largest: int) -> dict[str, Who]:
 
 def roles(largest: int) -> dict[str, Callable[[int], int]]:
     """Name to the role of a rank, 0 or 1."""
-    found: dict[str, Callable[[int], int]] = {"all ranks alike": lambda r: 0, "rank 0, and the others": lambda r: int(r > 0)}
+    found: dict[str, Callable[[int], int]] = {"all ranks alike": lambda _: 0}
+    found["rank 0, and the others"] = lambda r: int(r > 0)
     for k in range(2, largest + 1):
         found[f"every rank number {k}, and the others"] = _every(k)
     return found

@@ -7,8 +7,8 @@ messages,
 .. math:: T = \max_i A_i + C_\text{agree} + \max_i B_i + C_\text{exposed}.
 
 The maxima are over as many independent draws from the measured times as there are ranks. Where messages overlap with
-gradients, bucket :math:`j` leaves when its share :math:`s_j` of the slowest rank's gradients is done and the one before it is
-through: :math:`f_j = \max(f_{j-1}, s_j B) + c_j`, and :math:`C_\text{exposed} = \max(f - B, 0)`.
+gradients, bucket :math:`j` leaves when its share :math:`s_j` of the slowest rank's gradients is done and the one before it
+is through: :math:`f_j = \max(f_{j-1}, s_j B) + c_j`, and :math:`C_\text{exposed} = \max(f - B, 0)`.
 
 Source:
     Order statistics: David and Nagaraja, *Order statistics*, 3rd ed. 2003, section 2.1. Messages: LogGP, by the formulas of
@@ -201,7 +201,8 @@ def _costs(kinds: Sequence[Messages], slow: float) -> list[CostRecord]:
     for number, kind in enumerate(kinds, 1):
         when = f"step {number} of {len(kinds)}: " if len(kinds) > 1 else ""
         total = sum(one.seconds for one in kind.costs if one.call.phase is not Phase.AGREEING)
-        hidden = max(total - float(kind.exposed(slow)), 0.0)
+        hidden = total - float(kind.exposed(slow))
+        hidden = hidden if hidden > 1e-6 * total else 0.0  # what is left of a difference of equal numbers is nothing
         for one in kind.costs:
             what = f"{when}{one.call.operation} of {one.call.size} bytes"
             share = hidden * one.seconds / total if total and one.call.phase is not Phase.AGREEING else 0.0

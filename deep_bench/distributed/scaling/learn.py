@@ -23,7 +23,7 @@ def learned(
     *,
     uneven: bool = False,
     steps: int | None = None,
-    advance: Callable[[int], None] = lambda ranks: None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Pattern:
     """The pattern of a scheme.
 
@@ -37,17 +37,6 @@ def learned(
 
     Raises:
         DoesNotGeneralise: No known form has the traces, or those that were not used for it differ.
-
-    Example:
-        >>> from deep_bench.distributed.scaling.trace import scheme_to_trace
-        >>> from deep_bench.training.recipes import load_recipe
-        >>> digits = load_recipe("digits")
-        >>> scheme = scheme_to_trace("decentralised:topology=ring", digits)
-        >>> pattern = learned(digits, "reference", scheme, steps=3)
-        >>> print(pattern.lines()[0].partition("; ")[2])
-        exchange of 24744 bytes to both beside on a ring, from both beside on a ring
-        >>> pattern.checked, pattern.step(65536, 0, 1)[1].to
-        ((5, 8), (1, 65535))
     """
     take = partial(_taken, recipe, on, scheme, steps, uneven, advance)
     known = [take(ranks) for ranks in FIRST]

@@ -9,8 +9,7 @@ from math import ceil
 from deep_bench.distributed.machine.loggp import LogGP
 
 _PORTS = 16
-_DRAGONFLY = (4, 4, 4)
-"""Chassis of a group, routers of a chassis, nodes of a router."""
+_CHASSIS, _NODES = 4, 4
 
 
 @dataclass(frozen=True)
@@ -63,21 +62,37 @@ def fat_tree(ranks: int) -> Network:
 
 
 def torus(ranks: int) -> Network:
-    """Three dimensions, as equal as can be."""
+    """Three dimensions, as equal as can be; two of them have two nodes or more, which SimGrid asks for.
+
+    Example:
+        >>> torus(2).parameters, torus(64).parameters, torus(1024).parameters
+        ('1,2,2', '4,4,4', '10,10,11')
+    """
     a = max(round(ranks ** (1 / 3)), 1)
-    b = max(round((ranks / a) ** 0.5), 1)
-    sizes = sorted((a, b, ceil(ranks / (a * b))))
+    b = max(round((ranks / a) ** 0.5), 2)
+    sizes = sorted((a, b, max(ceil(ranks / (a * b)), 2)))
     total = sizes[0] * sizes[1] * sizes[2]
     return Network("TORUS", ",".join(map(str, sizes)), total, 1, f"a torus of {' x '.join(map(str, sizes))} nodes")
 
 
 def dragonfly(ranks: int) -> Network:
-    """Groups of 4 chassis with 4 routers with 4 nodes each."""
-    chassis, routers, nodes = _DRAGONFLY
-    each = chassis * routers * nodes
+    """Groups of 4 chassis with 4, 8, 16 … routers with 4 nodes each; out of a group go as many links as it has nodes.
+
+    Example:
+        >>> dragonfly(256).parameters, dragonfly(1025).parameters
+        ('4,22;4,1;4,1;4', '5,64;4,1;16,1;4')
+    """
+    routers = 4
+    while _CHASSIS * routers**2 * _NODES < ranks:  # as SimGrid routes, each router of a chassis leads to one group
+        routers *= 2
+    each = _CHASSIS * routers * _NODES
     count = max(ceil(ranks / each), 2)
-    parameters = f"{count},1;{chassis},1;{routers},1;{nodes}"
-    words = f"a dragonfly: {count} groups of {chassis} chassis with {routers} routers with {nodes} nodes each"
+    links = ceil(each / (count - 1))
+    parameters = f"{count},{links};{_CHASSIS},1;{routers},1;{_NODES}"
+    words = (
+        f"a dragonfly: {count} groups of {_CHASSIS} chassis with {routers} routers with {_NODES} nodes each, "
+        f"{links} links between two groups"
+    )
     return Network("DRAGONFLY", parameters, count * each, 2, words)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 
 from deep_bench.distributed.scaling.calls import MESSAGES, Call, Phase, Step
 from deep_bench.distributed.scaling.forms import PEERS, Form, Who, differing, fitted, groups, roles
@@ -184,7 +185,7 @@ def _period(traces: Sequence[Trace]) -> int:
         (trace, rank, one, other)
         for trace in traces
         for rank, steps in enumerate(trace.steps)
-        for one, other in zip(steps, steps[1:], strict=False)
+        for one, other in pairwise(steps)
         if _sized(one) != _sized(other)
     )
     raise DoesNotGeneralise(

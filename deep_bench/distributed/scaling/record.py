@@ -105,7 +105,9 @@ class MeasuredRecord(Model):
         steps: Each step, of the rank that took longest.
         mean, median: Of these.
         least, most: 90 % of them lie between.
+        computing: Of the mean step, what the slowest rank computed itself: all but messages and waiting.
         predicted: The mean step by the formulas.
+        predicted_computing: Of it, the slowest rank's computing.
         replayed: By the simulator.
         calls: Operation to calls in a step of rank 0: measured, and of the pattern.
         payload: The same for the bytes that it handed over.
@@ -120,7 +122,9 @@ class MeasuredRecord(Model):
     median: float
     least: float
     most: float
+    computing: float
     predicted: float
+    predicted_computing: float
     replayed: float | None = None
     calls: dict[str, tuple[float, float]] = Field(default_factory=dict)
     payload: dict[str, tuple[float, float]] = Field(default_factory=dict)

@@ -115,7 +115,7 @@ def _down(p: int, r: int, size: Callable[[int], float]) -> Part:
 
 
 def _all_of(n: float) -> Callable[[int], float]:
-    return lambda ranks: n
+    return lambda _: n
 
 
 def _each(k: float) -> Callable[[int], float]:

@@ -119,7 +119,7 @@ def replay(simulator: Simulator, program: Program, network: Network, link: Link,
     """
     total = messages(program)
     if total > MOST_MESSAGES:
-        return f"{total:.2g} messages are more than {MOST_MESSAGES:.0e}, which is as many as are replayed"
+        return f"{total} messages are more than the {MOST_MESSAGES} that are replayed at most"
     with tempfile.TemporaryDirectory() as folder:
         platform, steps = Path(folder) / "platform.xml", Path(folder) / "program.txt"
         platform.write_text(network.platform(typical(program, link)), encoding="utf-8")
@@ -131,7 +131,7 @@ def replay(simulator: Simulator, program: Program, network: Network, link: Link,
         except subprocess.TimeoutExpired:
             return f"it took longer than {limit_s:g} s"
     if done.returncode:
-        raise SimulatorFailed(f"SimGrid ended with status {done.returncode}: {done.stderr.strip()[-500:]}")
+        raise SimulatorFailed(f"SimGrid ended with status {done.returncode}: {done.stderr.strip()[:300]}")
     return Replayed(float(done.stdout.split()[-1]) / program.steps, total)
 
 

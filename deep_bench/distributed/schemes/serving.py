@@ -15,7 +15,7 @@ from deep_bench.distributed.flat import Pool
 from deep_bench.distributed.optimizer import A
 from deep_bench.distributed.schemes.around import Around, handed, number, one_more, refuse_search, rules
 from deep_bench.errors import CommunicationFailed, InvalidArgument
-from deep_bench.training.optimizer import FLAG, Arrays, Evaluate, Optimizer, setting
+from deep_bench.training.optimizer import FLAG, Arrays, Evaluate, Optimizer
 
 _HEAD, _GRADIENT, _PARAMETERS = 604, 605, 606
 _PUSH, _DONE = 0, 1
@@ -34,7 +34,7 @@ class Served(Around[A]):
     Workers push a gradient and get the parameters back, with a header before each: of int64, what it is and which version.
     """
 
-    survive: bool = setting(False, FLAG)
+    survive: bool = field(default=False, repr=False, compare=False, metadata={"allowed": FLAG})
     record: Interleaving | None = field(default=None, repr=False, compare=False)
     _pool: Pool[A] = field(default_factory=Pool, init=False, repr=False, compare=False)
 
@@ -78,6 +78,18 @@ class Served(Around[A]):
         if self.comm.rank == SERVER:
             return {**server, "clocks": np.concatenate([[0], clocks])[: self.comm.size]}
         return {"steps": np.asarray(clocks[self.comm.rank - 1]), "version": np.array(updates, np.int64)}
+
+    def without(self, state: Tree, kept: Sequence[int], xp: ArrayFunctions[A]) -> dict[str, Any]:
+        """The state after ranks were lost.
+
+        Args:
+            state: Of this rank, before.
+            kept: The ranks that are left, by their numbers before.
+            xp: The functions of its arrays.
+        """
+        if "clocks" not in state:
+            return dict(state)
+        return {**state, "clocks": xp.array(np.asarray(xp.host(state["clocks"]))[list(kept)])}
 
     def update(
         self,

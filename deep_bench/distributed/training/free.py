@@ -11,26 +11,31 @@ from deep_bench.arrays import mapped
 from deep_bench.distributed.communicators.communicator import ANY, Communicator, Request
 from deep_bench.distributed.training.samplers import Batch
 from deep_bench.distributed.training.step import DistributedStep
+from deep_bench.errors import CommunicationFailed
 from deep_bench.training.sampler import Sampler
 from deep_bench.training.trainer import Trainer
 
 _WISH, _ORDER, _NEWS = 711, 712, 713
-_DONE, _STOP = 0, 1
+_DONE, _STOP, _WENT_ON = 0, 1, 2
 
 
 class Wishes:
     """Wishes to stop, by rank 0, which passes them on: nobody waits for an answer before all have come to their end.
 
     Each other rank tells rank 0 at most once that it wants to stop, and once that it has; rank 0 tells each other rank once:
-    when somebody wants to stop, or when all have.
+    when somebody wants to stop, or when all have. With each, and now and then between, they tell how many samples they had.
 
     Args:
         comm: The ranks, which all make this together.
+        survive: Whether rank 0 goes on without others that are lost.
     """
 
-    def __init__(self, comm: Communicator) -> None:
-        self._comm = comm
-        self._heard = np.empty(1, np.int64)
+    def __init__(self, comm: Communicator, *, survive: bool = False) -> None:
+        self._comm, self._survive = comm, survive
+        self._heard = np.empty(2, np.int64)
+        self._samples = 0
+        self._under_way: tuple[Request, np.ndarray] | None = None
+        self._of_others: dict[int, int] = {}
         self._open: Request | None = None
         self._going = set(range(1, comm.size)) if comm.rank == 0 else {0} if comm.rank else set()
         self._told = False
@@ -43,7 +48,7 @@ class Wishes:
         Args:
             wish: Why it wants to stop itself; empty if it does not.
         """
-        while self._open is not None and self._open.test():
+        while self._came():
             self._hear()
         if wish and not self._stop:
             self._stop = True
@@ -53,13 +58,33 @@ class Wishes:
             self._pass_on(_STOP)
         return self._stop
 
+    def went_on(self, samples: int) -> None:
+        """This rank has had some more samples: rank 0 is told as soon as it has heard what it was told before."""
+        self._samples += samples
+        if self._comm.rank and (self._under_way is None or self._under_way[0].test()):
+            content = np.array([_WENT_ON, self._samples], np.int64)
+            self._under_way = (self._comm.isend(content, 0, _WISH), content)
+
+    @property
+    def of_others(self) -> int:
+        """How many samples rank 0 has heard that all others have had; all of them once they have come to their `end`."""
+        return sum(self._of_others.values())
+
     def end(self) -> None:
         """Return when all ranks are here."""
+        if self._under_way is not None:
+            self._under_way[0].wait()
         if self._comm.rank:
             self._send(0, _WISH, _DONE)
+        elif self._survive:
+            self._forget()  # those that somebody else has noticed
         while self._open is not None:
-            self._open.wait()
-            self._hear()
+            try:
+                self._open.wait()
+            except CommunicationFailed as failure:
+                self._lose(failure)
+            else:
+                self._hear()
             if self._comm.rank == 0 and self._stop:
                 self._pass_on(_STOP)
         if self._comm.rank == 0:
@@ -74,18 +99,40 @@ class Wishes:
         received = self._open.wait()
         assert received is not None
         self._stop = self._stop or bool(self._heard[0] == _STOP)
+        self._of_others[received.source] = int(self._heard[1])
         if self._comm.rank or self._heard[0] == _DONE:
             self._going.discard(received.source)
         self._listen()
+
+    def _came(self) -> bool:
+        try:
+            return self._open is not None and self._open.test()
+        except CommunicationFailed as failure:
+            self._lose(failure)
+            return False
+
+    def _lose(self, failure: CommunicationFailed) -> None:
+        """Expect no more of ranks that are lost."""
+        if self._comm.rank or not self._survive or not self._comm.lost():
+            raise failure
+        self._forget()
+
+    def _forget(self) -> None:
+        self._going -= self._comm.lost()
+        if not self._going:
+            self._open = None
 
     def _pass_on(self, order: int) -> None:
         if not self._told:
             self._told = True
             for rank in range(1, self._comm.size):
-                self._send(rank, _ORDER, order)
+                try:
+                    self._send(rank, _ORDER, order)
+                except CommunicationFailed as failure:
+                    self._lose(failure)
 
     def _send(self, rank: int, tag: int, what: int) -> None:
-        self._comm.send(np.array([what], np.int64), rank, tag)
+        self._comm.send(np.array([what, self._samples], np.int64), rank, tag)
 
 
 class News:
@@ -130,10 +177,13 @@ class Server:
         trainer: Rank 0's.
         wishes: Who wants to stop.
         told: Called after each update.
+        survive: Whether it goes on without workers that are lost; the loss of what they did last is not known.
     """
 
-    def __init__(self, comm: Communicator, trainer: Trainer[Any], wishes: Wishes, told: Any) -> None:
-        self._comm, self._trainer, self._wishes, self._told = comm, trainer, wishes, told
+    def __init__(
+        self, comm: Communicator, trainer: Trainer[Any], wishes: Wishes, told: Any, *, survive: bool = False
+    ) -> None:
+        self._comm, self._trainer, self._wishes, self._told, self._survive = comm, trainer, wishes, told, survive
         self._step = _step(trainer)
         clocks = np.asarray(self._step.device.to_numpy(self._step.state["clocks"]))
         self._clocks = clocks.copy()
@@ -172,8 +222,14 @@ class Server:
         """A worker's news of its last step but one: it told them before it sent the gradient of its last."""
         shapes = {name: np.shape(self._step.device.to_numpy(x)) for name, x in self._step.statistics.items()}
         content = np.empty(1 + sum(int(np.prod(shape)) for shape in shapes.values()))
-        self._comm.recv(content, worker, _NEWS)
-        self._trainer.history.losses[self._latest.pop(worker)] = float(content[0])
+        number = self._latest.pop(worker)
+        try:
+            self._comm.recv(content, worker, _NEWS)
+        except CommunicationFailed:
+            if not self._survive or worker not in self._comm.lost():
+                raise
+            return
+        self._trainer.history.losses[number] = float(content[0])
         parts = np.split(content[1:], np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]) if shapes else []
         self._statistics[worker] = {n: p.reshape(s) for (n, s), p in zip(shapes.items(), parts, strict=True)}
 

@@ -11,13 +11,16 @@ import numpy as np
 import deep_bench
 from deep_bench.arrays import ArrayFunctions
 from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.communicators.counting import Counting
+from deep_bench.distributed.communicators.local import LocalCommunicator
 from deep_bench.distributed.flat import Buffers, Layout
 from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.distributed.training.host import with_arithmetic
 from deep_bench.distributed.training.same import check_same, structure
+from deep_bench.distributed.training.synchronised import SynchronisedNormalization, synchronised
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import A, Adapter, Executor
-from deep_bench.graph import operator_name
+from deep_bench.graph import Network, operator_name
 from deep_bench.training.form import TrainingForm
 from deep_bench.training.steps import SeparateStep, Step, Tree
 
@@ -28,6 +31,7 @@ _PER_RANK = ("device", "threads")
 BY_THE_BATCH = (
     "batch normalization takes the mean and variance of each rank's own part of a batch: {ranks} ranks differ from one"
 )
+BY_ALL = "batch normalization takes the mean and variance of all ranks' samples of a step"
 
 
 class DistributedStep(Step[A]):
@@ -38,7 +42,8 @@ class DistributedStep(Step[A]):
 
     Each rank normalizes by its own samples (`remarks` say so of such networks). Its running statistics are its own too, and
     an evaluation takes rank 0's; or, with ``synchronise_statistics``, all ranks take their mean at each evaluation. As they
-    are linear in what the batches gave, it makes no difference how often.
+    are linear in what the batches gave, it makes no difference how often. If the executor's network is of a form that
+    `synchronised` made, ranks normalize by the samples of all, and have the same statistics.
 
     Args:
         executor: A network with a loss, prepared with ``mode="train"``.
@@ -68,7 +73,7 @@ class DistributedStep(Step[A]):
         ...     scheme = db.distributed_optimizers["allreduce"](db.optimizers["sgd"](lr=0.1), comm)
         ...     step = DistributedStep(executor, scheme)
         ...     step(digits[np.arange(comm.rank, 8, 2)])
-        ...     return step.snapshot()["parameters"]["head_weight"]
+        ...     return step.snapshot()["parameters"]["head.weight"]
         >>> one, other = run_local(2, on_rank)
         >>> bool((one == other).all())
         True
@@ -89,6 +94,7 @@ class DistributedStep(Step[A]):
                 f"{type(optimizer).__name__} on several ranks", "one of db.distributed_optimizers around it"
             )
         self._step = SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
+        self._normalization = _normalization(form.training if form is not None else executor.network)
         self.executor, self.optimizer, self.loss, self.rule = executor, optimizer, loss, optimizer
         self.device, self.comm = executor.device, optimizer.comm
         self.synchronise_statistics = synchronise_statistics
@@ -96,12 +102,16 @@ class DistributedStep(Step[A]):
         self.after_step: Callable[[int], None] = _nothing
         self.remarks = self._remarks(form)
         check_same(self.comm, self._facts(form))
+        if self._normalization is not None:
+            self._normalization.apart()  # gradients may be on their way, by another thread, while it goes on
         self._share()
 
     # What it does
 
     def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
         """Take a step; all ranks do so together, unless the scheme says otherwise."""
+        if self._normalization is not None:
+            self._normalization.samples = self.samples
         on_ready = self.optimizer.begin(self.samples)
         outputs = self._step(inputs, told, on_ready=on_ready, samples=self.samples)
         self.update_ns = self._step.update_ns
@@ -164,6 +174,7 @@ class DistributedStep(Step[A]):
             "trained parameters": ", ".join(self.parameters),
             "loss": self.loss,
             "optimizer": _ADDRESS.sub("", repr(self.optimizer)),
+            "synchronised normalization": str(self._normalization is not None),
             "synchronised statistics": str(self.synchronise_statistics),
             "version of deep_bench": deep_bench.__version__,
             "version of NumPy": np.__version__,
@@ -183,6 +194,8 @@ class DistributedStep(Step[A]):
         nodes = () if network is None else network.all_nodes()
         if self.comm.size == 1 or not any(operator_name(node) == "BatchNormalization" for node in nodes):
             return []
+        if self._normalization is not None:
+            return [BY_ALL]
         evaluated = "rank 0's" if self.optimizer.promise == "equal" else "their mean"
         how = f"each rank's own; evaluated with {evaluated}"
         if self.synchronise_statistics:
@@ -194,6 +207,11 @@ def _nothing(computed_ns: int) -> None:
     """Nobody wants to know."""
 
 
+def _normalization(network: Network | None) -> SynchronisedNormalization | None:
+    kernels = () if network is None else network.kernels.values()
+    return next((kernel for kernel in kernels if isinstance(kernel, SynchronisedNormalization)), None)
+
+
 def distributed_step_on(
     adapter: Adapter[Any],
     form: TrainingForm,
@@ -203,6 +221,7 @@ def distributed_step_on(
     wrt: Sequence[str] | None = None,
     fused: bool | None = None,
     synchronise_statistics: bool = False,
+    synchronise_normalization: bool = False,
 ) -> DistributedStep[Any]:
     """Steps on a framework. Where its arrays have no arithmetic, updates are computed in NumPy.
 
@@ -214,15 +233,40 @@ def distributed_step_on(
         wrt: Names of the parameters to train; all by default.
         fused: As in `step_on`; other ranks' gradients cannot come into the middle of a graph.
         synchronise_statistics: See `DistributedStep`.
+        synchronise_normalization: Whether batch normalizations take mean and variance over all ranks' samples of a step, so
+            that N ranks do as one process does; each costs a message in each direction. See `SynchronisedNormalization`.
 
     Raises:
-        Unsupported: ``fused=True``.
+        Unsupported: ``fused=True``; or normalizations of ranks that do not take their steps together, or that are more
+            threads of one process than the framework can have wait.
         RanksDiffer: Ranks do not have the same.
     """
     if fused:
         raise Unsupported("a step as one graph together with other ranks", "gradients and update apart: leave fused out")
+    if synchronise_normalization:
+        _check_normalization(adapter, optimizer)
+        form = synchronised(form, optimizer.comm)
     executor = with_arithmetic(adapter).prepare(form.training, mode="train")
     return DistributedStep(executor, optimizer, form=form, loss=loss, wrt=wrt, synchronise_statistics=synchronise_statistics)
+
+
+def _check_normalization(adapter: Adapter[Any], optimizer: DistributedOptimizer[Any, Any]) -> None:
+    comm = optimizer.comm
+    if comm.size == 1:
+        return
+    if not optimizer.lockstep:
+        raise Unsupported(
+            f"synchronise_normalization with {type(optimizer).__name__}, whose ranks take steps each on their own",
+            "a scheme whose ranks take each step together, or normalization by each rank's own samples",
+        )
+    calls = getattr(adapter, "calls_at_once", None)
+    inner = comm.inner if isinstance(comm, Counting) else comm
+    if isinstance(inner, LocalCommunicator) and calls is not None and calls < comm.size:
+        raise Unsupported(
+            f"synchronise_normalization of {comm.size} ranks in one process on {adapter.name}, of which {calls} could wait",
+            "as many of the framework's threads as ranks",
+            f"{adapter.name}:threads={comm.size}, or eager=true; or ranks that are processes",
+        )
 
 
 def from_rank_0(comm: Communicator, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> dict[str, np.ndarray]:

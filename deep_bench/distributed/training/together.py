@@ -14,16 +14,17 @@ from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.counting import Counting
 from deep_bench.distributed.faults.watch import current, end_all
 from deep_bench.distributed.optimizer import DistributedOptimizer
+from deep_bench.distributed.schemes.serving import Served
 from deep_bench.distributed.training.agreement import agree, reason_of
 from deep_bench.distributed.training.bytes import as_bytes, broadcast, of_bytes
 from deep_bench.distributed.training.drift import check_equal, mean_and_drift
 from deep_bench.distributed.training.free import News, Server, Wishes
 from deep_bench.distributed.training.observed import Observed
 from deep_bench.distributed.training.parts import gathered, mean_of, parted
-from deep_bench.distributed.training.same import RanksDiffer, check_same
+from deep_bench.distributed.training.same import RanksDiffer, check_same, numbered
 from deep_bench.distributed.training.samplers import Sharded, bounds
 from deep_bench.distributed.training.step import DistributedStep, mean_over_ranks
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.events import Callback, Moment
 from deep_bench.training.callbacks import (
     CsvLines,
@@ -48,6 +49,8 @@ _ON_RANK_0 = (CsvLines, Curves, JsonLines, ProgressBar, WorstSamples)
 """Callbacks that show or write something, or look at what is evaluated."""
 
 _OWN = "own steps"
+
+ON_THEIR_OWN = "samples are those of all ranks, as rank 0 has heard; steps, epochs and losses are rank 0's own"
 
 DRIFT = "drift"
 """The figure of evaluations of schemes whose ranks are apart: the largest distance of a rank from the mean."""
@@ -118,7 +121,15 @@ class Together(Ranks):
             raise InvalidArgument(f"a scheme over {scheme.comm.name!r}", "one over Counting(comm), which sees its messages")
         self.comm = comm = scheme.comm
         self.lockstep, self.dedicated = scheme.lockstep or comm.size == 1, scheme.dedicated and comm.size > 1
+        self._survives = isinstance(scheme, Served) and scheme.survive and comm.size > 1
+        if self._survives and not comm.survives:
+            raise Unsupported(
+                f"survive=true over {comm.inner.name!r}, as it was started: it cannot go on without a rank that is lost",
+                "Open MPI with its fault tolerance",
+                "mpirun --with-ft ulfm …, or leave survive out",
+            )
         self._wishes: Wishes | None = None
+        self._known = 0
         self._news: News | None = None
         self._server: Server | None = None
         self.remarks = list(remarks)
@@ -159,11 +170,13 @@ class Together(Ranks):
         _step_of(trainer).after_step = self.observed.end
         if (watch := current()) is not None:
             watch.follow(lambda: trainer.progress.step, lambda: len(self.comm.log.rows))
+            if self._survives:
+                watch.survive()
         sampler = getattr(trainer.loader, "sampler", None)
         self._sharded = isinstance(sampler, Sharded)
         if not self._checked:
             facts = {name: str(value) for name, value in data_facts(trainer).items()}
-            facts |= {"seed": str(trainer.seed), "step": str(trainer.history.steps)}
+            facts |= {"seed": str(trainer.seed), "step": str(trainer.history.steps) if self.lockstep else "each its own"}
             check_same(self.comm, {"checkpoints": str(len(self._checkpoints)), **facts})
             self._checked = True
         for checkpoints in self._checkpoints if self.comm.rank == 0 else ():
@@ -175,7 +188,7 @@ class Together(Ranks):
         evaluation = trainer.evaluation
         trainer.evaluation = None if self.comm.rank else evaluation
         self._evaluates = evaluation is not None
-        self._wishes = Wishes(self.comm)
+        self._wishes, self._known = Wishes(self.comm, survive=self._survives), 0
         self._news = News(self.comm) if self.dedicated and self.comm.rank else None
         try:
             yield
@@ -186,7 +199,7 @@ class Together(Ranks):
         """Rank 0 serves, where the scheme has a server."""
         if not self.dedicated or self.comm.rank or self._wishes is None:
             return False
-        self._server = Server(self.comm, trainer, self._wishes, self._served)
+        self._server = Server(self.comm, trainer, self._wishes, self._served, survive=self._survives)
         self._server.serve()
         return True
 
@@ -226,7 +239,15 @@ class Together(Ranks):
         self._sizes.append(samples)
         self._totals.append(samples)
         _step_of(trainer).samples = None
-        return samples
+        if self.dedicated:
+            return samples
+        wishes.went_on(samples)
+        return samples + self._of_others(wishes)
+
+    def _of_others(self, wishes: Wishes) -> int:
+        """How many samples rank 0 has heard of since it asked last; so its history has those of all ranks."""
+        before, self._known = self._known, 0 if self.comm.rank else wishes.of_others
+        return self._known - before
 
     def _after_own_steps(self, trainer: Trainer[Any], wishes: Wishes) -> None:
         """Come to an end on all ranks, after which they do everything together again."""
@@ -238,11 +259,25 @@ class Together(Ranks):
             self._news.tell(trainer)
             self._news.wait()
         wishes.end()
+        if not self.dedicated and trainer.history.sizes:
+            trainer.history.sizes[-1] += self._of_others(wishes)
         self._wishes = self._news = self._server = None
+        if self._survives:
+            self._leave_out(_step_of(trainer))
         if not self.dedicated and trainer.evaluation is not None:
             trainer.evaluate()
         elif not self.dedicated and self._evaluates:
             self.evaluated(trainer, lambda *_: {})
+
+    def _leave_out(self, step: DistributedStep[Any]) -> None:
+        """Go on without the ranks that were lost, if any were."""
+        rank, size = self.comm.rank, self.comm.size
+        self.comm.leave_out()
+        kept = self.comm.allgather(np.array([rank])).reshape(-1).tolist()
+        if len(kept) < size and isinstance(step.optimizer, Served):
+            step.hold(step.parameters, step.optimizer.without(step.state, kept, step.device.xp))
+            lost = numbered(sorted(set(range(size)) - set(kept)))
+            self.remarks.append(f"lost on the way, and gone on without: rank {lost} of {size}; the others are numbered anew")
 
     def after_steps(self, trainer: Trainer[Any]) -> None:
         """Agree why there is no further step, and write the last checkpoint."""
@@ -358,7 +393,8 @@ class Together(Ranks):
 
     def remarks_of(self, trainer: Trainer[Any]) -> list[str]:
         """What a report should say of this run."""
-        return [*_step_of(trainer).remarks, *self.remarks]
+        free = [] if self.lockstep or self.dedicated else [ON_THEIR_OWN]
+        return [*_step_of(trainer).remarks, *free, *self.remarks]
 
     def facts(self) -> RanksRecord | None:
         """What was observed on all ranks; on rank 0, after a run."""

@@ -41,6 +41,7 @@ def train(
     scaling: Scaling = "strong",
     samples: Samples = "sharded",
     synchronise_statistics: bool = False,
+    synchronise_normalization: bool = False,
     seed: int | None = None,
     callbacks: Iterable[Callback] = (),
     stop_at_target: bool = True,
@@ -62,6 +63,7 @@ def train(
         samples: ``"sharded"``: each rank its part of every batch; ``"reshuffled"``: each its part of the set, another in
             every epoch; ``"replicated"``: all ranks all of them.
         synchronise_statistics: See `DistributedStep`.
+        synchronise_normalization: See `distributed_step_on`.
         seed: Of this run; the recipe's first by default.
         callbacks: Told of moments, besides those that the recipe needs; see `Together`.
         stop_at_target: Whether the run ends when the recipe's target is reached.
@@ -100,7 +102,11 @@ def train(
         callbacks=callbacks,
         stop_at_target=stop_at_target,
         ranks=Together(optimizer, local=local, job=job, remarks=said),
-        make_step=partial(distributed_step_on, synchronise_statistics=synchronise_statistics),
+        make_step=partial(
+            distributed_step_on,
+            synchronise_statistics=synchronise_statistics,
+            synchronise_normalization=synchronise_normalization,
+        ),
         **loading,
     )
 

@@ -6,8 +6,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from deep_bench.training import read_checkpoint
 from tests.distributed.launched import ROOT, launched
 
 PROGRAM = Path(__file__).with_name("misbehaving.py").relative_to(ROOT)
@@ -47,4 +49,20 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert re.fullmatch(r"rank 1 of 2 on .* failed, after 7 steps: ValueError: a tooth is missing", message)
     assert "What to do: go on with the same command and --resume" in found.stderr
     assert (found.returncode, found.stdout) == (3, "")
-    assert [path.name for path in tmp_path.glob("kept/reference/seed_0/*")] == ["step_0000000006.h5"]
+    kept = {path.name for path in tmp_path.glob("kept/reference/seed_0/*")}
+    assert kept == {"step_0000000003.h5", "step_0000000006.h5"}
+
+
+def test_an_asynchronous_run_survives_the_loss_of_a_worker(tmp_path: Path) -> None:
+    """Its checkpoint is one of the ranks that are left."""
+    words = ["train", "digits", "--on", "reference", "--distributed", "asynchronous:survive=true", "--steps", "12"]
+    words += ["--no-target", "--checkpoints", str(tmp_path / "kept")]
+    found = launched(3, PROGRAM, "kill", "2", str(tmp_path / "out"), *words, timeout_s=120.0, options=("--with-ft", "ulfm"))
+    (message,) = messages(found)
+    assert re.match(r"rank 2 of 3 on .* was killed or crashed, last heard of", message)
+    assert "The others go on without it." in found.stderr
+    assert "lost on the way, and gone on without: rank 2 of 3" in found.stdout
+    assert found.returncode == 0
+    (kept,) = tmp_path.glob("kept/reference/seed_0/*.h5")
+    tree = read_checkpoint(kept)
+    assert np.asarray(tree["step"]["optimizer"]["clocks"]).tolist() == [0, 12]

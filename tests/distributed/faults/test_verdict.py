@@ -54,6 +54,11 @@ def test_all_that_wait_for_each_other_are_told_by_operation() -> None:
     )
     verdicts.left(0)
     assert told(verdicts, verdicts.fault(100.0)).startswith("rank 0 of 2 on n0 came to its end, while for 61 s rank 1 waits")
+    verdicts.told(1, BUSY, 100.0)
+    assert (
+        "rank 1 of 2 on n1 hangs: for 66 s, after 12 steps, in loss.py:7, forward, while rank 0 waits in the end of all"
+        in (told(verdicts, verdicts.fault(100.0)))
+    )
 
 
 def test_one_that_stopped_is_told_but_nobody_after_a_sleep_of_the_one_that_looks() -> None:

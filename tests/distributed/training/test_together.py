@@ -17,7 +17,7 @@ from deep_bench.arrays import leaves
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.training.parts import RANKS
 from deep_bench.distributed.training.same import RanksDiffer
-from deep_bench.distributed.training.together import DRIFT, Together
+from deep_bench.distributed.training.together import DRIFT, ON_THEIR_OWN, Together
 from deep_bench.errors import CommunicationFailed, InvalidArgument
 from deep_bench.events import Moment
 from deep_bench.training.callbacks import JsonLines, TargetReached, TimeLimit
@@ -72,7 +72,8 @@ def test_other_schemes_train_and_are_evaluated(scheme: str) -> None:
     assert len(facts.ranks) == 3
     assert facts.ranks[1].samples.sum() == sum(others[0][0].sizes) or trainer.ranks.lockstep
     dedicated = trainer.taker.optimizer.dedicated
-    assert history.samples == 300 if dedicated or trainer.ranks.lockstep else history.samples < 300
+    assert history.samples == history.evaluations[-1].samples == 300  # of all ranks together
+    assert (ON_THEIR_OWN in facts.remarks) == (scheme == "gossip")
     assert (DRIFT in history.evaluations[-1].figures) != dedicated
     report = recorded(trainer).report()
     assert "drift, a rank's largest distance" in report or dedicated

@@ -1,0 +1,127 @@
+"""Runs that were measured, beside what is predicted for as many ranks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.distributed.scaling.calls import MESSAGES
+from deep_bench.distributed.scaling.pattern import Pattern
+from deep_bench.distributed.scaling.record import MeasuredRecord, PointRecord
+from deep_bench.errors import InvalidArgument
+from deep_bench.training.record import RankRecord, RunRecord
+from deep_bench.training.runs import Runs
+
+_WARM = 5
+_SAME = {"iallreduce": "allreduce", "sendrecv": "exchange"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of several ranks.
+
+    Args:
+        file: Its record.
+        run: What it says.
+        ranks: How many.
+        batch: The samples of a rank in most steps, of the one that had the most.
+    """
+
+    file: Path
+    run: RunRecord
+    ranks: int
+    batch: int
+
+    @property
+    def of_ranks(self) -> list[RankRecord]:
+        """What it says of each rank."""
+        assert self.run.ranks is not None
+        return self.run.ranks.ranks
+
+
+def runs_in(file: Path) -> list[Run]:
+    """The runs of a record that several ranks made, or one alone under ``--distributed``.
+
+    Raises:
+        InvalidArgument: It has none.
+        InvalidRecord: It is no record of training.
+    """
+    found = []
+    for run in Runs.load(file).record.runs:
+        ranks = [] if run.ranks is None else run.ranks.ranks
+        if ranks and all(len(rank.samples) > _WARM for rank in ranks):
+            most = np.max([rank.samples for rank in ranks], axis=0)
+            found.append(Run(file, run, len(ranks), Counter(most.tolist()).most_common(1)[0][0]))
+    if not found:
+        raise InvalidArgument(f"{file}, which has no run of several ranks", "a record of deep-bench train --distributed …")
+    return found
+
+
+def steps_of(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of each whole step, of the rank that took longest: loading, agreement, gradients, update with messages; and of
+    the one that computed longest, without messages and waiting.
+    """
+    rows, own = [], []
+    for rank in run.of_ranks:
+        stamps = np.asarray(rank.stamps).reshape(-1, 5)[-len(rank.computing) :]
+        loading = stamps[:, 1] - stamps[:, 0] if len(stamps) == len(rank.computing) else np.zeros(len(rank.computing))
+        own.append(loading + rank.computing + rank.updating - rank.communicating)
+        rows.append(loading + rank.agreeing + rank.computing + rank.updating)
+    most = np.max([rank.samples for rank in run.of_ranks], axis=0)
+    kept = (most == run.batch) & (np.arange(len(most)) >= _WARM)
+    return np.max(rows, axis=0)[kept] / 1e9, np.max(own, axis=0)[kept] / 1e9
+
+
+def beside(run: Run, point: PointRecord, pattern: Pattern, replayed: float | None) -> MeasuredRecord:
+    """A run beside a prediction for as many ranks with as many samples.
+
+    Args:
+        run: The run.
+        point: By the formulas.
+        pattern: What ranks say.
+        replayed: By the simulator.
+    """
+    steps, own = steps_of(run)
+    calls, payload = _said(run.of_ranks[0], len(run.of_ranks[0].samples))
+    expected_calls, expected_payload = _expected(pattern, run.ranks)
+    least, most = np.percentile(steps, (5, 95))
+    names = sorted(set(expected_calls))
+    return MeasuredRecord(
+        file=str(run.file), ranks=run.ranks, batch=run.batch,
+        hosts=len({str(rank.local.get("host", "")) for rank in run.of_ranks}), steps=steps, mean=float(steps.mean()),
+        median=float(np.median(steps)), least=float(least), most=float(most), computing=float(own.mean()),
+        predicted=point.mean, predicted_computing=point.computing, replayed=replayed,
+        calls={name: (calls.get(name, 0.0), expected_calls[name]) for name in names},
+        payload={name: (payload.get(name, 0.0), expected_payload[name]) for name in names},
+    )  # fmt: skip
+
+
+def _said(rank: RankRecord, steps: int) -> tuple[dict[str, float], dict[str, float]]:
+    calls: Counter[str] = Counter()
+    payload: Counter[str] = Counter()
+    for total in rank.messages:
+        name = _SAME.get(total.operation, total.operation)
+        calls[name] += total.calls
+        payload[name] += total.payload_bytes
+    return {n: c / steps for n, c in calls.items()}, {n: p / steps for n, p in payload.items()}
+
+
+def _expected(pattern: Pattern, ranks: int) -> tuple[dict[str, float], dict[str, float]]:
+    """What rank 0 calls in a step, on average, counted as `Counting` counts: each message that comes is a call."""
+    calls: dict[str, float] = {}
+    payload: dict[str, float] = {}
+    for number in range(1, pattern.period + 1):
+        for call in pattern.step(ranks, 0, number):
+            if call.operation in MESSAGES:
+                times = len(call.sources) if call.operation == "recv" else len(call.to)
+                times = 1 if call.operation == "exchange" else times
+                size = call.size * (len(call.sources) if call.operation == "recv" else len(call.to))
+            else:
+                times, size = 1, call.size // len(call.group) if call.operation == "allgather" else call.size
+            calls[call.operation] = calls.get(call.operation, 0.0) + times / pattern.period
+            payload[call.operation] = payload.get(call.operation, 0.0) + size / pattern.period
+    return calls, payload

@@ -1,0 +1,60 @@
+"""What follows from the record of a prediction: speed-up, efficiency, and where it stops scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deep_bench.distributed.scaling.record import PointRecord, ScalingRecord
+from deep_bench.measure.units import significant
+
+HALF = 0.5
+
+
+def speed_up(record: ScalingRecord, point: PointRecord) -> float:
+    r"""How many times as many samples a second as one rank alone: :math:`T_1 / T_p`, times :math:`p` in weak scaling."""
+    times = point.ranks if record.scaling == "weak" else 1
+    return times * record.alone / point.mean
+
+
+def efficiency(record: ScalingRecord, point: PointRecord) -> float:
+    """The speed-up over the number of ranks."""
+    return speed_up(record, point) / point.ranks
+
+
+def fastest(record: ScalingRecord) -> PointRecord:
+    """Of the points, the one with the most samples a second."""
+    return max(record.points, key=lambda point: speed_up(record, point))
+
+
+def where_it_stops(record: ScalingRecord) -> list[str]:
+    """In sentences: beyond how many ranks nothing is gained, and where less than half of it is."""
+    points: Sequence[PointRecord] = record.points
+    best, half = fastest(record), next((p for p in points if efficiency(record, p) < HALF), None)
+    first, last = points[0].ranks, points[-1].ranks
+    if best is points[-1]:
+        found = [f"predicted: up to {last} ranks, the most that were asked for, more ranks train more samples a second"]
+    else:
+        found = [f"predicted: it stops scaling at {best.ranks} ranks; more train no more samples a second"]
+    if half is None:
+        found.append(f"predicted: the efficiency is at least 50 % from {first} to {last} ranks")
+    else:
+        found.append(f"predicted: the efficiency falls below 50 % at {half.ranks} ranks")
+    return found
+
+
+def apart(record: ScalingRecord) -> list[float]:
+    """By how much the simulator's step is longer than that of the formulas, as a share, where both are there."""
+    return [point.replayed / point.mean - 1 for point in record.points if point.replayed is not None]
+
+
+def in_bytes(value: float) -> str:
+    """A volume with three significant digits.
+
+    Example:
+        >>> in_bytes(154664), in_bytes(40), in_bytes(0)
+        ('151 KiB', '40 B', '0 B')
+    """
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= factor:
+            return f"{significant(value / factor)} {unit}"
+    return f"{round(value)} B"
