@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from deep_bench.errors import Stopped, Unsupported
 from deep_bench.events import Callback, Moment, NodeEvent
-from deep_bench.framework import Executor, NodeProfile
+from deep_bench.framework import Executor
+from deep_bench.node_profile import NodeProfile
 
 A = TypeVar("A")
 _NODES = frozenset({Moment.BEFORE_NODE, Moment.AFTER_NODE})

@@ -17,7 +17,7 @@ ORDER = (
     ("tensor", "errors", "lazy", "registry", "events", "data", "arrays"),
     ("graph",),
     ("fault",),
-    ("framework", "request", "variant", "watching"),
+    ("framework", "node_profile", "request", "variant", "watching"),
     ("measure", "check"),
     ("operators",),
     ("network",),

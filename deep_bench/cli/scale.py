@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,12 @@ class Trace(FileToWrite):
 @click.option("--latency", type=Quantity("time", _TIMES, "1us"), help="Of a message, instead of a machine file: 1us.")
 @click.option("--bandwidth", type=Quantity("rate", _RATES, "12GB/s"), help="Of a link, with --latency: 12GB/s.")
 @click.option("--distributed", "scheme", default="allreduce", show_default=True, metavar="SCHEME[:SETTING=VALUE,…]")
-@click.option("--on", default=None, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="What computes. Default: the recipe's first.")
+@click.option(
+    "--on",
+    default=None,
+    metavar="FRAMEWORK[:OPTION=VALUE,…]",
+    help="What computes. Default: the recipe's first that is here.",
+)
 @click.option("--scaling", type=click.Choice(["strong", "weak"]), default="strong", show_default=True,
               help="Whether the recipe's batch is that of all ranks together, or that of each.")  # fmt: skip
 @click.option("--algorithm", "algorithms", type=Algorithm(), multiple=True, help="Repeat for more. Default: the cheapest.")
@@ -141,16 +147,29 @@ def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
     folder = output_folder(options["output"])
     names = ("scheme", "ranks", "scaling", "network", "replay_up_to", "budget", "times", "measured", "steps", "seed")
     question = Question(
-        recipe=loaded, on=options["on"] or loaded.fields.frameworks[0], link=link, machine=words,
+        recipe=loaded, on=options["on"] or _first_installed(loaded.fields.frameworks), link=link, machine=words,
         algorithms=dict(options["algorithms"]), **{name: options[name] for name in names},
     )  # fmt: skip
     bars = Bars(not options["as_json"])
-    bars.phase("predicting", 1, "")
+    bars.phase("predicting", float("inf"), "parts begun")
+
+    def advance(what: str) -> None:
+        bars.at(what)
+        bars.advance()
+
     try:
-        prediction = scale(question, bars.at)
+        prediction = scale(question, advance)
     finally:
         bars.close()
     _show(prediction, options, prediction.record.save(folder))
+
+
+def _first_installed(names: Sequence[str]) -> str:
+    """The first framework that is here; the reference, which is slow, only where there is no other."""
+    from deep_bench import frameworks
+
+    fast = [name for name in names if name != "reference" and not (name in frameworks and frameworks.missing(name))]
+    return fast[0] if fast else "reference"
 
 
 def _link(options: dict[str, Any]) -> tuple[Link, str]:

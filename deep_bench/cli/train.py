@@ -71,7 +71,8 @@ _LONGEST = 300
 @click.option(
     "--checkpoint-every",
     type=StepsOrSeconds(),
-    help="Also after so many steps, or so long: 100, 30s. Without: at epochs' ends, and at the end, Ctrl-C included.",
+    help="Also after so many steps, or so long: 100, 30s. Without: at epochs' ends, and at the end, Ctrl-C included; of "
+    "schemes whose ranks take steps each on their own (gossip, asynchronous, stale-synchronous) at the end only.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint there that is whole.")
 @click.option("--validate", type=click.IntRange(min=1), metavar="STEPS", help="First see that so many steps are right.")
@@ -166,8 +167,20 @@ def _prepared(
     for option in ("resume", "checkpoint_every"):
         if options[option] and options["checkpoints"] is None:
             raise click.UsageError(f"--{option.replace('_', '-')} needs --checkpoints: the folder that they are in")
+    _check_checkpoints(options)
     folder = output_folder(options["output"]) if writes else None
     return made, frameworks, folder, _seeds(made, options), _target(made, options)
+
+
+def _check_checkpoints(options: dict[str, Any]) -> None:
+    from deep_bench import distributed_optimizers
+
+    scheme = (options["distributed"] or "").partition(":")[0]
+    if scheme and options["checkpoint_every"] and not distributed_optimizers[scheme].lockstep:
+        raise click.UsageError(
+            f"--checkpoint-every with {scheme}: its ranks take steps each on their own, and are never at the same place; "
+            "leave it out: one is written at the end, also where a signal, a limit or a target brought it about"
+        )
 
 
 def _recipe(name: str, changes: Sequence[str], options: dict[str, Any]) -> Recipe:

@@ -53,7 +53,7 @@ class Topology:
     def weights(self) -> NDArray[np.float64]:
         r"""The matrix :math:`W` with which ranks average: :math:`x_i' = \sum_j W_{ij} x_j`, rows and columns summing to 1.
 
-        For a symmetric graph by Metropolis and Hastings, :math:`W_{ij} = 1 / (1 + \max(d_i, d_j))`; where all ranks send to and
+        For a symmetric graph by Metropolis and Hastings, :math:`W_{ij} = 1 / (1 + \max(d_i, d_j))`; where all send to and
         receive from equally many :math:`d` others, :math:`1 / (1 + d)`.
 
         Raises:

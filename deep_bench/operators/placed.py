@@ -22,6 +22,8 @@ from deep_bench.operators.checks.failure import KernelFailure, in_a_line
 from deep_bench.operators.host import Host
 from deep_bench.operators.kernel import keywords
 from deep_bench.operators.operator import Operator
+from deep_bench.operators.placed_guard import Guard
+from deep_bench.operators.placed_shapes import Results, fits
 from deep_bench.request import Describe, describe_numpy
 from deep_bench.tensor import STRING, TensorSpec
 
@@ -57,6 +59,13 @@ class Placed:
     dtypes: Sequence[np.dtype | None]
     computes: str | Callable[..., Any]
     _case: Any = field(default=None, init=False, repr=False)
+    _results: Results = field(init=False, repr=False)
+    _guards: dict[str, Guard] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        read = self.device.to_numpy
+        self._results = Results(self.computes, self.stated, len(self.dtypes), read)
+        self._guards = {"forward": Guard(read), "backward": Guard(read)}
 
     @property
     def label(self) -> str:
@@ -77,10 +86,11 @@ class Placed:
             describe: Tells shape and element type of such arrays; ``None`` converts them to find out.
 
         Raises:
-            InvalidInput: The kernel returns something else than one array for each output, or another element type.
+            InvalidInput: The kernel returns something else than one array for each output, or another shape or element type.
+            KernelFailure: It raises, or changes its inputs.
         """
         self._set_up(inputs, describe)
-        found = self._called("forward", *inputs)
+        found = self._called("forward", inputs)
         results = found if isinstance(found, tuple) else (found,)
         wanted = len(self.dtypes)
         if isinstance(found, list | dict) or len(results) != wanted or any(r is None for r in results):
@@ -88,8 +98,7 @@ class Placed:
             expected = "an array" if wanted == 1 else f"a tuple of {wanted} arrays"
             raise InvalidInput(f"{self._where}: {self.kernel.name}.forward returned {came}", expected)
         if describe is not None:
-            for array, dtype in zip(results, self.dtypes, strict=True):
-                self._check(array, dtype, describe)
+            self._check(results, inputs, describe)
         return tuple(map(_own, results)) if getattr(self.kernel, "reuses_outputs", False) else results
 
     def backward(
@@ -104,21 +113,21 @@ class Placed:
 
         Raises:
             UnsupportedOperator: The kernel has no backward.
-            InvalidInput: It returns something else than one entry for each input, or a gradient of another shape.
+            InvalidInput: It returns something else than one entry for each input, or a gradient of another shape or element
+                type.
+            KernelFailure: It raises, or changes what it is given.
         """
         self.require_backward()
         self._set_up(inputs, describe)
-        found = self._called("backward", tuple(grads), tuple(inputs), tuple(outputs))
+        found = self._called("backward", grads, inputs, outputs)
         results = found if isinstance(found, tuple) else (found,)
         if isinstance(found, list | dict) or found is None or len(results) != len(inputs):
             came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
             expected = f"a tuple with one array or None for each of the {len(inputs)} inputs"
             raise InvalidInput(f"{self._where}: {self.kernel.name}.backward returned {came}", expected)
         for index, (gradient, x) in enumerate(zip(results, inputs, strict=True)):
-            if gradient is not None and (x is None or tuple(gradient.shape) != tuple(x.shape)):
-                shape = "nothing" if x is None else list(x.shape)
-                came = f"a gradient of shape {list(gradient.shape)} for input {index}"
-                raise InvalidInput(f"{self._where}: {self.kernel.name}.backward returned {came}", f"{shape}, as the input")
+            if gradient is not None:
+                self._check_gradient(index, gradient, x)
         return results
 
     @property
@@ -140,14 +149,12 @@ class Placed:
 
     def forward_numpy(self, *arrays: Any) -> Arrays:
         """`forward` from and to NumPy arrays."""
-        if not isinstance(self.device, Host):
-            found = self.forward(self._natives(arrays))
-            self.device.synchronize()
-            found = tuple(np.asarray(self.device.to_numpy(y)) for y in found)
-        else:
-            found = tuple(np.asarray(y) for y in self.forward(arrays, describe_numpy))
-        for array, dtype in zip(found, self.dtypes, strict=True):
-            self._check(array, dtype, describe_numpy)
+        if isinstance(self.device, Host):
+            return tuple(map(_settled, self.forward(arrays, describe_numpy)))
+        native = self.forward(self._natives(arrays))
+        self.device.synchronize()
+        found = tuple(np.asarray(self.device.to_numpy(y)) for y in native)
+        self._check(found, arrays, describe_numpy)
         return found
 
     def backward_numpy(self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Arrays:
@@ -158,14 +165,25 @@ class Placed:
         self.device.synchronize()
         return tuple(None if g is None else np.asarray(self.device.to_numpy(g)) for g in found)
 
-    def _called(self, method: str, *arguments: Any) -> Any:
+    def _called(self, method: str, *groups: Sequence[Any]) -> Any:
+        """What a method of the kernel returns, for arrays that it cannot change."""
+        guard = self._guards[method]
+        given = guard.given(groups)
         try:
-            return getattr(self.kernel, method)(*arguments, **self.attributes)
+            found = getattr(self.kernel, method)(*(given[0] if method == "forward" else given), **self.attributes)
         except DeepBenchError as error:
             error.add_note(f"in {self.kernel.name}, which computes {self._where}")
             raise
         except Exception as error:  # a kernel may raise anything
-            raise KernelFailure(f"{self._where}: {self.kernel.name}.{method} raised {in_a_line(error)}") from error
+            expected = "arguments that stay as they are: they come read-only" if "read-only" in str(error) else ""
+            raise KernelFailure(f"{self._where}: {self.kernel.name}.{method} raised {in_a_line(error)}", expected) from error
+        changed = guard.changed(groups, given)
+        if changed is not None:
+            group, index = changed
+            kind = "input" if method == "forward" else ("the gradient of output", "input", "output")[group]
+            came = f"{self._where}: {self.kernel.name}.{method} changes {kind} {index}"
+            raise KernelFailure(came, "arguments that stay as they are: others read the same memory", "write to a copy")
+        return found
 
     @property
     def _where(self) -> str:
@@ -174,18 +192,44 @@ class Placed:
     def _natives(self, arrays: Sequence[Any]) -> list[Any]:
         return [None if array is None else self.device.from_numpy(np.asarray(array)) for array in arrays]
 
-    def _check(self, array: Any, dtype: np.dtype | None, describe: Describe) -> None:
-        known = describe(array)
-        if known is None:
+    def _check(self, results: Arrays, inputs: Sequence[Any], describe: Describe) -> None:
+        """Compare outputs with what the node gives for such inputs."""
+        specs = self._results.of(inputs, self.constants, describe)
+        for index, (array, dtype) in enumerate(zip(results, self.dtypes, strict=True)):
+            known = describe(array)
+            if known is None:
+                raise InvalidInput(
+                    f"{self._where}: {self.kernel.name}.forward returned a {type(array).__name__}",
+                    f"an array of {type(self.device).__name__}",
+                )
+            spec = None if specs is None else specs[index]
+            if dtype in (None, known[1], STRING) and (spec is None or fits(known[0], spec)):
+                continue
+            which = f" as output {index}" if len(results) > 1 else ""
+            shape = "" if spec is None else f"[{', '.join('?' if isinstance(d, str) else str(d) for d in spec.shape)}]"
             raise InvalidInput(
-                f"{self._where}: {self.kernel.name}.forward returned a {type(array).__name__}",
-                f"an array of {type(self.device).__name__}",
+                f"{self._where}: {self.kernel.name}.forward returned {known[1]}{list(known[0])}{which}",
+                f"{known[1] if dtype is None else dtype}{shape}, as the node gives for {self._listed(inputs, describe)}",
             )
-        if dtype not in (None, known[1], STRING):
-            came = f"{known[1]}{list(known[0])}"
+
+    def _listed(self, inputs: Sequence[Any], describe: Describe) -> str:
+        known = [None if x is None else describe(x) for x in inputs]
+        return ", ".join("(omitted)" if k is None else f"{k[1]}{list(k[0])}" for k in known)
+
+    def _check_gradient(self, index: int, gradient: Any, x: Any) -> None:
+        if x is not None and hasattr(gradient, "shape") and tuple(gradient.shape) == tuple(x.shape):
+            came, wanted = getattr(gradient, "dtype", None), getattr(x, "dtype", None)
+            if came == wanted:
+                return
             raise InvalidInput(
-                f"{self._where}: {self.kernel.name}.forward returned {came}", f"an array of {dtype}, as the node gives"
+                f"{self._where}: {self.kernel.name}.backward returned a gradient of {came} for input {index}",
+                f"{wanted}, as the input",
             )
+        what = f"of shape {list(gradient.shape)}" if hasattr(gradient, "shape") else f"that is a {type(gradient).__name__}"
+        raise InvalidInput(
+            f"{self._where}: {self.kernel.name}.backward returned a gradient {what} for input {index}",
+            "nothing" if x is None else f"{list(x.shape)}, as the input",
+        )
 
     def _set_up(self, inputs: Sequence[Any], describe: Describe | None) -> None:
         """Let the kernel compile or allocate what it needs for inputs of these shapes, as before the first of its calls."""
@@ -246,6 +290,12 @@ def placed(
         list(dtypes) if dtypes is not None else [None] * len(node.outputs),
         function_of(node) or plain,
     )
+
+
+def _settled(result: Any) -> np.ndarray:
+    """An array that may be written to: what the kernel returned of its inputs is copied."""
+    array = np.asarray(result)
+    return array if array.flags.writeable else np.array(array)
 
 
 def _own(array: Any) -> Any:

@@ -12,12 +12,13 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidNetwork, UnsupportedOperator
 from deep_bench.events import Moment, NodeEvent
-from deep_bench.framework import Adapter, Executor, Forms, Mode, NodeProfile
+from deep_bench.framework import Adapter, Executor, Forms, Mode
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.attached import function_of
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, outer_values, settings, subgraphs
 from deep_bench.network.gradient.derived import DerivedGradients
+from deep_bench.node_profile import NodeProfile
 from deep_bench.operators.placed import THROUGH_NUMPY
 from deep_bench.reference.network.kernels import kernel_functions
 from deep_bench.reference.network.parameters import Parameters

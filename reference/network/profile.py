@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deep_bench.framework import Direction, NodeProfile, NodeTime
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.upgrade.edit import ORIGIN
 from deep_bench.measure.observed import Stopwatch, in_turn
 from deep_bench.network.gradient.derived import origin
+from deep_bench.node_profile import Direction, NodeProfile, NodeTime
 
 if TYPE_CHECKING:
     from deep_bench.reference.network.executor import ReferenceExecutor, Step

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from deep_bench.adapters.onnxruntime.arrays import Value, described, to_array
 from deep_bench.adapters.onnxruntime.executor import Parameters
 from deep_bench.errors import Unsupported, UnsupportedOperator
-from deep_bench.framework import Executor, Forms, Mode, NodeProfile, NodeTime
+from deep_bench.framework import Executor, Forms, Mode
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.attached import kernel_of
 from deep_bench.graph.knowledge import Knowledge
@@ -20,6 +20,7 @@ from deep_bench.graph.node import as_array, is_standard
 from deep_bench.graph.prune import needs, prune
 from deep_bench.measure.observed import Stopwatch, in_turn
 from deep_bench.network.gradient.derived import DerivedGradients
+from deep_bench.node_profile import NodeProfile, NodeTime
 from deep_bench.operators.placed import THROUGH_NUMPY, Placed, placed
 
 if TYPE_CHECKING:

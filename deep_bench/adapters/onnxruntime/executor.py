@@ -10,9 +10,10 @@ import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.arrays import Value, described, is_narrow_type, to_feed
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.framework import Executor, Forms, Mode, NodeProfile, map_arrays
+from deep_bench.framework import Executor, Forms, Mode, map_arrays
 from deep_bench.graph import Network
 from deep_bench.network.gradient.derived import DerivedGradients
+from deep_bench.node_profile import NodeProfile
 
 if TYPE_CHECKING:
     from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter

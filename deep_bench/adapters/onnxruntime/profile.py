@@ -13,10 +13,10 @@ import onnx
 import onnxruntime as ort
 
 from deep_bench.adapters.onnxruntime.fusion import Piece, pieces
-from deep_bench.framework import Direction, NodeProfile, NodeTime
 from deep_bench.graph import Network
 from deep_bench.measure.observed import Stopwatch, in_turn
 from deep_bench.network.gradient.derived import origin
+from deep_bench.node_profile import Direction, NodeProfile, NodeTime
 
 if TYPE_CHECKING:
     from deep_bench.adapters.onnxruntime.executor import OnnxRuntimeExecutor

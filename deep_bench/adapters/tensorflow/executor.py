@@ -14,8 +14,9 @@ from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, Needs
 from deep_bench.adapters.tensorflow.layout import Stored
 from deep_bench.adapters.tensorflow.tracing import Traced, described, flattened, signature, structure, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
-from deep_bench.framework import Device, Executor, Mode, NodeProfile, map_arrays
+from deep_bench.framework import Device, Executor, Mode, map_arrays
 from deep_bench.graph import OPSET, Network
+from deep_bench.node_profile import NodeProfile
 from deep_bench.request import check_native
 
 

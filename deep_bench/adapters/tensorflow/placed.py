@@ -11,6 +11,7 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import NotNative, Site
 from deep_bench.adapters.tensorflow.differentiation import differentiating, undifferentiable
 from deep_bench.adapters.tensorflow.fallback import decoded, host_call
+from deep_bench.adapters.tensorflow.host_errors import told
 from deep_bench.adapters.tensorflow.layout import Value, on_values
 from deep_bench.adapters.tensorflow.tracing import described
 from deep_bench.operators.placed import THROUGH_NUMPY, Placed
@@ -39,7 +40,7 @@ def kernel_code(site: Site, kernel: Placed, *, direct: bool, jit: bool) -> tuple
     kernel.dtypes = [None if slot is None else slot.dtype for slot in site.outputs]
     if jit and not direct:
         raise NotNative(f"XLA compiles no calls of Python, as {kernel.kernel.name} would be: leave out jit='xla'")
-    forward = _on_tensors(kernel) if direct else host_call(site, lambda *arrays: kernel.forward_numpy(*arrays))
+    forward = _on_tensors(kernel) if direct else host_call(site, told(kernel.forward_numpy))
     backward = _pull_back_on_tensors if direct else _pull_back_through_numpy
 
     @on_values
@@ -101,10 +102,10 @@ def _pull_back_through_numpy(
             full[group][index] = decoded(array)
         with np.errstate(all="ignore"):
             found = kernel.backward_numpy(*full)
-        return [np.zeros_like(full[1][i]) if found[i] is None else found[i].astype(full[1][i].dtype) for i in wanted]
+        return [np.zeros_like(full[1][i]) if found[i] is None else found[i] for i in wanted]
 
     fed = [groups[group][index] for group, index in places]
-    gradients = tf.numpy_function(host, fed, [inputs[i].dtype for i in wanted])
+    gradients = tf.numpy_function(told(host), fed, [inputs[i].dtype for i in wanted])
     gradients = gradients if isinstance(gradients, list | tuple) else [gradients]
     for gradient, index in zip(gradients, wanted, strict=True):
         gradient.set_shape(inputs[index].shape)

@@ -16,8 +16,8 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import Step
 from deep_bench.adapters.tensorflow.gradients import Gradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner
-from deep_bench.framework import Direction, NodeProfile, NodeTime
 from deep_bench.measure.observed import Stopwatch, in_turn
+from deep_bench.node_profile import Direction, NodeProfile, NodeTime
 
 Key = tuple[tuple[str, ...], Direction, str]
 """Nodes of the network, the way, and what is run for them."""

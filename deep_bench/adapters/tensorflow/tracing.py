@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from deep_bench.adapters.tensorflow.host_errors import as_raised
 from deep_bench.errors import Unsupported
 from deep_bench.framework import map_arrays
 from deep_bench.tensor import TensorSpec
@@ -41,8 +42,8 @@ class Traced:
             _compile(call, flat)
             self.compiled = True
         if self.plain:
-            return lambda: call(*flat)
-        return lambda: packed(self.layout, call(*flat) or ())
+            return lambda: as_raised(call, *flat)
+        return lambda: packed(self.layout, as_raised(call, *flat) or ())
 
 
 def described(value: Any) -> tuple[Sequence[int], np.dtype] | None:

@@ -14,9 +14,10 @@ from deep_bench.adapters.torch.cuda import cuda_event_timer
 from deep_bench.adapters.torch.gradients import Autograd, OnReady
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
-from deep_bench.framework import Device, Executor, Forms, Mode, NodeProfile
+from deep_bench.framework import Device, Executor, Forms, Mode
 from deep_bench.graph import Network
 from deep_bench.network.gradient.derived import not_training
+from deep_bench.node_profile import NodeProfile
 from deep_bench.request import check_native
 from deep_bench.tensor import TensorSpec, is_float
 

@@ -13,8 +13,8 @@ from deep_bench.adapters.lowering import Step
 from deep_bench.adapters.torch.kernels import kernels_by_node
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.stepping import wrapped
-from deep_bench.framework import Direction, NodeProfile, NodeTime
 from deep_bench.measure.observed import Stopwatch, in_turn
+from deep_bench.node_profile import Direction, NodeProfile, NodeTime
 
 if TYPE_CHECKING:
     from deep_bench.adapters.torch.executor import TorchExecutor

@@ -83,5 +83,5 @@ def _replay(record: ScalingRecord, scheme: Scheme) -> list[str]:
         f"SimGrid: the same pattern and algorithms message by message on a network of kind {record.network}, a rank on each "
         "node, in their order; links share their bandwidth fairly; two nodes next to each other have the machine's latency, "
         "every link its bandwidth, both for the size that has most of the bytes; each rank and step has a measured step's "
-        f"times; a few steps only{overlap}"
+        f"times; of a few steps, in which the mean computing of the slowest takes the place of what was drawn{overlap}"
     ]

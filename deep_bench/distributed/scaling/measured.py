@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from deep_bench.distributed.scaling.calls import MESSAGES
 from deep_bench.distributed.scaling.pattern import Pattern
 from deep_bench.distributed.scaling.record import MeasuredRecord, PointRecord
+from deep_bench.distributed.scaling.trace import Scheme
 from deep_bench.errors import InvalidArgument
 from deep_bench.training.record import RankRecord, RunRecord
 from deep_bench.training.runs import Runs
@@ -43,22 +44,39 @@ class Run:
         return self.run.ranks.ranks
 
 
-def runs_in(file: Path) -> list[Run]:
+def runs_in(file: Path, on: str, scheme: Scheme) -> list[Run]:
     """The runs of a record that several ranks made, or one alone under ``--distributed``.
 
+    Args:
+        file: The record.
+        on: What must have computed.
+        scheme: What must have kept ranks together.
+
     Raises:
-        InvalidArgument: It has none.
+        InvalidArgument: It has none, or runs of something else.
         InvalidRecord: It is no record of training.
     """
     found = []
     for run in Runs.load(file).record.runs:
         ranks = [] if run.ranks is None else run.ranks.ranks
+        _check(file, run, on, scheme)
         if ranks and all(len(rank.samples) > _WARM for rank in ranks):
             most = np.max([rank.samples for rank in ranks], axis=0)
             found.append(Run(file, run, len(ranks), Counter(most.tolist()).most_common(1)[0][0]))
     if not found:
         raise InvalidArgument(f"{file}, which has no run of several ranks", "a record of deep-bench train --distributed …")
     return found
+
+
+def _check(file: Path, run: RunRecord, on: str, scheme: Scheme) -> None:
+    """Whether a run is of what is predicted."""
+    kind, network = type(scheme.made).__name__, scheme.network
+    facts = [("computed by", run.label, on), ("of the network", run.network.name if run.network else network, network)]
+    if run.ranks is not None:
+        facts.append(("with the scheme", run.ranks.scheme.partition("(")[0], kind))
+    for what, was, wanted in facts:
+        if was != wanted:
+            raise InvalidArgument(f"{file}, {what} {was}", f"a record of what is predicted: {wanted}")
 
 
 def steps_of(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -76,12 +94,13 @@ def steps_of(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.max(rows, axis=0)[kept] / 1e9, np.max(own, axis=0)[kept] / 1e9
 
 
-def beside(run: Run, point: PointRecord, pattern: Pattern, replayed: float | None) -> MeasuredRecord:
+def beside(run: Run, point: PointRecord, own_point: PointRecord, pattern: Pattern, replayed: float | None) -> MeasuredRecord:
     """A run beside a prediction for as many ranks with as many samples.
 
     Args:
         run: The run.
         point: By the formulas.
+        own_point: By the formulas, from the run's own computing.
         pattern: What ranks say.
         replayed: By the simulator.
     """
@@ -94,7 +113,8 @@ def beside(run: Run, point: PointRecord, pattern: Pattern, replayed: float | Non
         file=str(run.file), ranks=run.ranks, batch=run.batch,
         hosts=len({str(rank.local.get("host", "")) for rank in run.of_ranks}), steps=steps, mean=float(steps.mean()),
         median=float(np.median(steps)), least=float(least), most=float(most), computing=float(own.mean()),
-        predicted=point.mean, predicted_computing=point.computing, replayed=replayed,
+        predicted=point.mean, predicted_computing=point.computing, predicted_own=own_point.mean,
+        replayed=replayed,
         calls={name: (calls.get(name, 0.0), expected_calls[name]) for name in names},
         payload={name: (payload.get(name, 0.0), expected_payload[name]) for name in names},
     )  # fmt: skip

@@ -83,6 +83,12 @@ def _step(axes: Axes, record: ScalingRecord) -> None:
     slowest = [p.computing for p in points]
     axes.plot(ranks, slowest, color=colour(2), linestyle="--", label="of it the slowest rank's computing, predicted")
     axes.plot(ranks, [p.communicating for p in points], color=colour(4), linestyle=":", label="of it messages, predicted")
+    said = [(p.ranks, p.replayed - p.computing) for p in points if p.replayed is not None and p.replayed > p.computing]
+    if said:
+        axes.plot(
+            *zip(*said, strict=True), color=colour(4), marker=marker(2), markersize=4, linestyle="none",
+            markerfacecolor="none", label="of it messages by SimGrid, predicted",
+        )  # fmt: skip
     for number, one in enumerate(record.measured):
         axes.errorbar(
             [one.ranks], [one.mean], yerr=[[one.mean - min(one.least, one.mean)], [max(one.most, one.mean) - one.mean]],
@@ -120,7 +126,7 @@ def _speed(axes: Axes, record: ScalingRecord) -> None:
         label="formulas, predicted",
     )
     best = fastest(record)
-    if best is not record.points[-1]:
+    if best is not record.points[-1] and speed_up(record, best) > 1:
         axes.axvline(best.ranks, color=colour(1), linestyle=":", linewidth=1.2, label=f"stops scaling at {best.ranks}")
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

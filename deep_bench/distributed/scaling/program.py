@@ -53,6 +53,14 @@ class Program:
         rng = np.random.default_rng([self.seed, self.ranks, self.steps])
         return rng.integers(len(self.times.gradients), size=(self.ranks, self.steps))
 
+    def drawn(self) -> float:
+        """The computing of the slowest ranks in a step, on average over the steps as they were drawn."""
+        rows, times = self.rows(), self.times
+        apart = times.update[rows]
+        apart[:, :-1] += times.before[rows[:, 1:]]
+        slowest = times.before[rows[:, 0]].max() + apart.max(axis=0).sum() + times.gradients[rows].max(axis=0).sum()
+        return float(slowest) / self.steps
+
     def calls(self, rank: int, rows: Sequence[int]) -> Iterator[Computing | Call]:
         """What a rank does, with collective calls whole."""
         times = self.times

@@ -108,6 +108,7 @@ class MeasuredRecord(Model):
         computing: Of the mean step, what the slowest rank computed itself: all but messages and waiting.
         predicted: The mean step by the formulas.
         predicted_computing: Of it, the slowest rank's computing.
+        predicted_own: The mean step by the formulas, from the run's own computing: what is left is messages and waiting.
         replayed: By the simulator.
         calls: Operation to calls in a step of rank 0: measured, and of the pattern.
         payload: The same for the bytes that it handed over.
@@ -125,6 +126,7 @@ class MeasuredRecord(Model):
     computing: float
     predicted: float
     predicted_computing: float
+    predicted_own: float
     replayed: float | None = None
     calls: dict[str, tuple[float, float]] = Field(default_factory=dict)
     payload: dict[str, tuple[float, float]] = Field(default_factory=dict)

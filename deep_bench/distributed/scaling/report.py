@@ -10,6 +10,7 @@ from rich.table import Table
 from deep_bench.distributed.scaling.assumptions import SHARED
 from deep_bench.distributed.scaling.record import MeasuredRecord, PointRecord, ScalingRecord
 from deep_bench.distributed.scaling.result import apart, efficiency, in_bytes, speed_up, where_it_stops
+from deep_bench.measure.risks import risks
 from deep_bench.measure.tables import columns, print_line, print_note, print_table
 from deep_bench.measure.units import duration, duration_range, share, significant
 
@@ -48,7 +49,7 @@ def _steps(record: ScalingRecord) -> Table:
         f"scaling, {batch}; one rank alone takes {duration(record.alone)} a step (measured)"
     )
     for name in ("ranks", "samples", "step, predicted", "95 % interval", "90 % of steps", "computing", "messages",
-                 "speed-up", "efficiency", "a rank sends", "SimGrid, predicted", "to formulas"):  # fmt: skip
+                 "speed-up", "efficiency", "a rank sends", "SimGrid, predicted", "its messages"):  # fmt: skip
         table.add_column(name, justify="right")
     for point in record.points:
         table.add_row(*_cells(record, point))
@@ -69,7 +70,7 @@ def _cells(record: ScalingRecord, point: PointRecord) -> list[str]:
         share(efficiency(record, point)),
         most if least == most else f"{least} to {most}",
         duration(point.replayed),
-        "–" if point.replayed is None else f"{100 * (point.replayed / point.mean - 1):+.1f} %",
+        duration(None if point.replayed is None else max(point.replayed - point.computing, 0.0)),
     ]
 
 
@@ -90,16 +91,17 @@ def _calls(record: ScalingRecord) -> Table:
 
 def _measured(record: ScalingRecord) -> Table:
     table = Table(
-        title="predicted against measured: a step on as many ranks; computing is that of the slowest rank, without messages"
+        title="predicted against measured: a step on as many ranks; computing: of the slowest rank, without messages; the "
+        "last two are predicted from the computing of the measured run itself"
     )
-    for name in ("ranks", "samples", "measured, mean", "median", "90 % of steps", "formulas, predicted", "to measured",
-                 "SimGrid, predicted", "to measured ", "computing, measured", "computing, predicted"):  # fmt: skip
+    for name in ("ranks", "samples", "measured, mean", "90 % of steps", "computing", "formulas, predicted", "off",
+                 "computing, predicted", "SimGrid, predicted", "off ", "from its own computing", "off  "):  # fmt: skip
         table.add_column(name, justify="right")
     for one in record.measured:
         table.add_row(
-            str(one.ranks), str(one.batch), duration(one.mean), duration(one.median), duration_range(one.least, one.most),
-            duration(one.predicted), _off(one.predicted, one), duration(one.replayed), _off(one.replayed, one),
-            duration(one.computing), duration(one.predicted_computing),
+            str(one.ranks), str(one.batch), duration(one.mean), duration_range(one.least, one.most), duration(one.computing),
+            duration(one.predicted), _off(one.predicted, one), duration(one.predicted_computing), duration(one.replayed),
+            _off(one.replayed, one), duration(one.predicted_own), _off(one.predicted_own, one),
         )  # fmt: skip
     return table
 
@@ -126,14 +128,15 @@ def _below(record: ScalingRecord) -> list[str]:
     found += [f"  {line}" for line in record.pattern]
     found.append(f"machine: {record.machine}")
     found.append(f"simulator: {record.simulator}")
-    if differences := apart(record):
+    if ratios := apart(record):
         found.append(
-            f"the two predictions: SimGrid's step is {100 * min(differences):+.1f} to {100 * max(differences):+.1f} % of "
-            "that of the formulas away, over the ranks that both have"
+            f"the two predictions: messages that nothing hides take {significant(min(ratios))} to "
+            f"{significant(max(ratios))} times as long by SimGrid as by the formulas, over the ranks that both have"
         )
     if any(point.beyond for point in record.points):
         found.append("*: more ranks than measured steps; see the assumptions")
     found += [f"measured on {one.ranks} ranks: {one.file}" for one in record.measured]
+    found += [str(risk) for risk in risks(record.environment, None) if risk.name == "load"]
     if any(one.hosts == 1 for one in record.measured):
         found.append(f"measured on one machine: {SHARED}")
     return found

@@ -31,7 +31,9 @@ def where_it_stops(record: ScalingRecord) -> list[str]:
     points: Sequence[PointRecord] = record.points
     best, half = fastest(record), next((p for p in points if efficiency(record, p) < HALF), None)
     first, last = points[0].ranks, points[-1].ranks
-    if best is points[-1]:
+    if speed_up(record, best) <= 1:
+        found = ["predicted: one rank alone trains as many samples a second as any of these numbers of ranks, or more"]
+    elif best is points[-1]:
         found = [f"predicted: up to {last} ranks, the most that were asked for, more ranks train more samples a second"]
     else:
         found = [f"predicted: it stops scaling at {best.ranks} ranks; more train no more samples a second"]
@@ -43,8 +45,12 @@ def where_it_stops(record: ScalingRecord) -> list[str]:
 
 
 def apart(record: ScalingRecord) -> list[float]:
-    """By how much the simulator's step is longer than that of the formulas, as a share, where both are there."""
-    return [point.replayed / point.mean - 1 for point in record.points if point.replayed is not None]
+    """How many times as long messages that nothing hides take by the simulator as by the formulas, where both are there."""
+    return [
+        max(point.replayed - point.computing, 0.0) / point.communicating
+        for point in record.points
+        if point.replayed is not None and point.communicating > 0
+    ]
 
 
 def in_bytes(value: float) -> str:

@@ -97,11 +97,17 @@ class Replayed:
 
     Args:
         seconds: Of a step, on average over those of the program.
+        drawn: Of it, the computing of the slowest ranks as their times were drawn.
         messages: How many it replayed.
     """
 
     seconds: float
+    drawn: float
     messages: int
+
+    def expected(self, computing: float) -> float:
+        """The step with the mean computing of the slowest in the place of what was drawn in these few steps."""
+        return self.seconds - self.drawn + computing
 
 
 def replay(simulator: Simulator, program: Program, network: Network, link: Link, limit_s: float = 300.0) -> Replayed | str:
@@ -132,7 +138,7 @@ def replay(simulator: Simulator, program: Program, network: Network, link: Link,
             return f"it took longer than {limit_s:g} s"
     if done.returncode:
         raise SimulatorFailed(f"SimGrid ended with status {done.returncode}: {done.stderr.strip()[:300]}")
-    return Replayed(float(done.stdout.split()[-1]) / program.steps, total)
+    return Replayed(float(done.stdout.split()[-1]) / program.steps, program.drawn(), total)
 
 
 def messages(program: Program) -> int:

@@ -139,7 +139,7 @@ def scale(question: Question, advance: Advance = lambda _: None) -> Prediction:
     """
     scheme = scheme_to_trace(question.scheme, question.recipe)
     ranks, notes = _possible(question)
-    runs = [run for file in question.measured for run in runs_in(file)]
+    runs = [run for file in question.measured for run in runs_in(file, question.on, scheme)]
     patterns = _patterns(question, scheme, ranks, advance)
     times = _times(question, scheme, ranks, runs, notes, advance)
     overlap_from = getattr(scheme.made, "overlap_from", 0) if scheme.overlaps else None
@@ -205,7 +205,7 @@ def _times(
 ) -> list[TimesRecord]:
     """How long a rank computes, for each number of samples that is asked for."""
     batches = {question.batch(count) for count in [1, *ranks]} | {run.batch for run in runs}
-    of_file = [] if question.times is None else [run.run for run in runs_in(question.times)]
+    of_file = [] if question.times is None else [run.run for run in runs_in(question.times, question.on, scheme)]
     found = []
     for batch in sorted(batches, reverse=True):
         known = []
@@ -268,7 +268,7 @@ def _replay(prediction: Prediction, simulator: simgrid.Simulator, point: PointRe
     done = simgrid.replay(simulator, program, network, question.link)
     if isinstance(done, str):
         return done
-    point.replayed, point.replayed_messages = done.seconds, done.messages
+    point.replayed, point.replayed_messages = done.expected(point.computing), done.messages
     return ""
 
 
@@ -282,5 +282,6 @@ def _compared(prediction: Prediction, run: Run, simulator: simgrid.Simulator | N
     if simulator is not None:
         program = Program(pattern, run.ranks, times, prediction.rules, _REPLAYED_STEPS[1] * pattern.period, question.seed)
         done = simgrid.replay(simulator, program, NETWORKS[question.network](run.ranks), question.link)
-        replayed = None if isinstance(done, str) else done.seconds
-    return beside(run, point, pattern, replayed)
+        replayed = None if isinstance(done, str) else done.expected(point.computing)
+    own = predicted(pattern, run.ranks, of_record(run.run, run.batch), prediction.rules, seed=question.seed)
+    return beside(run, point, own, pattern, replayed)

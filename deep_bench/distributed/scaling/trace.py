@@ -71,11 +71,13 @@ class Scheme:
         text: As it was written.
         traced: The same without overlap: local ranks are of one thread each. The messages are the same.
         made: An instance of one rank.
+        network: The name of what is trained.
     """
 
     text: str
     traced: str
     made: DistributedOptimizer[Any, Any]
+    network: str = ""
 
     @property
     def overlaps(self) -> bool:
@@ -107,14 +109,20 @@ def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
     settings = [part for part in rest.split(",") if part]
     kept = [part for part in settings if part.replace(" ", "").lower() not in ("overlap=true", "overlap=yes", "overlap=on")]
     traced = f"{name}:{','.join(kept)}" if kept else name
-    made = scheme_of(traced)(workload(recipe).optimizer, LocalCommunicator())
+    work = workload(recipe)
+    made = scheme_of(traced)(work.optimizer, LocalCommunicator())
     if not made.lockstep:
         raise Unsupported(
             f"{name}: its ranks take steps each on their own, so that who says what to whom, and when, depends on who is "
             "faster: a pattern of few ranks says nothing about many",
             "a scheme whose ranks take each step together: allreduce, parameter-server, averaging, decentralised, …",
         )
-    return Scheme(text, traced if len(kept) < len(settings) else text, made)
+    if getattr(made, "until", 0):
+        raise Unsupported(
+            f"{text}, whose first steps are another scheme than those after them",
+            "each by itself: allreduce, and averaging:every=…",
+        )
+    return Scheme(text, traced if len(kept) < len(settings) else text, made, work.network.name)
 
 
 def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | None = None, uneven: bool = False) -> Trace:
@@ -130,10 +138,10 @@ def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | 
 
     Example:
         >>> from deep_bench.training.recipes import load_recipe
-        >>> digits = load_recipe("digits")
-        >>> trace = traced(digits, "reference", scheme_to_trace("allreduce", digits), 2, steps=2)
+        >>> recipe = load_recipe("digits", "network.name=mlp")
+        >>> trace = traced(recipe, "reference", scheme_to_trace("allreduce", recipe), 2, steps=2)
         >>> [(call.operation, call.size, call.phase.name) for call in trace.steps[1][0]]
-        [('allreduce', 40, 'AGREEING'), ('allreduce', 24744, 'UPDATING')]
+        [('allreduce', 40, 'AGREEING'), ('allreduce', 68904, 'UPDATING')]
     """
     small = recipe.changed(f"sampler.batch={_PER_RANK * ranks + uneven}", "evaluation.every=0")
     take = partial(_on_rank, small, on, scheme, steps or scheme.steps)

@@ -120,12 +120,11 @@ class SynchronisedNormalization(Operator[np.ndarray]):
         grads: Sequence[np.ndarray | None],
         inputs: Sequence[np.ndarray | None],
         outputs: Sequence[np.ndarray],
-        *,
-        epsilon: float,
         **attributes: Any,
     ) -> tuple[np.ndarray | None, ...]:
         """The gradients of this rank's loss, as above; those of the running statistics are none."""
-        del outputs, attributes
+        del outputs
+        epsilon: float = attributes["epsilon"]
         x, scale, bias, mean, _ = inputs
         if grads[0] is None:
             return (None,) * len(inputs)

@@ -146,6 +146,12 @@ class Together(Ranks):
         """All but those that rank 0 has for all, and those that this does itself: checkpoints, and ends by signals."""
         callbacks = tuple(callbacks)
         self._checkpoints = tuple(c for c in callbacks if isinstance(c, Checkpoints))
+        if not self.lockstep and any(c.steps or c.seconds for c in self._checkpoints):
+            raise InvalidArgument(
+                "checkpoints amid a run whose ranks take steps each on their own: no two are ever at the same place",
+                "checkpoints at its end, also where a signal, a limit or a target brought it about",
+                "leave out after how many steps or seconds (--checkpoint-every)",
+            )
         left_out = (Checkpoints, StopAtSignal, *(_ON_RANK_0 if self.comm.rank else ()))
         if self.comm.rank and not self.lockstep:
             left_out = (*left_out, EvaluateEvery, TargetReached, EarlyStopping)

@@ -28,7 +28,7 @@ class _Plain(BaseModel):
 
 
 class Piece(_Plain):
-    """One piece of a framework's work; see `deep_bench.framework.NodeTime`."""
+    """One piece of a framework's work; see `deep_bench.node_profile.NodeTime`."""
 
     nodes: list[str]
     ns: list[int]
@@ -69,7 +69,7 @@ class SystemProfile(_Plain):
         pieces: What it spends its time on.
         observed_ns: The whole of each observed call.
         plain_ns: Calls that nobody observed, in turn with those.
-        walk_ns: See `deep_bench.framework.NodeProfile`.
+        walk_ns: See `deep_bench.node_profile.NodeProfile`.
         inside_ns: The same.
         absent: Node to the reason why no piece covers it.
         kernels: The device's kernels under each node.

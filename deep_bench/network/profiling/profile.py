@@ -12,7 +12,6 @@ import onnx_ir as ir
 
 from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError, InvalidArgument
-from deep_bench.framework import NodeProfile
 from deep_bench.graph import Network, operator_name
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.progress import Bars
@@ -23,6 +22,7 @@ from deep_bench.network.handover import handed_over
 from deep_bench.network.problem import Problem, make_problem
 from deep_bench.network.profiling.memory import liveness
 from deep_bench.network.profiling.model import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
+from deep_bench.node_profile import NodeProfile
 from deep_bench.operators.cost import KnownSizes, Work, cost, traffic
 from deep_bench.variant import Variant
 

@@ -137,6 +137,8 @@ def test_data_dependent_and_free_schemes_are_refused() -> None:
     scheme = scheme_to_trace("sparse:k=0.1", SMALL)
     with pytest.raises(DoesNotGeneralise, match="repeat themselves"):
         generalised([traced(SMALL, "reference", scheme, 4)])
+    with pytest.raises(Unsupported, match="first steps are another scheme"):
+        scheme_to_trace("post-local:until=100,every=4", SMALL)
     for name in ("asynchronous", "gossip"):
         with pytest.raises(Unsupported, match="depends on who is faster"):
             scheme_to_trace(name, SMALL)

@@ -103,11 +103,15 @@ def test_weak_scaling_far_away_as_json_from_a_machine_file(call: Call, tmp_path:
         assert [point.replayed is not None for point in record.points[:3]] == [True, True, False]
 
 
-def test_what_is_refused(call: Call) -> None:
+def test_what_is_refused(call: Call, tmp_path: Path) -> None:
     done = call("--ranks", "4")
     assert done.exit_code == 2
     assert "mpirun -n 2 deep-bench communicate" in done.output
     assert "--latency 1us --bandwidth 12GB/s" in done.output
+    other = str(measured(tmp_path / "run.json", 2))
+    assert "a record of what is predicted: Averaging" in str(
+        call("--ranks", "2", "--measured", other, "--distributed", "averaging", *STATED).exception
+    )
     for words, told in (
         (["--ranks", "64..4"], "the first number is the smaller one"),
         (["--latency", "2", "--bandwidth", "12GB/s"], "write 1us"),

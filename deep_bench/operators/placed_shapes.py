@@ -1,0 +1,119 @@
+"""What the outputs of a node in a network are to be, for the shapes that its inputs turn out to have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deep_bench.errors import DeepBenchError
+from deep_bench.operators.argument import Argument
+from deep_bench.operators.case import Case
+from deep_bench.operators.native_code.results import setting
+from deep_bench.request import Describe
+from deep_bench.tensor import STRING, TensorSpec, is_integer
+
+Specs = tuple[TensorSpec, ...]
+
+_SETTING = 64
+
+
+class Results:
+    """The outputs of one node, inferred once for inputs of the same shapes.
+
+    Args:
+        computes: The operator; of a function nothing is inferred.
+        attributes: What the node states.
+        outputs: How many outputs it has.
+        to_numpy: Reads an array of the kernel's device.
+
+    Example:
+        >>> from deep_bench.request import describe_numpy
+        >>> results = Results("Concat", {"axis": 0}, 1, np.asarray)
+        >>> results.of([np.zeros((2, 3)), np.zeros((4, 3))], [None, None], describe_numpy)[0].shape
+        (6, 3)
+    """
+
+    def __init__(
+        self,
+        computes: str | Callable[..., Any],
+        attributes: Mapping[str, Any],
+        outputs: int,
+        to_numpy: Callable[[Any], np.ndarray],
+    ) -> None:
+        self._computes, self._attributes, self._outputs, self._to_numpy = computes, attributes, outputs, to_numpy
+        self._known: dict[Any, Specs | None] = {}
+        self._depending: set[Any] = set()
+
+    def of(self, inputs: Sequence[Any], constants: Sequence[np.ndarray | None], describe: Describe) -> Specs | None:
+        """What the outputs are to be; ``None`` where that cannot be told. What only their contents decide is open.
+
+        Args:
+            inputs: Arrays of the kernel's device, ``None`` for an omitted one.
+            constants: The contents of those that never change.
+            describe: Tells shape and element type of such arrays.
+        """
+        if not isinstance(self._computes, str):
+            return None
+        specs = [None if x is None else _spec(f"x{i}", x, describe) for i, x in enumerate(inputs)]
+        if any(spec is None and x is not None for spec, x in zip(specs, inputs, strict=True)):
+            return None
+        key = tuple(None if spec is None else (spec.shape, spec.dtype) for spec in specs)
+        if key not in self._known:
+            self._known[key] = self._inferred(specs, [None] * len(specs))
+            found = self._known[key]
+            if found is None or any(spec.open_dimensions for spec in found):
+                self._depending.add(key)
+        if key not in self._depending:
+            return self._known[key]
+        values = [self._value(*x) for x in zip(specs, inputs, _padded(constants, len(specs)), strict=True)]
+        whole = (key, tuple(None if v is None else v.tobytes() for v in values))
+        if whole not in self._known:
+            self._known[whole] = self._inferred(specs, values)
+        return self._known[whole]
+
+    def _value(self, spec: TensorSpec | None, x: Any, constant: np.ndarray | None) -> np.ndarray | None:
+        """The contents of an input that may decide the shape of an output: a few integers."""
+        if spec is None or constant is not None:
+            return constant if setting(constant) else None
+        if spec.open_dimensions or not is_integer(spec.dtype) or len(spec.shape) > 1 or np.prod(spec.shape) > _SETTING:
+            return None
+        try:
+            return np.asarray(self._to_numpy(x))
+        except Exception:  # a graph that is being traced has no contents yet: frameworks say so in their own ways
+            return None
+
+    def _inferred(self, specs: Sequence[TensorSpec | None], values: Sequence[np.ndarray | None]) -> Specs | None:
+        pairs = zip(specs, values, strict=True)
+        arguments = [None if s is None else Argument(s) if v is None else Argument.constant(v) for s, v in pairs]
+        try:
+            return Case(self._computes, tuple(arguments), self._attributes, outputs=self._outputs).results
+        except DeepBenchError:  # the standard cannot tell; the kernel may
+            return None
+
+
+def fits(shape: Sequence[Any], spec: TensorSpec) -> bool:
+    """Whether an array of a shape can be the output; dimensions that are not known yet fit any.
+
+    Example:
+        >>> fits((2, None), TensorSpec("y", ("n", 3), np.dtype("float32"))), fits((2,), TensorSpec("y", (3,), np.dtype("i4")))
+        (True, False)
+    """
+    pairs = zip(shape, spec.shape, strict=len(shape) == len(spec.shape))
+    return len(shape) == len(spec.shape) and all(a == b or a is None or isinstance(b, str) for a, b in pairs)
+
+
+def _spec(name: str, x: Any, describe: Describe) -> TensorSpec | None:
+    try:
+        known = describe(x)
+    except ValueError:  # a tensor of TensorFlow's whose rank only the run tells
+        return None
+    if known is None:
+        return None
+    shape = tuple(f"{name}.{i}" if d is None else d for i, d in enumerate(known[0]))
+    return TensorSpec(name, shape, STRING if known[1] == object else known[1])
+
+
+def _padded(constants: Sequence[np.ndarray | None], count: int) -> list[np.ndarray | None]:
+    return [constants[i] if i < len(constants) else None for i in range(count)]
