@@ -60,6 +60,8 @@ class Joined:
         Args:
             prepare: Anything that says nothing to other ranks.
         """
+        if self.comm.size == 1:
+            return prepare()
         failure: Exception | None = None
         try:
             found = prepare()
@@ -107,7 +109,7 @@ class Joined:
         """
         tree = self.agreed(find) if self.first else self.agreed(lambda: None)
         if self.status(int(tree is not None)):
-            trainer.restore(tree)
+            trainer.restore(tree, changed=self.options["changed"])
 
     def _where(self) -> str:
         return f"rank {self.comm.rank} of {self.comm.size} on {self.started.node}"

@@ -75,6 +75,7 @@ _LONGEST = 300
     "schemes whose ranks take steps each on their own (gossip, asynchronous, stale-synchronous) at the end only.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint there that is whole.")
+@click.option("--changed", is_flag=True, help="Go on even if optimizer, order, data, seed or framework are others now.")
 @click.option("--validate", type=click.IntRange(min=1), metavar="STEPS", help="First see that so many steps are right.")
 @click.option(
     "--distributed",
@@ -117,8 +118,9 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     The recipe is one that ships (digits, mnist5k, hamlet, movielens-100k, co2) or a file. FIELD=VALUE changes a field
     of it: optimizer.lr=0.01 data.root=/data.
 
-    Exit status: 0 all runs reached the target, or came to their end where there is none; 1 one missed it or failed, or a
-    step was wrong; 2 bad usage or input; 3 a rank was lost, and the others ended; 130 interrupted (what is there is kept).
+    Exit status: 0 all runs reached the target, or came to their end where there is none; 1 one missed it or failed, its loss
+    is not finite in the end, or a step was wrong; 2 bad usage or input; 3 a rank was lost, and the others ended; 130
+    interrupted (what is there is kept).
     """
     with joined(options) as ranks:
         status = _run(recipe, changes, on, options, ranks)
@@ -147,6 +149,10 @@ def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: di
         return FAILED
     if ranks is None or ranks.first:
         _show(runs, frameworks, options)
+        for run in runs.runs:
+            if run.lost_from is not None:
+                who = f"{run.label}, seed {run.seed}"
+                click.echo(f"deep-bench: {who}: {run.history().about_losses()} (counted from 0)", err=True)
         if runs.record.interrupted:
             click.echo("deep-bench: interrupted", err=True)
     status = 0 if fine and len(usable) == len(frameworks) and _fine(runs) else FAILED
@@ -167,6 +173,8 @@ def _prepared(
     for option in ("resume", "checkpoint_every"):
         if options[option] and options["checkpoints"] is None:
             raise click.UsageError(f"--{option.replace('_', '-')} needs --checkpoints: the folder that they are in")
+    if options["changed"] and not options["resume"]:
+        raise click.UsageError("--changed needs --resume: it is about what is gone on from")
     _check_checkpoints(options)
     folder = output_folder(options["output"]) if writes else None
     return made, frameworks, folder, _seeds(made, options), _target(made, options)
@@ -262,7 +270,7 @@ def _train(
     from deep_bench.training.runs import several
 
     return several(
-        partial(_trainer, recipe, framework, _keeping(framework, options), options["resume"], ranks),
+        partial(_trainer, recipe, framework, _keeping(framework, options), options["resume"], options["changed"], ranks),
         seeds,
         target=target,
         epochs=recipe.fields.epochs,
@@ -288,6 +296,7 @@ def _trainer(
     framework: str,
     keeping: Keeping | None,
     resume: bool,
+    changed: bool,
     ranks: Joined | None,
     seed: int,
     callbacks: Sequence[Any],
@@ -311,7 +320,7 @@ def _trainer(
     if resume and ranks is not None:
         ranks.resumed(trainer, find)
     elif resume and (found := find()) is not None:
-        trainer.restore(found)
+        trainer.restore(found, changed=changed)
     return trainer
 
 
@@ -344,7 +353,7 @@ def _validated(recipe: Recipe, frameworks: Sequence[str], seed: int, steps: int,
 
 
 def _fine(runs: Runs) -> bool:
-    if any(run.error is not None for run in runs.runs):
+    if any(run.error is not None or run.lost_from is not None for run in runs.runs):
         return False
     return runs.record.target is None or all(t.reached for t in runs.to_target)
 

@@ -60,7 +60,7 @@ class Topology:
             InvalidArgument: Neither holds, so that averages would not keep the mean.
 
         Source:
-            Xiao and Boyd, *Fast linear iterations for distributed averaging*, Systems & Control Letters 53 (2004), section 5;
+            Xiao and Boyd, *Fast linear iterations for distributed averaging*, Systems & Control Letters 53 (2004), sec. 5;
             Assran, Loizou, Ballas and Rabbat, *Stochastic gradient push*, ICML 2019, section 3 (exponential graphs).
         """
         degrees = [len(to) for to in self.to]
@@ -112,7 +112,7 @@ def exponential(size: int) -> Topology:
 
 def complete(size: int) -> Topology:
     """Everyone with everyone."""
-    return _graph(size, lambda rank: list(range(size)))
+    return _graph(size, lambda _: list(range(size)))
 
 
 TOPOLOGIES: Mapping[str, Callable[[int], Topology]] = {

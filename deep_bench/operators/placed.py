@@ -63,9 +63,8 @@ class Placed:
     _guards: dict[str, Guard] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        read = self.device.to_numpy
-        self._results = Results(self.computes, self.stated, len(self.dtypes), read)
-        self._guards = {"forward": Guard(read), "backward": Guard(read)}
+        self._results = Results(self.computes, self.stated, len(self.dtypes), self._read)
+        self._guards = {"forward": Guard(self._read), "backward": Guard(self._read)}
 
     @property
     def label(self) -> str:
@@ -188,6 +187,9 @@ class Placed:
     @property
     def _where(self) -> str:
         return f"node {self.node!r} ({self.operator})"
+
+    def _read(self, array: Any) -> np.ndarray:
+        return self.device.to_numpy(array)
 
     def _natives(self, arrays: Sequence[Any]) -> list[Any]:
         return [None if array is None else self.device.from_numpy(np.asarray(array)) for array in arrays]

@@ -16,7 +16,8 @@ from deep_bench.tensor import STRING, TensorSpec, is_integer
 
 Specs = tuple[TensorSpec, ...]
 
-_SETTING = 64
+_TRIED = (64, 65)
+"""Sizes of dimensions that are open while a graph is traced: what both give is known."""
 
 
 class Results:
@@ -75,16 +76,25 @@ class Results:
 
     def _value(self, spec: TensorSpec | None, x: Any, constant: np.ndarray | None) -> np.ndarray | None:
         """The contents of an input that may decide the shape of an output: a few integers."""
-        if spec is None or constant is not None:
+        if constant is not None:
             return constant if setting(constant) else None
-        if spec.open_dimensions or not is_integer(spec.dtype) or len(spec.shape) > 1 or np.prod(spec.shape) > _SETTING:
+        if spec is None or spec.open_dimensions or not is_integer(spec.dtype) or len(spec.shape) > 1:
             return None
         try:
-            return np.asarray(self._to_numpy(x))
+            array = np.asarray(self._to_numpy(x))
         except Exception:  # a graph that is being traced has no contents yet: frameworks say so in their own ways
             return None
+        return array if setting(array) else None
 
     def _inferred(self, specs: Sequence[TensorSpec | None], values: Sequence[np.ndarray | None]) -> Specs | None:
+        if not any(spec is not None and spec.open_dimensions for spec in specs):
+            return self._results(specs, values)
+        one, other = (self._results([None if s is None else _closed(s, n) for s in specs], values) for n in _TRIED)
+        if one is None or other is None or [len(s.shape) for s in one] != [len(s.shape) for s in other]:
+            return None
+        return tuple(_common(a, b) for a, b in zip(one, other, strict=True))
+
+    def _results(self, specs: Sequence[TensorSpec | None], values: Sequence[np.ndarray | None]) -> Specs | None:
         pairs = zip(specs, values, strict=True)
         arguments = [None if s is None else Argument(s) if v is None else Argument.constant(v) for s, v in pairs]
         try:
@@ -113,6 +123,15 @@ def _spec(name: str, x: Any, describe: Describe) -> TensorSpec | None:
         return None
     shape = tuple(f"{name}.{i}" if d is None else d for i, d in enumerate(known[0]))
     return TensorSpec(name, shape, STRING if known[1] == object else known[1])
+
+
+def _closed(spec: TensorSpec, size: int) -> TensorSpec:
+    return TensorSpec(spec.name, tuple(size if isinstance(d, str) else d for d in spec.shape), spec.dtype)
+
+
+def _common(one: TensorSpec, other: TensorSpec) -> TensorSpec:
+    shape = (a if a == b else f"{one.name}.{i}" for i, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)))
+    return TensorSpec(one.name, tuple(shape), one.dtype)
 
 
 def _padded(constants: Sequence[np.ndarray | None], count: int) -> list[np.ndarray | None]:

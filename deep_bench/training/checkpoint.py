@@ -17,6 +17,7 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.events import Moment
 from deep_bench.measure.storage import written
 from deep_bench.training.progress import Progress
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.steps import Tree
 
 FORMAT = 1
@@ -176,7 +177,8 @@ class Checkpoints:
         keep: How many files to keep.
 
     Raises:
-        InvalidArgument: A negative number, or nothing to write after: a 0 without a number above 0.
+        InvalidArgument: A negative number, steps, epochs or files that are no whole number, or nothing to write after: a 0
+            without a number above 0.
 
     Example:
         >>> import deep_bench as db
@@ -197,8 +199,9 @@ class Checkpoints:
     ) -> None:
         if epochs is None:
             epochs = 0 if 0 in (steps, seconds) and not (steps or seconds) else 1
-        steps, seconds = steps or 0, seconds or 0
-        if min(steps, seconds, epochs) < 0 or not (steps or seconds or epochs) or keep < 1:
+        steps, epochs, keep = (natural(what, n) for what, n in (("steps", steps or 0), ("epochs", epochs), ("keep", keep)))
+        seconds = seconds or 0
+        if not seconds >= 0 or not (steps or seconds or epochs) or keep < 1:
             raise InvalidArgument(
                 f"checkpoints every {steps} steps, {seconds} seconds, {epochs} epochs, keeping {keep}",
                 "one of these above 0, none below, and at least one file kept",
@@ -277,7 +280,7 @@ def set_aside_damaged(folder: str | Path) -> list[Path]:
         What was renamed, as it is called now: ``step_….h5.damaged``.
 
     Raises:
-        InvalidRecord: None is whole; then nothing is renamed.
+        InvalidRecord: None is whole; then nothing is renamed, since nothing is left to go on from.
     """
     there = _checkpoints(Path(folder))
     damaged = list(takewhile(_is_damaged, reversed(there)))

@@ -7,11 +7,12 @@ from typing import Generic
 
 import numpy as np
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.framework import A, Executor
 from deep_bench.training.dataset import Dataset
 from deep_bench.training.feed import Feed
 from deep_bench.training.loader.fetch import Fetch
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.scores import Score
 
 
@@ -29,6 +30,7 @@ class Evaluation(Generic[A]):
 
     Raises:
         InvalidArgument: No samples, no scores, or two of one name.
+        UnknownName: A score reads an output that the network does not have, or an array that the samples do not.
 
     Example:
         >>> import deep_bench as db
@@ -47,7 +49,7 @@ class Evaluation(Generic[A]):
     def __init__(
         self, executor: Executor[A], dataset: Dataset, scores: Sequence[Callable[[], Score]], *, batch: int = 256
     ) -> None:
-        if not len(dataset) or not scores or batch < 1:
+        if not len(dataset) or not scores or natural("batch", batch) < 1:
             raise InvalidArgument(
                 f"an evaluation on {len(dataset)} samples by {len(scores)} scores in batches of {batch}",
                 "at least one of each",
@@ -56,6 +58,8 @@ class Evaluation(Generic[A]):
         self._fetch = Fetch(dataset)
         self._makers = tuple(scores)
         self.scores = self._fresh()
+        for score in self.scores.values():
+            self._check_names(score)
 
     def __call__(self, parameters: Mapping[str, A], statistics: Mapping[str, A]) -> dict[str, float]:
         """Name of each score to its value.
@@ -92,6 +96,17 @@ class Evaluation(Generic[A]):
                 raise InvalidArgument(f"two scores named {score.name!r}", "a name of its own for each")
             found[score.name] = score
         return found
+
+    def _check_names(self, score: Score) -> None:
+        if score.reads is None:
+            return
+        output, array = score.reads
+        given = [spec.name for spec in self.executor.network.outputs] if self.executor.network is not None else []
+        if given and output not in given:
+            raise UnknownName(f"output of the network for the {score.name}", output, given)
+        held = [spec.name for spec in getattr(self.dataset, "specs", ())]
+        if held and array is not None and array not in held:
+            raise UnknownName(f"array of the samples for the {score.name}", array, held)
 
     def _outputs(self, batch: Mapping[str, np.ndarray], statistics: Mapping[str, A]) -> dict[str, np.ndarray]:
         device = self.executor.device

@@ -73,6 +73,34 @@ class History:
         """The time from the first touch of the data to the end of the last step or evaluation."""
         return max(self.stamps[-1] if self.stamps else 0, self.evaluations[-1].time_ns if self.evaluations else 0)
 
+    @property
+    def lost_from(self) -> int | None:
+        """The first step, counted from 0, from which on no loss is finite any more; ``None`` where the last is.
+
+        Example:
+            >>> History(array("d", [0.5, float("nan"), float("inf")])).lost_from, History(array("d", [0.5])).lost_from
+            (1, None)
+        """
+        finite = np.flatnonzero(np.isfinite(self.losses))
+        last = int(finite[-1]) if len(finite) else -1
+        return last + 1 if last + 1 < len(self.losses) else None
+
+    def about_losses(self) -> str:
+        """Which losses are not finite, in words; empty where all are.
+
+        Example:
+            >>> History(array("d", [0.5, float("nan"), float("nan")])).about_losses()
+            'no finite loss from step 1 on'
+            >>> History(array("d", [0.5, float("nan"), 0.4])).about_losses()
+            'no finite loss in 1 of 3 steps, the first of them step 1'
+        """
+        if self.lost_from is not None:
+            return f"no finite loss from step {self.lost_from} on"
+        those = np.flatnonzero(~np.isfinite(self.losses))
+        if not len(those):
+            return ""
+        return f"no finite loss in {len(those)} of {len(self.losses)} steps, the first of them step {those[0]}"
+
     def phases(self) -> dict[str, NDArray[np.int64]]:
         """Name of each phase to its nanoseconds in each step.
 
@@ -155,7 +183,8 @@ class History:
         )
 
     def __repr__(self) -> str:
-        ends = f": {self.stopped_because}" if self.stopped_because else ""
+        said = "; ".join(filter(None, (self.stopped_because, self.about_losses())))
+        ends = f": {said}" if said else ""
         amounts = f"{self.steps} steps, {self.samples} samples, {len(self.evaluations)} evaluations"
         return f"<History of {amounts} in {self.wall_ns / 1e9:.3g} s{ends}>"
 

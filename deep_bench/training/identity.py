@@ -60,7 +60,7 @@ def check_identity(mine: dict[str, str], snapshot: Any, *, changed: bool = False
     differing = [name for name in mine if theirs.get(name) != mine[name] and (name == _KIND or not changed)]
     if not differing:
         return
-    advice = "go on with the same settings; restore(…, changed=True) goes on with these"
+    advice = "go on with the same settings; or with these by restore(…, changed=True), on the command line --changed"
     if _KIND in differing:
         advice = f"go on as it began, in {theirs.get('framework')}; or start afresh here"
     raise InvalidArgument(

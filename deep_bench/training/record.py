@@ -166,6 +166,7 @@ class RunRecord(Model):
         setup_ns: Everything before the first touch of the data: making data sets, network and trainer.
         process: Whether it had a process of its own.
         stopped_because: Why it ended; empty if an error ended it.
+        lost_from: The first step, counted from 0, from which on no loss is finite any more; ``None`` where the last is.
         losses: Of each step.
         sizes: The number of samples in each step.
         stamps: See `deep_bench.training.history.History`.
@@ -186,6 +187,7 @@ class RunRecord(Model):
     setup_ns: int = 0
     process: bool = False
     stopped_because: str = ""
+    lost_from: int | None = None
     steps: int = Field(default=0, ge=0)
     evaluations: list[EvaluationRecord] = Field(default_factory=list)
     losses: Floats = Field(default_factory=lambda: np.zeros(0))
@@ -212,7 +214,7 @@ class RunRecord(Model):
         self.losses, self.sizes = np.array(history.losses), np.array(history.sizes)
         self.stamps = np.array(history.stamps)
         self.evaluations = [EvaluationRecord(**{**vars(e), "figures": dict(e.figures)}) for e in history.evaluations]
-        self.stopped_because = history.stopped_because
+        self.stopped_because, self.lost_from = history.stopped_because, history.lost_from
 
 
 class TrainingRecord(Model):

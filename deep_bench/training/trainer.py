@@ -25,6 +25,7 @@ from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.progress import Progress
 from deep_bench.training.ranks import ALONE, Ranks
 from deep_bench.training.sampler import Sampler
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.steps import Step, Tree, step_on
 
 _READ_EVERY = 256
@@ -92,7 +93,7 @@ class Trainer(Generic[A]):
     ) -> None:
         self.taker = taker_of(executor, optimizer, form, loss, wrt)
         self.loader = loader_of(loader, dataset, sampler, preparation)
-        self.evaluation, self.every, self.seed, self.form, self.ranks = evaluation, every, seed, form, ranks
+        self.evaluation, self.every, self.seed, self.form, self.ranks = evaluation, natural("every", every), seed, form, ranks
         self.history = History()
         self._identity = identity_of(self.taker, self.loader, seed)
         self._feed = feed_of(self.taker, form)
@@ -163,13 +164,12 @@ class Trainer(Generic[A]):
             The history, which `Trainer.history` is too; it says why training stopped.
 
         Raises:
-            InvalidArgument: Neither is given, or one is negative.
+            InvalidArgument: Neither is given, or one is negative or no whole number.
             InvalidInput: The samples do not fit the network, or have a label or an index that it does not have.
         """
-        if (epochs is None and steps is None) or (epochs or 0) < 0 or (steps or 0) < 0:
-            raise InvalidArgument(
-                f"run(epochs={epochs}, steps={steps})", "a number of epochs, of steps, or both; at least 0"
-            )
+        if epochs is None and steps is None:
+            raise InvalidArgument("run() without an end", "a number of epochs, of steps, or both")
+        epochs, steps = (n if n is None else natural(what, n) for what, n in (("epochs", epochs), ("steps", steps)))
         self.ending = self.wish = ""
         if self._began_ns is None:
             self._began_ns = perf_counter_ns() - self._before_ns

@@ -45,6 +45,18 @@ def test_a_run_that_misses_it(capsys: Any) -> None:
     assert "reached the target: 0 of 1" in out
 
 
+def test_a_loss_that_is_lost_is_a_failure(capsys: Any, tmp_path: Path) -> None:
+    words = (*SMALL, "--epochs", "2", "--optimizer", "sgd", "optimizer.lr=1e38")
+    status, _, err = run(capsys, *words)
+    assert status == 1
+    (path,) = (tmp_path / "results").glob("*.json")
+    (kept,) = Runs.load(path).runs
+    assert kept.lost_from is not None
+    assert kept.stopped_because == "epochs done"
+    for said in (Runs.load(path).report(width=400), err):
+        assert f"no finite loss from step {kept.lost_from} on" in said
+
+
 def test_fields_and_options_change_the_recipe(capsys: Any) -> None:
     status, out, _ = run(
         capsys, *QUICK, "optimizer.lr=0.5", "sampler.batch=32", "--optimizer", "sgd", "--no-target", "--json"
@@ -93,6 +105,7 @@ def test_steps_are_validated_first(capsys: Any) -> None:
         (["digits", "--target", "accuracy"], "accuracy=0.97"),
         (["digits", "--target", "acuracy=0.9", "--on", "reference", "--steps", "1"], "accuracy"),
         (["digits", "--resume"], "--checkpoints"),
+        (["digits", "--checkpoints", "kept", "--changed"], "--resume"),
         (["digits", "--checkpoint-every", "10"], "--checkpoints"),
         (["digits", "--checkpoints", "kept", "--checkpoint-every", "10 parsecs"], "20s"),
         (["digits", "--checkpoints", "kept", "--checkpoint-every", "0s"], "30s"),
@@ -114,6 +127,10 @@ def test_other_settings_are_not_resumed(capsys: Any) -> None:
     status, _, err = run(capsys, *words, "--epochs", "2", "--resume", "optimizer.lr=0.5")
     assert status == 2
     assert "another optimizer" in err
+    assert "on the command line --changed" in err
+    status, out, _ = run(capsys, *words, "--epochs", "2", "--resume", "--changed", "optimizer.lr=0.5", "--json")
+    assert status == 0
+    assert len(json.loads(out)["runs"][0]["losses"]) == 6
     status, _, err = run(capsys, *words, "--epochs", "2")
     assert status in (1, 2)
 

@@ -41,6 +41,19 @@ def test_through_a_file(tmp_path: object) -> None:
     assert again.evaluations[1].figures == {}
 
 
+def test_losses_that_are_not_finite_are_told() -> None:
+    for losses, lost, said in (
+        ([], None, ""),
+        ([0.5, 0.25], None, ""),
+        ([nan, inf], 0, "no finite loss from step 0 on"),
+        ([0.5, nan, 0.25, -inf], 3, "no finite loss from step 3 on"),
+        ([0.5, nan, inf, 0.25], None, "no finite loss in 2 of 4 steps, the first of them step 1"),
+    ):
+        history = History(array("d", losses), stopped_because="steps done")
+        assert (history.lost_from, history.about_losses()) == (lost, said)
+        assert said in repr(history)
+
+
 def scored(values: list[float]) -> History:
     return History(evaluations=[Evaluated(i, 0, 0, 0, 0, {"s": v}) for i, v in enumerate(values)])
 

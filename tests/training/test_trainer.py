@@ -9,9 +9,12 @@ import pytest
 
 import deep_bench as db
 from deep_bench.arrays import leaves
-from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
+from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
 from deep_bench.events import Moment
-from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
+from deep_bench.training import scores, several
+from deep_bench.training.callbacks import EarlyStopping, EvaluateEvery, WorstSamples
+from deep_bench.training.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
+from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.sets import ArrayDataset
 from deep_bench.training.steps import FusedStep
 from deep_bench.training.trainer import EPOCHS_DONE, INTERRUPTED, STEPS_DONE, Trainer
@@ -201,7 +204,7 @@ def test_what_cannot_be_trained() -> None:
         Trainer(executor, sgd)
     with pytest.raises(InvalidArgument, match="a str to train"):
         Trainer("torch", sgd, points, sampler)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="at least 0"):
+    with pytest.raises(InvalidArgument, match="without an end"):
         Trainer(executor, sgd, points, sampler).run()
     with pytest.raises(InvalidArgument, match="held_out"):
         Trainer.on(db.frameworks["reference"](), network, sgd, dataset=points, sampler=sampler, scores=[len])
@@ -210,6 +213,58 @@ def test_what_cannot_be_trained() -> None:
     other = ArrayDataset({"y": np.zeros((4, 2), np.float32)})
     with pytest.raises(InvalidInput, match="samples without 'x'"):
         Trainer(executor, sgd, other, db.samplers["sequential"](other, batch_size=2)).run(steps=1)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 2.5, 2.0, True, "2", -1])
+def test_numbers_that_are_no_whole_ones_are_refused(wrong: Any, tmp_path: Any) -> None:
+    run = small.trainer()
+    for limits in ({"epochs": wrong}, {"steps": wrong}, {"epochs": 1, "steps": wrong}):
+        with pytest.raises(InvalidArgument, match="an integer of at least 0"):
+            run.run(**limits)
+    assert run.history.steps == 0
+    for refused in (
+        lambda: small.trainer(every=wrong),
+        lambda: small.trainer(evaluation_batch=wrong),
+        lambda: Checkpoints(tmp_path, steps=wrong),
+        lambda: Checkpoints(tmp_path, epochs=wrong),
+        lambda: Checkpoints(tmp_path, keep=wrong),
+        lambda: EvaluateEvery(wrong),
+        lambda: EarlyStopping("accuracy", wrong),
+        lambda: WorstSamples(tmp_path / "worst.h5", wrong),
+        lambda: several(lambda seed, callbacks: run, [1], epochs=wrong),
+    ):
+        with pytest.raises(InvalidArgument):
+            refused()
+    with pytest.raises(InvalidArgument, match="nan seconds"):
+        Checkpoints(tmp_path, seconds=float("nan"))
+
+
+READING: dict[str, Any] = {
+    name: getattr(scores, name)
+    for name in scores.__all__
+    if name not in ("Direction", "MeanOutput", "Reads", "SampleLosses", "Score", "cross_entropies", "squared_errors")
+} | {
+    "cross-entropies": lambda output, array: scores.SampleLosses(scores.cross_entropies(output, array)),
+    "squared errors": lambda output, array: scores.SampleLosses(scores.squared_errors(output, array)),
+}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_score_of_names_that_are_not_there_is_refused_at_once(name: str) -> None:
+    executor, points = db.frameworks["reference"]().prepare(small.network(), mode="train"), small.data(8)
+
+    def made(output: str, array: str) -> Evaluation[Any]:
+        return Evaluation(executor, points, [lambda: READING[name](output, array)])
+
+    for output, array, near in (("logit", "label", "logits"), ("logits", "lable", "label")):
+        with pytest.raises(UnknownName, match=f"did you mean '{near}'"):
+            made(output, array)
+    assert len(made("logits", "label").scores) == 1
+
+
+def test_a_loss_to_score_that_is_not_there_is_refused_at_once() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'loss'"):
+        small.trainer(scores=[lambda: scores.MeanOutput("los")])
 
 
 def test_arrays_without_arithmetic_are_refused() -> None:

@@ -135,10 +135,60 @@ def test_the_worst_that_is_shown_is_from_before_trajectories_part() -> None:
     assert "90" not in str(found)
 
 
+def spoilt(begin: int, value: float = float("nan")) -> Any:
+    """Batches with one number that is not finite, from one of them on."""
+    for number, batch in enumerate(batches()):
+        x = np.array(batch["x"])
+        x[0, 0] = value if number >= begin else x[0, 0]
+        yield {**batch, "x": x}
+
+
+@pytest.mark.parametrize("on", ["reference", "torch:threads=1", "onnxruntime:threads=1"])
+def test_where_nothing_is_finite_nothing_is_told(on: str) -> None:
+    if missing := db.frameworks.missing(on.partition(":")[0]):
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    for value in (float("nan"), float("inf")):
+        found = validate_training(small.network(), ADAM, spoilt(0, value), [on], steps=2, samples=2)
+        assert (found.ok, found[on].word, found.lost) == (True, "no information", 1), found.table()
+        assert found[on].reason == "the loss or the data are not finite from step 1 on"
+    later = validate_training(small.network(), ADAM, spoilt(2), [on], steps=4, samples=4)
+    assert (later[on].word, later.lost) == ("right", 3), later.table()
+    assert "From step 3 on the oracle's loss is not finite" in str(later)
+
+
+class Spoilt(SeparateStep[Any]):
+    """One element of a parameter is set after each step."""
+
+    value = float("nan")
+
+    def __call__(self, inputs: Any, told: Any = None) -> Any:
+        outputs = super().__call__(inputs, told)
+        spoilt = np.array(self.executor.parameters["w2"])
+        spoilt[0, 0] = self.value
+        self.executor.parameters["w2"] = spoilt
+        return outputs
+
+
+def test_what_is_finite_in_one_only_is_wrong_and_told(tmp_path: Path) -> None:
+    form, adapter = training_form(small.network()), db.frameworks["reference"]()
+    step = Spoilt(adapter.prepare(form.training, mode="train"), ADAM, form=form)
+    found = validated({"lacking": step}, steps=1)["lacking"]
+    assert (found.word, found.first) == ("wrong", 1)
+    assert found.reason == "after step 1, w2 is not finite in 1 of 24 elements where the oracle's is"
+    step = Spoilt(adapter.prepare(form.training, mode="train"), ADAM, form=form)
+    step.value = 0.0
+    both = validate_training(small.network(), ADAM, spoilt(0), {"beyond": step}, steps=1, samples=2)
+    assert both["beyond"].reason == "after step 1, w2 is finite in 1 of 24 elements where the oracle's is not"
+    pytest.importorskip("matplotlib")
+    assert both.plot(tmp_path / "found.png").stat().st_size > 5000
+
+
 def test_what_cannot_be_validated() -> None:
     with pytest.raises(InvalidArgument, match="at least one framework"):
         validated([])
     with pytest.raises(InvalidArgument, match="at least 1 and 2"):
         validate_training(small.network(), ADAM, batches(), ["reference"], samples=1)
+    with pytest.raises(InvalidArgument, match="steps 2.5"):
+        validated(["reference"], steps=2.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="no batches"):
         validate_training(small.network(), ADAM, [], ["reference"])

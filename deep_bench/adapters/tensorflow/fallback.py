@@ -11,6 +11,7 @@ import tensorflow as tf
 from deep_bench.adapters.lowering import Site
 from deep_bench.adapters.tensorflow.differentiation import undifferentiable
 from deep_bench.adapters.tensorflow.graph import NeedsType, NeedsValue, as_arrays
+from deep_bench.adapters.tensorflow.host_errors import told
 from deep_bench.adapters.tensorflow.layout import Value, on_values
 from deep_bench.adapters.tensorflow.operators._common import tf_dtype
 from deep_bench.adapters.tensorflow.tracing import flattened
@@ -67,7 +68,7 @@ def host_call(site: Site, function: Callable[..., Any]) -> Callable[..., tuple[V
             raise NeedsValue(f"node {site.name!r} ({site.operator}) is given a sequence and computed outside TensorFlow")
         if None in dtypes:
             raise NeedsType(f"the type of what node {site.name!r} ({site.operator}) returns is known only in the run")
-        host = _on_host(site, function, fed)
+        host = told(_on_host(site, function, fed))
         results = tf.numpy_function(host, [values[i].first for i in fed], dtypes)  # type: ignore[union-attr]
         for tensor, shape in zip(results, shapes, strict=True):
             tensor.set_shape(shape)

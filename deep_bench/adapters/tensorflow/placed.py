@@ -40,7 +40,7 @@ def kernel_code(site: Site, kernel: Placed, *, direct: bool, jit: bool) -> tuple
     kernel.dtypes = [None if slot is None else slot.dtype for slot in site.outputs]
     if jit and not direct:
         raise NotNative(f"XLA compiles no calls of Python, as {kernel.kernel.name} would be: leave out jit='xla'")
-    forward = _on_tensors(kernel) if direct else host_call(site, told(kernel.forward_numpy))
+    forward = _on_tensors(kernel) if direct else host_call(site, kernel.forward_numpy)
     backward = _pull_back_on_tensors if direct else _pull_back_through_numpy
 
     @on_values
@@ -105,7 +105,7 @@ def _pull_back_through_numpy(
         return [np.zeros_like(full[1][i]) if found[i] is None else found[i] for i in wanted]
 
     fed = [groups[group][index] for group, index in places]
-    gradients = tf.numpy_function(told(host), fed, [inputs[i].dtype for i in wanted])
+    gradients = tf.numpy_function(host if tf.executing_eagerly() else told(host), fed, [inputs[i].dtype for i in wanted])
     gradients = gradients if isinstance(gradients, list | tuple) else [gradients]
     for gradient, index in zip(gradients, wanted, strict=True):
         gradient.set_shape(inputs[index].shape)

@@ -17,12 +17,13 @@ from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.distributed.schemes.serving import Served
 from deep_bench.distributed.training.agreement import agree, reason_of
 from deep_bench.distributed.training.bytes import as_bytes, broadcast, of_bytes
+from deep_bench.distributed.training.draws import rows_of_draws
 from deep_bench.distributed.training.drift import check_equal, mean_and_drift
 from deep_bench.distributed.training.free import News, Server, Wishes
 from deep_bench.distributed.training.observed import Observed
 from deep_bench.distributed.training.parts import gathered, mean_of, parted
 from deep_bench.distributed.training.same import RanksDiffer, check_same, numbered
-from deep_bench.distributed.training.samplers import Sharded, bounds
+from deep_bench.distributed.training.samplers import Sharded
 from deep_bench.distributed.training.step import DistributedStep, mean_over_ranks
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.events import Callback, Moment
@@ -57,18 +58,14 @@ DRIFT = "drift"
 
 
 @contextmanager
-def ending_all(comm: Communicator, but: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """End all ranks if this one raises what others do not.
-
-    Args:
-        comm: The ranks.
-        but: What all raise together, besides `RanksDiffer`.
-    """
+def ending_all(comm: Communicator) -> Iterator[None]:
+    """End all ranks if this one raises what others do not."""
     try:
         yield
+    except RanksDiffer:
+        raise
     except BaseException as error:
-        if not isinstance(error, (RanksDiffer, *but)):
-            end_all(comm, error)
+        end_all(comm, error)
         raise
 
 
@@ -314,17 +311,7 @@ class Together(Ranks):
             return form.draw(batch, seed, step)
         if not self._sharded or not self.lockstep:
             return form.draw(batch, seed + (self.comm.rank << 32), step)
-        rows = form.data[0].shape[0] if form.data and form.data[0].shape else None
-        own, total = self._sizes[-1], self._totals[-1]
-        begin = bounds(total, self.comm.size)[self.comm.rank]
-        whole = {
-            name: np.broadcast_to(np.zeros((), x.dtype), (total, *x.shape[1:])) if x.shape[:1] == (own,) else x
-            for name, x in batch.items()
-        }
-        drawn = form.draw(whole, seed, step)
-        return {spec.name: _part(drawn[spec.name], spec.shape, rows, begin, own) for spec in form.draws}
-
-    # Evaluations
+        return rows_of_draws(form, batch, seed, step, share=(self._sizes[-1], self._totals[-1]), comm=self.comm)
 
     def evaluated(self, trainer: Trainer[Any], evaluate: Callable[[Any, Any], dict[str, float]]) -> dict[str, float]:
         """On rank 0, for all."""
@@ -385,17 +372,11 @@ class Together(Ranks):
         found = dict(tree)
         own = found.pop(_OWN, None)
         if others and len(others) != self.comm.size:
-            found["step"] = self._regrouped(_step_of(trainer), [other["step"] for other in others])
+            found["step"] = _regrouped(_step_of(trainer), [other["step"] for other in others])
             self.remarks.append(f"went on in step {len(tree['history']['sizes'])} from a checkpoint of {len(others)} ranks")
         elif own is not None:
             self.observed.of_tree(own)
         return found
-
-    def _regrouped(self, step: DistributedStep[Any], steps: list[Tree]) -> Tree:
-        both = {part: mean_of([one[part] for one in steps]) for part in ("parameters", "statistics")}
-        return {**both, "optimizer": step.optimizer.regrouped([one["optimizer"] for one in steps])}
-
-    # Facts
 
     def remarks_of(self, trainer: Trainer[Any]) -> list[str]:
         """What a report should say of this run."""
@@ -413,8 +394,6 @@ def _step_of(trainer: Trainer[Any]) -> DistributedStep[Any]:
     return trainer.taker
 
 
-def _part(whole: np.ndarray, shape: Sequence[int | str], rows: Any, begin: int, count: int) -> np.ndarray:
-    """This rank's rows of what was drawn for all; the whole where it does not grow with the batch."""
-    if not isinstance(rows, str) or rows not in shape:
-        return whole
-    return np.ascontiguousarray(whole.take(np.arange(begin, begin + count), axis=list(shape).index(rows)))
+def _regrouped(step: DistributedStep[Any], steps: list[Tree]) -> Tree:
+    both = {part: mean_of([one[part] for one in steps]) for part in ("parameters", "statistics")}
+    return {**both, "optimizer": step.optimizer.regrouped([one["optimizer"] for one in steps])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,9 +83,19 @@ def _kind(value: Any) -> str:
 
 def _wrong_forms(outputs: Mapping[str, np.ndarray], truth: Any) -> Iterator[str]:
     for name, array in outputs.items():
-        wanted, form = np.shape(truth.outputs[name]), truth.formats.get(name, array.dtype)
-        if array.shape != wanted or (array.dtype != form and array.dtype.kind not in "OSU"):
-            yield f"returns {name} as {array.dtype}{list(array.shape)} instead of {form}{list(wanted)}"
+        form = truth.formats.get(name, array.dtype)
+        yield from wrong_form(name, (array.shape, array.dtype), (np.shape(truth.outputs[name]), form))
+
+
+def wrong_form(name: str, came: tuple[Sequence[int], np.dtype], wanted: tuple[Sequence[int], np.dtype]) -> Iterator[str]:
+    """What is said of an output of another shape or element type than it is to have.
+
+    Example:
+        >>> list(wrong_form("Y", ((32,), np.dtype("float32")), ((4, 8), np.dtype("float32"))))
+        ['returns Y as float32[32] instead of float32[4, 8]']
+    """
+    if tuple(came[0]) != tuple(wanted[0]) or (came[1] != wanted[1] and came[1].kind not in "OSU"):
+        yield f"returns {name} as {came[1]}{list(came[0])} instead of {wanted[1]}{list(wanted[0])}"
 
 
 def _changed(prepared: Prepared, given: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Finding:
         word: *right*; *reduced precision*; *wrong*; *cannot tell*; *no information* (there was nothing to compare);
             *not applicable*; *not checked* (an earlier check of the case ended its process); *failed* (the kernel raised,
             crashed, took too long, or returned something that is no array).
-        reason: Why, in one sentence; empty where it is simply right.
+        reason: Why, in one sentence; of what is right, what was not asked; empty where it is simply right.
         bits: The significant bits of the worst result, where results were compared.
         place: Where: the output or gradient, the element, the kind of inputs.
         figures: What was measured, each under its name.
@@ -73,7 +73,7 @@ class Finding:
 
 
 def combined(name: str, case: str, parts: Sequence[Finding], nothing: str = "") -> Finding:
-    """The finding of a check that is made of several: the worst decides.
+    """The finding of a check that is made of several: the worst decides, and what was not asked is said.
 
     Args:
         name: The check.
@@ -93,6 +93,8 @@ def combined(name: str, case: str, parts: Sequence[Finding], nothing: str = "") 
     bits = [part.bits for part in parts if part.bits is not None and part.bits == part.bits]
     right = sum(part.word == "right" for part in parts)
     others = f", and {right} of {len(parts)} are right" if worst.word not in ("right", "not applicable") and right else ""
+    unasked = dict.fromkeys(p.reason for p in parts if p.word == "not applicable" and p is not worst)
+    others += f"{'; ' * bool(worst.reason)}not asked: {', '.join(unasked)}" if unasked and worst.word == "right" else ""
     figures: dict[str, float] = {}
     for part in parts:
         for key, value in part.figures.items():

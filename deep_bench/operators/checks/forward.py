@@ -14,10 +14,10 @@ from deep_bench.check.verdict import Verdict
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import operator_name
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.defined import defines_special
+from deep_bench.operators.checks.defined import defines_special, passes_nan
 from deep_bench.operators.checks.finding import Finding, combined
 from deep_bench.operators.checks.prepared import KernelSubject, Prepared, found
-from deep_bench.operators.checks.problem import Problem, posed
+from deep_bench.operators.checks.problem import NAN, Problem, posed
 from deep_bench.operators.draws import DISTRIBUTIONS
 from deep_bench.operators.operator import Operator
 
@@ -51,8 +51,8 @@ def forward_check(
         case: The case, or what is known of it already.
         seed: Names the inputs.
         effort: ``"full"`` tries three inputs of each distribution, and estimates from more evaluations.
-        distributions: Some of `deep_bench.operators.draws.DISTRIBUTIONS`; all by default, NaN and infinities only where the
-            operator defines what it gives for them.
+        distributions: Some of `deep_bench.operators.draws.DISTRIBUTIONS`; all by default, infinities only where the operator
+            defines what it gives for them, and elsewhere NaN alone, if the reference gives NaN for it.
 
     Example:
         >>> class Doubled(Operator):
@@ -69,6 +69,8 @@ def forward_check(
         for distribution in chosen
         for number in range(ROUNDS[problem.effort])
     ]
+    if distributions is None:
+        parts += filter(None, (_on_nan(operator, problem, number) for number in range(ROUNDS[problem.effort])))
     return combined("forward", problem.name, _explained(parts), "no distribution was asked for")
 
 
@@ -86,7 +88,7 @@ def _by_range(part: Finding) -> bool:
 def _on(operator: Operator[Any], problem: Problem, distribution: str, number: int, *, explicit: bool) -> Finding:
     place = f"{distribution} inputs"
     if distribution == "special" and not explicit and not defines_special(problem.case):
-        reason = f"the standard leaves open what {problem.case.op_type} gives for NaN and infinities"
+        reason = f"infinities, since the standard leaves open what {problem.case.op_type} gives for them"
         return Finding("forward", problem.name, "not applicable", reason, place=place)
     try:
         truth = problem.truth(distribution, number)
@@ -94,6 +96,21 @@ def _on(operator: Operator[Any], problem: Problem, distribution: str, number: in
         reason = f"there are no {distribution} inputs for it: {error.came}"
         return Finding("forward", problem.name, "not applicable", reason, place=place)
     return found("forward", problem, lambda: judged("forward", operator, problem, truth, place), place)
+
+
+def _on_nan(operator: Operator[Any], problem: Problem, number: int) -> Finding | None:
+    """What is said of NaN among numbers; ``None`` where the special inputs have asked already all that can be asked."""
+    place = "inputs with NaN"
+    try:
+        truth: Truth | None = problem.truth(NAN, number)
+    except Exception:  # a reference may refuse NaN in any way: then it is not asked
+        truth = None
+    if truth is not None and passes_nan(problem.case, truth):
+        return found("forward", problem, lambda: judged("forward", operator, problem, truth, place), place)
+    if defines_special(problem.case):
+        return None
+    reason = f"NaN, for which {problem.case.op_type} does not give NaN wherever it reads it"
+    return Finding("forward", problem.name, "not applicable", reason, place=place)
 
 
 def judged(

@@ -18,6 +18,9 @@ _APART = 1_000_003
 _SPRINKLED = 3
 """The most elements of an input that are NaN or infinite."""
 
+NAN = "nan"
+"""The distribution of ``special`` inputs without infinities."""
+
 
 @dataclass(frozen=True, eq=False)
 class Backward:
@@ -77,14 +80,17 @@ class Problem:
     def inputs(self, distribution: str = "normal", number: int = 0) -> dict[str, np.ndarray]:
         """Inputs of their own for each distribution and number.
 
-        Of the ``special`` ones only a few elements of each input are NaN or infinite, so that most results stay finite.
+        Of the ``special`` ones only a few elements of each input are NaN or infinite, so that most results stay finite; of
+        those of `NAN` a few are NaN, where an input may be any number.
         """
         seed = self.seed_of(number)
-        found = self.case.arrays(seed, distribution)
-        if distribution != "special":
-            return found
-        plain = self.case.arrays(seed, "normal")
-        return {name: _sprinkled(plain[name], array, np.random.default_rng([seed, 2])) for name, array in found.items()}
+        if distribution not in ("special", NAN):
+            return self.case.arrays(seed, distribution)
+        plain, special = self.case.arrays(seed, "normal"), self.case.arrays(seed, "special")
+        if distribution == NAN:
+            any_number = {a.spec.name for a in self.case.arguments if a is not None and a.draw == "normal"}
+            special = {n: np.full_like(a, np.nan) if n in any_number and is_float(a.dtype) else a for n, a in plain.items()}
+        return {name: _sprinkled(plain[name], array, np.random.default_rng([seed, 2])) for name, array in special.items()}
 
     def truth(self, distribution: str = "normal", number: int = 0) -> Truth:
         """What is known of the answer to `inputs`; established once."""

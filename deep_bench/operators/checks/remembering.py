@@ -24,6 +24,9 @@ _FASTER = 2.0
 _LEAST_NS = 30_000
 """… and by how much at least, since short calls scatter."""
 
+_SHORTEST_NS = _LEAST_NS * _FASTER / (_FASTER - 1)
+"""Shorter calls could be remembered without one being so much faster."""
+
 _SETTLED_NS = 100_000_000
 """How long threads that a call has started are waited for."""
 
@@ -44,7 +47,8 @@ def remembering_check(operator: Operator[Any], case: Case | Problem, *, seed: in
         effort: As for `deep_bench.check.establish`.
 
     Returns:
-        A finding whose figures ``seen_ns`` and ``unseen_ns`` are the medians of nine calls.
+        A finding whose figures ``seen_ns`` and ``unseen_ns`` are the medians of nine calls; *cannot tell* where these are too
+        short for a difference to show.
     """
     problem = posed(case, seed, effort)
 
@@ -55,6 +59,9 @@ def remembering_check(operator: Operator[Any], case: Case | Problem, *, seed: in
             again = clock.worked if clock.threads else clock.elapsed
             seen, unseen = _times(operator, problem, _FRESH + _ROUNDS, again)
         figures = {"seen_ns": seen, "unseen_ns": unseen}
+        if not _remembers(seen, unseen) and unseen < _SHORTEST_NS:
+            short = f"a call takes {unseen / 1e3:.3g} us, and answers that are remembered show from {_SHORTEST_NS / 1e3:g} us"
+            return Finding("remembering", problem.name, "cannot tell", f"{short} on: try a larger case", figures=figures)
         if not _remembers(seen, unseen):
             return Finding("remembering", problem.name, "right", figures=figures)
         reason = f"it remembers answers: {seen / 1e3:.3g} us for inputs that it has seen, {unseen / 1e3:.3g} us for others"

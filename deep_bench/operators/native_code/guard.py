@@ -18,7 +18,10 @@ from deep_bench.operators.native_code.operator import NativeOperator
 from deep_bench.tensor import TensorSpec
 
 _ALIGNMENT = 64
-_LEAST, _MOST = 4_096, 1 << 20
+
+MARGIN = 1 << 20
+"""How many bytes before and behind a tensor are watched."""
+
 _NANS, _NUMBERS = 0xFF, 0x3F
 """Patterns: bytes that are NaN in all floating-point types, and -1 in integers; bytes that are ordinary numbers."""
 
@@ -67,9 +70,8 @@ class Guarded:
     ) -> None:
         shape = tuple(int(d) for d in spec.shape)
         size = int(np.prod(shape, dtype=np.int64)) * spec.dtype.itemsize
-        margin = -(-min(max(size, _LEAST), _MOST) // _ALIGNMENT) * _ALIGNMENT
-        block = np.full(size + 2 * margin + _ALIGNMENT, around, np.uint8)
-        self._start = margin + -block.ctypes.data % _ALIGNMENT
+        block = np.full(size + 2 * MARGIN + _ALIGNMENT, around, np.uint8)
+        self._start = MARGIN + -block.ctypes.data % _ALIGNMENT
         self._around, self._block, self._size = around, block, size
         self.buffer, self.spec = buffer, spec
         self.array: np.ndarray = self._within.view(spec.dtype).reshape(shape)
@@ -117,8 +119,9 @@ def trespasses(
 ) -> tuple[Trespass, ...]:
     """What a native operator reads and writes outside of its tensors, and inputs that it overwrites.
 
-    It is called four times, and once more for each tensor where something was read that should not be. A function that
-    writes far from its tensors may end this process: ``sanitize=True`` finds that as well, in a process of its own.
+    It is called four times, and once more for each tensor where something was read that should not be. What lies further
+    from a tensor than `MARGIN` is not watched, and writing there may end this process; what is read outside shows only
+    where it changes a result. ``sanitize=True`` finds that as well, in a process of its own.
 
     Args:
         operator: A native operator on the CPU.

@@ -37,7 +37,7 @@ def note_changes(heat: Heat, label: str, trial: TrialRecord) -> bool:
     if later:
         _wrong(trial, f"a later call changes its {_inputs(later)}")
     elif with_gradients:
-        trial.gradients = _as_wrong(trial.gradients, f"gradients: backward changes the {_inputs(with_gradients)}")
+        trial.gradients = _as_wrong(trial.gradients, f"gradients: backward changes {', '.join(with_gradients)}")
     return bool(later)
 
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import OPSET, Network
+from deep_bench.operators.checks.contract import wrong_form
 from deep_bench.operators.checks.native import assign, equal
 from deep_bench.operators.kernel import KernelExecutor
 from deep_bench.operators.studies.gradients import output_gradients, pulled_back
@@ -50,8 +51,9 @@ class Problem:
         found = self.bound()
         adapter.synchronize()
         self.first_call_ns = perf_counter_ns() - begin
-        self.shapes = {name: array.shape for name, array in self._read(found).items()}
+        self.forms = {name: (array.shape, array.dtype) for name, array in self._read(found).items()}
         self._held = self.arrays
+        self._given_grads: list[dict[str, Any]] = []
         self.changed_first = self.changed()
 
     def call(self, quantity: str) -> Call:
@@ -98,11 +100,13 @@ class Problem:
         return self._differing({**self.executor.parameters, **self.inputs}, before)
 
     def changed_with_gradients(self) -> list[str]:
-        """The same of the inputs that gradients are computed on."""
+        """The same of the inputs that gradients are computed on, and of the gradients of the outputs, in words."""
         if not isinstance(self.executor, KernelExecutor) or "_differentiated" not in vars(self):
             return []
         self.adapter.synchronize()
-        return self._differing(self._differentiated, self.arrays)
+        found = [f"its input {name}" for name in self._differing(self._differentiated, self.arrays)]
+        grads = dict.fromkeys(name for given in self._given_grads for name in self._differing(given, self._grads))
+        return [*found, *(f"the gradient of {name}" for name in grads)]
 
     def _differing(self, given: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> list[str]:
         return [n for n, a in before.items() if n in given and not equal(self.adapter.to_numpy(given[n]), np.asarray(a))]
@@ -133,7 +137,12 @@ class Problem:
 
     @cached_property
     def _grads(self) -> Arrays:
-        return output_gradients(self.network, self.shapes, self.seed)
+        if isinstance(self.executor, KernelExecutor):
+            for spec in self.network.outputs:
+                fault = next(wrong_form(spec.name, self.forms[spec.name], (spec.shape, spec.dtype)), None)
+                if fault is not None and not spec.open_dimensions:
+                    raise InvalidInput(f"{self.executor.operator.name}.forward {fault}")
+        return output_gradients(self.network, {name: shape for name, (shape, _) in self.forms.items()}, self.seed)
 
     @cached_property
     def _pullback(self) -> Any:
@@ -170,6 +179,7 @@ class Problem:
         if not kernel.operator.differentiates:
             raise Unsupported(f"{kernel.operator.name} has no gradient")
         native = self._native(self._grads)
+        self._given_grads.append(native)
         return tuple(native.get(result) for result in kernel.results)
 
     def _dispatch(self) -> Call:

@@ -139,7 +139,7 @@ class OperatorSystem:
         return [self._as_declared(problem.network, outputs) for outputs in found if outputs is not None]
 
     def changed(self) -> tuple[list[str], list[str]]:
-        """The inputs that an operator has changed since they were given to it: with outputs alone, and with gradients."""
+        """The inputs that an operator has changed since they were given to it; and what its ``backward`` has, in words."""
         problem = self._loaded()
         return problem.changed(), problem.changed_with_gradients()
 

@@ -12,6 +12,7 @@ from deep_bench.events import Moment
 from deep_bench.training.callbacks.watched import direction_of
 from deep_bench.training.checkpoint import write_checkpoint
 from deep_bench.training.progress import Progress
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.scores import Direction
 from deep_bench.training.steps import Tree
 
@@ -44,7 +45,7 @@ class EarlyStopping:
     moments = (Moment.BEFORE_RUN, Moment.AFTER_EVALUATION)
 
     def __init__(self, score: str, patience: int = 5, *, min_delta: float = 0.0, file: str | Path | None = None) -> None:
-        if patience < 1 or not min_delta >= 0:
+        if natural("patience", patience) < 1 or not min_delta >= 0:
             raise InvalidArgument(
                 f"patience={patience}, min_delta={min_delta}", "a patience of at least 1, and a min_delta of at least 0"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deep_bench.errors import InvalidArgument
 from deep_bench.events import Moment
 from deep_bench.training.progress import Progress
+from deep_bench.training.samplers.draws import natural
 
 
 class EvaluateEvery:
@@ -25,9 +26,7 @@ class EvaluateEvery:
     moments = (Moment.BEFORE_RUN, Moment.BEFORE_STEP, Moment.AFTER_STEP)
 
     def __init__(self, samples: int) -> None:
-        if samples < 1:
-            raise InvalidArgument(f"an evaluation every {samples} samples", "at least 1")
-        self.samples = samples
+        self.samples = natural("samples", samples, 1)
         self._done = self._seen = 0
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:

@@ -11,6 +11,7 @@ from deep_bench.events import Moment
 from deep_bench.training.callbacks.watched import watched
 from deep_bench.training.checkpoint import write_checkpoint
 from deep_bench.training.progress import Progress
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.scores import SampleLosses
 
 
@@ -33,9 +34,7 @@ class WorstSamples:
     moments = (Moment.BEFORE_RUN, Moment.AFTER_EVALUATION)
 
     def __init__(self, file: str | Path, count: int = 16, *, score: str | None = None) -> None:
-        if count < 1:
-            raise InvalidArgument(f"the {count} worst samples", "at least 1")
-        self.file, self.count, self.score = Path(file), count, score
+        self.file, self.count, self.score = Path(file), natural("count", count, 1), score
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
         """Write them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,7 @@ class _Course:
             for name, expectation in expected.items()
         ]
 
+    @cached_property
     def in_float64(self) -> _Course:
         """The same in float64, on the same numbers."""
         given = dataclasses.replace(self.problem, parameters=self.start, gradients=self.stated)
@@ -216,7 +218,7 @@ def _verdict(
     if worst.level == "impossible" or course.dtype == np.float64:
         return OptimizerVerdict(one.label, "wrong", reason, worst.bits, parts)
     try:
-        precise = course.in_float64().lock_step(one)
+        precise = course.in_float64.lock_step(one)
     except Exception as error:  # a framework says in its own ways that it does not compute in float64
         first = next(iter(str(error).splitlines()), type(error).__name__)
         said = f"{reason}, and it does not run in float64: {first}"

@@ -17,6 +17,7 @@ from deep_bench.training.callbacks.watched import watched
 from deep_bench.training.record import RunRecord, ScoreFacts
 from deep_bench.training.runs.determinism import determinism
 from deep_bench.training.runs.facts import data_facts, network_facts
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.trainer import Trainer
 
 MakeTrainer = Callable[[int, Sequence[Callback]], Trainer[Any]]
@@ -38,7 +39,7 @@ class Plan:
         seconds: The most time.
 
     Raises:
-        InvalidArgument: No limit.
+        InvalidArgument: No limit, or a number that is no whole one.
     """
 
     label: str = ""
@@ -51,6 +52,9 @@ class Plan:
     def __post_init__(self) -> None:
         if self.epochs is None and self.steps is None and self.seconds is None:
             raise InvalidArgument("runs without a limit", "epochs=…, steps=… or seconds=…: a run may never reach its target")
+        for what, number in (("every", self.every), ("epochs", self.epochs), ("steps", self.steps)):
+            if number is not None:
+                natural(what, number)
 
     def callbacks(self) -> list[Callback]:
         """Fresh ones for a run."""

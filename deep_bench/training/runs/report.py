@@ -82,6 +82,7 @@ def _row(runs: Runs, run: RunRecord, names: list[str]) -> list[str]:
         shown = [f"{beyond}{duration(found.seconds)}", f"{beyond}{found.samples}", f"{beyond}{found.steps}"]
     scores = [_score(run, name) for name in names]
     ended = f"{run.error.kind}: {run.error.message.splitlines()[0]}" if run.error is not None else run.stopped_because
+    ended = "; ".join(filter(None, (ended, history.about_losses())))
     return [f"{run.label or 'run'}, seed {run.seed}", *shown, *scores, _rate(run), duration(run.setup_ns / 1e9), ended]
 
 

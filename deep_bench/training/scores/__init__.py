@@ -12,7 +12,7 @@ from deep_bench.training.scores.regression import (
     RootMeanSquaredError,
 )
 from deep_bench.training.scores.sample_losses import SampleLosses, cross_entropies, squared_errors
-from deep_bench.training.scores.score import Direction, Score
+from deep_bench.training.scores.score import Direction, Reads, Score
 from deep_bench.training.scores.tokens import NatsPerToken, Perplexity
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "MeanSquaredError",
     "NatsPerToken",
     "Perplexity",
+    "Reads",
     "RelativeError",
     "RootMeanSquaredError",
     "SampleLosses",

@@ -8,7 +8,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.training.scores.labels import Labels
-from deep_bench.training.scores.score import Score
+from deep_bench.training.scores.score import Reads, Score
 
 
 class Accuracy(Score):
@@ -38,6 +38,7 @@ class Accuracy(Score):
             raise InvalidArgument(f"k={k}", "at least 1")
         self.name = "accuracy" if k == 1 else f"top-{k} accuracy"
         self.k = k
+        self.reads = Reads(output, target)
         self._labels = Labels(output, target, axis, ignore)
         self._right = self._all = 0
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidInput
 from deep_bench.training.scores.labels import Labels
-from deep_bench.training.scores.score import Score
+from deep_bench.training.scores.score import Reads, Score
 
 
 class ConfusionMatrix(Score):
@@ -37,6 +37,7 @@ class ConfusionMatrix(Score):
     name = "balanced accuracy"
 
     def __init__(self, output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> None:
+        self.reads = Reads(output, target)
         self._labels = Labels(output, target, axis, ignore)
         self._counts: NDArray[np.int64] | None = None
 

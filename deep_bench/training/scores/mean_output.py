@@ -8,7 +8,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidInput
 from deep_bench.training.scores.mean import Mean
-from deep_bench.training.scores.score import Direction, Score, taken
+from deep_bench.training.scores.score import Direction, Reads, Score, taken
 
 
 class MeanOutput(Score):
@@ -32,6 +32,7 @@ class MeanOutput(Score):
 
     def __init__(self, output: str = "loss") -> None:
         self.name = self.output = output
+        self.reads = Reads(output)
         self._mean = Mean()
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.training.scores.mean import Mean
-from deep_bench.training.scores.score import Score, taken
+from deep_bench.training.scores.score import Reads, Score, taken
 
 
 class HitRate(Score):
@@ -39,6 +39,7 @@ class HitRate(Score):
 
     def __init__(self, output: str, target: str, k: int = 10, *, candidates: int | None = None) -> None:
         self.name = f"hit rate@{k}"
+        self.reads = Reads(output, target)
         self._lists = _Lists(output, target, k, candidates)
         self._mean = Mean()
 
@@ -85,6 +86,7 @@ class NDCG(Score):
 
     def __init__(self, output: str, target: str, k: int = 10, *, candidates: int | None = None) -> None:
         self.name = f"NDCG@{k}"
+        self.reads = Reads(output, target)
         self._lists = _Lists(output, target, k, candidates)
         self._mean = Mean()
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidInput
 from deep_bench.training.scores.mean import Mean
-from deep_bench.training.scores.score import Direction, Score, taken
+from deep_bench.training.scores.score import Direction, Reads, Score, taken
 
 
 class MeanSquaredError(Score):
@@ -33,6 +33,7 @@ class MeanSquaredError(Score):
 
     def __init__(self, output: str, target: str, unit: str = "") -> None:
         self.output, self.target, self.unit = output, target, unit
+        self.reads = Reads(output, target)
         self._mean = Mean()
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
@@ -58,6 +59,7 @@ class RootMeanSquaredError(Score):
 
     def __init__(self, output: str, target: str, unit: str = "") -> None:
         self.unit = unit
+        self.reads = Reads(output, target)
         self._squared = MeanSquaredError(output, target)
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
@@ -83,6 +85,7 @@ class MeanAbsoluteError(Score):
 
     def __init__(self, output: str, target: str, unit: str = "") -> None:
         self.output, self.target, self.unit = output, target, unit
+        self.reads = Reads(output, target)
         self._mean = Mean()
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
@@ -115,6 +118,7 @@ class RelativeError(Score):
 
     def __init__(self, output: str, target: str) -> None:
         self.output, self.target = output, target
+        self.reads = Reads(output, target)
         self._errors, self._data = Mean(), Mean()
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
@@ -152,6 +156,7 @@ class R2(Score):
 
     def __init__(self, output: str, target: str) -> None:
         self.output, self.target = output, target
+        self.reads = Reads(output, target)
         self._count = 0
         self._mean: NDArray[np.float64] = np.zeros(0)
         self._spread: NDArray[np.float64] = np.zeros(0)

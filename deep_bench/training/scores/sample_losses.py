@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from deep_bench.errors import InvalidInput
 from deep_bench.training.scores.labels import Labels, nats
 from deep_bench.training.scores.mean import Mean
 from deep_bench.training.scores.regression import difference, squares
-from deep_bench.training.scores.score import Direction, Score
+from deep_bench.training.scores.score import Direction, Reads, Score
 
 Losses = Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], np.ndarray]
 """From outputs and samples to the loss of each sample, [n]."""
@@ -37,6 +38,7 @@ class SampleLosses(Score):
 
     def __init__(self, of: Losses, name: str = "loss of a sample", unit: str = "") -> None:
         self.name, self.unit = name, unit
+        self.reads = getattr(of, "reads", None)
         self._of = of
         self._parts: list[NDArray[np.float64]] = []
         self._mean = Mean()
@@ -60,6 +62,17 @@ class SampleLosses(Score):
         return self._mean.value()
 
 
+@dataclass(frozen=True)
+class _Losses:
+    """Losses that tell what they read."""
+
+    reads: Reads
+    of: Losses
+
+    def __call__(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.of(outputs, batch)
+
+
 def cross_entropies(output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> Losses:
     """The cross-entropy of each sample in nats, summed over its labels; those to be ignored add nothing.
 
@@ -79,7 +92,7 @@ def cross_entropies(output: str, target: str, *, axis: int = 1, ignore: int | No
         found = Labels(output, target, axis, ignore, seen=None).read(outputs, batch)
         return np.bincount(found.samples, weights=nats(found), minlength=len(batch[target]))
 
-    return losses
+    return _Losses(Reads(output, target), losses)
 
 
 def squared_errors(output: str, target: str) -> Losses:
@@ -94,4 +107,4 @@ def squared_errors(output: str, target: str) -> Losses:
         off = squares(difference(outputs, batch, output, target))
         return off.reshape(len(off), -1).sum(axis=1)
 
-    return losses
+    return _Losses(Reads(output, target), losses)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from deep_bench.errors import InvalidInput
 
 Direction = Literal["lower", "higher"]
+
+
+class Reads(NamedTuple):
+    """What a score reads: the name of an output of the network, and of an array of the samples, if it reads one."""
+
+    output: str
+    array: str | None = None
 
 
 class Score(ABC):
@@ -22,11 +29,13 @@ class Score(ABC):
         name: What it is.
         unit: Of its value, ``""`` for a plain number.
         direction: Whether ``"lower"`` or ``"higher"`` is better.
+        reads: What it reads, so that a name that is not there is refused before training; ``None`` where it does not tell.
     """
 
     name: str
     unit: str = ""
     direction: Direction = "higher"
+    reads: Reads | None = None
 
     @abstractmethod
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:

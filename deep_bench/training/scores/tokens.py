@@ -9,7 +9,7 @@ import numpy as np
 
 from deep_bench.training.scores.labels import Labels, nats
 from deep_bench.training.scores.mean import Mean
-from deep_bench.training.scores.score import Direction, Score
+from deep_bench.training.scores.score import Direction, Reads, Score
 
 
 class NatsPerToken(Score):
@@ -32,6 +32,7 @@ class NatsPerToken(Score):
     direction: Direction = "lower"
 
     def __init__(self, output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> None:
+        self.reads = Reads(output, target)
         self._labels = Labels(output, target, axis, ignore)
         self._mean = Mean()
 
@@ -64,6 +65,7 @@ class Perplexity(Score):
     direction: Direction = "lower"
 
     def __init__(self, output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> None:
+        self.reads = Reads(output, target)
         self._nats = NatsPerToken(output, target, axis=axis, ignore=ignore)
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ class Distance:
         rounding: That of the run with rounding errors that is farthest from the oracle's.
         ratio: ``error`` over ``rounding``.
         loss: The system's loss in this step.
+        apart: Where it is finite and the oracle's is not, or the reverse; ``error`` is infinite there.
     """
 
     step: int
@@ -38,6 +40,7 @@ class Distance:
     rounding: float
     ratio: float
     loss: float
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Trained:
     Args:
         system: The system.
         word: *right*: rounding explains its distance from the oracle for as long as that can be told; *wrong*: it does not;
-            *no information*: rounding drowned everything from the first step on.
+            *no information*: rounding drowned everything from the first step on, or nothing was finite.
         reason: Why.
         first: The first step where rounding does not explain it.
         distances: One for each step.
@@ -86,12 +89,15 @@ class Validation:
         parts: The first step after which trajectories tell nothing any more, since rounding has carried the reference
             itself as far from itself; ``None`` if that did not happen.
         samples: How many runs with rounding errors there were.
+        lost: The first step after which neither the oracle's loss nor any of its parameters is finite; ``None`` if that did
+            not happen.
     """
 
     systems: tuple[Trained, ...]
     chaos: tuple[Chaos, ...]
     parts: int | None
     samples: int
+    lost: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -135,11 +141,18 @@ class Validation:
                 f"From step {self.parts} on trajectories part for no other reason than rounding: "
                 f"it alone ({runs}) makes more than a tenth of the way of the parameters."
             )
+        if self.lost is not None and (self.parts is None or self.lost < self.parts):
+            said = f"From step {self.lost} on the oracle's loss is not finite, nor is any parameter: the data or the rate are to blame."
         first = self.chaos[0].drowned
         return said + (f" All of {', '.join(first)} is rounding from the first step on." if first else "")
 
+    def told(self, distances: Sequence[Distance]) -> Sequence[Distance]:
+        """Those that tell something: before trajectories part, and until nothing is finite any more."""
+        parts, lost = (inf if step is None else step for step in (self.parts, self.lost))
+        return [d for d in distances if d.step < parts and d.step <= lost]
+
     def _worst(self, trained: Trained) -> Distance:
-        told: Sequence[Distance] = [d for d in trained.distances if self.parts is None or d.step < self.parts]
+        told = self.told(trained.distances)
         return max(told or trained.distances[:1], key=lambda d: d.ratio)
 
     def to_json(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,9 @@ from deep_bench.tensor import unit_roundoff
 from deep_bench.training.feed import Feed
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.optimizer import Optimizer
+from deep_bench.training.samplers.draws import natural
 from deep_bench.training.steps import Step, step_on
+from deep_bench.training.validation.finite import apart, distance, size
 from deep_bench.training.validation.noise import Oracle
 from deep_bench.training.validation.result import LOSS, Chaos, Distance, Trained, Validation
 from deep_bench.variant import Variant
@@ -49,6 +52,9 @@ def validate_training(
     way that it has come tells nothing any more: from the first step on where its true gradient is zero, as that of a bias
     before a normalization. Once that holds for all others together, trajectories have parted, and the result says when.
 
+    What is finite neither in a system nor in the oracle agrees; what is in one of them only does not. Where the oracle's loss
+    and parameters are not finite at all, the data or the training are to blame, and nothing more is told of any system.
+
     Args:
         network: With a loss; see `training_form`.
         optimizer: The update rule, traced for the oracle, so none of a framework's own.
@@ -61,7 +67,7 @@ def validate_training(
         progress: Whether to show a bar, on a terminal.
 
     Raises:
-        InvalidArgument: No batches, no systems, or fewer than two samples; or an optimizer that forgets a parameter.
+        InvalidArgument: No batches, no systems, or fewer than two samples, or numbers that are no whole ones; or an optimizer that forgets a parameter.
         InvalidInput: A batch does not fit the network, or has a label or an index that it does not have.
 
     Example:
@@ -76,7 +82,7 @@ def validate_training(
     Source:
         Parker, *Monte Carlo arithmetic*, UCLA CSD-970002, 1997, for runs with rounding errors.
     """
-    if samples < 2 or steps < 1:
+    if natural("samples", samples) < 2 or natural("steps", steps) < 1:
         raise InvalidArgument(f"{steps} steps with {samples} runs with rounding errors", "at least 1 and 2")
     form = training_form(network)
     systems = _systems(on, form, optimizer, loss)
@@ -127,6 +133,7 @@ class _Watch:
         self._by_rounding: dict[str, float] = {}
         self._drowned: set[str] = set()
         self._led: list[str] = []
+        self.lost: int | None = None
 
     def oracle(self, outputs: Sequence[Mapping[str, np.ndarray]], states: Sequence[Mapping[str, np.ndarray]]) -> None:
         """What the plain run gave, and those with rounding errors."""
@@ -134,60 +141,58 @@ class _Watch:
             {**state, LOSS: np.asarray(o[self.loss], np.float64)} for o, state in zip(outputs, states, strict=True)
         ]
         self._now = plain
-        self._by_rounding = {n: max(_norm(other[n] - plain[n]) for other in others) for n in plain}
-        come = {n: _norm(plain[n] - self.begin[n]) for n in self.names}
+        self._by_rounding = {n: max(distance(other[n], plain[n]) for other in others) for n in plain}
+        come = {n: size(plain[n] - self.begin[n]) for n in self.names}
         self._drowned = {n for n in self.names if self._by_rounding[n] > INFORMATION * come[n]}
         if not self.chaos:
             self._led = [n for n in self.names if n not in self._drowned] or list(self.names)
         noise, way = (float(np.linalg.norm([sizes[n] for n in self._led])) for sizes in (self._by_rounding, come))
         share = noise / way if way else float(noise > 0)
         self.chaos.append(Chaos(len(self.chaos) + 1, min(share, 1.0), tuple(sorted(self._drowned))))
+        if self.lost is None and not np.isfinite(plain[LOSS]) and not any(come.values()):
+            self.lost = len(self.chaos)
 
     def system(self, label: str, step: Step[Any], outputs: Mapping[str, Any]) -> None:
         """What a system has after the same step."""
         device = step.device
         found = {n: np.asarray(device.to_numpy(w), np.float64) for n, w in step.parameters.items() if n in self._now}
         loss = np.asarray(device.to_numpy(outputs[self.loss]), np.float64)
-        told = {n: x for n, x in {**found, LOSS: loss}.items() if n not in self._drowned}
-        errors = {n: _norm(x - self._now[n]) for n, x in told.items()}
+        told = {n: x for n, x in {LOSS: loss, **found}.items() if n not in self._drowned}
+        errors = {n: distance(x, self._now[n]) for n, x in told.items()}
         ratios = {n: self._ratio(n, e) for n, e in errors.items()}
         worst = max(ratios, key=lambda name: ratios[name])
+        rounding, where = self._by_rounding[worst], apart(told[worst], self._now[worst])
         self.distances[label].append(
-            Distance(len(self.chaos), worst, errors[worst], self._by_rounding[worst], ratios[worst], float(loss))
+            Distance(len(self.chaos), worst, errors[worst], rounding, ratios[worst], float(loss), where)
         )
 
     def _ratio(self, name: str, error: float) -> float:
         """Storing a value in its own format costs a rounding, even where the runs with rounding errors had none."""
-        stored = unit_roundoff(self.formats.get(name, _SINGLE)) * _norm(self._now[name])
-        return error / max(self._by_rounding[name], stored, _FEWEST) if np.isfinite(error) else float("inf")
+        stored = unit_roundoff(self.formats.get(name, _SINGLE)) * size(self._now[name])
+        explained = max(self._by_rounding[name], stored, _FEWEST)
+        return error / explained if np.isfinite(explained) else 0.0
 
     def result(self, samples: int) -> Validation:
         """What all of it amounts to."""
         parts = next((c.step for c in self.chaos if c.share > INFORMATION), None)
-        return Validation(
-            tuple(self._trained(label, found, parts) for label, found in self.distances.items()),
-            tuple(self.chaos),
-            parts,
-            samples,
-        )
+        found = Validation((), tuple(self.chaos), parts, samples, self.lost)
+        systems = tuple(self._trained(label, distances, found) for label, distances in self.distances.items())
+        return replace(found, systems=systems)
 
-    def _trained(self, label: str, distances: Sequence[Distance], parts: int | None) -> Trained:
-        told = [d for d in distances if parts is None or d.step < parts]
+    def _trained(self, label: str, distances: Sequence[Distance], found: Validation) -> Trained:
+        told = found.told(distances)
         beyond = next((d for d in told if d.ratio > END_TO_END_RATIO), None)
         if beyond is not None:
-            reason = (
-                f"after step {beyond.step}, {beyond.quantity} is {beyond.ratio:.3g} times as far from the oracle's as "
-                "rounding explains"
-            )
+            far = f"{beyond.ratio:.3g} times as far from the oracle's as rounding explains"
+            reason = f"after step {beyond.step}, {beyond.quantity} is {beyond.apart or far}"
             return Trained(label, "wrong", reason, beyond.step, tuple(distances))
         if not told:
             reason = "rounding drowns everything from the first step on"
             return Trained(label, "no information", reason, None, tuple(distances))
+        if self.lost == 1:
+            reason = "the loss or the data are not finite from step 1 on"
+            return Trained(label, "no information", reason, None, tuple(distances))
         return Trained(label, "right", "", None, tuple(distances))
-
-
-def _norm(x: Any) -> float:
-    return float(np.linalg.norm(np.asarray(x).reshape(-1)))
 
 
 def batches_of(loader: Any, epochs: int = 1_000_000) -> Iterator[Mapping[str, np.ndarray]]:

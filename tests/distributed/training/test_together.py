@@ -25,6 +25,7 @@ from deep_bench.training.callbacks.stop_at_signal import Signals
 from deep_bench.training.checkpoint import Checkpoints, latest_checkpoint, read_checkpoint
 from deep_bench.training.record import RANK_COLUMNS
 from deep_bench.training.runs import recorded, storage
+from deep_bench.training.sets import ArrayDataset
 from tests.distributed.training.ranks import EVERY_FRAMEWORK, alone, together
 from tests.training.small import data, network
 
@@ -33,6 +34,17 @@ STEPS = 13  # two epochs of 5 batches, and 3
 
 def _of(trainer: Any) -> dict[str, np.ndarray]:
     return {"/".join(path): leaf for path, leaf in leaves(trainer.taker.snapshot()).items()}
+
+
+def test_a_loss_that_is_lost_on_one_rank_is_lost_on_all() -> None:
+    found = data()
+    x = np.array(found[np.arange(len(found))]["x"])
+    x[7] = np.nan
+    spoilt = ArrayDataset({"x": x, "label": found[np.arange(len(found))]["label"]})
+    histories = run_local(2, lambda comm: together(comm, dataset=spoilt).run(steps=STEPS))
+    assert histories[0].lost_from is not None
+    assert {h.lost_from for h in histories} == {histories[0].lost_from}
+    assert {h.stopped_because for h in histories} == {"steps done"}
 
 
 @pytest.mark.parametrize("on", EVERY_FRAMEWORK)

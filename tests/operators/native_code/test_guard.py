@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,21 @@ def test_the_memory_check_looks_at_gradients_too() -> None:
     finding = memory_check(relu(plain, backward="g", backward_signature=back), case)
     assert (finding.word, finding.place) == ("wrong", "backward")
     assert "gradient dx" in finding.reason
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and its sanitizer")
+def test_the_memory_check_says_what_it_does_not_see_and_sees_it_at_full_effort() -> None:
+    from deep_bench.operators.checks import memory_check
+
+    case, plain = db.Case.of("Relu", (4, 5)), "for (long i = 0; i < n; ++i) y[i] = x[i] < 0 ? 0 : x[i];"
+    reads = relu(f"{plain} volatile float unused = x[n];")
+    quick, full = memory_check(reads, case), memory_check(reads, case, effort="full")
+    assert quick.word == "right"
+    assert "further than 1024 KiB from a tensor, and reads that change no result, which effort=" in quick.reason
+    assert (full.word, full.place) == ("wrong", "forward, AddressSanitizer")
+    assert "heap-buffer-overflow, READ of size 4" in full.reason
+    assert "bytes behind it were overwritten" in memory_check(relu(f"{plain} y[n + 100000] = 1;"), case).reason
+    assert (memory_check(relu(plain), case, effort="full").word, memory_check(relu(plain), case).word) == ("right", "right")
 
 
 def test_the_memory_check_says_nothing_of_kernels_in_python() -> None:

@@ -166,3 +166,22 @@ class InitRaises(Doubled):
 
     def __init__(self) -> None:
         raise OSError("no licence for it")
+
+
+class Flattening(Doubled):
+    """Gives a result of another shape."""
+
+    def forward(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (a + b).reshape(-1)
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        return grads[0] * np.ones_like(inputs[0]), grads[0]
+
+
+class Zeroing(Doubled):
+    """Its backward overwrites the gradient that it is given."""
+
+    def backward(self, grads: Any, inputs: Any, outputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        found = grads[0].copy()
+        grads[0][...] = 0
+        return found, found

@@ -40,7 +40,13 @@ def test_a_backward_that_changes_an_input_is_wrong() -> None:
     (trial,) = study(kernel("BackwardInPlace"), SUM, backward=True, **QUICK).trials
     assert trial.record.verdict.verdict == "right"
     assert trial.verdict == "wrong"
-    assert "backward changes the input A" in trial.reason
+    assert "backward changes its input A" in trial.reason
+
+
+def test_gradients_are_blamed_in_the_words_of_the_checks() -> None:
+    found = study([kernel("Flattening"), kernel("Zeroing")], SUM, backward=True, in_process=True, **QUICK)
+    assert "returns C as float32[20] instead of float32[4, 5]" in found["Flattening", SUM.label].reason
+    assert found["Zeroing", SUM.label].reason == "gradients: backward changes the gradient of C"
 
 
 def test_a_replaced_clock_is_found_even_where_nothing_is_checked() -> None:
