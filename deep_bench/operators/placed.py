@@ -167,7 +167,7 @@ class Placed:
     def _called(self, method: str, *groups: Sequence[Any]) -> Any:
         """What a method of the kernel returns, for arrays that it cannot change."""
         guard = self._guards[method]
-        given = guard.given(groups)
+        given, copied = guard.given(groups)
         try:
             found = getattr(self.kernel, method)(*(given[0] if method == "forward" else given), **self.attributes)
         except DeepBenchError as error:
@@ -176,7 +176,7 @@ class Placed:
         except Exception as error:  # a kernel may raise anything
             expected = "arguments that stay as they are: they come read-only" if "read-only" in str(error) else ""
             raise KernelFailure(f"{self._where}: {self.kernel.name}.{method} raised {in_a_line(error)}", expected) from error
-        changed = guard.changed(groups, given)
+        changed = guard.changed(groups, given) if copied else None
         if changed is not None:
             group, index = changed
             kind = "input" if method == "forward" else ("the gradient of output", "input", "output")[group]

@@ -27,19 +27,22 @@ class Guard:
         self._to_numpy = to_numpy
         self._seen: set[Any] = set()
 
-    def given(self, groups: Groups) -> tuple[tuple[Any, ...], ...]:
-        """The arguments, NumPy's read-only; copies where no arrays of such shapes were seen before."""
-        key = tuple(tuple(_form(x) for x in group) for group in groups)
-        known = key in self._seen
-        self._seen.add(key)
-        return tuple(tuple(_read_only(x if known else _copied(x)) for x in group) for group in groups)
+    def given(self, groups: Groups) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+        """The arguments, NumPy's read-only, and whether they are copies: no arrays of such shapes were seen before."""
+        if _forms(groups) in self._seen:
+            return tuple(tuple(map(_read_only, group)) for group in groups), False
+        return tuple(tuple(_read_only(_copied(x)) for x in group) for group in groups), True
 
     def changed(self, groups: Groups, given: Groups) -> tuple[int, int] | None:
-        """The group and the place of the first argument of which a copy was given that is no longer like it."""
+        """The group and the place of the first argument whose copy is no longer like it.
+
+        Where there is none, arrays of such shapes are given themselves from now on.
+        """
         for g, (group, copies) in enumerate(zip(groups, given, strict=True)):
             for i, (x, copy) in enumerate(zip(group, copies, strict=True)):
-                if _writable(x) and not _alias(x, copy) and not equal(self._read(x), self._read(copy)):
+                if _writable(x) and not equal(self._read(x), self._read(copy)):
                     return g, i
+        self._seen.add(_forms(groups))
         return None
 
     def _read(self, x: Any) -> np.ndarray:
@@ -50,8 +53,8 @@ def _writable(x: Any) -> bool:
     return isinstance(x, np.ndarray) or hasattr(x, "clone")
 
 
-def _form(x: Any) -> Any:
-    return (x.shape, x.dtype) if _writable(x) else None
+def _forms(groups: Groups) -> Any:
+    return tuple(tuple((x.shape, x.dtype) if _writable(x) else None for x in group) for group in groups)
 
 
 def _copied(x: Any) -> Any:
@@ -64,8 +67,3 @@ def _read_only(x: Any) -> Any:
     view = x.view()
     view.flags.writeable = False
     return view
-
-
-def _alias(x: Any, given: Any) -> bool:
-    """Whether what was given is no copy."""
-    return given is x or (isinstance(x, np.ndarray) and (given.base is x or given.base is x.base is not None))

@@ -12,9 +12,12 @@ from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.native_code.results import setting
 from deep_bench.request import Describe
-from deep_bench.tensor import STRING, TensorSpec, is_integer
+from deep_bench.tensor import TensorSpec, is_integer
 
 Specs = tuple[TensorSpec, ...]
+
+_KEPT = 1_000
+"""So many inferences are kept before those that hang on contents are made anew."""
 
 _TRIED = (64, 65)
 """Sizes of dimensions that are open while a graph is traced: what both give is known."""
@@ -71,6 +74,8 @@ class Results:
         values = [self._value(*x) for x in zip(specs, inputs, _padded(constants, len(specs)), strict=True)]
         whole = (key, tuple(None if v is None else v.tobytes() for v in values))
         if whole not in self._known:
+            if len(self._known) > _KEPT:
+                self._known = {k: v for k, v in self._known.items() if k in self._depending}
             self._known[whole] = self._inferred(specs, values)
         return self._known[whole]
 
@@ -107,8 +112,9 @@ def fits(shape: Sequence[Any], spec: TensorSpec) -> bool:
     """Whether an array of a shape can be the output; dimensions that are not known yet fit any.
 
     Example:
-        >>> fits((2, None), TensorSpec("y", ("n", 3), np.dtype("float32"))), fits((2,), TensorSpec("y", (3,), np.dtype("i4")))
-        (True, False)
+        >>> spec = TensorSpec("y", ("n", 3), np.dtype("float32"))
+        >>> fits((2, None), spec), fits((2, 4), spec), fits((3,), spec)
+        (True, False, False)
     """
     pairs = zip(shape, spec.shape, strict=len(shape) == len(spec.shape))
     return len(shape) == len(spec.shape) and all(a == b or a is None or isinstance(b, str) for a, b in pairs)
@@ -122,7 +128,7 @@ def _spec(name: str, x: Any, describe: Describe) -> TensorSpec | None:
     if known is None:
         return None
     shape = tuple(f"{name}.{i}" if d is None else d for i, d in enumerate(known[0]))
-    return TensorSpec(name, shape, STRING if known[1] == object else known[1])
+    return TensorSpec(name, shape, known[1])
 
 
 def _closed(spec: TensorSpec, size: int) -> TensorSpec:

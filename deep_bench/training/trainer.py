@@ -93,8 +93,8 @@ class Trainer(Generic[A]):
     ) -> None:
         self.taker = taker_of(executor, optimizer, form, loss, wrt)
         self.loader = loader_of(loader, dataset, sampler, preparation)
-        self.evaluation, self.every, self.seed, self.form, self.ranks = evaluation, natural("every", every), seed, form, ranks
-        self.history = History()
+        self.evaluation, self.every, self.seed = evaluation, natural("every", every), seed
+        self.form, self.ranks, self.history = form, ranks, History()
         self._identity = identity_of(self.taker, self.loader, seed)
         self._feed = feed_of(self.taker, form)
         self.progress = Progress(self, self.history)

@@ -77,8 +77,10 @@ def test_native_code_that_writes_to_its_inputs_is_refused(name: str) -> None:
     kernel = db.operators.native(source, function="f", computes="Relu", signature=signature)
     x = np.array([-1, 2], np.float32)
     network = parse("g (float[2] x) => (float[2] y) { r = Relu(x)  y = Add(r, x) }").replace("Relu", kernel)
-    with pytest.raises(KernelFailure, match="f.forward changes input 0"):
-        adapter(name).prepare(network)({"x": x})
+    executor = adapter(name).prepare(network)
+    for _ in range(2):
+        with pytest.raises(KernelFailure, match=r"f\.forward changes input 0"):
+            executor({"x": x})
     assert x.tolist() == [-1, 2]
 
 
@@ -87,7 +89,7 @@ def test_kernels_on_tensors_are_refused_too() -> None:
     network = parse("g (float[2] x) => (float[2] y) { r = Relu(x)  y = Add(r, x) }")
     executor = on.prepare(network.replace("Relu", relu(lambda x: x.relu_(), device="torch")))
     native = {"x": on.from_numpy(x)}
-    with pytest.raises(KernelFailure, match="mine.forward changes input 0"):
+    with pytest.raises(KernelFailure, match=r"mine\.forward changes input 0"):
         executor.forward(native)
     assert native["x"].tolist() == [-1, 2]
     executor = on.prepare(network.replace("Relu", relu(lambda x: torch.relu(x)[:1], device="torch")))

@@ -38,7 +38,7 @@ def one(optimizer: Any, on: str = "reference", **options: Any) -> Step[Any]:
 def test_frameworks_take_the_right_steps(on: str) -> None:
     if missing := db.frameworks.missing(on):
         pytest.skip(f"{', '.join(missing)} is not installed")
-    found = validated([on], steps=12)
+    found = validated([on], steps=8)
     assert found.ok
     assert found[on].word == "right"
     assert found.parts is None
@@ -153,7 +153,7 @@ def test_where_nothing_is_finite_nothing_is_told(on: str) -> None:
         assert found[on].reason == "the loss or the data are not finite from step 1 on"
     later = validate_training(small.network(), ADAM, spoilt(2), [on], steps=4, samples=4)
     assert (later[on].word, later.lost) == ("right", 3), later.table()
-    assert "From step 3 on the oracle's loss is not finite" in str(later)
+    assert "From step 3 on neither the oracle's loss" in str(later)
 
 
 class Spoilt(SeparateStep[Any]):
@@ -188,7 +188,7 @@ def test_what_cannot_be_validated() -> None:
         validated([])
     with pytest.raises(InvalidArgument, match="at least 1 and 2"):
         validate_training(small.network(), ADAM, batches(), ["reference"], samples=1)
-    with pytest.raises(InvalidArgument, match="steps 2.5"):
+    with pytest.raises(InvalidArgument, match=r"steps 2\.5"):
         validated(["reference"], steps=2.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="no batches"):
         validate_training(small.network(), ADAM, [], ["reference"])

@@ -87,7 +87,7 @@ def _wrong_forms(outputs: Mapping[str, np.ndarray], truth: Any) -> Iterator[str]
         yield from wrong_form(name, (array.shape, array.dtype), (np.shape(truth.outputs[name]), form))
 
 
-def wrong_form(name: str, came: tuple[Sequence[int], np.dtype], wanted: tuple[Sequence[int], np.dtype]) -> Iterator[str]:
+def wrong_form(name: str, came: tuple[Sequence[Any], np.dtype], wanted: tuple[Sequence[Any], np.dtype]) -> Iterator[str]:
     """What is said of an output of another shape or element type than it is to have.
 
     Example:

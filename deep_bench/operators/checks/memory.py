@@ -27,9 +27,9 @@ def memory_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0
 
     Every buffer is put between margins of a known pattern, see `deep_bench.operators.native_code.guard.trespasses`; the
     finding says how wide these are. What is written beyond them, and what is read there and changes no result, stays unseen.
-    With ``effort="full"`` a function that is made from source is therefore compiled with AddressSanitizer, too, and called in
-    a process of its own, where there is gcc: that takes seconds. A function whose gradients are native too is called for
-    these as well.
+    With ``effort="full"`` a function that is made from source is therefore compiled with AddressSanitizer as well, and
+    called in a process of its own, where there is gcc: that takes seconds. A function whose gradients are native too is
+    called for these as well.
 
     Args:
         operator: The kernel; of others than those of `deep_bench.operators.native` on the CPU nothing can be said.

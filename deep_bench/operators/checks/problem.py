@@ -145,8 +145,11 @@ def _sprinkled(plain: np.ndarray, special: np.ndarray, rng: np.random.Generator)
     if not is_inexact(special.dtype):
         return special
     with np.errstate(all="ignore"):
-        places = np.flatnonzero(~np.isfinite(special.astype(np.complex128)))
-    chosen = rng.permutation(places)[: max(1, min(_SPRINKLED, special.size // 8))]
+        wide = special.astype(np.complex128).reshape(-1)
+    order = rng.permutation(np.flatnonzero(~np.isfinite(wide)))
+    kinds = np.where(np.isnan(wide[order]), 0.0, np.sign(wide[order].real))
+    firsts = [order[kinds == kind][:1] for kind in (1.0, -1.0, 0.0)]  # NaN last, since it is asked apart as well
+    chosen = np.concatenate([*firsts, order])[: max(1, min(_SPRINKLED, special.size // 8))]
     found = plain.copy()
     found.reshape(-1)[chosen] = special.reshape(-1)[chosen]
     return found

@@ -47,8 +47,8 @@ def remembering_check(operator: Operator[Any], case: Case | Problem, *, seed: in
         effort: As for `deep_bench.check.establish`.
 
     Returns:
-        A finding whose figures ``seen_ns`` and ``unseen_ns`` are the medians of nine calls; *cannot tell* where these are too
-        short for a difference to show.
+        A finding whose figures ``seen_ns`` and ``unseen_ns`` are the medians of nine calls; *cannot tell* where these are
+        too short for a difference to show.
     """
     problem = posed(case, seed, effort)
 
@@ -60,7 +60,9 @@ def remembering_check(operator: Operator[Any], case: Case | Problem, *, seed: in
             seen, unseen = _times(operator, problem, _FRESH + _ROUNDS, again)
         figures = {"seen_ns": seen, "unseen_ns": unseen}
         if not _remembers(seen, unseen) and unseen < _SHORTEST_NS:
-            short = f"a call takes {unseen / 1e3:.3g} us, and answers that are remembered show from {_SHORTEST_NS / 1e3:g} us"
+            short = (
+                f"a call takes {unseen / 1e3:.3g} us, and answers that are remembered show from {_SHORTEST_NS / 1e3:g} us"
+            )
             return Finding("remembering", problem.name, "cannot tell", f"{short} on: try a larger case", figures=figures)
         if not _remembers(seen, unseen):
             return Finding("remembering", problem.name, "right", figures=figures)

@@ -142,7 +142,7 @@ class Validation:
                 f"it alone ({runs}) makes more than a tenth of the way of the parameters."
             )
         if self.lost is not None and (self.parts is None or self.lost < self.parts):
-            said = f"From step {self.lost} on the oracle's loss is not finite, nor is any parameter: the data or the rate are to blame."
+            said = f"From step {self.lost} on neither the oracle's loss nor a parameter is finite: see data and rate."
         first = self.chaos[0].drowned
         return said + (f" All of {', '.join(first)} is rounding from the first step on." if first else "")
 

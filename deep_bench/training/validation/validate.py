@@ -52,8 +52,8 @@ def validate_training(
     way that it has come tells nothing any more: from the first step on where its true gradient is zero, as that of a bias
     before a normalization. Once that holds for all others together, trajectories have parted, and the result says when.
 
-    What is finite neither in a system nor in the oracle agrees; what is in one of them only does not. Where the oracle's loss
-    and parameters are not finite at all, the data or the training are to blame, and nothing more is told of any system.
+    What is finite neither in a system nor in the oracle agrees; what is in one of them only does not. Where neither the
+    oracle's loss nor any of its parameters is finite, the data or the training are to blame, and nothing more is told.
 
     Args:
         network: With a loss; see `training_form`.
@@ -67,7 +67,8 @@ def validate_training(
         progress: Whether to show a bar, on a terminal.
 
     Raises:
-        InvalidArgument: No batches, no systems, or fewer than two samples, or numbers that are no whole ones; or an optimizer that forgets a parameter.
+        InvalidArgument: No batches, no systems, or fewer than two samples; numbers that are no whole ones;
+            or an optimizer that forgets a parameter.
         InvalidInput: A batch does not fit the network, or has a label or an index that it does not have.
 
     Example:

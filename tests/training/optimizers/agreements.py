@@ -11,7 +11,7 @@ import numpy as np
 
 RATE = 2.0**-9
 STEPS = {"float32": 8, "float64": 12}
-"""RAdam rectifies from the sixth on; a setting that differs shows in float64 at once, and the oracle's steps are what costs."""
+"""RAdam rectifies from the sixth on; settings that differ show in float64 at once. The oracle's steps are what costs."""
 B1, B2, EPSILON = 0.875, 1 - 2.0**-10, 3 * 2.0**-25
 _BETAS = {"beta1": B1, "beta2": B2, "epsilon": EPSILON}
 _KERAS = {"beta_1": B1, "beta_2": B2, "epsilon": EPSILON}

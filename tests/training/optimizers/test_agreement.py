@@ -47,11 +47,11 @@ def test_with_keras(row: Row, dtype: str) -> None:
 def test_muon_of_torch_is_the_reference_but_for_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pair = db.optimizers["muon"](lr=RATE, weight_decay=0.1, others=None), db.optimizers["torch.muon"](lr=RATE)
-    found = compare_optimizers(*pair, **matrices())
+    found = compare_optimizers(*pair, **matrices(), steps=8)
     assert found.verdicts[1].word == "wrong"
     assert 8 < found.verdicts[1].bits < 18
     monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor.clone())
-    found = compare_optimizers(*pair, **matrices())
+    found = compare_optimizers(*pair, **matrices(), steps=8)
     assert found.ok, found.table()
 
 
@@ -59,7 +59,7 @@ def test_the_rounded_settings_of_keras_show() -> None:
     """Keras' 0.999 is that of float32: 1 - 0.999 is off by 1.3e-5, and so is the first step's divisor."""
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
     mine = db.optimizers["adam"](lr=RATE, epsilon=EPSILON, epsilon_beside="raw")
-    found = compare_optimizers(mine, db.optimizers["tensorflow.adam"](lr=RATE, epsilon=EPSILON))
+    found = compare_optimizers(mine, db.optimizers["tensorflow.adam"](lr=RATE, epsilon=EPSILON), steps=8)
     assert found.verdicts[1].word == "wrong"
     assert 15 < found.verdicts[1].bits < 19
     assert "in float64 the error stays" in found.verdicts[1].reason

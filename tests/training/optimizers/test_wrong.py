@@ -31,7 +31,8 @@ def judged(first: Optimizer[Any, Any], others: Mapping[str, Optimizer[Any, Any]]
 @pytest.mark.parametrize("name", REFERENCES)
 def test_what_is_wrong_is_caught(name: str) -> None:
     """A sign, a stale state, each line with a fault, each other convention: all beside one oracle, which costs the most."""
-    wrong = {fault: Around(inner=right(name), fault=fault) for fault in ("sign", "stale state")[: 1 + (name not in STATELESS)]}
+    faults = ["sign", *["stale state"] * (name not in STATELESS)]
+    wrong = {fault: Around(inner=right(name), fault=fault) for fault in faults}
     wrong |= {what: mutated(name, old, new) for of, what, old, new in LINES if of == name}
     wrong |= {f"convention: {what}": right(name, **settings) for of, what, settings in SETTINGS if of == name}
     assert judged(right(name), wrong) == {"itself": "right", **dict.fromkeys(wrong, "wrong")}
