@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
-from deep_bench.errors import DeepBenchError
+from deep_bench.errors import CommunicationFailed, DeepBenchError
 
 if TYPE_CHECKING:
     from deep_bench.distributed.communicators.communicator import Communicator
@@ -22,11 +24,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_OWN = ("output", "plot_file", "as_json", "debug")
+"""Options that need not be the same on all ranks: what rank 0 alone writes and shows."""
+
+_OF_RANKS = ("over", "scaling", "samples", "patience", "synchronise_statistics", "synchronise_normalization")
+
+
 class _AllFail(Exception):
     """Some rank could not prepare itself, and all know."""
 
     def __init__(self, failure: Exception | None) -> None:
-        super().__init__()
+        super().__init__("another rank could not" if failure is None else str(failure))
         self.failure = failure
 
 
@@ -65,6 +73,8 @@ class Joined:
         failure: Exception | None = None
         try:
             found = prepare()
+        except CommunicationFailed:
+            raise  # ranks that do not reach each other cannot agree
         except (DeepBenchError, click.ClickException, OSError) as error:
             failure = error
         failed = self.comm.allgather(np.array([failure is not None])).reshape(-1)
@@ -73,6 +83,27 @@ class Joined:
                 click.echo(f"deep-bench: on {self._where()}:", err=True)
             raise _AllFail(failure if self.comm.rank == int(failed.argmax()) else None)
         return found
+
+    def check_alike(self, recipe: Recipe, frameworks: Sequence[str]) -> None:
+        """Compare what decides when ranks do what: else one would wait for what another never does.
+
+        Args:
+            recipe: What is trained, with the changes of the command line; its data are compared when they are there.
+            frameworks: What it is trained on.
+
+        Raises:
+            RanksDiffer: Something differs; on all ranks.
+        """
+        from deep_bench.distributed.training.same import check_same
+
+        options = {f"--{name.replace('_', '-')}": value for name, value in self.options.items() if name not in _OWN}
+        fields = recipe.fields.model_dump(mode="json", exclude={"data"})
+        facts = {**options, "--on": " ".join(frameworks), **fields}
+        check_same(self.comm, {name: _told(value) for name, value in facts.items()})
+
+    def all(self, mine: Callable[[], bool]) -> bool:
+        """Whether it holds on all ranks."""
+        return bool(self.comm.allreduce(np.array([self.agreed(mine)], np.int64), "min")[0])
 
     def status(self, mine: int) -> int:
         """Rank 0's exit status."""
@@ -98,6 +129,7 @@ class Joined:
             stop_at_target=False,
             local=local_facts(self.started, on),
             job={"launcher": self.started.launcher, "job": self.started.job},
+            agreed=self.agreed,
         )
 
     def resumed(self, trainer: Any, find: Callable[[], Any]) -> None:
@@ -109,7 +141,7 @@ class Joined:
         """
         tree = self.agreed(find) if self.first else self.agreed(lambda: None)
         if self.status(int(tree is not None)):
-            trainer.restore(tree, changed=self.options["changed"])
+            self.agreed(lambda: trainer.restore(tree, changed=self.options["changed"]))
 
     def _where(self) -> str:
         return f"rank {self.comm.rank} of {self.comm.size} on {self.started.node}"
@@ -121,21 +153,23 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
 
     Ranks but the first print nothing to standard output.
     """
+    from deep_bench.distributed.launch import launch
+
+    started = launch()
     if options["distributed"] is None:
-        for name in ("over", "synchronise_statistics", "synchronise_normalization"):
-            if options[name]:
-                raise click.UsageError(f"--{name.replace('_', '-')} is of --distributed")
+        with _once(started):
+            _check_alone(started)
         yield None
         return
     for name in ("apart", "validate"):
         if options[name]:
             raise click.UsageError(f"--{name} with --distributed: it is for one process")
     from deep_bench.distributed.faults.watch import watched
-    from deep_bench.distributed.launch import distributed_world, launch
+    from deep_bench.distributed.launch import distributed_world
     from deep_bench.distributed.training.same import RanksDiffer
 
-    started = launch()
-    comm = distributed_world(options["over"])
+    with _once(started):
+        comm = distributed_world(options["over"], threads=_overlaps(options["distributed"]))
     if comm.size == 1:
         how = "it was started alone" if not started.started else f"{started.launcher} started it alone"
         click.echo(f"one rank, since {how}; for four: mpirun -n 4 deep-bench {' '.join(sys.argv[1:])}", err=True)
@@ -160,3 +194,41 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
         if comm.rank == 0:
             raise
         raise click.exceptions.Exit(2) from None
+
+
+@contextmanager
+def _once(started: Launch) -> Iterator[None]:
+    """What each process finds for itself, and ends for, is told by the first."""
+    try:
+        yield
+    except (DeepBenchError, click.ClickException):
+        if started.rank == 0:
+            raise
+        raise click.exceptions.Exit(2) from None
+
+
+def _check_alone(started: Launch) -> None:
+    """See that what is started is meant to train by itself."""
+    context = click.get_current_context()
+    for name in _OF_RANKS:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} is of --distributed")
+    if started.size > 1:
+        raise click.UsageError(
+            f"started on {started.size} ranks by {started.launcher}, each of which would train by itself: say --distributed "
+            "SCHEME, such as --distributed allreduce, or start one"
+        )
+
+
+def _overlaps(scheme: str) -> bool:
+    """Whether threads of a rank send at the same time; a scheme that cannot be read is refused later, by all together."""
+    from deep_bench.distributed.training.scheme import settings_of
+
+    try:
+        return settings_of(scheme)[1].get("overlap") is True
+    except DeepBenchError:
+        return False
+
+
+def _told(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str) if isinstance(value, Mapping) else str(value)

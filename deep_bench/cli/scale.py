@@ -182,6 +182,10 @@ def _link(options: dict[str, Any]) -> tuple[Link, str]:
         return of_file(options["machine"], options["over"])
     if not options["latency"] or not options["bandwidth"]:
         raise click.UsageError(_HOW)
+    if options["over"] is not None:
+        raise click.UsageError(
+            "--over names a communicator of the --machine file; with --latency and --bandwidth there is none"
+        )
     return stated(options["latency"], options["bandwidth"])
 
 

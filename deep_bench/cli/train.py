@@ -135,11 +135,14 @@ def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: di
     """Everything, on this rank; the exit status."""
     prepare = partial(_prepared, recipe, changes, on, options, writes=ranks is None or ranks.first)
     made, frameworks, folder, seeds, target = prepare() if ranks is None else ranks.agreed(prepare)
+    if ranks is not None:
+        ranks.check_alike(made, frameworks)
     usable = frameworks if options["validate"] is None else [name for name in frameworks if _loads(name)]
     fine = options["validate"] is None or _validated(made, usable, seeds[0], options["validate"], options["as_json"])
     runs: Runs | None = None
     for framework in usable:
-        if not _loads(framework):
+        loads = partial(_loads, framework)
+        if not (loads() if ranks is None else ranks.all(loads)):
             fine = False
             continue
         runs = _train(made, framework, seeds, target, folder, options, runs, ranks)
@@ -175,19 +178,21 @@ def _prepared(
             raise click.UsageError(f"--{option.replace('_', '-')} needs --checkpoints: the folder that they are in")
     if options["changed"] and not options["resume"]:
         raise click.UsageError("--changed needs --resume: it is about what is gone on from")
-    _check_checkpoints(options)
+    _check_scheme(options)
     folder = output_folder(options["output"]) if writes else None
     return made, frameworks, folder, _seeds(made, options), _target(made, options)
 
 
-def _check_checkpoints(options: dict[str, Any]) -> None:
-    from deep_bench import distributed_optimizers
+def _check_scheme(options: dict[str, Any]) -> None:
+    if options["distributed"] is None:
+        return
+    from deep_bench.distributed.training.scheme import settings_of
 
-    scheme = (options["distributed"] or "").partition(":")[0]
-    if scheme and options["checkpoint_every"] and not distributed_optimizers[scheme].lockstep:
+    kind, _ = settings_of(options["distributed"])
+    if options["checkpoint_every"] and not kind.lockstep:
         raise click.UsageError(
-            f"--checkpoint-every with {scheme}: its ranks take steps each on their own, and are never at the same place; "
-            "leave it out: one is written at the end, also where a signal, a limit or a target brought it about"
+            f"--checkpoint-every with {options['distributed']}: its ranks take steps each on their own, never at the "
+            "same place; leave it out: one is written at the end, also where a signal, a limit or a target brought it about"
         )
 
 
@@ -321,6 +326,11 @@ def _trainer(
         ranks.resumed(trainer, find)
     elif resume and (found := find()) is not None:
         trainer.restore(found, changed=changed)
+    check = partial(kept.check_folder, trainer.progress.step)
+    if ranks is None:
+        check()
+    else:
+        ranks.agreed(check if ranks.first else lambda: None)
     return trainer
 
 

@@ -13,7 +13,7 @@ import psutil
 
 from deep_bench import communicators
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import CommunicationFailed, InvalidArgument
 
 Over: TypeAlias = Literal["mpi", "torch", "local"]
 
@@ -90,17 +90,22 @@ def launch(variables: Mapping[str, str] | None = None) -> Launch:
     return Launch("", 0, 1, 0, 1, node, _job(known, ""))
 
 
-def distributed_world(over: Over | str | None = None, variables: Mapping[str, str] | None = None) -> Communicator:
+def distributed_world(
+    over: Over | str | None = None, variables: Mapping[str, str] | None = None, *, threads: bool = False
+) -> Communicator:
     """All processes that were started together.
 
     Args:
         over: What they talk by: ``"mpi"``, ``"torch"``, or ``"local"``, which is this process alone. By default MPI if a
             launcher started several, else local.
         variables: Of the environment; this process's by default.
+        threads: Whether several threads of each are going to talk at the same time, which MPI must know when it begins.
 
     Raises:
         UnknownName: No such communicator.
         FrameworkMissing: It is not installed.
+        Unsupported: An MPI that takes no calls of several threads.
+        CommunicationFailed: A launcher started another number than have found each other.
 
     Example:
         >>> distributed_world("local").size
@@ -108,8 +113,36 @@ def distributed_world(over: Over | str | None = None, variables: Mapping[str, st
     """
     if over is None:
         over = "mpi" if launch(variables).size > 1 else "local"
-    made: Communicator = communicators[over]()
+    made: Communicator = communicators[over](**({"threads": "multiple"} if threads and over == "mpi" else {}))
+    if over != "local":
+        check_joined(made, launch(variables))
     return made
+
+
+def check_joined(comm: Communicator, started: Launch) -> None:
+    """See that all processes which a launcher started are ranks together: else each would train, and write, alone.
+
+    Args:
+        comm: The ranks that have found each other.
+        started: What the launcher says.
+
+    Raises:
+        CommunicationFailed: They are fewer, or more.
+
+    Example:
+        >>> from deep_bench.distributed.communicators.local import LocalCommunicator
+        >>> check_joined(LocalCommunicator(), Launch("SLURM", 0, 2, 0, 2, "n0", "7.0"))
+        Traceback (most recent call last):
+        deep_bench.errors.CommunicationFailed: SLURM started 2 processes, and 1 of them joined by 'local'
+        Expected: all of them as ranks of one run
+        What to do: srun --mpi=pmix (see srun --mpi=list), the mpirun of the MPI that mpi4py is built for, or --over torch
+    """
+    if started.started and comm.size != started.size:
+        raise CommunicationFailed(
+            f"{started.launcher} started {started.size} processes, and {comm.size} of them joined by {comm.name!r}",
+            "all of them as ranks of one run",
+            "srun --mpi=pmix (see srun --mpi=list), the mpirun of the MPI that mpi4py is built for, or --over torch",
+        )
 
 
 def bound(on: str, started: Launch, variables: Mapping[str, str] | None = None) -> str:

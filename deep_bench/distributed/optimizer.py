@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from deep_bench.arrays import ArrayFunctions, Tree, leaves
+from deep_bench.distributed.agreement import Agreement
 from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.distributed.shares import check_samples
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.optimizer import Arrays, Evaluate, Optimizer
 
@@ -46,12 +48,16 @@ class DistributedOptimizer(Optimizer[A, S]):
     dedicated: ClassVar[bool] = False
     """Whether rank 0 trains nothing, and serves the others (`serve`) where there are any."""
 
+    _agreement: Agreement = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.inner, Optimizer) or isinstance(self.inner, DistributedOptimizer):
             raise InvalidArgument(f"{type(self).__name__} around {self.inner!r}", "an optimizer of one rank")
         if not isinstance(self.comm, Communicator):
             raise InvalidArgument(f"{type(self).__name__} over {self.comm!r}", "a communicator: db.communicators[…]()")
+
+        object.__setattr__(self, "_agreement", Agreement(self.comm, lockstep=self.lockstep))
 
     def begin(self, samples: int | None) -> Callable[[str, A], None] | None:
         """Told before the gradients of a step are computed.
@@ -88,6 +94,34 @@ class DistributedOptimizer(Optimizer[A, S]):
                 f"go on with {len(states)} ranks, or start afresh",
             )
         return states[0]
+
+    def checked(
+        self, gradients: Arrays[A], parameters: Arrays[A], samples: int | None, xp: ArrayFunctions[A]
+    ) -> tuple[dict[str, A], dict[str, A]]:
+        """What `update` was given, in the order of all ranks: with what an ``update`` begins.
+
+        In the first step, ranks that step together compare what they hold, in one short message.
+
+        Raises:
+            InvalidArgument: Gradients are not of the parameters' names, shapes and element types; parameters are not those
+                of ``init``, or of the other ranks; samples are no whole number of at least 0.
+        """
+        check_samples(samples)
+        found = self._agreement.ordered(gradients, parameters, xp)
+        self._agreement.compare()
+        return found
+
+    def stepped(
+        self,
+        gradients: Arrays[A],
+        state: Tree,
+        parameters: Arrays[A],
+        xp: ArrayFunctions[A],
+        evaluate: Evaluate | None = None,
+    ) -> tuple[dict[str, A], Any]:
+        """The inner rule's step, with parameters in the order and the element types of those before."""
+        new, state = self.inner.update(gradients, state, parameters, xp, evaluate=evaluate)
+        return {name: _like(new[name], before, xp) for name, before in parameters.items()}, state
 
     @abstractmethod
     def update(
@@ -149,3 +183,8 @@ class DistributedOptimizer(Optimizer[A, S]):
         """
         del xp
         return dict(parameters), state
+
+
+def _like(x: A, before: A, xp: ArrayFunctions[A]) -> A:
+    """An array in another one's element type: NumPy makes float32 of bfloat16 and a Python number."""
+    return x if xp.dtype(x) == xp.dtype(before) else xp.cast(x, before)

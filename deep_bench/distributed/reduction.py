@@ -103,6 +103,8 @@ class GradientMean:
 
         def on_all(parameters: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
             loss, gradients = evaluate(parameters)
+            if self._pool.layout is not None:
+                gradients = {name: gradients[name] for name in self._pool.layout.names}
             value = np.asarray(xp.host(loss), np.float64).reshape(1) * weight
             self._total(value)
             buffers, _ = self._summed(gradients, xp, weight)

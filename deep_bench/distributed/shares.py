@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from deep_bench.distributed.communicators.communicator import Communicator, Done, Request
 from deep_bench.errors import InvalidArgument
+
+
+def check_samples(samples: Any) -> None:
+    """Whether a rank can have so many samples.
+
+    Raises:
+        InvalidArgument: It is neither ``None`` nor a whole number of at least 0.
+    """
+    if samples is not None and (not isinstance(samples, int | np.integer) or isinstance(samples, bool) or samples < 0):
+        raise InvalidArgument(f"{samples!r} samples", "a whole number of at least 0, or None")
 
 
 class Shares:
@@ -40,10 +52,9 @@ class Shares:
             samples: How many this rank has; ``None`` for as many as everyone, and nobody is asked.
 
         Raises:
-            InvalidArgument: Fewer than none.
+            InvalidArgument: See `check_samples`.
         """
-        if samples is not None and samples < 0:
-            raise InvalidArgument(f"{samples} samples", "at least 0")
+        check_samples(samples)
         if self._begun is not None and self._weight is None:
             self._begun.wait()  # of a step that was not taken
         if samples is None:

@@ -55,6 +55,9 @@ def check_asynchronous(
         steps: Steps of each rank.
         orders: Seeds of the orders in which ranks go on.
 
+    Raises:
+        InvalidArgument: No ranks, no steps or no orders.
+
     Example:
         >>> import deep_bench as db
         >>> sgd = db.optimizers["sgd"](lr=0.1)
@@ -62,6 +65,10 @@ def check_asynchronous(
         >>> check_asynchronous(lambda comm, log: scheme(sgd, comm, record=log), Asynchronous(sgd), ranks=(3,)).ok
         True
     """
+    if not ranks or min(ranks) < 1 or steps < 1 or not orders:
+        raise InvalidArgument(
+            f"{list(ranks)} ranks, {steps} steps, {list(orders)} orders", "numbers of at least 1, an order"
+        )
     findings: list[SchemeFinding] = []
     fewest, name = float("inf"), ""
     for size in ranks:

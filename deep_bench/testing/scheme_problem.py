@@ -42,7 +42,9 @@ class Problem:
     samples: tuple[tuple[int, ...] | None, ...]
 
 
-def drawn_problem(size: int, steps: int, quiet: int, dtype: np.dtype, seed: int, *, contracts: bool) -> Problem:
+def drawn_problem(
+    size: int, steps: int, quiet: int, dtype: np.dtype, seed: int, *, contracts: bool, weighted: bool = False
+) -> Problem:
     """A problem on which schemes differ.
 
     Numbers are those of float32 in either format. One parameter begins at 0, so that it is nothing but steps; elements have
@@ -55,6 +57,7 @@ def drawn_problem(size: int, steps: int, quiet: int, dtype: np.dtype, seed: int,
         dtype: The working format.
         seed: Of what is drawn.
         contracts: Whether it does.
+        weighted: Whether ranks say how many samples they have, which are uneven then.
     """
     rng = np.random.default_rng([seed, size])
     parameters = {n: _drawn(rng, s) if n != "late" else np.zeros(s, np.float32) for n, s in _SHAPES.items()}
@@ -73,7 +76,7 @@ def drawn_problem(size: int, steps: int, quiet: int, dtype: np.dtype, seed: int,
         dtype,
         {n: np.asarray(x, dtype) for n, x in parameters.items()},
         tuple(tuple({n: np.asarray(g, dtype) for n, g in one.items()} for one in of_ranks) for of_ranks in gradients),
-        tuple(uneven) if size % 2 else (None,) * len(gradients),
+        tuple(uneven) if weighted else (None,) * len(gradients),
     )
 
 

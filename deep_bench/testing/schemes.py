@@ -15,7 +15,7 @@ from deep_bench.check.estimate import Expectation
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.optimizer import DistributedOptimizer
-from deep_bench.errors import CommunicationFailed, DeepBenchError
+from deep_bench.errors import CommunicationFailed, DeepBenchError, InvalidArgument
 from deep_bench.reference.distributed.scheme import Scheme
 from deep_bench.testing.scheme_problem import Arrays, Problem, drawn_problem, expected, joined
 from deep_bench.testing.scheme_suspects import suspected
@@ -91,10 +91,11 @@ def check_scheme(
     """Run a distributed optimizer on ranks that are threads, and compare it with the reference.
 
     All ranks get seeded parameters, gradients and numbers of samples. With an odd number of ranks these are uneven, with an
-    even one nobody says how many there were; every other step is announced by ``begin``. After every step, the parameters of
-    every rank must be those of the reference, up to what rounding makes of it: the reference is evaluated in float64, and
-    with random errors of the working format after each of its operations (`deep_bench.check`). The format is float32, and
-    float64 with the last number of ranks; of schemes in which the smallest difference decides what is sent, only float64.
+    even one nobody says how many there were; where no number above 1 is odd, the last one runs with uneven samples as well.
+    Every other step is announced by ``begin``. After every step, the parameters of every rank must be those of the
+    reference, up to what rounding makes of it: the reference is evaluated in float64, and with random errors of the working
+    format after each of its operations (`deep_bench.check`). The format is float32, and float64 with the last number of
+    ranks; of schemes in which the smallest difference decides what is sent, only float64.
 
     Then the promise: ranks are bitwise equal whenever the reference says so, and where it says that they are pulled
     together, steps with gradients of 0 must at least halve their distance. Arrays that went in, and those that came out
@@ -113,6 +114,9 @@ def check_scheme(
     Returns:
         What is wrong, in words: for each number of ranks the first of its kind.
 
+    Raises:
+        InvalidArgument: No ranks or no steps.
+
     Example:
         >>> import deep_bench as db
         >>> from dataclasses import dataclass
@@ -130,12 +134,14 @@ def check_scheme(
         >>> print(found.findings[0].what.split("; ")[-1])
         as if gradients were added up without a mean
     """
+    if not ranks or min(ranks) < 1 or steps < 1 or quiet < 0:
+        raise InvalidArgument(f"{list(ranks)} ranks, {steps} steps and {quiet} quiet ones", "numbers of at least 1, and 0")
     findings: list[SchemeFinding] = []
     fewest, name = float("inf"), ""
     for size in ranks:
-        narrow = () if reference.decides else ("float32",)
-        for dtype in (*narrow, "float64") if reference.decides or size == ranks[-1] else narrow:
-            problem = drawn_problem(size, steps, quiet, np.dtype(dtype), seed, contracts=reference.promise == "contracting")
+        for dtype, weighted in _ways(reference, size, ranks):
+            contracts = reference.promise == "contracting"
+            problem = drawn_problem(size, steps, quiet, np.dtype(dtype), seed, contracts=contracts, weighted=weighted)
             try:
                 runs = run_local(size, partial(_run, make, problem, broadcast))
             except (CommunicationFailed, _Unusable) as error:
@@ -149,6 +155,16 @@ def check_scheme(
             if found:
                 break
     return SchemeReport(name, type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
+
+
+def _ways(reference: Scheme, size: int, ranks: Sequence[int]) -> list[tuple[str, bool]]:
+    """Element types, each with whether ranks say how many samples they have."""
+    narrow = () if reference.decides else ("float32",)
+    types = (*narrow, "float64") if reference.decides or size == ranks[-1] else narrow
+    found = [(dtype, size % 2 == 1) for dtype in types]
+    if size == ranks[-1] > 1 and not any(other % 2 and other > 1 for other in ranks):
+        found.append((types[0], True))
+    return found
 
 
 @dataclass
@@ -200,6 +216,8 @@ def _check_usable(held: Mapping[str, Any], problem: Problem, step: int) -> None:
     for name, told in wanted.items():
         if came[name] != told:
             raise _Unusable(f"step {step + 1} returned {came[name]}", told)
+        if lost := int(np.sum(~np.isfinite(held[name]))):
+            raise _Unusable(f"step {step + 1} returned {lost} elements of {name!r} that are not finite", "finite numbers")
 
 
 def _copied(x: Mapping[str, Any]) -> Arrays:
@@ -207,7 +225,7 @@ def _copied(x: Mapping[str, Any]) -> Arrays:
 
 
 def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    return list(a) == list(b) and all(np.array_equal(a[name], b[name]) for name in b)
+    return list(a) == list(b) and all(np.array_equal(a[name], b[name], equal_nan=True) for name in b)
 
 
 def _told(runs: Sequence[_Run]) -> list[SchemeFinding]:

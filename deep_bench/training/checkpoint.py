@@ -16,6 +16,7 @@ from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.events import Moment
 from deep_bench.measure.storage import written
+from deep_bench.training.file_for_hdf5 import FileForHdf5
 from deep_bench.training.progress import Progress
 from deep_bench.training.samplers.draws import natural
 from deep_bench.training.steps import Tree
@@ -95,16 +96,17 @@ def _branch(tree: dict[str, Any], path: tuple[str, ...]) -> None:
 
 
 def _fill(path: Path, tree: Tree) -> None:
-    with h5py.File(path, "w", userblock_size=_HEAD) as file:
+    with FileForHdf5(path) as plain, h5py.File(plain, "w", userblock_size=_HEAD) as file:
         file.attrs["deep_bench.checkpoint"] = FORMAT
         found = {"/".join(map(_escaped, keys)): np.asarray(leaf) for keys, leaf in leaves(tree).items()}
         for key, array in found.items():
             if array.dtype.hasobject:
                 raise InvalidArgument(f"{key} of Python objects in a checkpoint", "arrays of numbers")
-            plain = array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf"
-            stored = file.create_dataset(key, data=array if plain else array.view(f"u{array.dtype.itemsize}"))
-            if not plain:
+            builtin = array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf"
+            stored = file.create_dataset(key, data=array if builtin else array.view(f"u{array.dtype.itemsize}"))
+            if not builtin:
                 stored.attrs[_DTYPE] = array.dtype.name
+            plain.check()
         for name, keys in ((_LEAVES, list(found)), (_EMPTY, _empty(tree))):
             file.create_dataset(name, data=keys, dtype=h5py.string_dtype())  # an attribute would hold no more than 64 KiB
     _seal(path)
@@ -228,7 +230,7 @@ class Checkpoints:
             self._whole = None  # amid a step nothing is as it was before, and nothing as it will be
             return False
         if moment is Moment.BEFORE_RUN:
-            self._check_folder(data.step)
+            self.check_folder(data.step)
             self._last_ns, self._written, due = time_ns, here, False
         elif moment is Moment.AFTER_STEP:
             due = bool(self.steps) and done % self.steps == 0
@@ -241,7 +243,12 @@ class Checkpoints:
             self._whole = here
         return due
 
-    def _check_folder(self, step: int) -> None:
+    def check_folder(self, step: int) -> None:
+        """See that a run which is at this step can write here, and make the folder if it is missing.
+
+        Raises:
+            InvalidArgument: It cannot be made, or holds another run's.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

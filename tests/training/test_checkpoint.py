@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -248,3 +249,19 @@ def test_another_framework_or_kind_of_step_is_told(tmp_path: Path) -> None:
         assert "all of it as one graph" in refused.value.expected
         assert "go on as it began, in reference" in refused.value.advice
     assert other.history.steps == 0
+
+
+def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path) -> None:
+    small, large = {"a": np.arange(10)}, {"a": {str(i): np.arange(2000.0) for i in range(40)}, "b": np.zeros(50_000)}
+    path = write_checkpoint(tmp_path / "a.h5", small)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for most in (0, 600, 40_000, 700_000, 1_049_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+        try:
+            with pytest.raises(InvalidArgument, match=r"cannot write .*: File too large"):
+                write_checkpoint(path, large)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == [path]
+    assert read_checkpoint(path)["a"].tolist() == list(range(10))
+    assert sorted(read_checkpoint(write_checkpoint(path, large))["a"]) == sorted(map(str, range(40)))

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from deep_bench.distributed.communicators.calls import Calls, form
 from deep_bench.distributed.communicators.checks import check_color, check_peer, check_writable
-from deep_bench.distributed.communicators.communicator import ANY, Communicator, Done, Received, Request
+from deep_bench.distributed.communicators.communicator import ANY, Communicator, Done, Received, Reduction, Request
 from deep_bench.distributed.communicators.schedule import Schedule
 from deep_bench.errors import CommunicationFailed, InvalidArgument
 
@@ -43,6 +44,16 @@ class _World:
         self.schedule = schedule
         self.boxes: defaultdict[tuple[Any, int], _Box] = defaultdict(_Box)
         self.numbers = count()
+        self.calls = Calls()
+
+    def unread(self) -> str:
+        """The messages that nobody received, in words."""
+        return "; ".join(
+            f"{form(message.content)} with tag {message.tag} from rank {message.source} to rank {to}"
+            + ("" if len(place) == 1 else f" of the group {place[1:]}")
+            for (place, to), box in self.boxes.items()
+            for message in box.arrived
+        )
 
 
 class LocalCommunicator(Communicator):
@@ -119,6 +130,57 @@ class LocalCommunicator(Communicator):
         place = (*self._place, number, color)
         return self._member(self._world, place, ranks, [rank for _, rank in members].index(self.rank))
 
+    # Collective operations: the others' arguments are known here, so that they are compared
+
+    def _calls(self, operation: str, **arguments: Any) -> None:
+        self._world.calls.came(self._place, self.rank, self.size, operation, **arguments)
+
+    def broadcast(self, x: np.ndarray, root: int = 0) -> np.ndarray:
+        """See `Communicator.broadcast`."""
+        self._calls("broadcast", x=form(x), root=root)
+        return super().broadcast(x, root)
+
+    def reduce(self, x: np.ndarray, op: Reduction = "sum", root: int = 0) -> np.ndarray | None:
+        """See `Communicator.reduce`."""
+        self._calls("reduce", x=form(x), op=op, root=root)
+        return super().reduce(x, op, root)
+
+    def allreduce(self, x: np.ndarray, op: Reduction = "sum", out: np.ndarray | None = None) -> np.ndarray:
+        """See `Communicator.allreduce`."""
+        self._calls("allreduce", x=form(x), op=op)
+        return super().allreduce(x, op, out)
+
+    def gather(self, x: np.ndarray, root: int = 0) -> np.ndarray | None:
+        """See `Communicator.gather`."""
+        self._calls("gather", x=form(x), root=root)
+        return super().gather(x, root)
+
+    def allgather(self, x: np.ndarray, counts: Sequence[int] | None = None, out: np.ndarray | None = None) -> np.ndarray:
+        """See `Communicator.allgather`."""
+        if counts is None:
+            self._calls("allgather", x=form(x))
+        else:
+            self._calls("allgather", x=x.dtype, counts=[int(elements) for elements in counts])
+        return super().allgather(x, counts, out)
+
+    def scatter(self, x: np.ndarray | None, out: np.ndarray, root: int = 0) -> np.ndarray:
+        """See `Communicator.scatter`."""
+        self._calls("scatter", out=form(out), root=root)
+        return super().scatter(x, out, root)
+
+    def reduce_scatter(
+        self, x: np.ndarray, counts: Sequence[int] | None = None, op: Reduction = "sum", out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `Communicator.reduce_scatter`."""
+        told = None if counts is None else [int(elements) for elements in counts]
+        self._calls("reduce_scatter", x=form(x), counts=told, op=op)
+        return super().reduce_scatter(x, counts, op, out)
+
+    def alltoall(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """See `Communicator.alltoall`."""
+        self._calls("alltoall", x=form(x))
+        return super().alltoall(x, out)
+
     def abort(self, reason: str) -> None:
         """Fail on this rank, whereupon all others do."""
         raise CommunicationFailed(f"rank {self.rank} ended the run: {reason}")
@@ -185,7 +247,8 @@ def run_local(
         choices: Gets the ranks as they were chosen; as ``order``, they repeat the run.
 
     Raises:
-        CommunicationFailed: No rank can go on, each waiting for another.
+        CommunicationFailed: No rank can go on, each waiting for another; ranks differ in a collective operation or its
+            arguments; or a message was never received.
         Exception: What the function raised first, with the rank in a note.
 
     Example:
@@ -229,4 +292,6 @@ def run_local(
         rank, error = failures[0]
         error.add_note(f"on rank {rank} of {ranks}")
         raise error
+    if unread := world.unread():
+        raise CommunicationFailed(f"messages that were never received: {unread}", "a recv for each send")
     return results

@@ -78,11 +78,12 @@ class Call:
         sums: What becomes of gradients; ``None`` if there is no way back.
 
     Attributes:
+        samples: How many the batch has.
         done: The tasks that were done.
         span_ns: How long it took.
 
     Raises:
-        InvalidInput: An unknown or missing input, or fewer samples than micro-batches.
+        InvalidInput: An unknown or missing input, no array of the framework, or fewer samples than micro-batches.
     """
 
     def __init__(self, post: Post, inputs: Mapping[str, Any], sums: Sums[Any] | None) -> None:
@@ -95,8 +96,11 @@ class Call:
         if unknown or missing:
             came = f"unknown input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing"
             raise InvalidInput(came, "; ".join(map(str, known.values())))
+        for name, x in inputs.items():
+            post.part.check_native(known[name], x)
         self._inputs = inputs
         self._sizes = self._batches.sizes({name: self._part.shape(x) for name, x in inputs.items()})
+        self.samples = sum(self._sizes)
         self._weights = self._batches.weights(self._sizes)
         self._waiting: dict[int, _Waiting] = {}
         self._outputs: dict[int, Arrays] = {}

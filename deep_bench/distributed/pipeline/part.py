@@ -12,8 +12,9 @@ import numpy as np
 from deep_bench.distributed.pipeline.links import Arrays
 from deep_bench.distributed.pipeline.pulled import Pulled, pulled
 from deep_bench.distributed.pipeline.stages import Stage
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.framework import A, Adapter, Executor
+from deep_bench.tensor import TensorSpec
 from deep_bench.training.steps import has_arithmetic
 
 
@@ -34,6 +35,7 @@ class Part(Generic[A]):
 
     def __init__(self, adapter: Adapter[A], stage: Stage, loss: str | None) -> None:
         self.adapter, self.stage = adapter, stage
+        self._takes_numpy = isinstance(adapter.from_numpy(np.zeros(1, np.float32)), np.ndarray)
         self.arithmetic = has_arithmetic(adapter)
         pulls = [name for name in stage.made if name in stage.returned]
         pulls += [name for name in stage.outputs if name == loss]
@@ -85,6 +87,15 @@ class Part(Generic[A]):
             return self.adapter.to_numpy(x)
         self.adapter.synchronize()
         return self.adapter.xp.host(x)
+
+    def check_native(self, spec: TensorSpec, x: Any) -> None:
+        """Refuse a NumPy array where the framework has arrays of its own."""
+        if isinstance(x, np.ndarray) and not self._takes_numpy:
+            raise InvalidInput(
+                f"input {spec.name!r} is a {type(x).__name__}",
+                f"{spec}, as a native array of this rank's framework",
+                "convert it: pipeline.device.from_numpy(array)",
+            )
 
     def shape(self, x: A) -> tuple[int, ...]:
         """The sizes of a native array."""

@@ -14,6 +14,7 @@ from deep_bench.distributed.pipeline.call import Call, Done, Post
 from deep_bench.distributed.pipeline.gradients import Sums
 from deep_bench.distributed.pipeline.links import Arrays, Links
 from deep_bench.distributed.pipeline.part import Part
+from deep_bench.distributed.pipeline.same_batch import check_same_batch
 from deep_bench.distributed.pipeline.schedules import Task, bubble_share, schedule_of
 from deep_bench.distributed.pipeline.stages import check_by_sample, stages_of
 from deep_bench.distributed.training.same import check_same, structure
@@ -39,9 +40,10 @@ class Bubble:
 class Pipeline(Executor[A]):
     r"""One stage of a network on each rank; activations go from rank to rank, and gradients back.
 
-    All ranks make it together, and call it together, with the same batch: the first stages need the data, the last one the
-    labels, and inputs that a rank's stage does not take may be left out there. A batch of :math:`n` samples is cut into
-    :math:`m` micro-batches of :math:`n_k` samples, which differ by at most one, and the gradients are those of the batch,
+    All ranks make it together, and call it together, with the same batch, which each call compares: the first stages
+    need the data, the last one the labels, and inputs that a rank's stage does not take may be left out there. A batch
+    of :math:`n` samples is cut into :math:`m` micro-batches of :math:`n_k` samples, which differ by at most one, and the
+    gradients are those of the batch,
 
     .. math:: \nabla L = \sum_k \frac{n_k}{n} \nabla L_k
 
@@ -70,7 +72,8 @@ class Pipeline(Executor[A]):
         done: The tasks of the last call on this rank, in order.
 
     Raises:
-        InvalidArgument: More ranks than nodes, an unknown cut or loss, a fixed batch size.
+        InvalidArgument: More ranks than nodes, an unknown cut or loss, a fixed batch size, costs that are no numbers
+            from 0 on, a stage without parameters though there is a loss.
         Unsupported: A parameter in several stages, or nodes that need the whole batch.
         RanksDiffer: Ranks have different networks or settings.
 
@@ -130,7 +133,7 @@ class Pipeline(Executor[A]):
 
     def forward(self, inputs: Mapping[str, A]) -> dict[str, A]:
         """Run the network; all ranks call this together."""
-        return self._called(Call(self._post, inputs, None), [Task("forward", k) for k in range(self._batches.count)])
+        return self._called(inputs, None, [Task("forward", k) for k in range(self._batches.count)])
 
     def bind(self, inputs: Mapping[str, A]) -> Callable[[], dict[str, A]]:
         """A call without arguments; all ranks call it together."""
@@ -155,13 +158,14 @@ class Pipeline(Executor[A]):
         Raises:
             InvalidArgument: Another loss, or a name that is no parameter of this stage.
             InvalidInput: A missing or unknown input, or fewer samples than micro-batches.
+            RanksDiffer: Ranks were given different batches, as by a sharded sampler.
             Unsupported: Gradients with respect to inputs.
         """
         if self._loss is None or loss != self._loss.name:
             known = "none: it was made with loss=None" if self._loss is None else repr(self._loss.name)
             raise InvalidArgument(f"loss {loss!r} of a pipeline", known, "Pipeline(…, loss=…)")
         sums = Sums(self._part, self._asked(wrt), on_ready)
-        outputs = self._called(Call(self._post, inputs, sums), self._tasks)
+        outputs = self._called(inputs, sums, self._tasks)
         return outputs, sums.found()
 
     # What only a pipeline has
@@ -192,7 +196,11 @@ class Pipeline(Executor[A]):
         measured = 1 - int(busy[0]) / (self.comm.size * int(longest[0]))
         return Bubble(measured, bubble_share(self.comm.size, self._batches.count))
 
-    def _called(self, call: Call, tasks: Sequence[Task]) -> dict[str, A]:
+    def _called(self, inputs: Mapping[str, A], sums: Sums[A] | None, tasks: Sequence[Task]) -> dict[str, A]:
+        call = Call(self._post, inputs, sums)
+        if self.comm.size > 1:
+            given = {name: self._part.host(x) for name, x in inputs.items()}
+            check_same_batch(self.comm, call.samples, self.inputs, given)
         outputs = call.run(tasks)
         self.done, self._span_ns = tuple(call.done), call.span_ns
         return {name: self._part.adapter.adopt(outputs[name]) for name in self.output_names}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 
 import onnx_ir as ir
 
 from deep_bench.check.isolate import draws_at_random
-from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.errors import InvalidArgument, Unsupported, shortened
 from deep_bench.graph import Network
 from deep_bench.graph.knowledge import Knowledge
 from deep_bench.graph.node import as_array
@@ -76,8 +78,8 @@ def stages_of(
         sizes: Of open dimensions, to count costs at.
 
     Raises:
-        InvalidArgument: More stages than nodes, cuts that are none, a stage that gives nothing, or takes nothing; an output
-            that no node computes.
+        InvalidArgument: More stages than nodes, cuts that are none, a stage that gives nothing, or takes nothing, or has no
+            parameters though there is a loss; an output that no node computes; costs below 0, or no numbers.
         Unsupported: A parameter in several stages, or something else than tensors of numbers between two.
 
     Example:
@@ -94,13 +96,17 @@ def stages_of(
         raise InvalidArgument(
             f"{count} stages of {network.name}", f"1 to {len(nodes)}, as many as it has nodes", "start fewer ranks"
         )
+    _check_costs(costs)
     if cuts is None:
         parts = balanced(whole.with_sizes(sizes or {}), count, costs)
         own = [{str(node.name) for node in part.nodes} for part in parts]
         firsts = [min(i for i, node in enumerate(nodes) if node.name in names) for names in own]
     else:
         firsts = _chosen(nodes, cuts, count, network.name)
-    return _Cutter(whole, nodes, firsts, loss).stages()
+    stages = _Cutter(whole, nodes, firsts, loss).stages()
+    if loss is not None:
+        _check_trained(stages)
+    return stages
 
 
 def check_by_sample(network: Network) -> None:
@@ -136,6 +142,27 @@ def _drops(node: ir.Node) -> bool:
         return False
     known = as_array(mode)
     return known is None or bool(known)
+
+
+def _check_costs(costs: str | Mapping[str, float]) -> None:
+    for name, value in costs.items() if isinstance(costs, Mapping) else ():
+        if not isinstance(value, Real) or not 0 <= value < inf:
+            raise InvalidArgument(
+                f"costs of {value!r} for node {name!r}",
+                "numbers from 0 on, such as measured seconds",
+                "leave others out: they are 0",
+            )
+
+
+def _check_trained(stages: Sequence[Stage]) -> None:
+    for stage in stages:
+        if not stage.parameters:
+            nodes = ", ".join(str(node.name) for node in stage.network.nodes)
+            raise InvalidArgument(
+                f"{stage.network.name} has no parameters to train: {shortened(nodes, 200)}",
+                "parameters in every stage of a pipeline with a loss",
+                "cut elsewhere (cuts=[first node of each stage but the first]), fewer ranks, or loss=None",
+            )
 
 
 def _chosen(nodes: Sequence[ir.Node], cuts: Sequence[str], count: int, network: str) -> list[int]:

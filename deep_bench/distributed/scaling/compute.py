@@ -15,7 +15,7 @@ from deep_bench.distributed.communicators.local import LocalCommunicator
 from deep_bench.distributed.flat import Layout
 from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.distributed.scaling.record import TimesRecord
-from deep_bench.distributed.scaling.trace import Scheme
+from deep_bench.distributed.scaling.trace import Scheme, end_if_interrupted
 from deep_bench.distributed.training.scheme import scheme_of
 from deep_bench.distributed.training.train import train
 from deep_bench.errors import InvalidArgument
@@ -28,6 +28,9 @@ Seconds = NDArray[np.float64]
 
 LEAST = 30
 """Steps that are measured at least, besides those of the warm-up."""
+
+_FEWEST = LEAST // 2
+"""Of them with the batch that is asked for; in epochs of one whole batch every other step has another"""
 
 _WARM = 5
 _NEVER = 2**62
@@ -44,6 +47,10 @@ def measured_times(recipe: Recipe, on: str, scheme: Scheme, batch: int, budget: 
         scheme: What keeps ranks together.
         batch: Samples of a rank in a step.
         budget: Seconds for measuring, as far as `LEAST` steps do not take longer.
+
+    Raises:
+        InvalidArgument: Too few steps had so many samples, of which no prediction is made.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended the run.
     """
     stop = _Stop(budget)
     stamps: list[dict[str, int]] = []
@@ -57,9 +64,16 @@ def measured_times(recipe: Recipe, on: str, scheme: Scheme, batch: int, budget: 
     )
     trainer.every = _NEVER
     trainer.run(epochs=_NEVER)
+    end_if_interrupted(trainer)
     facts = trainer.ranks.facts()
     assert facts is not None
     found = _of_rank(facts.ranks[0], np.array(trainer.history.stamps), batch, skipped=_WARM)
+    if len(found.gradients) < _FEWEST:
+        raise InvalidArgument(
+            f"{len(found.gradients)} of {trainer.history.steps} steps had {batch} samples ({trainer.ending})",
+            f"at least {_FEWEST}: from fewer nobody knows the slowest of many",
+            "a smaller batch (sampler.batch=…), or more samples: the last batch of an epoch is shorter and does not count",
+        )
     found.source = f"measured on one rank, {trainer.history.steps} steps with {on}"
     if scheme.overlaps:
         arrays = {name: NUMPY.host(trainer.taker.device.to_numpy(x)) for name, x in trainer.taker.parameters.items()}

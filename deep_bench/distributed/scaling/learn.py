@@ -39,20 +39,29 @@ def learned(
         DoesNotGeneralise: No known form has the traces, or those that were not used for it differ.
     """
     take = partial(_taken, recipe, on, scheme, steps, uneven, advance)
-    known = [take(ranks) for ranks in FIRST]
-    for number, round_ in enumerate(CHECKS):
+    first, *rounds = _rounds(scheme)
+    known = [take(ranks) for ranks in first]
+    for number, round_ in enumerate(rounds):
         others = [take(ranks) for ranks in round_]
         try:
             pattern = generalised(known)
             for other in others:
                 check(pattern, other)
         except DoesNotGeneralise:
-            if number == len(CHECKS) - 1:
+            if number == len(rounds) - 1:
                 raise
             known += others
         else:
             return replace(pattern, checked=tuple(round_))
     raise AssertionError("there is at least one round")
+
+
+def _rounds(scheme: Scheme) -> tuple[tuple[int, ...], ...]:
+    """Numbers of ranks to fit, and to compare; of nodes larger than a few ranks, those that make one node to three."""
+    node = getattr(scheme.made, "per_node", None) or 1
+    if node <= FIRST[-1]:
+        return FIRST, *CHECKS
+    return (node + 1, node + 2, 2 * node), (2 * node + 1, 3 * node)
 
 
 def _taken(

@@ -20,6 +20,7 @@ from deep_bench.distributed.training.train import train
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.events import Moment
 from deep_bench.training.recipes import Recipe
+from deep_bench.training.trainer import INTERRUPTED, Trainer
 from deep_bench.training.workload import workload
 
 _PER_RANK = 2
@@ -28,6 +29,7 @@ _PER_RANK = 2
 _NEVER = 2**62
 _LEAST_STEPS = 8
 _MOST_EVERY = 64
+_MOST_PER_NODE = 16
 
 
 class Tracing(Counting):
@@ -97,8 +99,9 @@ def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
     """A scheme of the command line.
 
     Raises:
+        InvalidArgument: Its nodes are those that ranks run on, have one rank, or are too large to trace several.
         Unsupported: Its ranks have no step in common.
-        UnknownName, InvalidArgument: As `scheme_of`.
+        UnknownName: As `scheme_of`.
 
     Example:
         >>> from deep_bench.training.recipes import load_recipe
@@ -121,6 +124,14 @@ def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
         raise Unsupported(
             f"{text}, whose first steps are another scheme than those after them",
             "each by itself: allreduce, and averaging:every=…",
+        )
+    per_node = getattr(made, "per_node", 2)
+    if per_node is None or not 2 <= per_node <= _MOST_PER_NODE:
+        came = "ranks on a host of the same name are a node" if per_node is None else f"nodes have so many ranks: {per_node}"
+        raise InvalidArgument(
+            f"{text}, whose {came}: ranks are traced on this host alone, and at most {3 * _MOST_PER_NODE} of them",
+            f"how many ranks a node has, 2 to {_MOST_PER_NODE}",
+            f"--distributed {name}:per_node=4",
         )
     return Scheme(text, traced if len(kept) < len(settings) else text, made, work.network.name)
 
@@ -153,6 +164,7 @@ def _on_rank(recipe: Recipe, on: str, scheme: Scheme, steps: int, comm: Communic
     trainer = train(recipe, on=on, over=tracing, scheme=scheme.traced, callbacks=[marks], stop_at_target=False)
     trainer.every = _NEVER
     trainer.run(steps=steps)
+    end_if_interrupted(trainer)
     if trainer.history.steps < steps:
         raise InvalidArgument(f"a trace that ended in step {trainer.history.steps}: {trainer.ending}", f"{steps} steps")
     calls, log = tracing.calls, tracing.log
@@ -162,6 +174,16 @@ def _on_rank(recipe: Recipe, on: str, scheme: Scheme, steps: int, comm: Communic
         here = [row for row in rows if begin <= row["start_ns"] < end]
         found.append(_step(here, agreed, computed, tracing.groups, log))
     return found
+
+
+def end_if_interrupted(trainer: Trainer[Any]) -> None:
+    """End what a run was a part of, where Ctrl-C or SIGTERM ended the run after a step: it would look complete.
+
+    Raises:
+        KeyboardInterrupt: So it was.
+    """
+    if trainer.ending == INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 class _Marks:

@@ -84,6 +84,7 @@ class AllReduce(DistributedOptimizer[A, Any]):
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
         """See `Optimizer.init`."""
+        self._agreement.learn(parameters, xp)
         self._mean.learn(parameters, xp)
         return self.inner.init(parameters, xp)
 
@@ -101,6 +102,7 @@ class AllReduce(DistributedOptimizer[A, Any]):
         mean.shares.begin(samples)
         if not self.overlap or not 0 < mean.nbytes >= self.overlap_from:
             return None
+        self._agreement.compare()
         if not self._lanes:
             self._lanes.append(_Lane(self.comm))
         return mean.take_off(self._lanes[0].total, self._lanes[0].progress)
@@ -116,8 +118,9 @@ class AllReduce(DistributedOptimizer[A, Any]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], Any]:
         """See `DistributedOptimizer.update`."""
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         mean, weight = self._mean(gradients, xp, samples)
-        return self.inner.update(mean, state, parameters, xp, evaluate=self._mean.everywhere(evaluate, xp, weight))
+        return self.stepped(mean, state, parameters, xp, self._mean.everywhere(evaluate, xp, weight))
 
 
 class _Lane:

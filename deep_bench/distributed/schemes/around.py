@@ -28,6 +28,7 @@ class Around(DistributedOptimizer[A, dict[str, Any]]):
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> dict[str, Any]:
         """See `Optimizer.init`."""
+        self._agreement.learn(parameters, xp)
         inner = self.inner.init(parameters, xp)
         return {"steps": xp.array(0, np.int64), "inner": inner, **self._remembered(parameters, xp)}
 
@@ -83,11 +84,11 @@ class Compressed(Around[A]):
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.update`."""
         del evaluate
-        ordered = {name: gradients[name] for name in parameters}
-        buffers = self._pool.packed(ordered, xp, self._shares.settle(samples))
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
+        buffers = self._pool.packed(gradients, xp, self._shares.settle(samples))
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is seen in the parameters
             new_parts = self._sum(buffers, state, xp)
-        new, inner = self.inner.update(buffers.native(xp), state["inner"], parameters, xp)
+        new, inner = self.stepped(buffers.native(xp), state["inner"], parameters, xp)
         return new, {**state, "steps": one_more(state, xp), "inner": inner, **new_parts}
 
     def regrouped(self, states: Sequence[Tree]) -> dict[str, Any]:
@@ -119,7 +120,8 @@ def one_more(state: Tree, xp: ArrayFunctions[A]) -> A:
 def handed(buffers: Buffers, held: Mapping[str, A], rule: Optimizer[A, Any], xp: ArrayFunctions[A]) -> dict[str, A]:
     """The contents of buffers as parameters: the ones that are held, changed, where the rule works in place."""
     if not rule.in_place:
-        return buffers.native(xp)
+        found = buffers.native(xp)
+        return {name: found[name] for name in held}
     buffers.write(held, xp)
     return dict(held)
 
@@ -136,6 +138,11 @@ def _width(dtype: np.dtype) -> int:
 def in_order(arrays: Mapping[str, A], buffers: Buffers) -> dict[str, A]:
     """Arrays in the order of some buffers: a state that was read from a file may have another."""
     return {name: arrays[name] for name in buffers.layout.names}
+
+
+def by_name(arrays: Mapping[str, A]) -> dict[str, A]:
+    """Arrays in the order of their names: that of all messages where ranks cannot compare theirs."""
+    return {name: arrays[name] for name in sorted(arrays)}
 
 
 def refuse_search(scheme: DistributedOptimizer[Any, Any]) -> None:

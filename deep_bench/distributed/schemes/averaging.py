@@ -72,7 +72,8 @@ class Averaging(Around[A]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.update`; a line search looks at this rank's own loss."""
-        new, inner = self.inner.update(gradients, state["inner"], parameters, xp, evaluate=evaluate)
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
+        new, inner = self.stepped(gradients, state["inner"], parameters, xp, evaluate)
         steps, seen = number(state["steps"], xp) + 1, number(state["samples"], xp) + (1 if samples is None else samples)
         if steps % self.every == 0:
             if self.comm.size > 1:

@@ -73,10 +73,10 @@ class Decentralised(Around[A]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.update`; a line search looks at this rank's own loss."""
-        del samples
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         before = self._pool.packed(parameters, xp)
         pulled = [self._mean(flat) - flat for flat in before.flats]
-        new, inner = self.inner.update(gradients, state["inner"], parameters, xp, evaluate=evaluate)
+        new, inner = self.stepped(gradients, state["inner"], parameters, xp, evaluate)
         after = self._pool.packed(new, xp)
         for flat, pull in zip(after.flats, pulled, strict=True):
             flat += pull

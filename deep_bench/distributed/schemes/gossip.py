@@ -11,7 +11,7 @@ from deep_bench.arrays import ArrayFunctions, Tree
 from deep_bench.distributed.communicators.communicator import ANY, Received, Request
 from deep_bench.distributed.flat import Buffers, Pool
 from deep_bench.distributed.optimizer import A, Promise
-from deep_bench.distributed.schemes.around import Around, handed, number, one_more
+from deep_bench.distributed.schemes.around import Around, by_name, handed, number, one_more
 from deep_bench.distributed.schemes.chance import SEED, drawn
 from deep_bench.training.optimizer import Arrays, Evaluate, setting
 
@@ -88,8 +88,8 @@ class Gossip(Around[A]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.update`; a line search looks at this rank's own loss."""
-        del samples
-        buffers = self._pool.packed(parameters, xp)
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
+        buffers = self._pool.packed(by_name(parameters), xp)
         asks = self.active and bool(self.neighbours)
         if asks:
             self._ask(buffers, number(state["steps"], xp))
@@ -98,7 +98,7 @@ class Gossip(Around[A]):
         if self.record is not None and not asks:
             self.record.append((self.comm.rank, self.comm.rank))
         mean = handed(buffers, parameters, self.inner, xp)
-        new, inner = self.inner.update(gradients, state["inner"], mean, xp, evaluate=evaluate)
+        new, inner = self.stepped(gradients, state["inner"], mean, xp, evaluate)
         return new, {"steps": one_more(state, xp), "inner": inner}
 
     def finish(self, state: Tree, parameters: Arrays[A], xp: ArrayFunctions[A]) -> tuple[dict[str, A], dict[str, Any]]:
@@ -107,7 +107,7 @@ class Gossip(Around[A]):
             for other in self.neighbours:
                 self.comm.send(np.array([_DONE], np.int64), other, _ASK)
             return dict(parameters), dict(state)
-        buffers = self._pool.packed(parameters, xp)
+        buffers = self._pool.packed(by_name(parameters), xp)
         self._open().all(buffers)
         self._answers.clear()
         return handed(buffers, parameters, self.inner, xp), dict(state)

@@ -66,6 +66,7 @@ class Hierarchical(DistributedOptimizer[A, Any]):
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
         """See `Optimizer.init`."""
+        self._agreement.learn(parameters, xp)
         return self.inner.init(parameters, xp)
 
     def prepare(self, parameters: Arrays[A], state: Tree) -> dict[str, A]:
@@ -91,8 +92,9 @@ class Hierarchical(DistributedOptimizer[A, Any]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], Any]:
         """See `DistributedOptimizer.update`."""
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         mean, weight = self._mean(gradients, xp, samples)
-        return self.inner.update(mean, state, parameters, xp, evaluate=self._mean.everywhere(evaluate, xp, weight))
+        return self.stepped(mean, state, parameters, xp, self._mean.everywhere(evaluate, xp, weight))
 
     def _total(self, x: np.ndarray) -> None:
         if not self._legs:

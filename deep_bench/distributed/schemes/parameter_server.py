@@ -65,6 +65,7 @@ class ParameterServer(DistributedOptimizer[A, Any]):
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
         """See `Optimizer.init`."""
+        self._agreement.learn(parameters, xp)
         if self._serves:
             return self.inner.init(parameters, xp)
         return self.inner.prepare(parameters, self.inner.init(parameters, xp)) if self.looks_ahead else {}
@@ -99,10 +100,11 @@ class ParameterServer(DistributedOptimizer[A, Any]):
     ) -> tuple[dict[str, A], Any]:
         """See `DistributedOptimizer.update`."""
         del evaluate
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         mine = self._gradients.packed(gradients, xp, self._shares.settle(samples))
         if self._serves:
             self._gather(mine)
-            new, state = self.inner.update(mine.native(xp), state, parameters, xp)
+            new, state = self.stepped(mine.native(xp), state, parameters, xp)
             self._sent(self._parameters.packed(new, xp))
             if self.looks_ahead:
                 self._sent(self._parameters.packed(self.inner.prepare(new, state), xp))

@@ -59,6 +59,8 @@ class PostLocal(Around[A]):
         super().__post_init__()
         object.__setattr__(self, "_together", AllReduce(self.inner, self.comm))
         object.__setattr__(self, "_alone", Averaging(self.inner, self.comm, self.every, self.states))
+        for scheme in (self._together, self._alone):
+            object.__setattr__(scheme, "_agreement", self._agreement)
 
     def _remembered(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> dict[str, Any]:
         del parameters
@@ -79,6 +81,7 @@ class PostLocal(Around[A]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.update`; a line search looks at all ranks' loss first, at this rank's own later."""
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         steps = number(state["steps"], xp)
         if steps < self.until:
             new, inner = self._together.update(gradients, state["inner"], parameters, xp, evaluate=evaluate, samples=samples)

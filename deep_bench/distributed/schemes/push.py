@@ -81,10 +81,10 @@ class GradientPush(Around[A]):
         samples: int | None = None,
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.update`; a line search looks at this rank's own loss."""
-        del samples
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         steps, weight = number(state["steps"], xp), float(xp.host(state["weight"]))
         biased = handed(self._pool.packed(parameters, xp, weight), parameters, self.inner, xp)
-        new, inner = self.inner.update(gradients, state["inner"], biased, xp, evaluate=evaluate)
+        new, inner = self.stepped(gradients, state["inner"], biased, xp, evaluate)
         half = self._pool.packed(new, xp)
         pushed = self._pushed(np.array([weight]), steps)
         for flat in half.flats:

@@ -13,7 +13,7 @@ from deep_bench.arrays import ArrayFunctions, Tree
 from deep_bench.distributed.communicators.communicator import ANY, Communicator, Received
 from deep_bench.distributed.flat import Pool
 from deep_bench.distributed.optimizer import A
-from deep_bench.distributed.schemes.around import Around, handed, number, one_more, refuse_search, rules
+from deep_bench.distributed.schemes.around import Around, by_name, handed, number, one_more, refuse_search, rules
 from deep_bench.errors import CommunicationFailed, InvalidArgument
 from deep_bench.training.optimizer import FLAG, Arrays, Evaluate, Optimizer
 
@@ -106,16 +106,17 @@ class Served(Around[A]):
         Raises:
             InvalidArgument: On the server where there are workers.
         """
-        del evaluate, samples
+        del evaluate
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         if self.comm.size == 1:
             if self.record is not None:
                 self.record.append((SERVER, number(state["steps"], xp)))
-            new, inner = self.inner.update(gradients, state["inner"], parameters, xp)
+            new, inner = self.stepped(gradients, state["inner"], parameters, xp)
             return new, {**state, "steps": one_more(state, xp), "inner": inner}
         if self.comm.rank == SERVER:
             raise InvalidArgument("a step on rank 0, which serves the others", "serve(parameters, xp)")
         self.comm.send(np.array([_PUSH, number(state["version"], xp)], np.int64), SERVER, _HEAD)
-        for flat in self._pool.packed({name: gradients[name] for name in parameters}, xp).flats:
+        for flat in self._pool.packed(by_name(gradients), xp).flats:
             self.comm.send(flat, SERVER, _GRADIENT)
         new, version = self._pulled(parameters, xp)
         return new, {"steps": one_more(state, xp), "version": version}
@@ -131,7 +132,7 @@ class Served(Around[A]):
     def _pulled(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> tuple[dict[str, A], A]:
         version = np.empty(1, np.int64)
         self.comm.recv(version, SERVER, _PARAMETERS)
-        self._pool.prepare(parameters, xp)
+        self._pool.prepare(by_name(parameters), xp)
         buffers = self._pool.take()
         for flat in buffers.flats:
             self.comm.recv(flat, SERVER, _PARAMETERS)
@@ -213,11 +214,11 @@ class _Server(Generic[A]):
 
     def _apply(self, worker: int, version: int) -> None:
         pool, xp, scheme = self._scheme._pool, self._xp, self._scheme
-        pool.prepare(self._parameters, xp)
+        pool.prepare(by_name(self._parameters), xp)
         buffers = pool.take()
         for flat in buffers.flats:
             self._comm.recv(flat, worker, _GRADIENT)
-        self._parameters, inner = scheme.inner.update(buffers.native(xp), self._state["inner"], self._parameters, xp)
+        self._parameters, inner = scheme.stepped(buffers.native(xp), self._state["inner"], self._parameters, xp)
         if scheme.record is not None:
             scheme.record.append((worker, version))
         self._version += 1
@@ -241,7 +242,7 @@ class _Server(Generic[A]):
     def _send(self, worker: int) -> None:
         try:
             self._comm.send(np.array([self._version], np.int64), worker, _PARAMETERS)
-            for flat in self._scheme._pool.packed(self._parameters, self._xp).flats:
+            for flat in self._scheme._pool.packed(by_name(self._parameters), self._xp).flats:
                 self._comm.send(flat, worker, _PARAMETERS)
         except CommunicationFailed as failure:
             self._drop(failure)

@@ -80,6 +80,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
         """See `Optimizer.init`."""
+        self._agreement.learn(parameters, xp)
         self._plans[:] = [_Plan(self.comm, parameters, xp)]
         own = self._plans[0].own(parameters)
         return self.inner.init(own, xp) if own else {}
@@ -114,6 +115,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
     ) -> tuple[dict[str, A], Any]:
         """See `DistributedOptimizer.update`."""
         del evaluate
+        gradients, parameters = self.checked(gradients, parameters, samples, xp)
         if not self._plans:
             self._plans.append(_Plan(self.comm, parameters, xp))
         plan = self._plans[0]
@@ -122,7 +124,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
         if self.clip is not None:
             self._clip(mean)
         if plan.names:
-            own, state = self.inner.update(mean.native(xp), state, plan.own(parameters), xp)
+            own, state = self.stepped(mean.native(xp), state, plan.own(parameters), xp)
         whole = plan.gathered(own, parameters, xp)
         others = {name: w for name, w in parameters.items() if name not in own}
         if self.inner.in_place:

@@ -31,6 +31,22 @@ def scheme_of(text: str) -> Around:
         >>> scheme_of("allreduce:bucket=1048576")(db.optimizers["sgd"](lr=0.1), LocalCommunicator()).bucket
         1048576
     """
+    kind, settings = settings_of(text)
+
+    def around(inner: Optimizer[Any, Any], comm: Communicator) -> DistributedOptimizer[Any, Any]:
+        made: DistributedOptimizer[Any, Any] = kind(inner, comm, **settings)
+        return made
+
+    return around
+
+
+def settings_of(text: str) -> tuple[Any, dict[str, Any]]:
+    """The class of a scheme, and its settings; see `scheme_of`.
+
+    Example:
+        >>> settings_of("allreduce:overlap=true")[1]
+        {'overlap': True}
+    """
     name, colon, rest = text.partition(":")
     kind = distributed_optimizers[name]
     pairs = [part.partition("=") for part in rest.split(",")] if colon else []
@@ -44,9 +60,4 @@ def scheme_of(text: str) -> Around:
         if setting in settings:
             raise InvalidArgument(f"{setting} more than once in {text!r}", "each setting once")
         settings[setting] = yaml.safe_load(value)
-
-    def around(inner: Optimizer[Any, Any], comm: Communicator) -> DistributedOptimizer[Any, Any]:
-        made: DistributedOptimizer[Any, Any] = kind(inner, comm, **settings)
-        return made
-
-    return around
+    return kind, settings

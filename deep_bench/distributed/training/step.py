@@ -244,13 +244,22 @@ def distributed_step_on(
     if fused:
         raise Unsupported("a step as one graph together with other ranks", "gradients and update apart: leave fused out")
     if synchronise_normalization:
-        _check_normalization(adapter, optimizer)
+        check_normalization(adapter, optimizer)
         form = synchronised(form, optimizer.comm)
     executor = with_arithmetic(adapter).prepare(form.training, mode="train")
     return DistributedStep(executor, optimizer, form=form, loss=loss, wrt=wrt, synchronise_statistics=synchronise_statistics)
 
 
-def _check_normalization(adapter: Adapter[Any], optimizer: DistributedOptimizer[Any, Any]) -> None:
+def check_normalization(adapter: Adapter[Any], optimizer: DistributedOptimizer[Any, Any]) -> None:
+    """See that ranks can normalize by all their samples.
+
+    Args:
+        adapter: The framework.
+        optimizer: The scheme.
+
+    Raises:
+        Unsupported: See `distributed_step_on`.
+    """
     comm = optimizer.comm
     if comm.size == 1:
         return

@@ -16,6 +16,7 @@ from deep_bench.distributed.faults.watch import current, end_all
 from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.distributed.schemes.serving import Served
 from deep_bench.distributed.training.agreement import agree, reason_of
+from deep_bench.distributed.training.asked import asked
 from deep_bench.distributed.training.bytes import as_bytes, broadcast, of_bytes
 from deep_bench.distributed.training.draws import rows_of_draws
 from deep_bench.distributed.training.drift import check_equal, mean_and_drift
@@ -37,7 +38,7 @@ from deep_bench.training.callbacks import (
     TargetReached,
     WorstSamples,
 )
-from deep_bench.training.callbacks.stop_at_signal import Signals, StopAtSignal
+from deep_bench.training.callbacks.stop_at_signal import StopAtSignal
 from deep_bench.training.checkpoint import Checkpoints
 from deep_bench.training.form import TrainingForm
 from deep_bench.training.ranks import Ranks
@@ -161,9 +162,7 @@ class Together(Ranks):
             if self.comm.size > 1:
                 stack.enter_context(ending_all(self.comm))
             self._begin(trainer)
-            signals = Signals(lambda: trainer.stop(INTERRUPTED))
-            signals.begin()
-            stack.callback(signals.end)
+            stack.enter_context(asked(lambda: trainer.stop(INTERRUPTED)))
             if not self.lockstep:
                 stack.enter_context(self._on_its_own(trainer))
             yield

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.counting import Counting
+from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.distributed.training.host import with_arithmetic
 from deep_bench.distributed.training.samplers import Replicated, Reshuffled, Sharded
 from deep_bench.distributed.training.scheme import Around, scheme_of
-from deep_bench.distributed.training.step import distributed_step_on
+from deep_bench.distributed.training.step import check_normalization, distributed_step_on
 from deep_bench.distributed.training.together import Together
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.events import Callback
@@ -27,6 +28,9 @@ from deep_bench.variant import Variant
 
 Scaling: TypeAlias = Literal["strong", "weak"]
 Samples: TypeAlias = Literal["sharded", "replicated", "reshuffled"]
+
+OwnPart: TypeAlias = tuple[Workload, Together, Adapter[Any]]
+"""What a rank makes by itself: its part of the workload, its side of what is arranged, its framework."""
 
 SCALINGS: tuple[Scaling, ...] = ("strong", "weak")
 SAMPLES: tuple[Samples, ...] = ("sharded", "replicated", "reshuffled")
@@ -48,6 +52,7 @@ def train(
     local: Mapping[str, Any] | None = None,
     job: Mapping[str, Any] | None = None,
     remarks: Iterable[str] = (),
+    agreed: Callable[[Callable[[], OwnPart]], OwnPart] = lambda make: make(),
     **loading: Any,
 ) -> Trainer[Any]:
     """A trainer that does this rank's part of what a recipe says; all ranks make theirs, and run it, together.
@@ -70,6 +75,8 @@ def train(
         local: What is known of this process, and
         job: of what started all of them, for the record.
         remarks: What a report should say besides.
+        agreed: Is given what each rank makes by itself, before any message; where ranks are to hear of it if one of them
+            cannot, this tells them.
         **loading: Of `deep_bench.training.loader.Loader`.
 
     Raises:
@@ -85,6 +92,34 @@ def train(
         >>> one == other
         True
     """
+
+    def own_part() -> OwnPart:
+        made, optimizer, said = _joined(recipe, over, scheme, scaling, samples, seed)
+        adapter = with_arithmetic(as_adapter(on))
+        if synchronise_normalization:
+            check_normalization(adapter, optimizer)
+        return made, Together(optimizer, local=local, job=job, remarks=[said, *remarks]), adapter
+
+    made, ranks, adapter = agreed(own_part)
+    return train_alone(
+        made,
+        adapter,
+        callbacks=callbacks,
+        stop_at_target=stop_at_target,
+        ranks=ranks,
+        make_step=partial(
+            distributed_step_on,
+            synchronise_statistics=synchronise_statistics,
+            synchronise_normalization=synchronise_normalization,
+        ),
+        **loading,
+    )
+
+
+def _joined(
+    recipe: Recipe | str, over: Communicator, scheme: str | Around, scaling: Scaling, samples: Samples, seed: int | None
+) -> tuple[Workload, DistributedOptimizer[Any, Any], str]:
+    """This rank's part of the workload, the scheme, and what a report should say; no rank hears of it."""
     if scaling not in SCALINGS or samples not in SAMPLES:
         raise UnknownName("scaling or way to share samples", f"{scaling}, {samples}", (*SCALINGS, *SAMPLES))
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
@@ -95,20 +130,8 @@ def train(
     optimizer = around(made.optimizer, over)
     workers = over.size - 1 if optimizer.dedicated and over.size > 1 else over.size
     sampler = _shared(samples, made, max(over.rank - (over.size - workers), 0), workers)
-    said = [f"{scaling} scaling: batches of {loaded.fields.sampler.batch} samples, {samples} over {workers} ranks", *remarks]
-    return train_alone(
-        replace(made, sampler=sampler, optimizer=optimizer),
-        with_arithmetic(as_adapter(on)),
-        callbacks=callbacks,
-        stop_at_target=stop_at_target,
-        ranks=Together(optimizer, local=local, job=job, remarks=said),
-        make_step=partial(
-            distributed_step_on,
-            synchronise_statistics=synchronise_statistics,
-            synchronise_normalization=synchronise_normalization,
-        ),
-        **loading,
-    )
+    said = f"{scaling} scaling: batches of {loaded.fields.sampler.batch} samples, {samples} over {workers} ranks"
+    return replace(made, sampler=sampler, optimizer=optimizer), optimizer, said
 
 
 def _shared(samples: Samples, made: Workload, rank: int, size: int) -> Sampler:

@@ -24,6 +24,8 @@ COMMUNICATOR_CHECKS: dict[str, Check] = {
         collectives.takes_empty_arrays,
         collectives.cuts_long_arrays,
         messages.keeps_tags_and_order,
+        messages.keeps_every_bit,
+        messages.waits_for_everyone,
         messages.receives_from_anyone,
         messages.goes_on_meanwhile,
         collectives.works_in_place,

@@ -8,9 +8,11 @@ from time import monotonic
 import numpy as np
 
 from deep_bench.distributed.communicators.communicator import ANY, Communicator, Request
-from deep_bench.testing.communicator_checks.values import neighbours, same, values
+from deep_bench.testing.communicator_checks.values import DTYPES, extremes, neighbours, same, same_bits, values
 
 _PATIENCE_S = 20.0
+_LOOKS = 1000
+"""How often a rank that holds a barrier looks whether somebody has left it."""
 
 
 def keeps_tags_and_order(comm: Communicator) -> None:
@@ -38,6 +40,52 @@ def keeps_tags_and_order(comm: Communicator) -> None:
         )
     for out, value in posted:
         assert int(out[0]) == value, f"receive {value} of four that were begun first got message {int(out[0])}"
+
+
+def keeps_every_bit(comm: Communicator) -> None:
+    """The largest and smallest numbers, -0.0 and the bits of NaNs arrive as they were sent, in messages and broadcasts."""
+    to, source = neighbours(comm)
+    found = []
+    for number, dtype in enumerate(DTYPES):
+        x = extremes(dtype)
+        got, given = np.zeros_like(x), x.copy() if comm.rank == number % comm.size else np.zeros_like(x)
+        pieces = {"broadcast": comm.broadcast(given, number % comm.size), "allgather": comm.allgather(x)[source]}
+        if comm.size > 1:
+            begun = comm.irecv(got, source, 8)
+            comm.isend(x, to, 8).wait()
+            begun.wait()
+            pieces["a message"] = got
+        found.append((x, pieces))
+    for x, pieces in found:
+        for operation, came in pieces.items():
+            same_bits(came, x, f"{operation} of {x.dtype}")
+
+
+def waits_for_everyone(comm: Communicator) -> None:
+    """Nobody leaves a barrier before the last one has come: what was sent before it is there after it.
+
+    One rank after the other comes last, and looks for the message that the next rank sends after the barrier.
+    """
+    out = np.zeros(1, np.int64)
+    left: list[int] = []
+    for last in range(comm.size):
+        if comm.rank == last:
+            for _ in range(comm.size - 1):  # all others have come to the barrier, or gone through it
+                comm.recv(out, ANY, 10)
+            early = comm.irecv(out, (last + 1) % comm.size, 11) if comm.size > 1 else None
+            for _ in range(_LOOKS):
+                if early is not None and early.test():
+                    left.append(last)
+                    break
+            comm.barrier()
+            if early is not None:
+                early.wait()
+        else:
+            comm.send(np.array([comm.rank]), last, 10)
+            comm.barrier()
+            if comm.rank == (last + 1) % comm.size:
+                comm.send(np.array([comm.rank]), last, 11)
+    assert not left, f"rank {(comm.rank + 1) % comm.size} left a barrier to which rank {comm.rank} had not come"
 
 
 def receives_from_anyone(comm: Communicator) -> None:

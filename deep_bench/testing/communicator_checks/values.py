@@ -35,6 +35,50 @@ def values(rank: int, shape: int | tuple[int, ...], dtype: Any = np.float32, sal
     return number.astype(dtype).reshape(shape)
 
 
+def extremes(dtype: Any) -> np.ndarray:
+    """The numbers of a type that a detour through another one loses: the largest and smallest, odd ones, signs, NaNs."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return np.array([True, False])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.min + 1, info.max, info.max - 1, info.max // 3, 1, 0], dtype)
+    if dtype.kind == "c":
+        parts = extremes(np.float32 if dtype == np.complex64 else np.float64)
+        return np.stack([parts, parts[::-1]], axis=1).reshape(-1).view(dtype)
+    bits = ml_dtypes.finfo(dtype)
+    nans = _quiet_nans(dtype, bits.nmant)
+    some = [
+        bits.max,
+        bits.min,
+        bits.tiny,
+        -bits.tiny,
+        bits.smallest_subnormal,
+        1 + bits.eps,
+        1 / 3,
+        -0.0,
+        0,
+        np.inf,
+        -np.inf,
+    ]
+    return np.concatenate([np.array(some).astype(dtype), nans])
+
+
+def _quiet_nans(dtype: np.dtype, mantissa: int) -> np.ndarray:
+    """Two that hold something: hardware may quieten other ones."""
+    whole = np.dtype(f"uint{8 * dtype.itemsize}")
+    ones = (1 << (8 * dtype.itemsize - 1)) - (1 << (mantissa - 1))
+    return np.array([ones | 1, ones | 3 | 1 << (8 * dtype.itemsize - 1)], whole).view(dtype)
+
+
+def same_bits(found: np.ndarray, expected: np.ndarray, what: str) -> None:
+    """Fail unless two arrays have the same bits."""
+    assert found.dtype == expected.dtype, f"{what}: {found.dtype} instead of {expected.dtype}"
+    rows = (np.ascontiguousarray(x).view(np.uint8).reshape(expected.size, -1) for x in (found, expected))
+    off = np.any(np.not_equal(*rows), axis=1)
+    assert not off.any(), f"{what}: {found.reshape(-1)[off][0]!r} instead of {expected.reshape(-1)[off][0]!r}, or other bits"
+
+
 def reduced(comm: Communicator, shape: int | tuple[int, ...], dtype: Any = np.float32, op: str = "sum") -> np.ndarray:
     """What a reduction of all ranks' `values` gives."""
     return reduce(_FUNCTIONS[op], [values(rank, shape, dtype) for rank in range(comm.size)]).astype(dtype)

@@ -87,3 +87,23 @@ def test_made_alone_it_is_one_rank():
 
 def test_registry_names_what_there_is():
     assert {"counting", "local", "mpi", "torch"} <= set(db.communicators)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda comm, x: comm.broadcast(x, comm.rank), r"rank 1 calls broadcast\(.*root=1\), and rank 0 broadcast"),
+        (lambda comm, x: comm.allreduce(x, ("sum", "max")[comm.rank]), "op=max.*op=sum"),
+        (lambda comm, x: comm.allgather(x, [(2, 3), (2, 2)][comm.rank]), "counts"),
+        (lambda comm, x: comm.allgather(x[: comm.rank + 1]), "2 elements of float64.*1 elements of float64"),
+        (lambda comm, x: comm.allreduce(x.astype(("f4", "f8")[comm.rank])), "float64.*float32"),
+        (lambda comm, x: comm.barrier() if comm.rank else comm.reduce(x), "allreduce.*reduce"),
+        (
+            lambda comm, x: comm.send(x, 0, 7) if comm.rank else None,
+            "2 elements of float64 with tag 7 from rank 1 to rank 0",
+        ),
+    ],
+)
+def test_ranks_that_do_not_match_are_told(call, told):
+    with pytest.raises(CommunicationFailed, match=told):
+        run_local(2, lambda comm: call(comm, np.zeros(2)))

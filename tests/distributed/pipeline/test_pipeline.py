@@ -9,6 +9,7 @@ from onnx import parser
 import deep_bench as db
 from deep_bench.check.ladder import in_float64
 from deep_bench.distributed import Pipeline, run_local
+from deep_bench.distributed.pipeline.same_batch import checksum
 from deep_bench.distributed.pipeline.schedules import most_kept
 from deep_bench.distributed.training.host import with_arithmetic
 from deep_bench.distributed.training.same import RanksDiffer
@@ -249,6 +250,15 @@ REFUSED = {
     "ignore": (ignoring, {}, 2, Unsupported, "takes the mean with ignore_index"),
     "pieces": (lambda: problem("mlp").network, {"micro_batches": 0}, 2, InvalidArgument, "micro_batches=0"),
     "cuts": (lambda: problem("mlp").network, {"cuts": ["nowhere"]}, 2, InvalidArgument, "no node 'nowhere'"),
+    "costs": (lambda: problem("mlp").network, {"costs": {"head.MatMul": -1}}, 2, InvalidArgument, "costs of -1 for node"),
+    "nan": (lambda: problem("mlp").network, {"costs": {"x": float("nan")}}, 2, InvalidArgument, "costs of nan for node 'x'"),
+    "no parameters": (
+        lambda: problem("mlp").network,
+        {"cuts": ["loss.SoftmaxCrossEntropyLoss"]},
+        2,
+        InvalidArgument,
+        "stage 1 of 2 of .* has no parameters to train: loss.Soft",
+    ),
     "many cuts": (lambda: problem("mlp").network, {"cuts": []}, 2, InvalidArgument, "cuts \\[\\] for 2 stages"),
 }
 
@@ -305,6 +315,45 @@ def test_ranks_must_agree():
     network = problem("mlp").network
     with pytest.raises(RanksDiffer, match="ranks 0 and 1 differ in their micro-batches: 2 and 3"):
         run_local(2, lambda comm: Pipeline(framework("reference"), network, comm, micro_batches=2 + comm.rank))
+
+
+def test_ranks_with_different_batches_are_refused_on_all():
+    network, batch = problem("mlp")
+    other = {"image": batch["image"], "label": batch["label"][::-1].copy()}
+    sharded = [{name: x[rank::2][:3] for name, x in batch.items()} for rank in range(2)]
+
+    def on_rank(comm):
+        pipeline = Pipeline(framework("reference"), network, comm, micro_batches=2)
+        for given, words in (
+            (sharded[comm.rank], "ranks 0 and 1 of a pipeline were given different batches: other values of 'image'"),
+            ((batch, other)[comm.rank], "other values of 'label'"),
+            (({"image": batch["image"]}, {"label": batch["label"][:5]})[comm.rank], "different batches: 7 and 5 samples"),
+        ):
+            for call in (pipeline.forward, lambda one: pipeline.gradients(one, "loss")):
+                with pytest.raises(RanksDiffer, match=words) as caught:
+                    call(given)
+                assert "a sampler that is not sharded" in str(caught.value)
+        return sorted(pipeline.forward({name: batch[name] for name in ("image", "label")[comm.rank :]}))
+
+    assert run_local(2, on_rank) == [["logits", "loss"]] * 2
+
+
+def test_large_inputs_are_compared_in_every_sample_and_in_what_any_framework_holds():
+    one = np.random.default_rng(0).standard_normal((64, 3, 60, 60))
+    spec = db.TensorSpec("x", ("n", 3, 60, 60), np.dtype(np.float64))
+    for sample in (0, 63):
+        other = one.copy()
+        other[sample] += 1e-3
+        assert checksum(other, spec) != checksum(one, spec)
+    assert checksum(one.astype(np.float32), spec) == checksum(one, spec)
+    words = db.TensorSpec("w", ("n",), np.dtype(object))
+    assert checksum(np.array(["a", "b"], object), words) == checksum(np.array(["a", "b"], object), words)
+
+
+def test_numpy_arrays_for_another_framework_are_refused_by_name():
+    network, batch = problem("mlp")
+    with pytest.raises(InvalidInput, match=r"input 'image' is a ndarray(.|\n)*pipeline.device.from_numpy"):
+        run_local(2, lambda comm: Pipeline(framework("torch:threads=1"), network, comm).forward(batch))
 
 
 FAULTS = {

@@ -13,7 +13,7 @@ from deep_bench.distributed.scaling.learn import learned
 from deep_bench.distributed.scaling.pattern import DoesNotGeneralise, Pattern, Slot, check, generalised
 from deep_bench.distributed.scaling.trace import Trace, scheme_to_trace, traced
 from deep_bench.distributed.topology import TOPOLOGIES
-from deep_bench.errors import Unsupported
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.recipes import load_recipe
 
 SMALL = load_recipe(str(Path(__file__).with_name("small.yaml")))
@@ -131,6 +131,16 @@ def test_uneven_samples_ask_for_their_number_beside_the_gradients() -> None:
     step = traced(SMALL, "reference", scheme, 2, steps=3, uneven=True).steps[0][0]
     expected = [(40, Phase.AGREEING), (8, Phase.COMPUTING), (PARAMETERS, Phase.UPDATING)]
     assert [(call.size, call.phase) for call in step] == expected
+
+
+def test_nodes_that_hold_as_many_ranks_as_few_have() -> None:
+    found = learned(SMALL, "reference", scheme_to_trace("hierarchical:per_node=5", SMALL), steps=3)
+    assert (found.fitted, found.checked) == ((6, 7, 10), (11, 15))
+    assert f"allreduce of {PARAMETERS} bytes among every rank number 5" in found.lines()[0]
+    assert [call.group for call in found.step(1000, 7, 1)][1:] == [(5, 6, 7, 8, 9)] * 2
+    for text in ("hierarchical", "hierarchical:per_node=1", "hierarchical:per_node=17"):
+        with pytest.raises(InvalidArgument, match="--distributed hierarchical:per_node=4"):
+            scheme_to_trace(text, SMALL)
 
 
 def test_data_dependent_and_free_schemes_are_refused() -> None:

@@ -45,6 +45,16 @@ def test_srun_starts_the_ranks(slurm: Mapping[str, str], tmp_path: Path) -> None
     _check_record(tmp_path)
 
 
+def test_processes_that_do_not_join_are_refused(slurm: Mapping[str, str], tmp_path: Path) -> None:
+    ended = subprocess.run(
+        ["srun", "-n", "2", "--mpi=none", *TRAINING, "--output", str(tmp_path)],
+        env=slurm, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.count("SLURM started 2 processes, and 1 of them joined by 'mpi'") == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_job_script_runs(slurm: Mapping[str, str], tmp_path: Path) -> None:
     script, out = tmp_path / "job.sh", tmp_path / "job.out"
     training = " ".join([*TRAINING, "--output", str(tmp_path)])

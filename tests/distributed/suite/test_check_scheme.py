@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import deep_bench as db
+from deep_bench.errors import InvalidArgument
 from deep_bench.reference.distributed.allreduce import AllReduce
 from deep_bench.reference.distributed.averaging import Averaging
 from deep_bench.reference.distributed.decentralised import Decentralised
@@ -87,9 +88,18 @@ def test_ranks_that_wait_for_each_other_are_told() -> None:
     assert "no rank can go on: rank 0 waits for a message from rank 1" in str(found)
 
 
-def test_what_is_not_weighted_shows_only_where_samples_differ() -> None:
+def test_what_is_not_weighted_shows_with_even_numbers_of_ranks_as_well() -> None:
     unweighted = check_scheme(lambda comm: Small(RULE, comm, fault="unweighted"), AllReduce(RULE), ranks=(1, 2, 4), steps=2)
-    assert unweighted.ok, str(unweighted)
+    assert "as if all ranks had equally many samples" in str(unweighted)
+
+
+def test_nothing_to_check_is_refused_and_numbers_that_are_none_are_told() -> None:
+    for wrong in ({"steps": 0}, {"steps": -1}, {"ranks": ()}, {"ranks": (0,)}):
+        with pytest.raises(InvalidArgument, match="numbers of at least 1"):
+            check_scheme(lambda comm: Small(RULE, comm), AllReduce(RULE), **wrong)
+    nan = db.optimizers["sgd"](lr=lambda steps, xp: xp.array(np.nan))
+    found = check_scheme(lambda comm: Small(nan, comm), AllReduce(RULE), ranks=(2,), steps=1)
+    assert "step 1 returned 24 elements of 'kernel' that are not finite" in str(found)
 
 
 def test_local_steps_are_not_those_of_averaging_every_time() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from deep_bench.distributed.launch import Launch, bound, distributed_world, launch, local_facts
-from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.distributed.communicators.local import LocalCommunicator
+from deep_bench.distributed.launch import Launch, bound, check_joined, distributed_world, launch, local_facts
+from deep_bench.errors import CommunicationFailed, InvalidArgument, UnknownName
 
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3",
@@ -75,3 +76,11 @@ def test_a_process_that_nothing_started_is_alone() -> None:
     assert (world.name, world.rank, world.size) == ("local", 0, 1)
     with pytest.raises(UnknownName):
         distributed_world("smoke signals")
+
+
+def test_processes_that_a_launcher_started_must_have_joined() -> None:
+    alone = LocalCommunicator()
+    check_joined(alone, launch({}))
+    check_joined(alone, launch({**SLURM, "SLURM_STEP_NUM_TASKS": "1"}))
+    with pytest.raises(CommunicationFailed, match=r"SLURM started 8 processes, and 1 of them joined[\s\S]*--mpi=pmix"):
+        check_joined(alone, launch(SLURM))

@@ -45,7 +45,12 @@ def test_ranks_that_are_told_different_things_end_with_one_message(tmp_path: Pat
     assert found.stderr.count("no recipe 'digitz'") == 1  # all ranks found so
     assert found.stderr.count("deep-bench: on rank 1 of 2 on ") == 1
     assert found.stderr.count("unknown data set 'digitz'") == 1
-    assert found.stderr.count("ranks 0 and 1 differ in their optimizer: AllReduce(inner=Adam(lr=0.1") == 1
+    assert found.stderr.count("ranks 0 and 1 differ in their optimizer: ") == 1
+    for option, value in (("runs", "1 and 2"), ("resume", "False and True"), ("checkpoints", "None and kept")):
+        assert found.stderr.count(f"ranks 0 and 1 differ in their --{option}: {value}") == 1
+    for misspelt in ("distributed optimizer 'alreduce'", "setting of allreduce 'bukket'", "topology 'rang'"):
+        assert found.stderr.count(f"unknown {misspelt}") == 1
+    assert found.stderr.count("this run is at step 0: it is another run's") == 1
     assert "Traceback" not in found.stderr
 
 
@@ -61,5 +66,15 @@ def test_the_command_line_of_one_rank(tmp_path: Path) -> None:
     assert json.loads(run("--steps", "2", "--resume", "--json").stdout)["runs"][0]["steps"] == 2
     for words in (["--apart"], ["--validate", "1"]):
         assert "it is for one process" in run(*words).stderr
-    alone = CliRunner().invoke(command, ["digits", "--over", "mpi"])
-    assert (alone.exit_code, "--over is of --distributed" in alone.stderr) == (2, True)
+    for option, value in (("--over", "mpi"), ("--patience", "10min"), ("--scaling", "weak"), ("--samples", "sharded")):
+        alone = CliRunner().invoke(command, ["digits", option, value])
+        assert (alone.exit_code, f"{option} is of --distributed" in alone.stderr) == (2, True)
+
+
+def test_ranks_that_did_not_join_do_not_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("SLURM_PROCID", rank)
+        found = CliRunner().invoke(command, ["digits"])
+        said = "started on 2 ranks by SLURM" in found.stderr and "say --distributed SCHEME" in found.stderr
+        assert (found.exit_code, said) == (2, rank == "0")

@@ -126,8 +126,8 @@ def test_one_message_in_each_direction() -> None:
 
     total, splits = run_local(2, on_rank)[0]
     plain = 4 * sum(a.size for a in network(dropout=False).parameters.values())
-    assert (total.calls, splits) == (4, 1)  # gradients, the loss in the test, and one in each direction
-    assert total.payload == plain + 8 + 8 * 8 * (3 + 6)
+    assert (total.calls, splits) == (5, 1)  # gradients, the loss in the test, one in each direction, and what ranks hold
+    assert total.payload == plain + 8 + 8 * 8 * (3 + 6) + 16
 
 
 def test_what_cannot_be_synchronised() -> None:

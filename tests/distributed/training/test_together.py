@@ -328,9 +328,9 @@ def test_messages_and_times_of_each_rank_are_recorded(tmp_path: Path) -> None:
     assert [rank.samples.tolist() for rank in again.ranks] == [[5] * 5, [5] * 5]
     by_name = {m.operation: m for m in again.ranks[1].messages}
     gradients = 4 * sum(a.size for a in network(normalized=False).parameters.values())
-    # Each step: five whole numbers, and the gradients. One more message in the end, and the losses of five steps.
-    assert by_name["allreduce"].payload_bytes == 5 * (5 * 8 + gradients) + 5 * 8 + 5 * 8
-    assert by_name["allreduce"].calls == 12
+    # Each step: five whole numbers, and the gradients. What ranks hold, one more message in the end, the losses.
+    assert by_name["allreduce"].payload_bytes == 5 * (5 * 8 + gradients) + 16 + 5 * 8 + 5 * 8
+    assert by_name["allreduce"].calls == 13
     for rank in again.ranks:
         assert (rank.communicating >= rank.exposed).all()
         assert (rank.updating >= rank.exposed).all()

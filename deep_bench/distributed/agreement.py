@@ -1,0 +1,101 @@
+"""What all ranks must hold alike: names, shapes, element types and the order of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from deep_bench.arrays import ArrayFunctions
+from deep_bench.distributed.communicators.communicator import Communicator
+from deep_bench.errors import InvalidArgument
+
+Form: TypeAlias = "tuple[tuple[int, ...], np.dtype]"
+"""A shape and an element type."""
+
+
+class Agreement:
+    """The parameters of a scheme as they were at first, with which later ones, gradients and other ranks are compared.
+
+    Messages hold parameters one after the other, so that all ranks need the same order, whatever that of a dict.
+
+    Args:
+        comm: The ranks.
+        lockstep: Whether these can compare what they hold, once. Otherwise messages have to be in the order of names.
+
+    Example:
+        >>> from deep_bench.arrays import NUMPY
+        >>> from deep_bench.distributed.communicators.local import LocalCommunicator
+        >>> held = Agreement(LocalCommunicator(), lockstep=True)
+        >>> held.learn({"w": np.zeros(2), "b": np.zeros(1)}, NUMPY)
+        >>> gradients, _ = held.ordered({"b": np.ones(1), "w": np.ones(2)}, {"w": np.zeros(2), "b": np.zeros(1)}, NUMPY)
+        >>> list(gradients)
+        ['w', 'b']
+    """
+
+    def __init__(self, comm: Communicator, *, lockstep: bool) -> None:
+        self._comm, self._lockstep = comm, lockstep
+        self._forms: dict[str, Form] = {}
+        self._compared = False
+
+    def learn(self, parameters: Mapping[str, Any], xp: ArrayFunctions[Any]) -> None:
+        """Take these parameters, in their order, for those of all ranks."""
+        forms = {name: (xp.shape(w), xp.dtype(w)) for name, w in parameters.items()}
+        if list(forms.items()) != list(self._forms.items()):
+            self._forms, self._compared = forms, False
+
+    def ordered(
+        self, gradients: Mapping[str, Any], parameters: Mapping[str, Any], xp: ArrayFunctions[Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Gradients and parameters in the order that they had at first; `compare` tells whether it is that of all ranks.
+
+        Raises:
+            InvalidArgument: A parameter is not what it was at first, or has no gradient of its form; there is a gradient of
+                no parameter; or ranks hold different parameters.
+        """
+        if not self._forms:
+            self.learn(parameters, xp)
+        self._check("the parameter", parameters, xp)
+        self._check("the gradient of", gradients, xp)
+        return {name: gradients[name] for name in self._forms}, {name: parameters[name] for name in self._forms}
+
+    def _check(self, kind: str, arrays: Mapping[str, Any], xp: ArrayFunctions[Any]) -> None:
+        if arrays.keys() != self._forms.keys():
+            missing = ", ".join(repr(name) for name in self._forms if name not in arrays)
+            more = ", ".join(repr(name) for name in arrays if name not in self._forms)
+            told = f"without {missing}" if missing else f"besides others {more}"
+            raise InvalidArgument(f"{kind} each parameter, {told}", f"one each of {', '.join(map(repr, self._forms))}")
+        shape_of, dtype_of = xp.shape, xp.dtype
+        for name, (shape, dtype) in self._forms.items():
+            array = arrays[name]
+            if shape_of(array) != shape or dtype_of(array) != dtype:
+                came = f"{kind} {name!r}: {dtype_of(array)}{list(shape_of(array))}"
+                raise InvalidArgument(came, f"{dtype}{list(shape)}, as the parameter was at first")
+
+    def compare(self) -> None:
+        """Whether all ranks hold the same, in the same order; asked once, by all ranks together.
+
+        Raises:
+            InvalidArgument: They do not; on every rank, so that none waits.
+        """
+        if self._compared or not self._lockstep or self._comm.size == 1:
+            return
+        mine = [f"{name!r} {dtype}{list(shape)}" for name, (shape, dtype) in self._forms.items()]
+        digest = int.from_bytes(sha256("\n".join(mine).encode()).digest()[:7], "big")
+        most, least = self._comm.allreduce(np.array([digest, -digest], np.int64), "max").tolist()
+        if most != -least:
+            raise InvalidArgument(self._difference(mine), "the same parameters in the same order on all ranks")
+        self._compared = True
+
+    def _difference(self, mine: list[str]) -> str:
+        text = np.frombuffer("\n".join(mine).encode(), np.uint8)
+        size = self._comm.broadcast(np.array([text.size], np.int64))
+        sent = text.copy() if self._comm.rank == 0 else np.empty(int(size[0]), np.uint8)
+        first = bytes(self._comm.broadcast(sent)).decode().split("\n")
+        for number in range(max(len(first), len(mine))):
+            theirs, own = (told[number] if number < len(told) else "none" for told in (first, mine))
+            if theirs != own:
+                return f"parameter {number} is {own} on rank {self._comm.rank}, and {theirs} on rank 0"
+        return f"other parameters, or another order of them, on some rank than on rank {self._comm.rank}"
