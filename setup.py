@@ -42,7 +42,14 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=["deep_bench", "deep_bench.*"]),
     package_data={
-        "deep_bench": ["py.typed", "data/*", "operators/data/*", "operators/native_code/*.h", "training/recipes/*.yaml", "distributed/scaling/*.cpp"]
+        "deep_bench": [
+            "py.typed",
+            "data/*",
+            "operators/data/*",
+            "operators/native_code/*.h",
+            "training/recipes/*.yaml",
+            "distributed/scaling/*.cpp",
+        ]
     },
     install_requires=[
         "numpy>=2.1",
