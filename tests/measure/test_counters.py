@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import struct
 import threading
@@ -39,7 +40,8 @@ def test_other_threads_count_too() -> None:
 
     def work() -> None:
         begin.wait()
-        np.ones(2**22)
+        with mmap.mmap(-1, 2**22) as fresh:  # what malloc gives may have been touched before
+            fresh.write(bytes(2**22))
         done.set()
 
     thread = threading.Thread(target=work)

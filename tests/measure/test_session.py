@@ -18,7 +18,8 @@ QUICK = {"min_ns": 1_000_000, "warm_up_s": 0.1}
 
 
 def children() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if "deep_bench.measure.worker" in p.cmdline()]
+    running = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in running if "deep_bench.measure.worker" in p.cmdline()]
 
 
 def test_all_calls_are_measured_until_they_are_narrow(contender: Make) -> None:

@@ -93,6 +93,7 @@ def test_a_sample_is_marked_when_the_kernel_takes_the_cpu_away(threaded: bool, m
     assert set(asked) == {resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD}
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # another test may have imported what dislikes forks
 def test_a_real_preemption_is_seen() -> None:
     def yield_to_another() -> None:
         pid = os.fork()

@@ -139,7 +139,7 @@ class TensorFlowAdapter(Adapter[Any]):
     def calls_at_once(self) -> int | None:
         """How many kernels of the user's can be under way at once: graphs call them by threads that all graphs share."""
         threads: int = tf.config.threading.get_inter_op_parallelism_threads()
-        return None if self._eager else threads or _cpus()
+        return None if self._eager else threads or _told() or _cpus()
 
     def describe(self) -> Mapping[str, str]:
         """Version, device, threads, precision, compiler and libraries in effect."""
@@ -221,6 +221,12 @@ def _set_threads(threads: int) -> None:
             "the number before anything is computed",
             "use a process of its own for each number of threads",
         ) from error
+
+
+def _told() -> int:
+    """The threads that the environment asks TensorFlow for; 0 where it does not."""
+    text = os.environ.get("TF_NUM_INTEROP_THREADS", "")
+    return max(int(text), 0) if text.lstrip("-").isdecimal() else 0
 
 
 def _cpus() -> int:

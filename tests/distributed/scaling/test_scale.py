@@ -36,7 +36,7 @@ Call = Callable[..., Result]
 def call(tmp_path: Path) -> Call:
     def run(*words: str) -> Result:
         common = ["--on", "reference", "--steps", "3", "--budget", "0.05", "--output", str(tmp_path)]
-        return CliRunner().invoke(command, [SMALL, *words, *common], catch_exceptions=True)
+        return CliRunner(env={"COLUMNS": "160"}).invoke(command, [SMALL, *words, *common], catch_exceptions=True)
 
     return run
 
