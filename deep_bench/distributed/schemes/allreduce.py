@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 import numpy as np
 
-from deep_bench.arrays import ArrayFunctions, Tree
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.distributed.optimizer import A, DistributedOptimizer, Promise
+from deep_bench.distributed.optimizer import A
 from deep_bench.distributed.overlap import Progress
 from deep_bench.distributed.reduction import GradientMean
+from deep_bench.distributed.schemes.averaged import Averaged
 from deep_bench.errors import Unsupported
-from deep_bench.training.optimizer import COUNT, FLAG, NOT_NEGATIVE, Arrays, Evaluate, one_of, setting
+from deep_bench.training.optimizer import COUNT, FLAG, NOT_NEGATIVE, one_of, setting
 
 BUCKET = 25 * 2**20
 """The most bytes of a message, as in PyTorch's DDP."""
 
 
 @dataclass(frozen=True)
-class AllReduce(DistributedOptimizer[A, Any]):
+class AllReduce(Averaged[A]):
     r"""The step of one process with the whole batch: :math:`g = \sum_i \frac{n_i}{\sum_j n_j} g_i`, then the inner rule.
 
     The state is the inner rule's, and the same on all ranks. A line search evaluates the mean loss of all ranks.
@@ -57,10 +56,7 @@ class AllReduce(DistributedOptimizer[A, Any]):
     overlap: bool = setting(False, FLAG)
     overlap_from: int = setting(4 * 2**20, NOT_NEGATIVE)
     sum_in: str | None = setting(None, one_of(None, "float32", "float64"))
-    _mean: GradientMean = field(init=False, repr=False, compare=False)
     _lanes: list[_Lane] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    promise: ClassVar[Promise] = "equal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,25 +73,6 @@ class AllReduce(DistributedOptimizer[A, Any]):
         """How many nanoseconds the last step waited for messages; ``None`` before any."""
         return self._mean.exposed_ns
 
-    @property
-    def looks_ahead(self) -> bool:
-        """See `Optimizer.looks_ahead`."""
-        return self.inner.looks_ahead
-
-    def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
-        """See `Optimizer.init`."""
-        self._agreement.learn(parameters, xp)
-        self._mean.learn(parameters, xp)
-        return self.inner.init(parameters, xp)
-
-    def prepare(self, parameters: Arrays[A], state: Tree) -> dict[str, A]:
-        """See `Optimizer.prepare`."""
-        return self.inner.prepare(parameters, state)
-
-    def restored(self, state: Tree, parameters: Arrays[A]) -> Any:
-        """See `Optimizer.restored`."""
-        return self.inner.restored(state, parameters)
-
     def begin(self, samples: int | None) -> Callable[[str, A], None] | None:
         """See `DistributedOptimizer.begin`."""
         mean = self._mean
@@ -106,21 +83,6 @@ class AllReduce(DistributedOptimizer[A, Any]):
         if not self._lanes:
             self._lanes.append(_Lane(self.comm))
         return mean.take_off(self._lanes[0].total, self._lanes[0].progress)
-
-    def update(
-        self,
-        gradients: Arrays[A],
-        state: Tree,
-        parameters: Arrays[A],
-        xp: ArrayFunctions[A],
-        *,
-        evaluate: Evaluate | None = None,
-        samples: int | None = None,
-    ) -> tuple[dict[str, A], Any]:
-        """See `DistributedOptimizer.update`."""
-        gradients, parameters = self.checked(gradients, parameters, samples, xp)
-        mean, weight = self._mean(gradients, xp, samples)
-        return self.stepped(mean, state, parameters, xp, self._mean.everywhere(evaluate, xp, weight))
 
 
 class _Lane:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, ClassVar
 
 import numpy as np
 
-from deep_bench.arrays import ArrayFunctions, Tree
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.distributed.optimizer import A, DistributedOptimizer, Promise
+from deep_bench.distributed.optimizer import A
 from deep_bench.distributed.reduction import GradientMean
 from deep_bench.distributed.schemes.allreduce import BUCKET
-from deep_bench.training.optimizer import COUNT, Allowed, Arrays, Evaluate, one_of, setting
+from deep_bench.distributed.schemes.averaged import Averaged
+from deep_bench.training.optimizer import COUNT, Allowed, one_of, setting
 
 _PER_NODE = Allowed(f"None, or {COUNT.expected}", lambda value: value is None or COUNT.fits(value))
 
 
 @dataclass(frozen=True)
-class Hierarchical(DistributedOptimizer[A, Any]):
+class Hierarchical(Averaged[A]):
     """The step of ``allreduce``, with sums that cross the network once for each node.
 
     The ranks of a node send their gradients to its first one; these first ones sum them over the nodes, and give the sums to
@@ -50,51 +49,11 @@ class Hierarchical(DistributedOptimizer[A, Any]):
     bucket: int = setting(BUCKET, COUNT)
     per_node: int | None = setting(None, _PER_NODE)
     sum_in: str | None = setting(None, one_of(None, "float32", "float64"))
-    _mean: GradientMean = field(init=False, repr=False, compare=False)
     _legs: list[_Legs] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    promise: ClassVar[Promise] = "equal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "_mean", GradientMean(self.comm, self._total, self.bucket, self.sum_in))
-
-    @property
-    def looks_ahead(self) -> bool:
-        """See `Optimizer.looks_ahead`."""
-        return self.inner.looks_ahead
-
-    def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
-        """See `Optimizer.init`."""
-        self._agreement.learn(parameters, xp)
-        return self.inner.init(parameters, xp)
-
-    def prepare(self, parameters: Arrays[A], state: Tree) -> dict[str, A]:
-        """See `Optimizer.prepare`."""
-        return self.inner.prepare(parameters, state)
-
-    def restored(self, state: Tree, parameters: Arrays[A]) -> Any:
-        """See `Optimizer.restored`."""
-        return self.inner.restored(state, parameters)
-
-    def begin(self, samples: int | None) -> None:
-        """See `DistributedOptimizer.begin`."""
-        self._mean.shares.begin(samples)
-
-    def update(
-        self,
-        gradients: Arrays[A],
-        state: Tree,
-        parameters: Arrays[A],
-        xp: ArrayFunctions[A],
-        *,
-        evaluate: Evaluate | None = None,
-        samples: int | None = None,
-    ) -> tuple[dict[str, A], Any]:
-        """See `DistributedOptimizer.update`."""
-        gradients, parameters = self.checked(gradients, parameters, samples, xp)
-        mean, weight = self._mean(gradients, xp, samples)
-        return self.stepped(mean, state, parameters, xp, self._mean.everywhere(evaluate, xp, weight))
 
     def _total(self, x: np.ndarray) -> None:
         if not self._legs:
