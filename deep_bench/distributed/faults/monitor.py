@@ -140,8 +140,9 @@ class Monitor(Thread):
         self._order(fault, {"end": status})
         if ranks[0].failure is None:
             tracebacks.add(0, ranks[0].host, stacks())
+        dumb = fault.ranks if fault.kind == "silent" else ()
         until = monotonic() + _LAST_WORDS_S
-        while self._lines.keys() - {0, *fault.ranks} and monotonic() < until:
+        while self._lines.keys() - {0, *dumb} and monotonic() < until:
             for lines, rank, heard in self._last_words(until - monotonic()):
                 for content in heard or ():
                     if "stacks" in content:

@@ -27,6 +27,7 @@ def messages(found: subprocess.CompletedProcess[str]) -> list[str]:
         ("raise", 1, 3, r"rank 1 of 3 on n1 failed, after 7 steps: ValueError: a tooth is missing"),
         ("kill", 0, 137, r"rank 0 of 3 on n0 was killed or crashed, last heard of .*: its process ended without a word"),
         ("loop", 2, 3, r"rank 2 of 3 on n2 hangs: for 2 s, after 7 steps, in misbehaving.py:\d+, loop, while .* allreduce"),
+        ("wait", 1, 3, r"the 3 ranks wait for each other, for 2 s: ranks 0, 2 wait in allreduce and rank 1 waits in recv"),
         ("stop", 1, None, r"rank 1 of 3 on n1 has not answered for 2 s, last heard of .*: it was stopped, or its node .*"),
     ],
 )
@@ -38,7 +39,8 @@ def test_all_end_with_one_message(what: str, rank: int, status: int | None, caus
     (file,) = tmp_path.glob("ranks_*.txt")
     assert f"Tracebacks of all ranks: {file}" in found.stderr
     text = file.read_text()
-    assert f"in {'fail' if what == 'raise' else 'loop'}\n" in text or what in ("kill", "stop")
+    expected = {"raise": "in fail\n", "loop": "in loop\n", "wait": "comm.recv("}.get(what, "")
+    assert expected in text
     assert "comm.allreduce(np.zeros(4))" in text
 
 
