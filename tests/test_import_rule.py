@@ -19,10 +19,15 @@ ORDER = (
     ("fault",),
     ("framework", "node_profile", "request", "variant", "watching"),
     ("measure", "check"),
+    ("environments",),
     ("operators",),
     ("network",),
     ("training",),
     ("distributed",),
+    ("results",),
+    ("mlperf",),
+    ("experiments",),
+    ("repeating",),
     ("cli", "__main__"),
 )
 """Each part imports from its own group and those before it."""

@@ -1,0 +1,1 @@
+"""Other Python environments: declared, built once, locked, and run in."""

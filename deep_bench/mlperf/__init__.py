@@ -1,0 +1,1 @@
+"""MLPerf: systems under test for the LoadGen, logs of training, and what a submission holds."""

@@ -1,0 +1,1 @@
+"""What others need to repeat a run: bundles, repetition, and badges."""
