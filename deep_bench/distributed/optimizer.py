@@ -187,4 +187,4 @@ class DistributedOptimizer(Optimizer[A, S]):
 
 def _like(x: A, before: A, xp: ArrayFunctions[A]) -> A:
     """An array in another one's element type: NumPy makes float32 of bfloat16 and a Python number."""
-    return x if xp.dtype(x) == xp.dtype(before) else xp.cast(x, before)
+    return x if x is before or xp.dtype(x) == xp.dtype(before) else xp.cast(x, before)
