@@ -22,7 +22,8 @@ from deep_bench.distributed.training.draws import rows_of_draws
 from deep_bench.distributed.training.drift import check_equal, mean_and_drift
 from deep_bench.distributed.training.free import News, Server, Wishes
 from deep_bench.distributed.training.observed import Observed
-from deep_bench.distributed.training.parts import gathered, mean_of, parted
+from deep_bench.distributed.training.parts import gathered, parted
+from deep_bench.distributed.training.regrouping import regrouped
 from deep_bench.distributed.training.same import RanksDiffer, check_same, numbered
 from deep_bench.distributed.training.samplers import Sharded
 from deep_bench.distributed.training.step import DistributedStep, mean_over_ranks
@@ -371,7 +372,7 @@ class Together(Ranks):
         found = dict(tree)
         own = found.pop(_OWN, None)
         if others and len(others) != self.comm.size:
-            found["step"] = _regrouped(_step_of(trainer), [other["step"] for other in others])
+            found["step"] = regrouped(_step_of(trainer).optimizer, others)
             self.remarks.append(f"went on in step {len(tree['history']['sizes'])} from a checkpoint of {len(others)} ranks")
         elif own is not None:
             self.observed.of_tree(own)
@@ -391,8 +392,3 @@ def _step_of(trainer: Trainer[Any]) -> DistributedStep[Any]:
     if not isinstance(trainer.taker, DistributedStep):
         raise InvalidArgument(f"a {type(trainer.taker).__name__} on several ranks", "a DistributedStep")
     return trainer.taker
-
-
-def _regrouped(step: DistributedStep[Any], steps: list[Tree]) -> Tree:
-    both = {part: mean_of([one[part] for one in steps]) for part in ("parameters", "statistics")}
-    return {**both, "optimizer": step.optimizer.regrouped([one["optimizer"] for one in steps])}

@@ -52,6 +52,8 @@ def test_samples_are_those_of_all_ranks(order: int | None, tmp_path: Path) -> No
     assert told == sorted(told)
     assert all(60 <= later - earlier <= 60 + 2 * 10 for earlier, later in zip([0, *told], told[:-1], strict=False))
     assert [path.name for path in tmp_path.iterdir()] == [f"step_{history.steps:010d}.h5"]
+    with pytest.raises(InvalidArgument, match="a checkpoint amid an epoch, of 3 ranks"):
+        run_local(2, resumed)
     assert run_local(3, resumed, order=order)[0] == 300  # six epochs of 50 samples
 
 
