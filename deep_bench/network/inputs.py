@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deep_bench.arrays import digest
 from deep_bench.errors import InvalidInput
 from deep_bench.framework import check_inputs
 from deep_bench.graph import Network
@@ -35,12 +35,7 @@ class Inputs:
     @property
     def digests(self) -> dict[str, str]:
         """The SHA-256 of each array's type, shape and contents."""
-        return {name: _digest(array) for name, array in self.arrays.items()}
-
-
-def _digest(array: np.ndarray) -> str:
-    content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-    return hashlib.sha256(f"{array.dtype.name} {array.shape} ".encode() + content).hexdigest()
+        return {name: digest(array) for name, array in self.arrays.items()}
 
 
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,192 @@
+"""``repeat``: run a bundle again, and say whether the results are those of before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord, Unsupported
+from deep_bench.repeating.bits import Bits, digests, fed
+from deep_bench.repeating.bundling import bundle
+from deep_bench.repeating.environment import clean, is_ours, not_set, variables
+from deep_bench.repeating.manifest import MANIFEST, Manifest
+from deep_bench.repeating.repetition import LOG, Repetition
+from deep_bench.repeating.unpacking import check_folder, unpack
+from deep_bench.repeating.words import AGAIN
+from deep_bench.results import Results, gather
+from deep_bench.results.comparing import compare
+from deep_bench.results.comparing.facts import differing, facts_of
+
+Tell = Callable[[str], object]
+
+
+def repeat(
+    source: str | Path,
+    folder: str | Path,
+    *,
+    here: bool = False,
+    allow_code: bool = False,
+    margin: float = 0.05,
+    limit_s: float | None = None,
+    tell: Tell = lambda _: None,
+) -> Repetition:
+    """Run a bundle again in a clean environment from its lock, and compare.
+
+    Results are compared to the last bit where records have digests of them; verdicts, which the new run gives anew; and
+    figures by their intervals. Other times on another machine are told, and are no failure: a run is *repeated* if all of
+    its results are there again and are as right as before.
+
+    Args:
+        source: A bundle, a folder that one was unpacked to, or a record, which is bundled first as its run is here.
+        folder: Where to unpack it and run; a new or empty one.
+        here: Run in this very environment in place of a clean one.
+        allow_code: Run code that came with the bundle.
+        margin: The relative difference of figures that counts as none.
+        limit_s: End it after so many seconds.
+        tell: Told each step.
+
+    Returns:
+        What came of it; its files stay in the folder.
+
+    Raises:
+        InvalidRecord: No bundle, or one that was altered.
+        InvalidArgument: The folder has files; the bundle names no command.
+        Unsupported: It holds code and ``allow_code`` is not set; or its lock is for another kind of system.
+        WorkerError: The environment cannot be built.
+    """
+    place, made = _opened(Path(source), Path(folder), tell)
+    command = _command(made, here=here, allow_code=allow_code)
+    if here:
+        bin_folder = Path(sys.executable).parent
+    else:
+        bin_folder = clean(made, place, tell).parent
+    words = _with(bin_folder, command)
+    tell(f"running {' '.join(command)}")
+    status = _run(words, place, variables(made), limit_s)
+    return _compared(made, place, tuple(command), status, not here, margin)
+
+
+def _opened(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest]:
+    """The folder with the bundle's files, as they were packed."""
+    if source.is_dir() and (source / MANIFEST).is_file():
+        made = check_folder(source)
+        if source.resolve() == folder.resolve():
+            if (source / AGAIN).exists():
+                raise InvalidArgument(
+                    f"{source / AGAIN} is there already", "a folder where nothing was repeated", "remove it"
+                )
+            return source, made
+        if folder.exists() and any(folder.iterdir()):
+            raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
+        for path in (MANIFEST, *(file.path for file in made.files)):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / path, folder / path)
+        return folder, made
+    if source.suffix == ".zip":
+        return folder, unpack(source, folder)
+    if not source.exists():
+        raise InvalidRecord(f"there is no {source}", "a bundle, or a record")
+    archive = folder / "bundle.zip"
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
+    tell(f"bundling {source}")
+    bundle([source], archive)
+    return folder / "unpacked", unpack(archive, folder / "unpacked")
+
+
+def _command(made: Manifest, *, here: bool, allow_code: bool) -> list[str]:
+    """What is run: deep-bench, or a script of the bundle.
+
+    Raises:
+        InvalidArgument: Nothing, or another program.
+        Unsupported: Code of a stranger, without leave.
+    """
+    if not made.command:
+        raise InvalidArgument("a bundle without a command", "one that says what repeats it: deep-bench bundle --command '…'")
+    first = made.command[0]
+    if first != "deep-bench" and not (first in {file.path for file in made.of("code")} and first.endswith(".py")):
+        raise InvalidArgument(f"the command {first!r}", "deep-bench, or a Python file of the bundle", "run it by hand")
+    code = [file.path for file in made.of("code")]
+    if not here and not is_ours(made):
+        code += [file.path for file in made.of("package")]
+    if code and not allow_code:
+        shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
+        raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
+    return list(made.command)
+
+
+def _with(bin_folder: Path, command: Sequence[str]) -> list[str]:
+    first, *rest = command
+    return [str(bin_folder / first), *rest] if first == "deep-bench" else [str(bin_folder / "python"), first, *rest]
+
+
+def _run(command: Sequence[str], folder: Path, environment: dict[str, str], limit_s: float | None) -> int | None:
+    """Run it in the folder; its exit status, or ``None`` after the limit. Ctrl-C ends it with all that it started."""
+    with (folder / LOG).open("wb") as log:
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        try:
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _compared(
+    made: Manifest, folder: Path, command: tuple[str, ...], status: int | None, clean_one: bool, margin: float
+) -> Repetition:
+    before = gather(*(folder / path for path in made.records))
+    after = gather(folder / AGAIN) if (folder / AGAIN).is_dir() else Results()
+    differences, comparisons, why = _differences(before, after), None, ""
+    if before and after:
+        try:
+            comparisons = compare(before, after, factor="record", margin=margin, allow=_allowed(before, after))
+        except Incomparable as error:
+            why = str(error)
+    return Repetition(
+        manifest=made,
+        folder=folder,
+        command=command,
+        status=status,
+        clean=clean_one,
+        before=tuple(before),
+        after=tuple(after),
+        given=Bits.of(fed(before.files()), fed(after.files())),
+        bits=Bits.of(digests(before.files()), digests(after.files())),
+        comparisons=comparisons,
+        differences=differences,
+        not_set=tuple(not_set(made)),
+        why=why,
+    )
+
+
+def _differences(before: Results, after: Results) -> dict[str, tuple[str, str]]:
+    """What differs in any pair of environments of the same framework."""
+    found: dict[str, tuple[str, str]] = {}
+    for now in after:
+        then = next((one for one in before if one.labels.get("framework") == now.labels.get("framework")), None)
+        if then is not None:
+            found |= differing(facts_of(then), facts_of(now))
+    return found
+
+
+def _allowed(before: Results, after: Results) -> list[str]:
+    """Everything about environments may differ: it is told, and what follows of it is what is asked."""
+    known = {name for result in (*before, *after) for name in (*facts_of(result), *result.labels)}
+    return sorted(known & {"version", "device", *(name for result in (*before, *after) for name in facts_of(result))})

@@ -1,0 +1,139 @@
+"""Runs that are repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from deep_bench.cli.bundle import command as bundle_verb
+from deep_bench.cli.repeat import command as repeat_verb
+from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
+from deep_bench.repeating import Manifest, bundle, repeat
+from deep_bench.repeating.environment import clean, locked, not_set, variables
+from deep_bench.repeating.unpacking import unpack
+from tests.repeating.conftest import WORDS
+
+
+@pytest.fixture(scope="session")
+def record(place: Path) -> Path:
+    (found,) = (place / "mine").glob("*.json")
+    return found
+
+
+def changed(record: Path, folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A copy of a record with something else in it."""
+    shutil.copytree(record.parent, folder)
+    content = json.loads(record.read_text())
+    change(content)
+    (folder / record.name).write_text(json.dumps(content))
+    return folder / record.name
+
+
+def test_a_run_is_repeated(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
+    found = repeat(packed[0], tmp_path / "again", here=True, margin=0.5)
+    assert (found.verdict, found.status, found.clean) == ("repeated to the last bit", 0, False)
+    assert found.bits.same == ("reference on small: y",)
+    assert found.given.same == ("the network small", "the input x")
+    assert found.differences == {}
+    assert [result.labels["system"] for result in found.after] == ["reference"]
+    text = found.report(100)
+    assert text.startswith("verdict: repeated to the last bit\n- 1 of 1 results are equal to the last bit\n")
+    assert "the environment is the same" in text
+
+
+def test_other_bits_and_other_verdicts(packed: tuple[Path, Manifest], place: Path, record: Path, tmp_path: Path) -> None:
+    """The record of the bundle is changed, so that what comes now is another result."""
+
+    def change(content: dict[str, Any]) -> None:
+        content["systems"][0]["verdict"]["outputs"]["y"]["sha256"] = "0" * 64
+        content["environment"]["packages"]["numpy"] = "1.0"
+
+    changed(record, tmp_path / "bits", change)
+    bundle([tmp_path / "bits"], tmp_path / "bits.zip", command=["deep-bench", *WORDS], folder=place)
+    found = repeat(tmp_path / "bits.zip", tmp_path / "again", here=True)
+    assert (found.verdict, found.bits.differ) == ("repeated", ("reference on small: y",))
+    assert found.differences["numpy"][0] == "1.0"
+    assert found.manifest.lock.drifted["numpy"][0] == "1.0"
+    assert "numpy: 1.0 → " in found.report(100)
+    assert "not the same to the last bit: reference on small: y" in found.report(100)
+
+
+def test_runs_that_fail_now(packed: tuple[Path, Manifest], place: Path, tmp_path: Path) -> None:
+    made = bundle([place / "mine"], tmp_path / "b.zip", command=["deep-bench", "run", "no-such-network"])
+    assert made.command == ["deep-bench", "run", "no-such-network", "--output", "repeated"]
+    assert [one.what for one in made.left] == ["the network small"]
+    found = repeat(tmp_path / "b.zip", tmp_path / "again", here=True)
+    assert (found.verdict, found.status) == ("not repeated", 2)
+    assert found.reasons == ("it left no record; exit status 2",)
+    assert "no-such-network" in (tmp_path / "again" / "repeated.log").read_text()
+    slow = repeat(packed[0], tmp_path / "slow", here=True, limit_s=0.01)
+    assert (slow.verdict, slow.status, slow.reasons[0]) == ("not repeated", None, "it took too long, and was ended")
+
+
+def test_code_of_strangers_is_run_with_leave_only(place: Path, tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import sys, shutil\nshutil.copytree(sys.argv[1], 'repeated')\n")
+    bundle([place / "mine"], tmp_path / "b.zip", command=[str(script), str(place / "mine")], folder=tmp_path)
+    with pytest.raises(Unsupported, match=r"runs code that came with it: inputs/mine\.py"):
+        repeat(tmp_path / "b.zip", tmp_path / "no", here=True)
+    found = repeat(tmp_path / "b.zip", tmp_path / "yes", here=True, allow_code=True)
+    assert found.verdict == "repeated to the last bit"
+    bundle([place / "mine"], tmp_path / "c.zip", command=["rm", "-rf", "x"])
+    with pytest.raises(InvalidArgument, match="the command 'rm'"):
+        repeat(tmp_path / "c.zip", tmp_path / "rm", here=True, allow_code=True)
+    bundle([place / "mine"], tmp_path / "d.zip", command=[])
+    with pytest.raises(InvalidArgument, match="without a command"):
+        repeat(tmp_path / "d.zip", tmp_path / "none", here=True)
+
+
+def test_what_a_bundle_may_set_and_install(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
+    wanted = {"OMP_NUM_THREADS": "3", "LD_PRELOAD": "/tmp/evil.so", "PYTHONPATH": "/tmp", "OMPI_MCA_plugin": "x"}
+    made = packed[1].model_copy(update={"variables": wanted})
+    assert not_set(made) == ["LD_PRELOAD", "OMPI_MCA_plugin", "PYTHONPATH"]
+    found = variables(made)
+    assert (found["OMP_NUM_THREADS"], found.get("LD_PRELOAD"), "PYTHONPATH" in found) == (
+        "3",
+        os.environ.get("LD_PRELOAD"),
+        False,
+    )
+    lines = tmp_path / "lock.txt"
+    for line in ("--index-url http://bad", "x @ http://bad/x.whl", "-r other.txt", "numpy>=2", "git+https://bad"):
+        lines.write_text(f"numpy==2.4.0\n{line}\n")
+        with pytest.raises(InvalidRecord, match="the lock has the line"):
+            locked(lines)
+    other = made.model_copy(update={"lock": made.lock.model_copy(update={"platform": "win-arm64"})})
+    with pytest.raises(Unsupported, match="a lock of win-arm64"):
+        clean(other, tmp_path)
+
+
+def test_from_the_command_line(record: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    kept = changed(record, tmp_path / "kept", lambda content: content.update(command=["deep-bench", *WORDS]))
+    archive = tmp_path / "b.zip"
+    found = CliRunner().invoke(bundle_verb, [str(kept), "-o", str(archive), "--title", "mine"])
+    assert found.exit_code == 0, found.output
+    assert f"repeat it: deep-bench repeat {archive}" in found.output
+    unpack(archive, tmp_path / "there")
+    words = [str(tmp_path / "there"), "--into", str(tmp_path / "there"), "--here", "--margin", "50%"]
+    found = CliRunner().invoke(repeat_verb, words)
+    assert found.exit_code == 0, found.output
+    assert "verdict: repeated to the last bit" in found.stdout
+    with pytest.raises(InvalidArgument, match="is there already"):
+        CliRunner().invoke(repeat_verb, words, catch_exceptions=False)
+    shutil.rmtree(tmp_path / "there")
+
+
+@pytest.mark.full
+def test_in_a_clean_environment(packed: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = repeat(packed[0], tmp_path / "again", margin=0.5)
+    assert (found.verdict, found.status, found.clean) == ("repeated to the last bit", 0, True)
+    assert sys.executable not in (tmp_path / "again" / "repeated.log").read_text()

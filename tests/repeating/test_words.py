@@ -1,0 +1,30 @@
+"""Which words of a command name files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deep_bench.repeating.words import words
+
+
+def test_what_is_read_and_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("net.onnx", "kernels.py", "train", "data/rows.npz"):
+        (tmp_path / name).touch()
+    command = ["deep-bench", "train", "net.onnx", "kernels.py:Fast", "data.root=./data", "--cases=data/rows.npz"]
+    command += ["--output", "net.onnx", "--plot=net.onnx", "missing.onnx", "--on", "torch:threads=1", "."]
+    found = words(command, tmp_path)
+    assert [str(word) for word in found] == command
+    assert [(w.before, w.text, w.after) for w in found if w.use == "reads"] == [
+        ("", "net.onnx", ""),
+        ("", "kernels.py", ":Fast"),
+        ("data.root=", "./data", ""),
+        ("--cases=", "data/rows.npz", ""),
+    ]
+    assert [str(w) for w in found if w.use == "writes"] == ["net.onnx", "--plot=net.onnx"]
+    assert found[3].named("inputs/kernels.py") == "inputs/kernels.py:Fast"
+
+
+def test_words_that_are_no_paths_of_this_system(tmp_path: Path) -> None:
+    odd = ["a" * 5000 + "/b", "nul\0.onnx", "", "=", ":", "-x.y", "..", "a=b=c.d:e"]
+    assert all(word.use == "word" for word in words(["deep-bench", *odd], tmp_path))
