@@ -15,7 +15,10 @@ EXTRAS = {
     "mpi": ["mpi4py>=4"],
     "export": ["onnxscript>=0.5", "tf2onnx>=1.16.1"],
     "native": ["apache-tvm-ffi>=0.1.5"],
-    "report": ["matplotlib>=3.9"],
+    "mlperf": ["mlcommons-loadgen>=6", "mlperf-logging>=4.1.60", "mlperf-compliance>=0.0.10"],
+    "slurm": ["submitit>=1.5"],
+    "parquet": ["pyarrow>=17"],
+    "report": ["matplotlib>=3.9", "jinja2>=3.1", "weasyprint>=63"],
     "data": ["google-crc32c>=1.6", "pillow>=11"],
 }
 TEST = [
@@ -28,6 +31,10 @@ TEST = [
     "openvino>=2025.2",
     "optax>=0.2.4",
     "tensorboardX>=2.6",
+    "check-jsonschema>=0.33",
+    "html5lib>=1.1",
+    "reframe-hpc>=4.10",
+    "pandas>=2.2",
 ]
 CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-pyyaml", "types-tqdm", "scipy-stubs"]
 
@@ -48,7 +55,10 @@ setup(
             "operators/data/*",
             "operators/native_code/*.h",
             "training/recipes/*.yaml",
+            "mlperf/training/references/*.json",
+            "experiments/ready/*.yaml",
             "distributed/scaling/*.cpp",
+            "results/report/pages/*",
         ]
     },
     install_requires=[
@@ -78,5 +88,8 @@ setup(
         "check": CHECK,
         "dev": [*TEST, *CHECK],
     },
-    entry_points={"console_scripts": ["deep-bench = deep_bench.cli:main"]},
+    entry_points={
+        "console_scripts": ["deep-bench = deep_bench.cli:main"],
+        "pytest11": ["deep_bench = deep_bench.results.pytest_plugin"],
+    },
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from deep_bench import distributed as distributed
     from deep_bench import network as network
     from deep_bench import operators as operators
+    from deep_bench import results as results
     from deep_bench import training as training
     from deep_bench.graph import Network as Network
     from deep_bench.graph import load as load
@@ -173,6 +174,8 @@ networks = Registry(
         "mlp": f"{_NETWORKS}:mlp",
         "ncf": f"{_NETWORKS}:ncf",
         "recurrent": f"{_NETWORKS}:recurrent",
+        "resnet": f"{_NETWORKS}:resnet",
+        "resnet-cifar": f"{_NETWORKS}:resnet_cifar",
         "temporal-convolution": f"{_NETWORKS}:temporal_convolution",
         "transformer": f"{_NETWORKS}:transformer",
     },
@@ -262,6 +265,6 @@ __all__ = [
 ]
 
 
-_LAYERS = ("distributed", "network", "operators", "training")
+_LAYERS = ("distributed", "network", "operators", "results", "training")
 
 __getattr__, __dir__ = lazy(__name__, _LAZY, _LAYERS)

@@ -6,7 +6,7 @@ Each message says what came, what was expected and what to do about it. Anything
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _LONGEST = 4_000
 """So many characters of what came are told: it may quote an exception of others, whose message may have any length."""
@@ -27,6 +27,19 @@ def shortened(text: str, most: int) -> str:
         return text
     end = most // 4
     return f"{text[: most - end]} [… {len(text) - most} characters left out …] {text[-end:]}"
+
+
+def printable(text: str) -> str:
+    """A text without characters that would move a terminal's cursor or change its colours; lines stay lines.
+
+    Args:
+        text: Any, such as a name in a file from elsewhere.
+
+    Example:
+        >>> printable("a\\x1b[2Jb")
+        'a\\\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 class DeepBenchError(Exception):
@@ -127,3 +140,19 @@ class InvalidRecord(DeepBenchError):
 
 class InvalidData(DeepBenchError):
     """A data set's file or sample that is missing, damaged, or not what it claims to be."""
+
+
+class Incomparable(DeepBenchError):
+    """Results that differ in more than what is compared.
+
+    Args:
+        came: What was to be compared.
+        differences: Name of a label or fact to its values on both sides.
+        advice: What to do now.
+    """
+
+    def __init__(self, came: str, differences: Mapping[str, tuple[str, str]], advice: str = "") -> None:
+        lines = [f"  {name}: {shortened(one, 80)} | {shortened(other, 80)}" for name, (one, other) in differences.items()]
+        super().__init__(printable("\n".join([came, *lines])), "results that differ in one factor only", advice)
+        self.args = (came, differences, advice)  # so that the error survives pickling
+        self.differences = differences

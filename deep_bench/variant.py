@@ -1,4 +1,14 @@
-"""Variants: a framework with options, written ``torch:compile=inductor,threads=1``."""
+"""Variants: a framework with options, perhaps in another Python environment.
+
+They are written ``FRAMEWORK[@ENVIRONMENT][:OPTION=VALUE,…]``:
+
+- FRAMEWORK is a name in ``db.frameworks``, or the import path of an adapter (``my_package.adapter:MyAdapter``); or, with an
+  environment, a name in `lean_frameworks`;
+- ENVIRONMENT, up to the next colon, is the folder of a virtual environment or a conda prefix, a Python interpreter, or a
+  name that is declared (`deep_bench.environments`); without it the framework is that of this environment;
+- options are those of the adapter: ``torch``, ``torch:compile=inductor,threads=1``, ``torch@envs/torch29``,
+  ``torch@envs/torch29:device=cuda``.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +22,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deep_bench import frameworks
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.framework import Adapter
+from deep_bench.registry import Registry
 
-_PATH = re.compile(r"[\w.]+:[^\W\d]\w*(?=$|:)")
-"""An import path, which is followed by nothing or by options; the name of an option is followed by an equals sign."""
+_PATH = re.compile(r"[\w.]+:[^\W\d]\w*(?=$|:|@)")
+"""An import path, followed by nothing, options or an environment; the name of an option is followed by an equals sign."""
+
+lean_frameworks = Registry(
+    "lean framework",
+    "deep_bench.lean_frameworks",
+    builtin={"mxnet": "deep_bench.adapters.mxnet:MXNET"},
+)
+"""Frameworks that cannot live beside deep_bench: they run in an environment that needs NumPy only, networks for them are
+rewritten here (`deep_bench.environments.Lean`)."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +45,20 @@ class Variant:
     Args:
         framework: The registered name, or the import path of an adapter's class (``"my_package.adapter:MyAdapter"``).
         options: Option to value, as written; read by the types in the adapter's constructor when it is created.
+        environment: The Python environment that it lives in, as written; None for this one.
 
     Example:
         >>> variant = Variant.parse("reference")
         >>> variant.framework, str(variant), variant.create().name
         ('reference', 'reference', 'reference')
+        >>> elsewhere = Variant.parse("torch@envs/torch29:compile=inductor")
+        >>> elsewhere.environment, dict(elsewhere.options), str(elsewhere.here)
+        ('envs/torch29', {'compile': 'inductor'}, 'torch:compile=inductor')
     """
 
     framework: str
     options: Mapping[str, str] = field(default_factory=dict)
+    environment: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Variant:
@@ -42,33 +66,46 @@ class Variant:
 
         Raises:
             UnknownName: No such framework.
-            FrameworkMissing: It is not installed.
-            InvalidArgument: The options are not ``name=value`` pairs, or one comes twice.
+            FrameworkMissing: It is not installed; one of another environment is looked for there, when it is started.
+            InvalidArgument: The options are not ``name=value`` pairs, or one comes twice; the environment is not named; or a
+                lean framework is named without one.
         """
         text = text.strip()
-        framework, path = text.partition(":")[0], _PATH.match(text)
+        framework, path = re.split("[:@]", text, maxsplit=1)[0], _PATH.match(text)
         if framework not in frameworks and path:
             framework = path[0]
-        frameworks.require(framework)
-        colon, rest = text[len(framework) :][:1], text[len(framework) + 1 :]
-        if not colon:
-            return cls(framework)
-        stated = [part.partition("=") for part in rest.split(",")]
-        if any(not name or not equals or not value for name, equals, value in stated):
-            raise InvalidArgument(
-                f"options {rest!r} of {framework}", "name=value pairs, separated by commas", "see `deep-bench list`"
-            )
-        names = [name for name, _, _ in stated]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InvalidArgument(f"{', '.join(twice)} more than once in {text!r}", "each option once")
-        return cls(framework, {name: value for name, _, value in stated})
+        rest, environment = text[len(framework) :], None
+        if rest.startswith("@"):
+            environment, colon, options = rest[1:].partition(":")
+            environment, rest = environment.strip(), colon + options
+            if not environment:
+                raise InvalidArgument(f"{text!r} names no environment", "FRAMEWORK@FOLDER, or a declared environment's name")
+        _require(framework, environment)
+        return cls(framework, _options(framework, rest), environment)
+
+    @property
+    def lean(self) -> bool:
+        """Whether its framework is one of `lean_frameworks`."""
+        return self.framework not in frameworks and self.framework in lean_frameworks
+
+    @property
+    def here(self) -> Variant:
+        """The same as its own environment calls it."""
+        return Variant(self.framework, self.options)
 
     def create(self) -> Adapter[Any]:
         """The adapter with these options; imports the framework.
 
         Raises:
             InvalidArgument: An option that the framework's adapter does not have, or a value that it does not take.
+            Unsupported: It lives in another environment.
         """
+        if self.environment is not None:
+            raise Unsupported(
+                f"{self} lives in another environment, and is asked for in this one",
+                "what times it there: `deep-bench run` and `deep-bench operators`, db.run and db.operators.study",
+                f"name the framework of this environment here: {self.here}",
+            )
         adapter: type[Adapter[Any]] = frameworks[self.framework]
         if not (isinstance(adapter, type) and issubclass(adapter, Adapter)):
             what = f"the class {adapter.__name__}" if isinstance(adapter, type) else f"a {type(adapter).__name__}"
@@ -78,7 +115,43 @@ class Variant:
 
     def __str__(self) -> str:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
-        return f"{self.framework}:{options}" if options else self.framework
+        name = self.framework if self.environment is None else f"{self.framework}@{self.environment}"
+        return f"{name}:{options}" if options else name
+
+
+def _require(framework: str, environment: str | None) -> None:
+    """See that a framework is known and, if it is one of this environment, installed."""
+    if environment is None:
+        if framework in lean_frameworks and framework not in frameworks:
+            raise InvalidArgument(
+                f"{framework} without an environment",
+                f"{framework}@ENVIRONMENT, one that has it",
+                "see docs/environments.md",
+            )
+        frameworks.require(framework)
+    elif ":" in framework:
+        frameworks.missing(framework)  # raises where there is no such module
+    elif framework not in frameworks and framework not in lean_frameworks:
+        raise UnknownName("framework", framework, [*frameworks, *lean_frameworks])
+
+
+def _options(framework: str, rest: str) -> dict[str, str]:
+    """The options of ``:NAME=VALUE,…``."""
+    if not rest:
+        return {}
+    stated = [part.partition("=") for part in rest[1:].split(",")]
+    if any(not name or not equals or not value for name, equals, value in stated):
+        raise InvalidArgument(
+            f"options {rest[1:]!r} of {framework}", "name=value pairs, separated by commas", "see `deep-bench list`"
+        )
+    if misplaced := next((f"{name}={value}" for name, _, value in stated if "@" in value), ""):
+        name, _, environment = misplaced.partition("@")
+        advice = f"if it is an environment, it stands before the options: {framework}@{environment}:{name}"
+        raise InvalidArgument(f"option {misplaced} of {framework}", "a value without @", advice)
+    names = [name for name, _, _ in stated]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidArgument(f"{', '.join(twice)} more than once in {rest[1:]!r}", "each option once")
+    return {name: value for name, _, value in stated}
 
 
 def option_types(adapter: type[Adapter[Any]]) -> dict[str, type]:

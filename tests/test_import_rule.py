@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "deep_bench"
 
 ORDER = (
-    ("tensor", "errors", "lazy", "registry", "events", "data", "arrays"),
+    ("tensor", "errors", "lazy", "registry", "events", "data", "arrays", "yaml_text"),
     ("graph",),
     ("fault",),
     ("framework", "node_profile", "request", "variant", "watching"),
@@ -44,6 +44,7 @@ HOME = {
     "onnxruntime": "onnxruntime",
     "mpi4py": "mpi",
     "jax": "jax",
+    "mxnet": "mxnet",
 }
 """Framework (import name) to the one folder or file of ``adapters`` that may import it."""
 

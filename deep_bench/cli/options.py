@@ -221,7 +221,7 @@ def check_systems(systems: Sequence[str]) -> None:
     seen: dict[Any, str] = {}
     for system in systems:
         variant = Variant.parse(system)
-        key = variant.framework, tuple(sorted(variant.options.items()))
+        key = variant.framework, variant.environment, tuple(sorted(variant.options.items()))
         if key in seen:
             raise InvalidArgument(f"--on {seen[key]} and --on {system}", "each system once")
         seen[key] = system

@@ -38,10 +38,13 @@ def command(
     Exit status: 0 repeated, 1 not repeated or cannot tell, 2 for what is no bundle or cannot be run.
     """
     from deep_bench.repeating import repeat
+    from deep_bench.repeating.kept import keep
 
     def tell(text: str) -> None:
         click.echo(text, err=True)
 
     found = repeat(source, into, here=here, allow_code=allow_code, margin=margin, limit_s=limit, tell=tell)
+    file = keep(found)
     click.echo(found.report())
+    click.echo(f"kept as evidence for deep-bench badges: {file}")
     sys.exit(0 if found.verdict.startswith("repeated") else FAILED)

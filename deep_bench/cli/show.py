@@ -4,65 +4,97 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import InvalidRecord
 
 
 @click.command("show", cls=Verb)
-@click.argument("record", type=click.Path(path_type=Path))
+@click.argument("record", type=click.Path(path_type=Path), metavar="RECORD|FOLDER|FOLDER/PART")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--rules", is_flag=True, help="How the report does by the twelve rules of Hoefler and Belli.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
-    """Print a record again, recomputed from its raw samples."""
-    from deep_bench.measure.storage import load
+    """Print a record again, recomputed from its raw samples.
 
-    kind_of = _kind(record)
-    if kind_of == "training":
-        _show_training(record, as_json)
-        return
-    if kind_of == "scaling":
-        _show_scaling(record, as_json)
-        return
+    Of a folder, the single record in it, or the one whose name has a part that no other has: results/3cbf11d3.
+    """
+    from deep_bench.results.reading.chosen import chosen
+    from deep_bench.results.reading.files import kind_of
+    from deep_bench.results.reading.kinds import MEASUREMENT, record_kinds
+
+    file = chosen(record)
+    kind = kind_of(file)
+    if kind is not None and kind not in record_kinds:
+        raise InvalidRecord(f"{file} is of kind {kind!r}", f"one of {', '.join(record_kinds)}")
+    show = _OF_KIND.get(kind or MEASUREMENT, _show_results)
+    if rules and show is not _show_measurement:
+        raise click.UsageError(f"--rules is for records of what was timed; {file} is of kind {kind!r}")
+    sys.exit(0 if show(file, as_json, rules) else 1)
+
+
+def _show_measurement(file: Path, as_json: bool, rules: bool) -> bool:
     from deep_bench.distributed.collectives.result import Result as Communication
     from deep_bench.distributed.collectives.result import is_communication
+    from deep_bench.measure.storage import load
     from deep_bench.network.report import rules_table
     from deep_bench.network.result import Result
     from deep_bench.operators.studies.result import Study
 
-    read = load(record)
+    read = load(file)
     if rules:
-        click.echo(rules_table(Result(read, record)))
-        return
+        click.echo(rules_table(Result(read, file)))
+        return True
     kind: Any = Communication if is_communication(read) else Study if read.suite is not None else Result
-    result = kind(read, record)
+    result = kind(read, file)
     click.echo(json.dumps(result.as_json(), indent=2) if as_json else result.table())
-    sys.exit(0 if result.ok else 1)
+    return bool(result.ok)
 
 
-def _kind(record: Path) -> str:
-    """Of what a file is the record; what cannot be read is left to what reads records."""
-    try:
-        content = json.loads(record.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    return str(content.get("kind", "")) if isinstance(content, dict) else ""
-
-
-def _show_training(record: Path, as_json: bool) -> None:
+def _show_training(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
     from deep_bench.training.runs import Runs
 
-    runs = Runs.load(record)
+    runs = Runs.load(file)
     click.echo(runs.record.model_dump_json(indent=2) if as_json else runs.report())
+    return True
 
 
-def _show_scaling(record: Path, as_json: bool) -> None:
+def _show_scaling(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
     from deep_bench.distributed.scaling.record import load_scaling
     from deep_bench.distributed.scaling.report import as_text
 
-    read = load_scaling(record)
+    read = load_scaling(file)
     click.echo(read.model_dump_json(indent=2) if as_json else as_text(read))
+    return True
+
+
+def _show_mlperf(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
+    from deep_bench.mlperf.inference import load_inference
+    from deep_bench.mlperf.inference.report import as_text
+
+    read = load_inference(file)
+    click.echo(read.model_dump_json(indent=2) if as_json else as_text(read))
+    return read.valid
+
+
+def _show_results(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
+    """A kind without a report of its own: its results as a table."""
+    from deep_bench.results import gather
+    from deep_bench.results.export.rows import as_json as shown
+
+    results = gather(file)
+    click.echo(json.dumps([shown(result) for result in results], indent=2) if as_json else results.table())
+    return not results.refused and all(result.ok for result in results)
+
+
+_OF_KIND: Mapping[str, Callable[[Path, bool, bool], bool]] = {
+    "measurement": _show_measurement,
+    "mlperf": _show_mlperf,
+    "scaling": _show_scaling,
+    "training": _show_training,
+}

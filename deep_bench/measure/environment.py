@@ -16,6 +16,9 @@ from typing import Any
 import psutil
 from pydantic import BaseModel, ConfigDict
 
+from deep_bench.measure import hardware
+from deep_bench.measure.hardware import Cache, Disk, Gpu, MemoryModule, NetworkCard
+
 PACKAGES = (
     "deep-bench", "numpy", "scipy", "onnx", "onnx-ir", "ml-dtypes", "torch", "tensorflow", "keras", "onnxruntime",
     "onnxruntime-gpu", "jax", "triton", "mpi4py", "apache-tvm-ffi", "h5py", "protobuf",
@@ -28,15 +31,6 @@ _VARIABLES = re.compile(
 )
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH|API_KEY|JWT|MUNGE", re.IGNORECASE)
 _INSTRUCTION_SETS = re.compile(r"sse4_\d|avx.*|fma|f16c|amx_.*|sve.*|asimd.*|neon|bf16|i8mm")
-
-
-class Gpu(BaseModel):
-    """One graphics processor, as the driver names it."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: str
-    memory_bytes: int | None = None
-    driver: str | None = None
 
 
 class Environment(BaseModel):
@@ -53,6 +47,8 @@ class Environment(BaseModel):
         blas: What threadpoolctl says of the thread pools loaded in this process.
         variables: The environment variables that matter to threads, precision, MPI and SLURM; never secrets.
         git: ``commit``, ``branch`` and ``dirty`` of the working directory; empty outside a repository.
+        sockets: The number of processor packages.
+        processor_mhz: The highest clock of the first processor.
         unknown: Fact to the reason why it is unknown.
     """
 
@@ -84,6 +80,12 @@ class Environment(BaseModel):
     variables: dict[str, str] = {}
     git: dict[str, str | bool] | None = None
     gpus: list[Gpu] | None = None
+    sockets: int | None = None
+    processor_mhz: float | None = None
+    caches: list[Cache] | None = None
+    disks: list[Disk] | None = None
+    network_cards: list[NetworkCard] | None = None
+    memory_modules: list[MemoryModule] | None = None
     unknown: dict[str, str] = {}
 
 
@@ -247,26 +249,6 @@ def _git() -> dict[str, str | bool]:
     return {"commit": head.get("branch.oid", ""), "branch": head.get("branch.head", ""), "dirty": dirty}
 
 
-def _gpus() -> list[Gpu]:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        if error.value in (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED):
-            return []
-        raise
-    try:
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [
-            Gpu(name=pynvml.nvmlDeviceGetName(h), memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(h).total, driver=driver)
-            for h in handles
-        ]
-    finally:
-        pynvml.nvmlShutdown()
-
-
 _FACTS: Mapping[str, Callable[[], Any]] = {
     "hostname": socket.gethostname,
     "cpu_model": _cpu_model,
@@ -294,5 +276,11 @@ _FACTS: Mapping[str, Callable[[], Any]] = {
     "blas": _blas,
     "variables": lambda: relevant(os.environ),
     "git": _git,
-    "gpus": _gpus,
+    "gpus": hardware.gpus,
+    "sockets": hardware.sockets,
+    "processor_mhz": hardware.processor_mhz,
+    "caches": hardware.caches,
+    "disks": hardware.disks,
+    "network_cards": hardware.network_cards,
+    "memory_modules": hardware.memory_modules,
 }

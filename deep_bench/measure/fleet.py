@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError, shortened
+from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported, WorkerDied, WorkerError, shortened
+from deep_bench.measure.place import Place
 from deep_bench.measure.system import Host, build, process_facts
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
 from deep_bench.measure.worker import LINE_CHARACTERS
-from deep_bench.measure.workers import Worker
+from deep_bench.measure.workers import Translate, Worker
 
 if TYPE_CHECKING:
     from deep_bench.measure.metric import Metric, MetricRecord
@@ -29,24 +29,26 @@ class Contender:
     Args:
         label: Its name in the report.
         factory: Import path of what makes the system, ``"package.module:attribute"``.
-        arguments: Keyword arguments for it, such that they can be pickled.
+        arguments: Keyword arguments for it, such that they can be pickled; plain data for another Python environment.
         environment: Environment variables for its process; None removes one.
-        python: The interpreter to run it.
+        place: The Python environment to run it in; by default this one.
         path: Folders to put in front of its ``sys.path``.
         memory_limit: The most data it may allocate, in bytes.
         limit_s: The most seconds that anything asked of it may take; then its process is killed. None waits.
         twin_of: The label of the contender that it is an A/A twin of: the same, started a second time.
+        translate: What the arguments of its methods are turned into before they are sent.
     """
 
     label: str
     factory: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str | None] = field(default_factory=dict)
-    python: str = sys.executable
+    place: Place | None = None
     path: tuple[str | Path, ...] = ()
     memory_limit: int | None = None
     limit_s: float | None = None
     twin_of: str | None = None
+    translate: Translate | None = None
 
     def twin(self) -> Contender:
         """The same system once more, under another label: what the two differ by is what the measurement cannot tell."""
@@ -86,11 +88,16 @@ class Local:
     """A system in this very process, for a debugger: nothing keeps it from disturbing the others, or from being disturbed.
 
     Args:
-        contender: Its environment, interpreter, path and limits are not used.
+        contender: Its environment variables, path and limits are not used.
+
+    Raises:
+        Unsupported: It belongs to another Python environment.
     """
 
     def __init__(self, contender: Contender) -> None:
         self.label = contender.label
+        if contender.place is not None:
+            raise Unsupported(f"{self.label} in this process", "a process in the environment that it names")
         self._host = Host(self._run("build", lambda: build(contender.factory, contender.arguments)))
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
@@ -237,6 +244,11 @@ class Fleet:
             self.set_aside(label, error)
 
 
+def place_facts(prepared: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record keeps of the Python environment of a system, by what preparing it said; nothing of this one."""
+    return {"environment": prepared["place"]} if "place" in prepared else {}
+
+
 def _worker(contender: Contender, logs: Path) -> Worker:
     return Worker(
         contender.factory,
@@ -244,8 +256,9 @@ def _worker(contender: Contender, logs: Path) -> Worker:
         label=contender.label,
         log=logs / (re.sub(r"[^\w.=-]+", "_", contender.label).strip("_") + ".log"),
         environment=contender.environment,
-        python=contender.python,
+        place=contender.place,
         path=contender.path,
         memory_limit=contender.memory_limit,
         limit_s=contender.limit_s,
+        translate=contender.translate,
     )

@@ -8,17 +8,19 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
-import pickle
 import resource
 import signal
+import socket
 import sys
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
 from deep_bench.errors import DeepBenchError, shortened
+from deep_bench.measure.channels import Channel, Pickles
 from deep_bench.measure.death import MEMORY_WORDS
 from deep_bench.measure.system import Host, build, process_facts
+from deep_bench.measure.wire import Wire
 
 _PR_SET_PDEATHSIG = 1
 LINE_CHARACTERS, _TRACE_CHARACTERS = 1_000, 20_000
@@ -30,13 +32,32 @@ def main(arguments: list[str]) -> None:
     fd, parent, memory_limit = map(int, arguments)
     os.set_inheritable(fd, False)
     die_with(parent)
+    _serve_alone(Pickles(Connection(fd)), memory_limit)
+
+
+def serve_elsewhere(end: socket.socket, parent: int, memory_limit: int) -> None:
+    """The same in another environment than the one that started it (`deep_bench.measure.greeting`).
+
+    Args:
+        end: The socket.
+        parent: Who started it, perhaps through a shell or a container's program.
+        memory_limit: The most data it may allocate, in bytes; 0 sets none.
+    """
+    if os.getppid() == parent:
+        die_with(parent)
+    _serve_alone(Wire(end), memory_limit)
+
+
+def _serve_alone(channel: Channel, memory_limit: int) -> None:
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ends stopped orphans; under nohup it would be ignored
     if memory_limit:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
-    with Connection(fd) as connection:
-        serve(connection)
+    try:
+        serve(channel)
+    finally:
+        channel.close()
 
 
 def die_with(parent: int) -> None:
@@ -47,23 +68,24 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def serve(connection: Connection) -> None:
+def serve(channel: Channel) -> None:
     """Answer ``(method, args, options)`` with ``("result", value)`` or ``("error", …)``; the first request is ``build``."""
     host: Host | None = None
     while True:
         try:
-            method, args, options = connection.recv()
+            message = channel.read()
         except EOFError:
             return
         try:
+            method, args, options = channel.decode(message)
             if method == "build":
                 host = Host(build(*args))
-                reply = pickle.dumps(("result", process_facts()))
+                reply = channel.encode(("result", process_facts()))
             else:
-                reply = pickle.dumps(("result", perform(host, method, args, options)))
+                reply = channel.encode(("result", perform(host, method, args, options)))
         except (Exception, SystemExit) as error:  # whatever a system raises belongs to the other side
-            reply = pickle.dumps(("error", *describe(error)))
-        connection.send_bytes(reply)
+            reply = channel.encode(("error", channel.error(error), *describe(error)))
+        channel.write(reply)
 
 
 def perform(host: Host | None, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -76,22 +98,12 @@ def perform(host: Host | None, method: str, args: tuple[Any, ...], options: dict
     return getattr(target, method.removeprefix("."))(*args, **options)
 
 
-def describe(error: BaseException) -> tuple[bytes | None, str, str, bool]:
-    """The error pickled (if one of deep_bench's that survives it), in a line, its traceback, and if memory ran out.
-
-    Line and traceback lose their middle where they are long.
-    """
-    pickled = None
-    if isinstance(error, DeepBenchError):
-        try:
-            pickled = pickle.dumps(error)
-            pickle.loads(pickled)
-        except Exception:  # an error of a foreign class may fail to pickle in any way: then its text is sent
-            pickled = None
-    line = "".join(traceback.format_exception_only(error)).strip()
+def describe(error: BaseException) -> tuple[str, str, bool]:
+    """The error in a line, its traceback, and whether memory ran out; both texts lose their middle where they are long."""
+    line = "".join(traceback.format_exception_only(type(error), error)).strip()
     memory = isinstance(error, MemoryError) or any(words in line.lower() for words in MEMORY_WORDS)
-    trace = "".join(traceback.format_exception(error))
-    return pickled, shortened(line, LINE_CHARACTERS), shortened(trace, _TRACE_CHARACTERS), memory
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return shortened(line, LINE_CHARACTERS), shortened(trace, _TRACE_CHARACTERS), memory
 
 
 if __name__ == "__main__":

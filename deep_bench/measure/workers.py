@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -17,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.measure.capped_log import CappedLog
+from deep_bench.measure.channels import Channel, Pickles
 from deep_bench.measure.death import cause, oom_kills
+from deep_bench.measure.place import Place, greeted
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import WarmUp
+from deep_bench.measure.wire import Wire
 
 if TYPE_CHECKING:
     from deep_bench.measure.metric import Metric, MetricRecord
@@ -29,6 +31,9 @@ _FIRST_LOOK_S, _LAST_LOOK_S = 0.05, 0.5
 """After so long the length of a log is looked at while its process works: seldom, so as not to disturb what is timed."""
 _LINES_TOLD = 3
 _DUMP = "Fatal Python error"
+_LONGEST_GREETING_S = 120.0
+Translate = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
+"""What becomes of a request's arguments before it is sent, by the name of its method."""
 
 
 class Worker:
@@ -40,17 +45,20 @@ class Worker:
 
     Args:
         factory: Import path of what makes the system, ``"package.module:attribute"``.
-        arguments: Keyword arguments for it; they are pickled.
+        arguments: Keyword arguments for it; they are pickled, but for another environment, where they are plain data.
         label: What to call it in messages.
         log: The file that its standard output and error are appended to.
         environment: Environment variables to set; None removes one.
-        python: The interpreter, of this or another environment that has deep_bench.
-        path: Folders to put in front of its ``sys.path``; this interpreter's own path is handed down anyway.
+        place: The environment that it runs in; by default this one.
+        path: Folders to put in front of its ``sys.path``; in this environment its own path is handed down anyway.
         memory_limit: The most data it may allocate (``RLIMIT_DATA``), in bytes.
         limit_s: The most seconds a request may take, making the system included; then the process is killed. None waits.
+        translate: What arguments are turned into before they are sent.
 
     Raises:
-        InvalidArgument: The log cannot be written, the interpreter not started, or the factory not found.
+        InvalidArgument: The log cannot be written, the interpreter not started, or the factory not found; or the other
+            environment lacks something (`deep_bench.measure.place.Place.agreed`).
+        Unsupported: The other environment speaks another version of the protocol.
         WorkerError: The factory failed.
         WorkerDied: The process ended.
 
@@ -70,10 +78,11 @@ class Worker:
         log: Path,
         label: str = "",
         environment: Mapping[str, str | None] | None = None,
-        python: str = sys.executable,
+        place: Place | None = None,
         path: Sequence[str | Path] = (),
         memory_limit: int | None = None,
         limit_s: float | None = None,
+        translate: Translate | None = None,
     ) -> None:
         self.label = label or factory
         self.log = Path(log)
@@ -83,9 +92,14 @@ class Worker:
         self._request: str | None = None
         self._closed = False
         self._oom_kills = oom_kills()
-        self._process, self._connection, self._capped = self._start(python, _environment(environment or {}, python, path))
+        self._place, self._translate = place, translate
+        self._process, end, self._capped = self._start(_environment(environment or {}, place, path))
+        self._channel: Channel = Pickles(Connection(end.detach())) if place is None else Wire(end)
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+        self.place_facts: dict[str, Any] = {}
         try:
+            if place is not None:
+                self.place_facts = place.agreed(self._greeting(end), self.pid, self.label)
             self.facts = self._ask("build", factory, dict(arguments or {}))
         except BaseException:
             self.close()
@@ -107,8 +121,8 @@ class Worker:
         return self._ask(method, *args, **options)
 
     def prepare(self) -> dict[str, Any]:
-        """See `deep_bench.measure.system.Host.prepare`."""
-        return self._ask(".prepare")
+        """See `deep_bench.measure.system.Host.prepare`; of another environment its facts are there too, as ``place``."""
+        return {**self._ask(".prepare"), **({"place": self.place_facts} if self._place is not None else {})}
 
     def load(self, *problem: Any) -> dict[str, Any]:
         """See `deep_bench.measure.system.Host.load`."""
@@ -156,7 +170,7 @@ class Worker:
         self._closed = True
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGCONT)
-        self._connection.close()
+        self._channel.close()
         try:
             if self._request is None and self._process.returncode is None:
                 self._process.wait(timeout=2)
@@ -176,20 +190,23 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self, python: str, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], Connection, CappedLog]:
+    def _start(self, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, CappedLog]:
         ours, theirs = socket.socketpair()
-        program = [python, "-P", "-m", "deep_bench.measure.worker"]
-        numbers = [str(theirs.fileno()), str(os.getpid()), str(self.memory_limit or 0)]
         with theirs, ExitStack() as failing:
             failing.callback(ours.close)
+            if self._place is None:
+                numbers = [str(theirs.fileno()), str(os.getpid()), str(self.memory_limit or 0)]
+                program = [sys.executable, "-P", "-m", "deep_bench.measure.worker", *numbers]
+            else:
+                program = self._place.program(self.memory_limit or 0)
             try:
                 log = failing.enter_context(CappedLog(self.log))
                 process = subprocess.Popen(
-                    [*program, *numbers],
-                    stdin=subprocess.DEVNULL,
+                    program,
+                    stdin=subprocess.DEVNULL if self._place is None else theirs.fileno(),
                     stdout=log.file,
                     stderr=log.file,
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno()] if self._place is None else [],
                     env=environment,
                     process_group=0,
                 )
@@ -199,7 +216,18 @@ class Worker:
                     "a log file that can be written, and a Python interpreter",
                 ) from error
             failing.pop_all()
-        return process, Connection(ours.detach()), log
+        return process, ours, log
+
+    def _greeting(self, end: socket.socket) -> dict[str, Any]:
+        self._request = "starting"
+        try:
+            said = greeted(end, self.label, self.limit_s or _LONGEST_GREETING_S)
+        except TimeoutError as error:
+            raise self._overrun() from error
+        except (EOFError, ConnectionError) as error:
+            raise self._death() from error
+        self._request = None
+        return said
 
     def _ask(self, method: str, *args: Any, **options: Any) -> Any:
         if self._closed:
@@ -208,16 +236,17 @@ class Worker:
             raise self._death()
         if self._request is not None:
             raise WorkerError(f"{self.label}: was interrupted during {self._request!r}", advice="start a new worker")
-        message = pickle.dumps((method, args, options))
+        given = args if self._translate is None else self._translate(method, args)
+        message = self._channel.encode((method, given, options))
         self._request = method  # stays set when this is interrupted: the answer would be taken for another's
         try:
-            self._connection.send_bytes(message)
+            self._channel.write(message)
             ready = self._wait()
             if not ready:
                 raise self._overrun()
-            if self._connection not in ready:
+            if self._channel not in ready:
                 raise EOFError
-            answer = self._connection.recv_bytes()
+            answer = self._channel.read()
         except (EOFError, ConnectionError) as error:
             raise self._death() from error
         self._request = None
@@ -225,7 +254,7 @@ class Worker:
 
     def _wait(self) -> list[Any]:
         """What of connection and process has news within the limit; until then the log is looked at now and then."""
-        sources: list[Any] = [self._connection, *([self._pidfd] if self._pidfd is not None else [])]
+        sources: list[Any] = [self._channel, *([self._pidfd] if self._pidfd is not None else [])]
         end = None if self.limit_s is None else time.monotonic() + self.limit_s
         look = _FIRST_LOOK_S
         while True:
@@ -235,15 +264,18 @@ class Worker:
             if ready or left == 0:
                 return ready
 
-    def _result(self, method: str, answer: bytes) -> Any:
-        kind, *content = _loads(answer) or (None,)
+    def _result(self, method: str, answer: Any) -> Any:
+        try:
+            kind, *content = self._channel.decode(answer)
+        except Exception as error:  # unpickling runs other people's code, which may raise anything
+            raise WorkerError(
+                f"{self.label}: the result of {method!r} cannot be read here", advice="return plain data"
+            ) from error
         if kind == "result":
             return content[0]
-        if kind is None:
-            raise WorkerError(f"{self.label}: the result of {method!r} cannot be read here", advice="return plain data")
-        pickled, line, details, memory = content
-        original = _loads(pickled) if pickled is not None else None
-        if isinstance(original, DeepBenchError):
+        sent, line, details, memory = content
+        original = self._channel.original(sent)
+        if original is not None:
             original.add_note(f"In the process of {self.label}:\n{details}")
             raise original
         what = "ran out of memory in" if memory else "failed in"
@@ -301,20 +333,13 @@ def told(error: DeepBenchError, label: str) -> str:
     return f"{came}; its log ends: {' | '.join(lines)}" if lines else came
 
 
-def _environment(changes: Mapping[str, str | None], python: str, path: Sequence[str | Path]) -> dict[str, str]:
-    handed_down = [entry or os.getcwd() for entry in sys.path] if python == sys.executable else []
+def _environment(changes: Mapping[str, str | None], place: Place | None, path: Sequence[str | Path]) -> dict[str, str]:
+    if place is not None:
+        return place.environment(changes, os.pathsep.join(map(str, path)))
     before = os.environ.get("PYTHONPATH")
-    folders = [*map(str, path), *handed_down, *([before] if before else [])]
+    folders = [*map(str, path), *(entry or os.getcwd() for entry in sys.path), *([before] if before else [])]
     merged = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **changes}
     return {name: value for name, value in merged.items() if value is not None and (name != "PYTHONPATH" or value)}
-
-
-def _loads(pickled: bytes) -> Any:
-    """What was pickled, or None when its class cannot be had here."""
-    try:
-        return pickle.loads(pickled)
-    except Exception:  # unpickling runs other people's code, which may raise anything
-        return None
 
 
 def _tail(log: Path) -> str:

@@ -17,9 +17,9 @@ from deep_bench.check.fleet_subject import FleetSubject
 from deep_bench.check.judge import judge
 from deep_bench.check.recorded import forms_record, verdict_record
 from deep_bench.check.truth import Effort, Truth, establish
-from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.measure.environment import capture
-from deep_bench.measure.fleet import Contender, Fleet
+from deep_bench.measure.fleet import Contender, Fleet, place_facts
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import (
     DataFacts,
@@ -36,6 +36,7 @@ from deep_bench.measure.recording import recording
 from deep_bench.measure.risks import risks
 from deep_bench.measure.session import Measurement, Plan, Progress, measure_launch
 from deep_bench.measure.storage import RecordWriter
+from deep_bench.network.elsewhere import contender_of
 from deep_bench.network.handover import handed_over
 from deep_bench.network.kernels import described
 from deep_bench.network.problem import Problem, suitable
@@ -116,7 +117,7 @@ class Experiment:
             subject = FleetSubject(fleet, label)
             try:
                 self._answers[label] = subject.outputs()
-                self.record[label].verdict = verdict_record(judge(truth, subject))
+                self.record[label].verdict = verdict_record(judge(truth, subject), self._answers[label])
             except DeepBenchError as error:
                 fleet.set_aside(label, error)
                 self.record[label].error = ErrorRecord.of(error)
@@ -178,7 +179,7 @@ class Experiment:
     def _note_prepared(self, fleet: Fleet) -> None:
         for label, prepared in fleet.prepared.items():
             system, facts = self.record[label], prepared["facts"]
-            system.facts = {**facts["description"], "import_ns": facts["import_ns"]}
+            system.facts = {**facts["description"], "import_ns": facts["import_ns"], **place_facts(prepared)}
             system.forms = forms_record(facts["forms"])
             system.known_faults = [FaultRecord.model_validate(vars(exposure)) for exposure in facts["exposures"]]
             system.threaded = prepared["threaded"]
@@ -210,9 +211,17 @@ class Experiment:
 
     def _contenders(self, folder: Path) -> list[Contender]:
         given = handed_over(self.problem, folder, _file_name(self.problem))
-        found = [Contender(label, _SYSTEM, {"variant": label, **given}) for label in self.variants]
+        found = [c for variant in self.variants.values() if (c := self._contender(variant, given)) is not None]
         twin_of = twin_label(list(self.variants)) if self.settings.twin else None
         return found + [c.twin() for c in found if c.label == twin_of]
+
+    def _contender(self, variant: Variant, given: Mapping[str, object]) -> Contender | None:
+        """A system to start; None of one that can be told before not to run this network, which is noted."""
+        try:
+            return contender_of(variant, self.problem, given)
+        except Unsupported as error:
+            self.record[str(variant)].error = ErrorRecord.of(error)
+            return None
 
     def _logs(self, temporary: Path) -> Path:
         folder = temporary if self.path is None else self.path.with_suffix(".logs")

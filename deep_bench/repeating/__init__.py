@@ -1,4 +1,4 @@
-"""What others need to repeat a run: bundles, and repetition.
+"""What others need to repeat a run: bundles, repetition, and badges.
 
 What is imported on first use only is listed in a table, so that importing this package stays cheap.
 """
@@ -12,12 +12,14 @@ from deep_bench.lazy import lazy
 if TYPE_CHECKING:
     from deep_bench.repeating.again import repeat as repeat
     from deep_bench.repeating.bundling import bundle as bundle
+    from deep_bench.repeating.evidence import Claims as Claims
     from deep_bench.repeating.manifest import Manifest as Manifest
     from deep_bench.repeating.repetition import Repetition as Repetition
     from deep_bench.repeating.unpacking import read_manifest as read_manifest
     from deep_bench.repeating.unpacking import unpack as unpack
 
 _LAZY = {
+    "Claims": "deep_bench.repeating.evidence",
     "Manifest": "deep_bench.repeating.manifest",
     "Repetition": "deep_bench.repeating.repetition",
     "bundle": "deep_bench.repeating.bundling",
@@ -26,6 +28,6 @@ _LAZY = {
     "unpack": "deep_bench.repeating.unpacking",
 }
 
-__all__ = ["Manifest", "Repetition", "bundle", "read_manifest", "repeat", "unpack"]
+__all__ = ["Claims", "Manifest", "Repetition", "bundle", "read_manifest", "repeat", "unpack"]
 
 __getattr__, __dir__ = lazy(__name__, _LAZY)

@@ -15,6 +15,7 @@ import pytest
 from deep_bench.errors import InvalidArgument, InvalidInput, WorkerDied, WorkerError
 from deep_bench.measure.capped_log import MOST_BYTES
 from deep_bench.measure.death import cause
+from deep_bench.measure.place import Place
 from deep_bench.measure.workers import Worker
 
 HERE = Path(__file__).parent
@@ -254,7 +255,7 @@ def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_interpreter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot start a worker"):
-        Worker("tiny_systems:Tiny", log=tmp_path / "log", python="/no/python")
+        Worker("tiny_systems:Tiny", log=tmp_path / "log", place=Place("envs/none", ("/no/python",)))
 
 
 @pytest.mark.parametrize("paused", [False, True])

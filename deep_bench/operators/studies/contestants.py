@@ -13,8 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.environments import place_of
+from deep_bench.environments.stamp import stamped_run
+from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.measure.fleet import Contender
+from deep_bench.measure.place import Place
 from deep_bench.operators.checks.failure import KernelFailure, in_a_line
 from deep_bench.operators.kernel import KernelAdapter
 from deep_bench.operators.operator import Operator
@@ -38,6 +41,7 @@ class Contestant:
         options: The framework's options.
         arguments: What `deep_bench.operators.studies.system.OperatorSystem` is made from.
         path: Folders that its code imports from.
+        place: The Python environment that it runs in; None for this one.
     """
 
     label: str
@@ -45,6 +49,7 @@ class Contestant:
     options: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    place: Place | None = None
 
     @property
     def own(self) -> bool:
@@ -53,7 +58,16 @@ class Contestant:
 
     def contender(self, limit: float) -> Contender:
         """It, ready to be started, which may take longer than a call: a framework is imported."""
-        return Contender(self.label, _SYSTEM, self.arguments, path=self.path, limit_s=max(limit, _LONGEST_START_S))
+        translate = stamped_run if self.place is not None else None
+        return Contender(
+            self.label,
+            _SYSTEM,
+            self.arguments,
+            place=self.place,
+            path=self.path,
+            limit_s=max(limit, _LONGEST_START_S),
+            translate=translate,
+        )
 
 
 def contestants_of(given: Any) -> list[Contestant]:
@@ -64,7 +78,8 @@ def contestants_of(given: Any) -> list[Contestant]:
             (``"my_kernels.py:FastGelu"``): one of them, several, or a mapping from label to each.
 
     Raises:
-        UnknownName, FrameworkMissing: As `Variant.parse`.
+        UnknownName, FrameworkMissing: As `Variant.parse`; or there is no such environment.
+        Unsupported: A lean framework, which runs whole networks only.
         InvalidArgument: Something else, no contestant, two of the same label, or one that cannot be sent to a process.
     """
     if isinstance(given, Mapping):
@@ -90,7 +105,7 @@ def _contestant(given: Any, label: str | None = None) -> Contestant:
         return Contestant(name, OWN, arguments={"script": script}, path=(str(file.parent),))
     if isinstance(given, str | Variant):
         variant = Variant.parse(given) if isinstance(given, str) else given
-        return Contestant(label or str(variant), variant.framework, variant.options, {"variant": str(variant)})
+        return _of_framework(variant, label or str(variant))
     try:
         made = as_operator(given)
     except KernelFailure:  # its process says it again, and the others go on
@@ -98,6 +113,13 @@ def _contestant(given: Any, label: str | None = None) -> Contestant:
         return Contestant(name, OWN, arguments={"pickled": dumped(given, name)})
     name = label or made.name
     return Contestant(name, OWN, arguments={"pickled": dumped(made, name)})
+
+
+def _of_framework(variant: Variant, label: str) -> Contestant:
+    if variant.lean:
+        raise Unsupported(f"{variant} on single operators", "whole networks for a lean framework", "see `deep-bench run`")
+    place = None if variant.environment is None else place_of(variant.environment)
+    return Contestant(label, variant.framework, variant.options, {"variant": str(variant.here)}, place=place)
 
 
 def _name_of(make: Callable[[], Operator[Any]], otherwise: str) -> str:

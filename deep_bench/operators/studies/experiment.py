@@ -14,7 +14,7 @@ import deep_bench
 from deep_bench.check.recorded import forms_record
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnsupportedOperator, WorkerDied
 from deep_bench.measure.environment import capture
-from deep_bench.measure.fleet import Contender, Fleet
+from deep_bench.measure.fleet import Contender, Fleet, place_facts
 from deep_bench.measure.metric import Metric, make_metric
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import (
@@ -97,6 +97,7 @@ class Experiment:
         self._kept = perf_counter()
         self._called: set[Any] = set()
         self._own = {c.label for c in contestants if c.own}
+        self._elsewhere = {c.label for c in self._contenders if c.place is not None}
 
     def run(self) -> Record:
         """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
@@ -180,7 +181,10 @@ class Experiment:
             wanted = self.settings.wanted
             if (label, signature(case)) in self._called:
                 wanted = tuple(name for name in wanted if name != DISPATCH)
-            heat.load(label, content, seed, wanted)
+            if label in self._elsewhere:
+                heat.load_plain(label, case, seed, wanted)
+            else:
+                heat.load(label, content, seed, wanted)
             if label in heat.prepared:
                 self._called.add((label, signature(case)))
 
@@ -258,7 +262,7 @@ class Experiment:
     def _note_started(self, fleet: Fleet) -> None:
         for label, prepared in fleet.prepared.items():
             system, facts = self.record[label], prepared["facts"]
-            system.facts = {**facts["description"], "import_ns": facts["import_ns"]}
+            system.facts = {**facts["description"], "import_ns": facts["import_ns"], **place_facts(prepared)}
             system.cpus = prepared["process"]["cpus"]
             system.prepare_ns = system.prepare_ns or prepared["prepare_ns"]
             system.stamp_overhead_ns = system.stamp_overhead_ns or prepared["stamp_overhead_ns"]

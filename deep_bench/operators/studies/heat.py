@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied
+from deep_bench.environments.stamp import oldest_stamp
+from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported, WorkerDied
 from deep_bench.measure.fleet import Fleet, Runner
 from deep_bench.measure.workers import Worker
+from deep_bench.operators.case import Case
 
 
 class Heat:
@@ -43,6 +45,20 @@ class Heat:
             self.prepared[label] = self.awake(label, lambda runner: runner.load(*problem))
         except DeepBenchError as error:
             self.set_aside(label, error)
+
+    def load_plain(self, label: str, case: Case, seed: int, wanted: Sequence[str]) -> None:
+        """Give it to a contestant in another Python environment, as a network and arrays."""
+        try:
+            if not isinstance(case.operator, str):
+                raise Unsupported(
+                    f"{case.name} is computed by a function of this environment", "an ONNX operator for another environment"
+                )
+            network = oldest_stamp(case.network().to_proto().SerializeToString())
+            posed = {"network": network, "arrays": dict(case.arrays(seed))}
+        except Unsupported as error:
+            self.set_aside(label, error)
+            return
+        self.load(label, posed, seed, tuple(wanted))
 
     def call(self, label: str, method: str, *args: Any, **options: Any) -> Any:
         """As `Fleet.call`."""

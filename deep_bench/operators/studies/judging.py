@@ -64,7 +64,7 @@ class Judge:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             self._answers[label] = subject.outputs()
-            return verdict_record(judge(self.truth, subject))
+            return verdict_record(judge(self.truth, subject), self._answers[label])
 
     def gradients_judged(self, heat: Heat, label: str, forward: VerdictRecord | None) -> VerdictRecord:
         """The verdict on a contestant's gradients.

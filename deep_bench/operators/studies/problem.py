@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.framework import Adapter, Executor
-from deep_bench.graph import OPSET, Network
+from deep_bench.graph import Network
 from deep_bench.operators.checks.contract import wrong_form
 from deep_bench.operators.checks.native import assign, equal
 from deep_bench.operators.kernel import KernelExecutor
@@ -21,6 +21,8 @@ from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPAT
 
 Call = Callable[[], Any]
 Arrays = dict[str, np.ndarray]
+_OLD_OPSET, _OLD_IR = 13, 7
+"""Of the network that computes nothing, so that old frameworks take it too."""
 
 
 class Problem:
@@ -205,8 +207,8 @@ def _nothing(inputs: int, outputs: int) -> Network:
     """As many inputs of one element, and as many outputs, each the first input as it is."""
     given = [_value(f"x{i}") for i in range(max(inputs, 1))]
     nodes = [ir.Node("", "Identity", given[:1], outputs=[_value(f"y{i}")], name=f"identity {i}") for i in range(outputs)]
-    graph = ir.Graph(given, [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": OPSET}, name="nothing")
-    return Network(ir.Model(graph, ir_version=10), name="nothing")
+    graph = ir.Graph(given, [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": _OLD_OPSET}, name="nothing")
+    return Network(ir.Model(graph, ir_version=_OLD_IR), name="nothing")
 
 
 def _value(name: str) -> ir.Value:

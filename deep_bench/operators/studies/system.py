@@ -78,11 +78,11 @@ class OperatorSystem:
             "upgrades": adapter.upgrades,
         }
 
-    def load(self, pickled: bytes, seed: int, wanted: Sequence[str]) -> dict[str, Any]:
+    def load(self, posed: bytes | Mapping[str, Any], seed: int, wanted: Sequence[str]) -> dict[str, Any]:
         """Make a case ready and call it once; the one before is let go.
 
         Args:
-            pickled: The case.
+            posed: The case, pickled; or from another Python environment its ``network`` and its ``arrays``.
             seed: Names the contents of its inputs.
             wanted: Which of `deep_bench.operators.studies.quantities.QUANTITIES` are to be timed.
 
@@ -93,10 +93,13 @@ class OperatorSystem:
         """
         adapter = self._ready()
         self._problem, self._calls, self.before = None, {}, {}
-        case: Case = loaded(pickled, "the case")
-        self._case, network = case, case.network()
+        if isinstance(posed, bytes):
+            case: Case = loaded(posed, "the case")
+            self._case, network, arrays = case, case.network(), case.arrays(seed)
+        else:
+            self._case, network, arrays = None, Network.from_proto(onnx.load_from_string(posed["network"])), posed["arrays"]
         try:
-            problem = self._problem = Problem(adapter, network, case.arrays(seed), seed)
+            problem = self._problem = Problem(adapter, network, arrays, seed)
         except Exception as error:
             for remark in remarks(exposures(network, adapter.known_faults)):
                 error.add_note(remark)
@@ -161,7 +164,7 @@ class OperatorSystem:
     def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Prepare another network with the same adapter, and run it once."""
         network = Network.from_proto(onnx.load_from_string(serialized))
-        operator = self._posed().operator
+        operator = self._case.operator if self._case is not None else ""
         for node in network.nodes:
             if node.domain == FUNCTION_DOMAIN and not isinstance(operator, str):
                 attach_function(node, operator)

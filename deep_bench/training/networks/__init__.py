@@ -7,6 +7,7 @@ from deep_bench.training.networks.dense import mlp
 from deep_bench.training.networks.language import transformer
 from deep_bench.training.networks.losses import LOSSES, with_loss
 from deep_bench.training.networks.recommendation import ncf
+from deep_bench.training.networks.residual import resnet, resnet_cifar
 from deep_bench.training.networks.series import recurrent, temporal_convolution
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "mlp",
     "ncf",
     "recurrent",
+    "resnet",
+    "resnet_cifar",
     "temporal_convolution",
     "transformer",
     "with_loss",

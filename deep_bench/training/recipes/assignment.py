@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.training.recipes.reading import parsed
+from deep_bench.yaml_text import parsed
 
 
 def assigned(content: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.training.recipes.assignment import assigned
-from deep_bench.training.recipes.reading import parsed
 from deep_bench.training.recipes.recipe import Recipe
+from deep_bench.yaml_text import parsed
 
 _FOLDER = Path(__file__).parent
 

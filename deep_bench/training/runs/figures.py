@@ -39,26 +39,34 @@ def throughput(history: History) -> Throughput | None:
     """
     if not history.steps:
         return None
-    ns, sizes = history.step_ns().astype(float), np.array(history.sizes, float)
-    rates = sizes * 1e9 / np.maximum(ns, 1)
-    return Throughput(float(np.median(rates)), _interval(rates, ns), float(sizes.sum() * 1e9 / max(ns.sum(), 1)))
+    groups = rate_groups(history)
+    rates, interval = np.concatenate(groups), median_interval(groups)
+    if interval is not None:  # where steps drift it is stretched, but no further than to the least and the highest rate
+        interval = replace(interval, low=max(interval.low, float(rates.min())), high=min(interval.high, float(rates.max())))
+    overall = history.samples * 1e9 / max(float(history.step_ns().sum()), 1)
+    return Throughput(float(np.median(rates)), interval, overall)
 
 
-def _interval(rates: Times, ns: Times) -> Interval | None:
-    """That of the median. Where steps drift it is stretched, but no further than to the least and the highest rate."""
-    found = median_interval(_blocks(rates, ns))
-    return found and replace(found, low=max(found.low, float(rates.min())), high=min(found.high, float(rates.max())))
+def rate_groups(history: History) -> list[Times]:
+    """Samples a second of each step, those of neighbouring steps together.
 
+    A group is as long as a block of `deep_bench.measure.session`: at least 50 ms and ten steps.
 
-def _blocks(rates: Times, ns: Times) -> list[Times]:
-    """Neighbouring steps together, as `deep_bench.measure.session` takes its blocks: at least 50 ms and ten steps."""
-    found, begin, spent = [], 0, 0.0
+    Example:
+        >>> from array import array
+        >>> [group.tolist() for group in rate_groups(History(sizes=array("q", [8]), stamps=array("q", [0, 1, 2, 3, 8])))]
+        [[1000000000.0]]
+    """
+    ns = history.step_ns().astype(float)
+    rates = np.array(history.sizes, float) * 1e9 / np.maximum(ns, 1)
+    begins, begin, spent = [0], 0, 0.0
     for number, duration in enumerate(ns):
         spent += duration
         if spent >= _LEAST_NS and number + 1 - begin >= _LEAST_STEPS:
-            found.append(rates[begin : number + 1])
             begin, spent = number + 1, 0.0
-    return found or [rates]
+            begins.append(begin)
+    whole = begins[:-1] or begins  # what is left at the end belongs to the last whole group
+    return np.split(rates, whole[1:])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import yaml
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName
 from deep_bench.training.recipes import RECIPES, Recipe, load_recipe
 from deep_bench.training.recipes.parts import CHAIN, SCHEDULES, SCORES, SPLITS
-from deep_bench.training.recipes.reading import parsed
+from deep_bench.yaml_text import parsed
 
 LEAST = {
     "network": "mlp",

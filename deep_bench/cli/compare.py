@@ -1,0 +1,110 @@
+"""``deep-bench compare``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_bench.cli.options import PictureToWrite
+from deep_bench.cli.verb import Verb
+from deep_bench.errors import InvalidArgument, InvalidRecord
+
+if TYPE_CHECKING:
+    from deep_bench.results import Results
+
+
+class Share(click.ParamType[float]):
+    """A share: ``2%`` or ``0.02``."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a number, with or without a sign of per cent."""
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{value!r} is no share: write 2% or 0.02", param, ctx)
+
+
+@click.command("compare", cls=Verb)
+@click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--base", metavar="VALUE", help="Within one record: the system that others are compared with.")
+@click.option("--factor", metavar="LABEL", help="What tells the sides apart; found if it is not said. With --base: system.")
+@click.option(
+    "--across", metavar="LABEL", multiple=True, help="What may differ as well: a label, a fact, or a group of facts."
+)
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Only this figure (repeat for more).")
+@click.option("--margin", type=Share(), default=0.02, show_default="2%", help="A difference that counts as none.")
+@click.option("--correction", type=click.Choice(["holm", "bh", "none"]), default="holm", show_default=True,
+              help="How many comparisons are taken into account: Holm, Benjamini-Hochberg, or not at all.")  # fmt: skip
+@click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True,
+              help="Exit with 1 if: slower, slower:5%, worse, worse:5%, wrong, cannot-tell, unpaired.")  # fmt: skip
+@click.option("--plot", "picture", type=PictureToWrite(), help="Write a forest plot of all ratios.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(
+    records: tuple[Path, ...],
+    base: str | None,
+    factor: str | None,
+    across: tuple[str, ...],
+    metrics: tuple[str, ...],
+    margin: float,
+    correction: str,
+    conditions: tuple[str, ...],
+    picture: Path | None,
+    as_json: bool,
+    debug: bool,  # noqa: ARG001 (read by main)
+) -> None:
+    """Compare two records, or two folders of records: what is faster, slower, no different, or wrong now?
+
+    RECORDS is what was before and what is now; or, with --base, a single one whose systems are compared with each other.
+    What differs in more than one factor is refused, unless --factor and --across say so: labels (deep-bench ls shows them),
+    facts such as commit, governor, torch or OMP_NUM_THREADS, or the groups machine, clock, threads and versions.
+
+    --fail-on slower:5% means: slower, all comparisons considered, and even the better end of the interval is beyond 5 %.
+
+    Exit status: 0, 1 if a condition of --fail-on holds, 2 for what cannot be compared.
+    """
+    from deep_bench.results.comparing import Condition, compare, compare_within, failures
+
+    wanted = [Condition.parse(text) for text in conditions]
+    sides = _sides(records, base)
+    options: dict[str, Any] = {"margin": margin, "correction": correction, "allow": across, "metrics": metrics}
+    if base is not None:
+        found = compare_within(sides[0], base, factor=factor or "system", **options)
+    else:
+        found = compare(*sides, factor=factor, **options)
+    reasons = failures(found, wanted)
+    if picture is not None:
+        found.plot(picture)
+    if as_json:
+        click.echo(json.dumps({**found.as_json(), "failures": reasons}, indent=2))
+    else:
+        click.echo(found.table())
+        for reason in reasons:
+            click.echo(f"fails on {reason}")
+    sys.exit(1 if reasons else 0)
+
+
+def _sides(records: tuple[Path, ...], base: str | None) -> list[Results]:
+    """The results of each path; what cannot be read is told, and refused where it was named."""
+    from deep_bench.results import gather
+
+    wanted = 1 if base is not None else 2
+    if len(records) != wanted:
+        came = f"{len(records)} records {'with' if base is not None else 'without'} --base"
+        raise InvalidArgument(came, "two records or folders; or one, and --base SYSTEM")
+    sides = [gather(path) for path in records]
+    for path, side in zip(records, sides, strict=True):
+        for refused in side.refused:
+            click.echo(f"left out: {refused}", err=True)
+        if not side:
+            raise InvalidRecord(f"no results in {path}", "a record, or a folder of records")
+    return sides

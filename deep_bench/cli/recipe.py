@@ -1,0 +1,239 @@
+"""``deep-bench recipe``: experiments as recipes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_bench.cli import FAILED, INTERRUPTED
+from deep_bench.cli.group import Subcommands
+from deep_bench.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from deep_bench.experiments import Experiment, Outcome
+
+_HERE = "deep_bench.cli.recipe"
+
+command = Subcommands(
+    "recipe",
+    {
+        "list": (f"{_HERE}:listing", "The recipes that ship."),
+        "check": (f"{_HERE}:check", "Whether a recipe is sound; with --here, whether this machine can run it."),
+        "expand": (f"{_HERE}:expand", "The cells of a recipe, and the command of each."),
+        "run": (f"{_HERE}:run", "Measure all cells of a recipe, here or as jobs of SLURM."),
+        "resume": (f"{_HERE}:resume", "Go on with a run: measure the cells that are not done."),
+        "status": (f"{_HERE}:status", "What became of the cells of a run."),
+    },
+    "State an experiment as a file - what is fixed, what varies, what is accepted - and run it cell by cell.",
+)
+
+_changes = click.option(
+    "--set", "changes", multiple=True, metavar="PATH=VALUE", help="Change a field first. Repeat for more."
+)
+_code = click.option("--allow-code", is_flag=True, help="Let it run code: a Python recipe, your own operators, setup lines.")
+_launcher = click.option(
+    "--launcher", type=click.Choice(["local", "slurm"]), default="local", show_default=True, help="Where cells run."
+)
+_detach = click.option("--no-wait", is_flag=True, help="With --launcher slurm: submit the jobs and return.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+_debug = click.option("--debug", is_flag=True, help="Show tracebacks.")
+_folder = click.argument("folder", type=click.Path(path_type=Path))
+_recipe = click.argument("recipe", metavar="NAME|FILE.yaml|FILE.py")
+
+
+@click.command("list", cls=Verb)
+@_json
+@_debug
+def listing(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+    """The recipes that ship: name, level, number of cells, and what each is for."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from deep_bench.experiments import READY, load_experiment
+    from deep_bench.measure.tables import columns, print_table
+
+    found = [load_experiment(name) for name in READY]
+    rows = [{"name": e.name, "level": e.level, "cells": len(e.cells), "title": e.fields.title} for e in found]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("recipe", "level", "cells", "what for")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row.values()))
+    print_table(Console(width=columns()), table)
+
+
+@click.command("check", cls=Verb)
+@_recipe
+@_changes
+@click.option("--here", is_flag=True, help="Also whether frameworks, data and programs that it needs are here.")
+@_code
+@_debug
+def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, debug: bool) -> None:  # noqa: ARG001
+    """See whether a recipe is sound: each wrong field is named with its line and the nearest right one.
+
+    Exit status: 0 it is; 1 something that it needs is missing here (--here); 2 it is not.
+    """
+    found = _load(recipe, changes, allow_code)
+    click.echo(f"{found.name}: level {found.level}, cells: {len(found.cells)}, conditions: {len(found.rules)}")
+    if here:
+        from deep_bench.experiments.here import missing_here
+
+        lacking = missing_here(found)
+        for line in lacking:
+            click.echo(f"missing: {line}")
+        click.echo("this machine cannot run it as it is" if lacking else "this machine can run it")
+        sys.exit(FAILED if lacking else 0)
+
+
+@click.command("expand", cls=Verb)
+@_recipe
+@_changes
+@_code
+@_json
+@_debug
+def expand(recipe: str, changes: Sequence[str], allow_code: bool, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """List the cells of a recipe: factors, what is compared within one measurement, and the command."""
+    found = _load(recipe, changes, allow_code)
+    cells = [_expanded(cell) for cell in found.cells]
+    if as_json:
+        click.echo(json.dumps(cells, indent=2, ensure_ascii=False))
+        return
+    for one in cells:
+        click.echo(f"{one['id']}  {one['name']}")
+        click.echo(f"    {one['command']}")
+
+
+def _expanded(cell: Any) -> dict[str, Any]:
+    import shlex
+
+    from deep_bench.experiments.words import ranks_of, words
+
+    files = {kind: Path(f"{cell.id}/{name}") for kind, name in _WRITTEN.items() if _writes(cell, kind)}
+    ranks = ranks_of(cell.fields)
+    said = [*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), "deep-bench", *words(cell, Path(cell.id), files)]
+    return {
+        "id": cell.id,
+        "name": cell.name,
+        "factors": dict(cell.factors),
+        "together": list(cell.together),
+        "ranks": ranks,
+        "command": shlex.join(said),
+    }
+
+
+_WRITTEN = {"suite": "suite.toml", "recipe": "training.yaml", "network": "network.onnx"}
+
+
+def _writes(cell: Any, kind: str) -> bool:
+    """Whether a cell writes what it needs as a file of this kind."""
+    stated = getattr(cell.fields, kind, ...)
+    return stated is None or (kind == "network" and isinstance(stated, dict))
+
+
+@click.command("run", cls=Verb)
+@_recipe
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder. Default: results/NAME.")
+@click.option("--only", multiple=True, metavar="FACTOR=VALUE", help="Only cells that have this value. Repeat for more.")
+@_changes
+@click.option("--dry-run", is_flag=True, help="Only list what would run.")
+@_code
+@_launcher
+@_detach
+@_json
+@_debug
+def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequence[str], **options: Any) -> None:
+    """Measure all cells of a recipe, each in a process of its own; one that fails stops no other.
+
+    In a folder where the same recipe ran before, only cells that have not ended are measured. Ctrl-C ends the running cell
+    and keeps everything.
+
+    Exit status: 0 all was accepted; 1 a cell failed, or something was not accepted; 2 bad usage or input; 130 interrupted.
+    """
+    from deep_bench.experiments import run_experiment
+    from deep_bench.experiments.matrix import selected
+
+    found = _load(recipe, changes, options["allow_code"])
+    if options["dry_run"]:
+        for cell in selected(found.cells, only, found.factors):
+            one = _expanded(cell)
+            click.echo(f"{one['id']}  {one['name']}\n    {one['command']}")
+        return
+    folder = Path("results") / found.name if output is None else output
+    outcome = run_experiment(
+        found, folder, only=only, launcher=options["launcher"], wait=not options["no_wait"], progress=not options["as_json"]
+    )
+    _end(outcome, folder, options)
+
+
+@click.command("resume", cls=Verb)
+@_folder
+@click.option("--failed", is_flag=True, help="Measure cells that failed or were skipped again, too.")
+@_code
+@_launcher
+@_detach
+@_json
+@_debug
+def resume(folder: Path, failed: bool, **options: Any) -> None:
+    """Go on with a run: measure all its cells that are not done.
+
+    Exit status: as of `deep-bench recipe run`.
+    """
+    from deep_bench.experiments import resume_experiment
+
+    outcome = resume_experiment(
+        folder,
+        failed=failed,
+        allow_code=options["allow_code"],
+        launcher=options["launcher"],
+        wait=not options["no_wait"],
+        progress=not options["as_json"],
+    )
+    _end(outcome, folder, options)
+
+
+@click.command("status", cls=Verb)
+@_folder
+@_json
+@_debug
+def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+    """Show what became of the cells of a run; nothing is run.
+
+    Exit status: 0 all was accepted; 1 not, or not yet.
+    """
+    from deep_bench.experiments import experiment_status
+
+    outcome = experiment_status(folder)
+    click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())
+    sys.exit(0 if outcome.ok else FAILED)
+
+
+def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
+    from deep_bench.experiments import load_experiment
+
+    return load_experiment(recipe, *changes, allow_code=allow_code)
+
+
+def _end(outcome: Outcome, folder: Path, options: dict[str, Any]) -> None:
+    """Print what became of it, and exit."""
+    click.echo(json.dumps(outcome.as_json(), indent=2) if options["as_json"] else outcome.table())
+    again = f"deep-bench recipe resume {click.format_filename(folder)}"
+    again += "".join(f" --{name}" for name in ("allow-code",) if options["allow_code"])
+    if options["launcher"] == "slurm":
+        again += " --launcher slurm"
+        if outcome.jobs:
+            click.echo(f"jobs waiting or running: {len(outcome.jobs)}; see deep-bench recipe status {folder}", err=True)
+            if options["no_wait"]:
+                sys.exit(0)
+    if outcome.interrupted:
+        click.echo(f"deep-bench: interrupted; go on: {again}", err=True)
+        sys.exit(INTERRUPTED)
+    if not outcome.ended:
+        click.echo(f"some cells were not measured; go on: {again}", err=True)
+    sys.exit(0 if outcome.ok else FAILED)

@@ -1,0 +1,57 @@
+"""``deep-bench report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from deep_bench.cli.options import FileToWrite
+from deep_bench.cli.records import WHERE, gathered
+from deep_bench.cli.verb import Verb
+from deep_bench.errors import DeepBenchError
+
+
+class ReportToWrite(FileToWrite):
+    """A file for a report, whose format its name tells."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Read a path that ends in a format that can be written here."""
+        from deep_bench.results.report.writing import writer_of
+
+        path = super().convert(value, param, ctx)
+        try:
+            writer_of(path)
+        except DeepBenchError as error:
+            self.fail(str(error), param, ctx)
+        return path
+
+
+@click.command("report", cls=Verb)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER|RECORD…")
+@click.option("-o", "--output", "file", required=True, type=ReportToWrite(), help="NAME.html, NAME.md or NAME.pdf.")
+@click.option("--base", metavar="SYSTEM|LABEL=VALUE", help="What ratios are over. Default: the system with most results.")
+@click.option("--title", help="Default: what was run on what.")
+@WHERE
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(
+    paths: tuple[Path, ...],
+    file: Path,
+    base: str | None,
+    title: str | None,
+    where: tuple[tuple[str, str], ...],
+    debug: bool,  # noqa: ARG001 (read by main)
+) -> None:
+    """Write a report of records: verdicts first, tables, plots with intervals, the raw data, how to repeat it.
+
+    Folders are searched down. A page (.html) is one file that needs no other; Markdown (.md) has its plots in a folder beside
+    it; a PDF has the records attached. What could not be read is in the report, with the reason.
+    """
+    from deep_bench.results.report import write
+    from deep_bench.results.report.verdicts import sentence
+
+    results = gathered(paths, where)
+    written = write(results, file, base=base, title=title)
+    click.echo(f"{sentence(results)} {len(results)} results, {len(results.refused)} files not read.")
+    click.echo(f"report: {written}")

@@ -1,0 +1,244 @@
+"""Building environments: once, whole or not at all, and again with the same versions."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from deep_bench.environments.declaration import Declaration
+from deep_bench.environments.finished import Built, built, current, folder_of
+from deep_bench.environments.locking import Lock, lock_of
+from deep_bench.errors import InvalidArgument, WorkerError
+from deep_bench.measure.place import PACKAGE
+
+Tell = Callable[[str], object]
+_TAIL_LINES = 12
+_DOES = re.compile(r"(Collecting|Downloading|Processing|Building|Installing|Successfully|ERROR)\b")
+_LONGEST_LINE = 160
+_ABOUT = (
+    "import json, platform, sysconfig; "
+    "print(json.dumps([platform.python_implementation() + ' ' + platform.python_version(), sysconfig.get_path('purelib')]))"
+)
+
+
+def build(
+    name: str, declaration: Declaration, *, lock: Lock | None = None, again: bool = False, tell: Tell = lambda _: None
+) -> Built:
+    """Build an environment, unless it is there already. Installing packages runs their code.
+
+    It is made in its own folder below the user's cache: a virtual environment, and in it what pip installs. What a build
+    leaves that was ended is removed by the next one. Of two builds at once the second waits for the first.
+
+    Args:
+        name: Its name.
+        declaration: What is declared of it.
+        lock: The exact versions to install; by default pip chooses by the requirements.
+        again: Build it anew if it is there.
+        tell: Told each step, and what pip says.
+
+    Raises:
+        InvalidArgument: One is there that was built from another declaration or lock; the lock is for another declaration;
+            or there is no such interpreter.
+        WorkerError: A step failed; ``details`` holds the end of what it said.
+    """
+    if lock is not None and lock.declaration != declaration.sha256:
+        raise InvalidArgument(
+            f"the lock of {name} was made for another declaration",
+            advice=f"make it anew: deep-bench environments lock {name}",
+        )
+    with _alone(name, tell):
+        if not again and built(name) is not None:
+            found = current(name, declaration)
+            if lock is not None and Lock.parse(found.lock, name).pins != lock.pins:
+                raise InvalidArgument(
+                    f"the environment {name} holds other versions than its lock", advice="build it --again"
+                )
+            tell(f"{name} is built")
+            return found
+        folder = folder_of(name)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return _Build(name, declaration, folder, tell).run(lock)
+
+
+def remove(name: str) -> bool:
+    """Remove an environment, finished or not; whether there was one."""
+    with _alone(name, lambda _: None):
+        folder = folder_of(name)
+        found = folder.is_dir()
+        if found:
+            (folder / "built.json").unlink(missing_ok=True)  # first: what is half removed is not taken for finished
+            shutil.rmtree(folder)
+    return found
+
+
+def differences(found: Built) -> list[str]:
+    """How what is installed in an environment differs from its lock; empty if it does not."""
+    build = _Build(found.name, found.declaration, folder_of(found.name), lambda _: None)
+    now, locked = build.frozen(), Lock.parse(found.lock, found.name).pins
+    changed = [f"{n} {locked[n]} is {now[n]} now" for n in sorted(locked) if n in now and now[n] != locked[n]]
+    return changed + [f"{n} {locked[n]} is missing" for n in sorted(locked) if n not in now]
+
+
+class _Build:
+    """One build, in an empty folder of its own; by the pip of this environment, where that can reach it."""
+
+    def __init__(self, name: str, declaration: Declaration, folder: Path, tell: Tell) -> None:
+        self.name, self.declaration, self.folder, self.tell = name, declaration, folder, tell
+        self.python = str(folder / "venv" / "bin" / "python")
+        here = not declaration.prefix and find_spec("pip") is not None
+        self.pip = (sys.executable, "-m", "pip", "--python", self.python) if here else (self.python, "-m", "pip")
+        self.venv = ("-m", "venv", *(["--without-pip"] if here else []), str(folder / "venv"))
+
+    def run(self, lock: Lock | None) -> Built:
+        """All steps; the last one says that it is finished."""
+        self.tell(f"making {self.folder / 'venv'}")
+        self.step(_interpreter(self.declaration), *self.venv)
+        installed: Mapping[str, str] = {}
+        wanted = self.requirements() if lock is None else [*self.declaration.pip_options, *lock.lines()]
+        if wanted:
+            installed = self.install(wanted, lock)
+        version, packages = json.loads(self.step(self.python, "-c", _ABOUT))
+        if self.declaration.deep_bench:
+            (Path(packages) / "deep_bench").symlink_to(PACKAGE)
+        text = lock_of(self.name, self.declaration, version, self.frozen(), installed)
+        found = Built(name=self.name, declaration=self.declaration, python=version, lock=text)
+        found.keep()
+        self.tell(f"{self.name} is built")
+        return found
+
+    def requirements(self) -> list[str]:
+        """What is declared; and what deep_bench itself needs, which is linked there: both sides are the same source."""
+        if not self.declaration.deep_bench:
+            return list(self.declaration.requirements)
+        try:
+            stated = importlib.metadata.requires("deep-bench") or []
+        except importlib.metadata.PackageNotFoundError as error:
+            raise InvalidArgument("deep_bench is not installed here, only on the path", advice="pip install -e .") from error
+        return [*self.declaration.requirements, *(line for line in stated if "extra ==" not in line)]
+
+    def install(self, wanted: Sequence[str], lock: Lock | None) -> Mapping[str, str]:
+        """Let pip install; name and version of each package to the hash of its archive, where pip tells it."""
+        file, report = self.folder / "requirements.txt", self.folder / "report.json"
+        file.write_text("\n".join(wanted) + "\n", encoding="utf-8")
+        words = ["--no-deps", *(["--require-hashes"] if lock.hashed else [])] if lock is not None else []
+        self.tell(f"installing {len(wanted)} requirements")
+        words += ["--disable-pip-version-check", "--progress-bar", "off", "--report", str(report), "-r", str(file)]
+        self.step(*self.pip, "install", *words, shown=True)
+        content = json.loads(report.read_text(encoding="utf-8"))
+        return {
+            f"{item['metadata']['name']}=={item['metadata']['version']}": _hash(item.get("download_info", {}))
+            for item in content["install"]
+        }
+
+    def frozen(self) -> dict[str, str]:
+        """Name to version of all that is installed."""
+        listed = json.loads(self.step(*self.pip, "list", "--format", "json", "--disable-pip-version-check"))
+        return {package["name"]: package["version"] for package in listed}
+
+    def step(self, *words: str, shown: bool = False) -> str:
+        """Run a command in the environment; what it printed.
+
+        Raises:
+            WorkerError: It failed.
+        """
+        command = [*self.declaration.prefix, *words]
+        dropped = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+        variables: dict[str, str | None] = {n: v for n, v in os.environ.items() if n not in dropped}
+        variables.update(self.declaration.variables)
+        tell = self._told if shown else None
+        found, tail = _run(command, {n: v for n, v in variables.items() if v is not None}, tell)
+        if found is None:
+            said = f": {tail[-1]}" if tail else ""
+            failure = WorkerError(
+                f"building the environment {self.name}: {self.declaration.command(*words)} failed{said}",
+                advice="mend the declaration, and build it again",
+            )
+            failure.details = "\n".join(tail)
+            raise failure
+        return found
+
+    def _told(self, line: str) -> None:
+        """Pass on of what pip says what it does; all of it is in the folder."""
+        with open(self.folder / "build.log", "a", encoding="utf-8") as log:
+            log.write(line + "\n")
+        if _DOES.match(line):
+            self.tell(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} …")
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str], tell: Tell | None) -> tuple[str | None, list[str]]:
+    """What a command printed, or None if it failed; and the last lines that it said. Ctrl-C ends it with all it started."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if tell is not None else subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=dict(variables),
+            process_group=0,
+        )
+    except OSError as error:
+        raise InvalidArgument(f"{command[0]} cannot be started: {error.strerror}", "a program that is there") from error
+    with process:
+        try:
+            if tell is None:
+                out, err = process.communicate()
+            else:
+                lines = []
+                for line in process.stdout or ():
+                    lines.append(line.rstrip("\n"))
+                    tell(lines[-1])
+                out = err = "\n".join(lines)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    tail = [line for line in (err or out).splitlines() if line.strip()][-_TAIL_LINES:]
+    return (out if process.returncode == 0 else None), tail
+
+
+def _interpreter(declaration: Declaration) -> str:
+    """What makes the virtual environment.
+
+    Raises:
+        InvalidArgument: There is no such interpreter here.
+    """
+    wanted = declaration.python
+    if wanted is None:
+        return "python3" if declaration.prefix else sys.executable
+    name = f"python{wanted}" if wanted[:1].isdigit() else wanted
+    if not declaration.prefix and shutil.which(os.path.expanduser(name)) is None:
+        raise InvalidArgument(f"there is no {name} here", "an interpreter on PATH, or the path of one", "install it")
+    return os.path.expanduser(name)
+
+
+def _hash(download: Mapping[str, object]) -> str:
+    archive = download.get("archive_info")
+    hashes = archive.get("hashes", {}) if isinstance(archive, dict) else {}
+    return str(hashes.get("sha256", ""))
+
+
+@contextmanager
+def _alone(name: str, tell: Tell) -> Iterator[None]:
+    """Within it no other process builds or removes the environment; the system lets go of it when this process ends."""
+    folder = folder_of(name)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f".{name}.busy"), "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell(f"another process builds or removes {name}: waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,185 @@
+"""Environments that are declared: what is installed in each, and what must be done before its Python starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
+
+from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.yaml_text import parsed
+
+FILE = "environments.yaml"
+"""Where environments are declared, in the folder where deep-bench is called."""
+
+VARIABLE = "DEEP_BENCH_ENVIRONMENTS"
+"""The environment variable that names another file."""
+
+_NAME = re.compile(r"[A-Za-z][\w.-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+_MOST_BYTES = 1_000_000
+_LOAD = (
+    'command -v module >/dev/null || { echo "there is no command module in a login shell here" >&2; exit 97; }; '
+    'while [ "$1" != -- ]; do module load "$1" >&2 || { echo "module load $1 failed" >&2; exit 98; }; shift; done; '
+    'shift; exec "$@"'
+)
+"""Modules and command are arguments of this script and no part of its text: none of their characters means anything."""
+
+
+def _words(given: Any) -> Any:
+    """A command as words; a text is split as a shell would, and never given to one."""
+    return shlex.split(given) if isinstance(given, str) else given
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
+
+class Declaration(BaseModel):
+    """One environment.
+
+    Attributes:
+        requirements: Lines of a pip requirements file: ``torch==2.9.1``, ``--extra-index-url https://…``.
+        python: The interpreter that it is made from: a version (``"3.11"``), a path, or a command; by default this one, or
+            ``python3`` after modules or in a container.
+        modules: Environment modules that are loaded first, in this order (``module load``, in a login shell).
+        container: The words that stand before a command to run it in a container: ``apptainer exec site.sif``. It must
+            run the command in its own place or as its child, and see this package's folder and the folder of environments.
+        variables: Environment variables; null removes one.
+        deep_bench: Whether it serves with deep_bench, whose requirements are then installed too; else it is lean.
+        any_source: Whether deep_bench there may differ from this one.
+
+    Example:
+        >>> declared = Declaration(requirements=("onnxruntime==1.20.1",), container="apptainer exec 'my site.sif'")
+        >>> declared.prefix
+        ('apptainer', 'exec', 'my site.sif')
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    requirements: tuple[str, ...] = ()
+    python: str | None = None
+    modules: tuple[str, ...] = ()
+    container: Words = ()
+    variables: dict[str, str | None] = {}
+    deep_bench: bool = True
+    any_source: bool = False
+
+    @field_validator("requirements", "modules", "container")
+    @classmethod
+    def _one_line_each(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if bad := [value for value in values if not value.strip() or any(c in value for c in "\n\r\0")]:
+            raise ValueError(f"{bad[0]!r} is not one line of text")
+        return values
+
+    @field_validator("modules")
+    @classmethod
+    def _names_of_modules(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if bad := [value for value in values if value.startswith("-")]:
+            raise ValueError(f"{bad[0]!r} is no module")
+        return values
+
+    @field_validator("variables")
+    @classmethod
+    def _names_of_variables(cls, values: dict[str, str | None]) -> dict[str, str | None]:
+        if bad := [name for name in values if not _VARIABLE.fullmatch(name)]:
+            raise ValueError(f"{bad[0]!r} is no name of an environment variable")
+        return values
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """The words that stand before any command in this environment."""
+        shell = ("bash", "-l", "-c", _LOAD, "deep-bench", *self.modules, "--") if self.modules else ()
+        return (*shell, *self.container)
+
+    @property
+    def pip_options(self) -> tuple[str, ...]:
+        """The requirements that say where pip looks; they hold for a build from a lock too."""
+        return tuple(line for line in self.requirements if line.startswith("-"))
+
+    @property
+    def sha256(self) -> str:
+        """Of what is installed: its requirements, what it is made from and in. Variables may change without a new build."""
+        kept = self.model_dump(mode="json", include={"requirements", "python", "modules", "container", "deep_bench"})
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+    def command(self, *words: str) -> str:
+        """A command in this environment as it would be typed."""
+        return shlex.join((*self.prefix, *words))
+
+
+class Declarations(Mapping[str, Declaration]):
+    """The environments that are declared in one file: name to `Declaration`.
+
+    Args:
+        declared: Name to declaration, or to a mapping of its fields.
+        path: The file they are from.
+
+    Raises:
+        InvalidArgument: A name or a field that is none.
+
+    Example:
+        >>> declared = Declarations({"old": {"requirements": ["onnxruntime==1.20.1"]}})
+        >>> list(declared), declared["old"].requirements
+        (['old'], ('onnxruntime==1.20.1',))
+    """
+
+    def __init__(self, declared: Mapping[str, Declaration | Mapping[str, Any]], path: Path | None = None) -> None:
+        self.path = path
+        self._declared = {name: _declaration(name, fields, path) for name, fields in declared.items()}
+
+    @classmethod
+    def read(cls, path: Path | None = None) -> Declarations:
+        """Those of a file; by default of the one that `VARIABLE` names, else of `FILE` here, which need not be there.
+
+        Raises:
+            InvalidArgument: It cannot be read, or declares something else.
+        """
+        named = path or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+        file = named or Path(FILE)
+        if named is None and not file.exists():
+            return cls({}, file)
+        try:
+            if file.stat().st_size > _MOST_BYTES:
+                raise InvalidArgument(f"{file} has {file.stat().st_size} bytes", f"at most {_MOST_BYTES}")
+            content = parsed(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidArgument(f"{file} cannot be read: {error}", "a file that declares environments") from error
+        if not isinstance(content, dict) or not all(isinstance(fields, dict) for fields in content.values()):
+            raise InvalidArgument(f"{file} declares no environments", "name: {requirements: […], python: …}, for each")
+        return cls(content, file)
+
+    def __getitem__(self, name: str) -> Declaration:
+        if name not in self._declared:
+            where = f"declare it in {self.path or FILE}"
+            raise UnknownName("environment", name, self._declared, where)
+        return self._declared[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+def _declaration(name: str, fields: Any, path: Path | None) -> Declaration:
+    where = f"{path}: " if path is not None else ""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"{where}an environment named {name!r}", "a letter, then letters, digits, '.', '_' and '-', 64 at most"
+        )
+    if isinstance(fields, Declaration):
+        return fields
+    try:
+        return Declaration.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise InvalidArgument(
+            f"{where}environment {name}: {field}: {first['msg']}", f"fields {', '.join(Declaration.model_fields)}"
+        ) from error

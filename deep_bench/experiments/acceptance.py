@@ -1,0 +1,190 @@
+"""Acceptance: what the figures of a cell must be, which figure by figure knows what is better and in which unit it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.experiments.refusal import at_line, line_of, nearest
+from deep_bench.experiments.units import amount, in_unit
+from deep_bench.yaml_text import Path
+
+if TYPE_CHECKING:
+    from deep_bench.results.result import Figure, Result
+
+VERDICT = "verdict"
+BITS = "significant bits"
+WHERE = "where"
+VERDICTS = ("right", "reduced precision", "wrong", "cannot tell", "no information", "unchecked")
+
+_SIGNS = {"<=": "lower", "<": "lower", ">=": "higher", ">": "higher"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One condition.
+
+    Args:
+        figure: Its name; ``verdict`` and ``significant bits`` are those of the verdict.
+        sign: ``<=``, ``<``, ``>=`` or ``>``; empty for verdicts.
+        value: The limit, in
+        unit: this unit, as written.
+        verdicts: Which are accepted.
+        where: Labels of the results that it is about; all of a cell by default.
+    """
+
+    figure: str
+    sign: str = ""
+    value: float = 0.0
+    unit: str = ""
+    verdicts: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.figure == VERDICT:
+            return f"verdict {' or '.join(self.verdicts)}"
+        return f"{self.figure} {self.sign} {self.value:g}{' ' if self.unit else ''}{self.unit}"
+
+    @classmethod
+    def parse(cls, figure: str, written: Any, where: Mapping[str, str] | None = None) -> Rule:
+        """Read a condition as a recipe has it.
+
+        Raises:
+            ValueError: It is none; what one looks like is told.
+
+        Example:
+            >>> str(Rule.parse("forward", "<= 5 ms")), str(Rule.parse("verdict", ["right", "reduced precision"]))
+            ('forward <= 5 ms', 'verdict right or reduced precision')
+        """
+        if figure == VERDICT:
+            return cls(figure, verdicts=_verdicts(written), where=where or {})
+        found = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
+        if found is None:
+            raise ValueError(f'{written!r} is no condition: write "<= 5 ms" or ">= 20"')
+        value, unit = amount(found[2])
+        if figure == BITS and (_SIGNS[found[1]] != "higher" or unit):
+            raise ValueError(f'{written!r}: more significant bits are better, and have no unit: write ">= 20"')
+        return cls(figure, found[1], value, unit, where=where or {})
+
+    def judge(self, result: Result) -> Judged:
+        """Whether a result fulfils it."""
+        if self.figure == VERDICT:
+            return Judged(self, result.outcome in self.verdicts, result.outcome)
+        if self.figure == BITS:
+            bits = None if result.verdict is None else result.verdict.significant_bits
+            if bits is None:
+                return Judged(self, False, "no significant bits were found out")
+            return Judged(self, self._holds(bits, self.value), f"{bits:.1f}")
+        figure = result.figures.get(self.figure)
+        if figure is None:
+            known = ", ".join(result.figures) or "none"
+            return Judged(
+                self, False, f"no such figure: there are {known}; {nearest(self.figure, result.figures)}".rstrip("; ")
+            )
+        return self._of(figure)
+
+    def _of(self, figure: Figure) -> Judged:
+        if _SIGNS[self.sign] != figure.direction:
+            wanted = next(sign for sign, direction in _SIGNS.items() if direction == figure.direction)
+            return Judged(self, False, f"{figure.direction} is better: write {wanted!r}")
+        from deep_bench.results import table
+
+        try:
+            limit = in_unit(self.value, self.unit, figure.unit)
+        except ValueError as error:
+            return Judged(self, False, str(error))
+        if math.isnan(figure.median):
+            return Judged(self, False, "it has no samples")
+        interval = figure.interval
+        near = interval is not None and interval.low <= limit <= interval.high
+        told = table.amount(figure.median, figure.unit)
+        return Judged(self, self._holds(figure.median, limit), told + ("; the limit is within its interval" if near else ""))
+
+    def _holds(self, value: float, limit: float) -> bool:
+        return {"<=": value <= limit, "<": value < limit, ">=": value >= limit, ">": value > limit}[self.sign]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A condition, and what a result has to say to it.
+
+    Args:
+        rule: The condition.
+        met: Whether it is fulfilled.
+        found: What was found.
+        result: The result's name.
+    """
+
+    rule: Rule
+    met: bool
+    found: str
+    result: str = ""
+
+    def as_json(self) -> dict[str, str | bool]:
+        """The same as plain JSON."""
+        return {"result": self.result, "condition": str(self.rule), "met": self.met, "found": self.found}
+
+    def __str__(self) -> str:
+        return f"{self.result + ': ' if self.result else ''}{self.rule} {'met' if self.met else 'missed'} ({self.found})"
+
+
+def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Mapping[Path, int]) -> tuple[Rule, ...]:
+    """The conditions of a recipe.
+
+    Raises:
+        InvalidArgument: One is none; with its line.
+
+    Example:
+        >>> [str(rule) for rule in rules_of({"forward": "<= 5 ms", "verdict": "right"}, {})]
+        ['forward <= 5 ms', 'verdict right']
+    """
+    groups: list[tuple[Path, Mapping[str, Any]]]
+    groups = [(("accept",), accept)] if isinstance(accept, Mapping) else [(("accept", n), a) for n, a in enumerate(accept)]
+    found = []
+    for place, group in groups:
+        where = group.get(WHERE, {})
+        if not isinstance(where, Mapping):
+            raise InvalidArgument(
+                f"{at_line(line_of(lines, (*place, WHERE)))}'where' is {where!r}", "label: value, such as {system: torch}"
+            )
+        for figure, written in group.items():
+            if figure == WHERE:
+                continue
+            try:
+                found.append(Rule.parse(figure, written, {str(name): str(value) for name, value in where.items()}))
+            except ValueError as error:
+                line = at_line(line_of(lines, (*place, figure)))
+                raise InvalidArgument(f"{line}{figure!r} of accept: {error}", "a condition") from error
+    return tuple(found)
+
+
+def judged(rules: Sequence[Rule], results: Sequence[Result]) -> list[Judged]:
+    """What results have to say to all conditions; a condition without a result that it is about is missed.
+
+    Args:
+        rules: The conditions.
+        results: Of a cell.
+    """
+    found = []
+    for rule in rules:
+        about = [r for r in results if all(r.labels.get(name) == value for name, value in rule.where.items())]
+        if not about:
+            which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
+            found.append(Judged(rule, False, f"no result{' with ' + which if which else ''}"))
+        for result in about:
+            one = rule.judge(result)
+            found.append(Judged(rule, one.met, one.found, result.name))
+    return found
+
+
+def _verdicts(written: Any) -> tuple[str, ...]:
+    words = written if isinstance(written, list) else [written]
+    for word in words:
+        if word not in VERDICTS:
+            near = nearest(str(word), VERDICTS)
+            raise ValueError(f"{word!r} is no verdict, which are {', '.join(VERDICTS)}" + (f"; {near}" if near else ""))
+    return tuple(words)

@@ -1,0 +1,80 @@
+"""What a cell needs as a file before it starts: a suite, a network or a training recipe that the recipe writes out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deep_bench import networks
+from deep_bench.errors import InvalidArgument
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.fields import NetworkFields, OperatorsFields, ScalingFields, TrainingFields
+from deep_bench.experiments.training import training_content
+from deep_bench.measure.storage import written
+from deep_bench.operators.case import Case
+from deep_bench.operators.suites.suite import Suite
+
+
+def suite_of_cases(cell: Cell) -> Suite:
+    """The cases that a recipe of operators writes out.
+
+    Raises:
+        InvalidArgument: One is no case of its operator.
+    """
+    fields = cell.fields
+    assert isinstance(fields, OperatorsFields)
+    made = []
+    for number, case in enumerate(fields.cases):
+        assert not isinstance(case, str)
+        try:
+            inputs = [one if isinstance(one, str) else tuple(one) for one in case.inputs]
+            made.append(
+                Case.of(
+                    case.operator, *inputs, dtype=case.dtype, label=case.label, count=case.count, settings=case.attributes
+                )
+            )
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(f"cases[{number}]: {error}", "a case of this operator") from error
+    return Suite(cell.recipe, made)
+
+
+def prepared(cell: Cell, folder: Path, home: Path) -> dict[str, Path]:
+    """Write what the cell needs as a file.
+
+    Args:
+        cell: The cell.
+        folder: Its own, which exists.
+        home: The folder that names of files are relative to.
+
+    Returns:
+        ``suite``, ``network`` or ``recipe`` to a file; nothing where the recipe names one itself.
+    """
+    fields = cell.fields
+    if isinstance(fields, OperatorsFields) and fields.suite is None:
+        return {"suite": suite_of_cases(cell).save(folder / "suite.toml")}
+    if isinstance(fields, NetworkFields) and isinstance(fields.network, dict):
+        return {"network": _network(fields.network, folder.parent)}
+    if isinstance(fields, TrainingFields | ScalingFields) and fields.recipe is None:
+        text = yaml.safe_dump(training_content(cell, home), sort_keys=False, allow_unicode=True)
+        return {"recipe": written(folder / "training.yaml", lambda path: path.write_text(text, encoding="utf-8"))}
+    return {}
+
+
+def _network(stated: dict[str, Any], folder: Path) -> Path:
+    """A network with fresh parameters, made once for all cells that have the same."""
+    sha256 = hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
+    name = str(stated["name"])
+    file = folder / "networks" / sha256[:12] / f"{re.sub(r'[^A-Za-z0-9-]', '-', name)}.onnx"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            network = networks[name](**{key: value for key, value in stated.items() if key != "name"})
+        except TypeError as error:
+            raise InvalidArgument(f"the network {stated}: {error}", f"settings of db.networks[{name!r}]") from error
+        written(file, network.save)
+    return file

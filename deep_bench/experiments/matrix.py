@@ -1,0 +1,124 @@
+"""The matrix of a recipe: which combinations of factors there are, and which of them are one measurement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.experiments.refusal import at_line, line_of, nearest
+from deep_bench.experiments.schema import ExperimentModel
+from deep_bench.yaml_text import Path
+
+MOST_CELLS = 10_000
+
+Combination = Mapping[str, Any]
+
+
+def combinations(model: ExperimentModel, lines: Mapping[Path, int]) -> list[Combination]:
+    """All combinations of the factors, without those that are excluded and with those that are included; each once.
+
+    Raises:
+        InvalidArgument: They are too many or none; or ``exclude`` names a factor or value that there is not.
+    """
+    count = prod(len(values) for values in model.matrix.values())
+    if count > MOST_CELLS:
+        raise InvalidArgument(f"the matrix of {model.name!r} has {count} combinations", f"at most {MOST_CELLS}")
+    _check_excluded(model, lines)
+    kept = [one for one in _product(model.matrix) if not any(_fits(one, rule) for rule in model.exclude)]
+    added = [
+        {**one, **entry}
+        for entry in model.include
+        for one in _product({name: values for name, values in model.matrix.items() if name not in entry})
+    ]
+    found: list[Combination] = list({canonical(one): one for one in [*kept, *added]}.values())
+    if not 0 < len(found) <= MOST_CELLS:
+        raise InvalidArgument(f"the matrix of {model.name!r} leaves {len(found)} combinations", f"1 to {MOST_CELLS}")
+    return found
+
+
+def measurements(found: Iterable[Combination], together: str | None) -> list[tuple[Combination, tuple[Any, ...]]]:
+    """Combinations that differ in nothing but the factor that is compared within one measurement, put together.
+
+    Args:
+        found: The combinations.
+        together: That factor; ``None`` if it does not vary.
+
+    Returns:
+        The other factors, and the values of that one.
+
+    Example:
+        >>> combinations = [{"on": "torch", "batch": 1}, {"on": "onnxruntime", "batch": 1}, {"on": "torch", "batch": 8}]
+        >>> measurements(combinations, "on")
+        [({'batch': 1}, ('torch', 'onnxruntime')), ({'batch': 8}, ('torch',))]
+    """
+    groups: dict[str, tuple[Combination, dict[str, Any]]] = {}
+    for one in found:
+        others = {name: value for name, value in one.items() if name != together}
+        _, values = groups.setdefault(canonical(others), (others, {}))
+        if together is not None and together in one:
+            values[canonical(one[together])] = one[together]
+    return [(others, tuple(values.values())) for others, values in groups.values()]
+
+
+def selected(found: Sequence[Any], wanted: Sequence[str], known: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """The cells that have these values of factors.
+
+    Args:
+        found: Cells.
+        wanted: ``factor=value`` each; of several values of one factor, any.
+        known: Factor to its values.
+
+    Raises:
+        InvalidArgument: No ``factor=value``, or none that there is.
+    """
+    asked: dict[str, set[str]] = {}
+    for text in wanted:
+        name, equals, value = text.partition("=")
+        if not equals or name not in known:
+            raise InvalidArgument(
+                f"--only {text!r}", f"factor=value of {', '.join(known) or '(nothing varies)'}", nearest(name, known)
+            )
+        values = [_word(one) for one in known[name]]
+        if value not in values:
+            raise InvalidArgument(f"--only {text!r}", f"{name} is one of {', '.join(values)}", nearest(value, values))
+        asked.setdefault(name, set()).add(value)
+    return [c for c in found if all(_word(c.factors.get(name)) in values for name, values in asked.items())]
+
+
+def canonical(value: Any) -> str:
+    """The same text for the same value."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _product(matrix: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in product(*matrix.values()):
+        yield dict(zip(matrix, values, strict=True))
+
+
+def _fits(one: Combination, rule: Combination) -> bool:
+    return all(canonical(one.get(name)) == canonical(value) for name, value in rule.items())
+
+
+def _check_excluded(model: ExperimentModel, lines: Mapping[Path, int]) -> None:
+    for number, rule in enumerate(model.exclude):
+        line = at_line(line_of(lines, ("exclude", number)))
+        if not rule:
+            raise InvalidArgument(f"{line}an exclusion without factors, which leaves nothing", "factor: value")
+        for name, value in rule.items():
+            if name not in model.matrix:
+                raise InvalidArgument(
+                    f"{line}{name!r} is excluded, which does not vary",
+                    f"one of {', '.join(model.matrix) or '(nothing varies)'}",
+                    nearest(name, model.matrix),
+                )
+            if canonical(value) not in map(canonical, model.matrix[name]):
+                values = ", ".join(_word(one) for one in model.matrix[name])
+                raise InvalidArgument(f"{line}{name}={_word(value)} is excluded, which there is not", f"one of {values}")

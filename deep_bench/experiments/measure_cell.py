@@ -1,0 +1,124 @@
+"""One cell from its begin to its end, with every step of it kept."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deep_bench import communicators, frameworks
+from deep_bench.errors import DeepBenchError
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.fields import CommunicationFields
+from deep_bench.experiments.files import prepared
+from deep_bench.experiments.note import noted
+from deep_bench.experiments.process import Ending, launched, run_process
+from deep_bench.experiments.state import OUTPUT, CellState, Store
+from deep_bench.experiments.words import ranks_of, variables, words
+from deep_bench.registry import Registry
+
+_WRONG = 1
+"""The exit status of a measurement that came to its end and found something wrong."""
+
+
+def measure_cell(store: Store, cell: Cell) -> CellState:
+    """Measure a cell in a process of its own, here and now.
+
+    Args:
+        store: The experiment's folder.
+        cell: One of its cells.
+
+    Returns:
+        What became of it, which is kept as well.
+
+    Raises:
+        KeyboardInterrupt: This process was told to end; the cell has ended by then, and is kept as interrupted.
+        InvalidArgument: The folder can no longer be written.
+    """
+    before = store.state(cell)
+    store.set_aside(cell, before.attempts)
+    usable, left_out = _usable(cell)
+    state = CellState(
+        factors=dict(cell.factors),
+        state="running",
+        attempts=before.attempts + 1,
+        began=datetime.now(UTC),
+        host=socket.gethostname(),
+        job=os.environ.get("SLURM_JOB_ID", ""),
+        left_out=left_out,
+    )
+    if usable is None:
+        return _kept(store, cell, state.model_copy(update={"state": "skipped", "why": "; ".join(left_out)}))
+    store.keep(cell, state)
+    try:
+        command, environment = _command(store, usable)
+        state = state.model_copy(update={"command": command})
+        store.keep(cell, state)
+        ending = run_process(
+            command,
+            home=store.experiment.home,
+            output=store.folder(cell) / OUTPUT,
+            variables=environment,
+            limit_s=store.experiment.fields.limits.cell,
+        )
+    except KeyboardInterrupt:
+        noted(cell, store.folder(cell))
+        _kept(store, cell, state.model_copy(update={"state": "interrupted", "why": "interrupted; what it had is kept"}))
+        raise
+    except (DeepBenchError, OSError) as error:
+        return _kept(store, cell, state.model_copy(update={"state": "failed", "why": " ".join(str(error).split())}))
+    return _kept(store, cell, _ended(state, ending, noted(cell, store.folder(cell))))
+
+
+def _ended(state: CellState, ending: Ending, complete: bool) -> CellState:
+    fine = ending.status == 0 or (ending.status == _WRONG and complete)
+    why = ending.why
+    if ending.status == 0 and not complete:
+        fine, why = False, "it left no record of a run that came to its end"
+    found = {"state": "done" if fine else "failed", "why": why, "status": ending.status, "seconds": ending.seconds}
+    return state.model_copy(update=found)
+
+
+def _kept(store: Store, cell: Cell, state: CellState) -> CellState:
+    store.keep(cell, state)
+    return state
+
+
+def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
+    fields, folder = store.experiment.fields, store.folder(cell)
+    started, crowd = launched(ranks_of(cell.fields), fields.slurm.mpi, fields.slurm.cpus_per_task)
+    files = prepared(cell, folder, store.experiment.home)
+    said = words(cell, folder, files, fields.metrics)
+    return [*started, *_deep_bench(), *said], {**variables(cell.fields), **crowd}
+
+
+def _deep_bench() -> list[str]:
+    """The command of this environment, as a person types it: a record keeps it."""
+    script = Path(sys.executable).with_name("deep-bench")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "deep_bench"]
+
+
+def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:
+    """The cell without systems that are not installed here, ``None`` if none is left; and which those are, and why."""
+    name, registry = ("over", communicators) if isinstance(cell.fields, CommunicationFields) else ("on", frameworks)
+    asked = getattr(cell.fields, name)
+    if not asked:
+        return cell, []
+    systems = [asked] if isinstance(asked, str) else list(asked)
+    absent = {system: missing for system in systems if (missing := _missing(registry, system))}
+    told = [f"{system} is not installed here ({', '.join(missing)})" for system, missing in absent.items()]
+    left = [system for system in systems if system not in absent]
+    if not left and not getattr(cell.fields, "kernels", []):
+        return None, told
+    fields = cell.fields.model_copy(update={name: left[0] if isinstance(asked, str) else left})
+    return replace(cell, fields=fields), told
+
+
+def _missing(registry: Registry, system: str) -> Iterable[str]:
+    """The packages that a registered system lacks; whatever else is named says itself what it lacks."""
+    name = system.partition(":")[0]
+    return registry.missing(name) if "@" not in name and name in registry else ()

@@ -1,0 +1,188 @@
+"""Whether there is what a recipe names, and whether it makes sense; without looking whether it is installed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from deep_bench import communicators, distributed_optimizers, frameworks, networks, suites
+from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, UnknownName
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.code import is_path
+from deep_bench.experiments.fields import CommunicationFields, NetworkFields, OperatorsFields, ScalingFields, TrainingFields
+from deep_bench.experiments.refusal import at_line
+from deep_bench.experiments.schema import ExperimentModel
+from deep_bench.experiments.training import training_content
+from deep_bench.registry import Registry
+from deep_bench.variant import lean_frameworks
+
+Line = Callable[..., "int | None"]
+"""From a path in what is fixed or varies to its line."""
+
+
+def check_names(cells: Sequence[Cell], fields: ExperimentModel, home: Path, line: Line) -> None:
+    """See that all cells name what there is.
+
+    Args:
+        cells: Of a recipe,
+        fields: and all of it.
+        home: The folder that names of files are relative to.
+        line: Tells lines.
+
+    Raises:
+        InvalidArgument: Something is missing, contradicts itself, or cannot be.
+        UnknownName: A framework, suite, … that there is not.
+    """
+    _check_metrics(fields)
+    for cell in cells:
+        try:
+            _CHECKS[cell.level](cell, home, line)
+        except FrameworkMissing:
+            continue  # whether it is installed is a matter of where the cell runs
+        except DeepBenchError as error:
+            raise InvalidArgument(f"{_where(cell, error, line)}{error.came}", error.expected, error.advice) from error
+
+
+def _where(cell: Cell, error: DeepBenchError, line: Line) -> str:
+    """The line of the change of a training recipe that a message is about, and the cell."""
+    changed = next((path for path in cell.changes if repr(path.rpartition(".")[2]) in error.came), None)
+    found = "" if changed is None else at_line(line(changed))
+    return f"{found}the cell {cell.name}: " if cell.factors else found
+
+
+def _check_metrics(fields: ExperimentModel) -> None:
+    if len(set(fields.metrics)) < len(fields.metrics):
+        raise InvalidArgument(f"metrics {', '.join(fields.metrics)}", "each once")
+
+
+def _operators(cell: Cell, _home: Path, line: Line) -> None:
+    fields = cell.fields
+    assert isinstance(fields, OperatorsFields)
+    written = [case for case in fields.cases if not isinstance(case, str)]
+    if not fields.on and not fields.kernels:
+        raise _told(line("on") or line("suite"), "nobody takes part", "frameworks (on: [torch]), or kernels of your own")
+    _frameworks(fields.on, line)
+    if written and (fields.suite is not None or len(written) < len(fields.cases)):
+        raise _told(line("cases"), "cases written out beside a suite or labels", "one or the other")
+    if not written and fields.suite is None:
+        raise _told(None, "a recipe of operators without cases", "a suite, or cases written out")
+    if written:
+        from deep_bench.experiments.files import suite_of_cases
+
+        suite_of_cases(cell)
+    elif fields.suite is not None and Path(fields.suite).suffix not in (".toml", ".onnx"):
+        _known(suites, fields.suite, line("suite"))
+        if ":" not in fields.suite:
+            found = suites[fields.suite]
+            for label in fields.cases:
+                found.case(label)
+
+
+def _network(cell: Cell, _home: Path, line: Line) -> None:
+    fields = cell.fields
+    assert isinstance(fields, NetworkFields)
+    _frameworks(fields.on, line)
+    if isinstance(fields.network, dict):
+        name = fields.network.get("name")
+        if not isinstance(name, str):
+            raise _told(line("network"), f"the network {fields.network}", "its name in db.networks, and its settings")
+        _known(networks, name, line("network"))
+    for text in fields.transform:
+        from deep_bench.network.transform.steps import Step
+
+        Step.parse(text)
+
+
+def _training(cell: Cell, home: Path, line: Line) -> None:
+    from deep_bench.training.recipes import Recipe
+
+    fields = cell.fields
+    assert isinstance(fields, TrainingFields)
+    if len(fields.on) != 1:
+        raise _told(
+            line("on"),
+            f"a training on {', '.join(fields.on) or 'nothing'}",
+            "one framework; several are a factor: matrix.on",
+        )
+    _frameworks(fields.on, line)
+    recipe = Recipe(training_content(cell, home))
+    if fields.runs > len(recipe.fields.seeds):
+        raise _told(
+            line("runs"), f"{fields.runs} runs with {len(recipe.fields.seeds)} seeds", "a seed for each: seeds: [0, 1, …]"
+        )
+    if fields.checkpoint_every is not None and not fields.checkpoints:
+        raise _told(line("checkpoint_every"), "checkpoint_every without checkpoints", "checkpoints: true")
+    if fields.distributed is not None:
+        _scheme(fields.distributed, line)
+
+
+def _communication(cell: Cell, _home: Path, line: Line) -> None:
+    from deep_bench.distributed.collectives.settings import Settings
+    from deep_bench.distributed.collectives.systems import BACKENDS
+
+    fields = cell.fields
+    assert isinstance(fields, CommunicationFields)
+    for name in fields.over:
+        if name not in BACKENDS:
+            _known(communicators, name, line("over"))
+    first, second = fields.pair
+    settings = Settings(
+        tuple(fields.collectives), fields.sizes, fields.dtype, fields.budget, fields.ci_width, fields.seed, (first, second)
+    )
+    settings.check_ranks(fields.ranks)
+
+
+def _scaling(cell: Cell, home: Path, line: Line) -> None:
+    from deep_bench.training.recipes import Recipe
+
+    fields = cell.fields
+    assert isinstance(fields, ScalingFields)
+    if fields.on is not None:
+        _frameworks([fields.on], line)
+    Recipe(training_content(cell, home))
+    _scheme(fields.distributed, line)
+    stated = fields.latency is not None and fields.bandwidth is not None
+    if stated == (fields.machine is not None) or (fields.latency is None) != (fields.bandwidth is None):
+        raise _told(
+            line("machine") or line("latency"), "what messages cost is not clear", "machine: FILE, or latency with bandwidth"
+        )
+    if fields.over is not None and fields.machine is None:
+        raise _told(line("over"), "over without machine", "a machine file, whose communicator it is")
+
+
+_CHECKS: dict[str, Callable[[Cell, Path, Line], None]] = {
+    "operators": _operators,
+    "network": _network,
+    "training": _training,
+    "communication": _communication,
+    "scaling": _scaling,
+}
+
+
+def _frameworks(names: Iterable[str], line: Line) -> None:
+    names = list(names)
+    for name in names:
+        framework, environment, _ = name.partition("@")
+        if not environment or framework not in lean_frameworks:
+            _known(frameworks, framework, line("on"))
+    if len(set(names)) < len(names):
+        raise _told(line("on"), f"on {', '.join(names)}", "each once")
+
+
+def _known(registry: Registry, name: str, line: int | None) -> None:
+    """See that a name is registered, its options apart, or an import path; nothing is imported."""
+    head = name.partition(":")[0]
+    if head not in registry and not is_path(name):
+        error = UnknownName(registry.kind, head, registry)
+        raise _told(line, error.came, error.expected, error.advice)
+
+
+def _scheme(text: str, line: Line) -> None:
+    from deep_bench.distributed.training.scheme import settings_of
+
+    _known(distributed_optimizers, text.partition(":")[0], line("distributed"))
+    settings_of(text)
+
+
+def _told(line: int | None, came: str, expected: str, advice: str = "") -> InvalidArgument:
+    return InvalidArgument(f"{at_line(line)}{came}", expected, advice)

@@ -1,0 +1,135 @@
+"""What is wrong with a recipe: where in its file, and what it could have been."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from deep_bench.errors import InvalidArgument, shortened
+from deep_bench.yaml_text import Path
+
+_MANY = 5
+_LONGEST_VALUE = 200
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that names the known word nearest to this one, if one is near.
+
+    Example:
+        >>> nearest("optimiser", ["optimizer", "data"]), nearest("x", ["optimizer"])
+        ("did you mean 'optimizer'?", '')
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def line_of(lines: Mapping[Path, int], path: Sequence[Any]) -> int | None:
+    """The line of a value, or of what it would be part of; names of types that pydantic puts into a path are passed over."""
+    found: Path = ()
+    for part in path:
+        if (*found, part) in lines:
+            found = (*found, part)
+    return lines.get(found) if found else None
+
+
+def at_line(line: int | None) -> str:
+    """How a message begins that is about a line.
+
+    Example:
+        >>> at_line(12), at_line(None)
+        ('line 12: ', '')
+    """
+    return "" if line is None else f"line {line}: "
+
+
+def unknown_field(where: str, name: str, known: Iterable[str], line: int | None) -> InvalidArgument:
+    """The error for a field that there is not.
+
+    Args:
+        where: What it is no field of.
+        name: The field.
+        known: What there is.
+        line: Where it is written.
+    """
+    known = list(known)
+    near = nearest(name, known)
+    told = f"{at_line(line)}{name!r} is no field of {where}" + (f"; {near}" if near else "")
+    return InvalidArgument(told, f"one of {', '.join(known)}", near)
+
+
+def refusal(
+    model: type[BaseModel], where: str, error: ValidationError, lines: Mapping[Path, int], at: Path
+) -> InvalidArgument:
+    """The error that names each wrong field with its line.
+
+    Args:
+        model: What was validated.
+        where: What it is called.
+        error: What pydantic says.
+        lines: Where each value of the file is.
+        at: The place in the file that was validated.
+    """
+    faults = _once(error.errors(include_url=False), lines, at)
+    told = [_worded(model, where, fault, line_of(lines, (*at, *fault["loc"]))) for fault in faults]
+    more = f"; and {len(told) - _MANY} more" if len(told) > _MANY else ""
+    first = told[0]
+    return InvalidArgument("; ".join(one.came for one in told[:_MANY]) + more, first.expected, first.advice)
+
+
+def _once(faults: Sequence[Any], lines: Mapping[Path, int], at: Path) -> list[Any]:
+    """One fault for each field: a field of several types has one for each of them."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for fault in faults:
+        written = tuple(part for part in fault["loc"][:2] if isinstance(part, str))[:1]
+        place = (line_of(lines, (*at, *fault["loc"])), written)
+        known = found.get(place)
+        if known is None or len(fault["loc"]) > len(known["loc"]) or fault["type"] == "extra_forbidden":
+            found[place] = fault
+    return list(found.values())
+
+
+def _worded(model: type[BaseModel], where: str, fault: Any, line: int | None) -> InvalidArgument:
+    path = [str(part) for part in fault["loc"]]
+    inner = _model_at(model, fault["loc"][:-1])
+    if fault["type"] == "extra_forbidden":
+        return unknown_field(where if len(path) == 1 else path[0], path[-1], names(inner), line)
+    if fault["type"] == "missing":
+        given = (
+            [str(name) for name in fault["input"] if name not in names(inner)] if isinstance(fault["input"], dict) else []
+        )
+        near = difflib.get_close_matches(path[-1], given, n=1)
+        advice = f"is {near[0]!r} it, misspelt?" if near else ""
+        return InvalidArgument(f"{at_line(line)}{where} lacks {path[-1]!r}", f"a value for {path[-1]!r}", advice)
+    message = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    value = shortened(repr(fault["input"]), _LONGEST_VALUE)
+    return InvalidArgument(f"{at_line(line)}{'.'.join(_shown(path))!r} of {where} is {value}", message)
+
+
+def _shown(path: Sequence[str]) -> list[str]:
+    """A path without the names of types."""
+    return [part for part in path if not part.endswith("Fields") and part not in ("str", "int") and "[" not in part] or list(
+        path
+    )
+
+
+def names(model: type[BaseModel]) -> list[str]:
+    """The fields of a model, as they are written."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_at(model: type[BaseModel], path: Sequence[Any]) -> type[BaseModel]:
+    for step in path:
+        field = next((f for n, f in model.model_fields.items() if (f.alias or n) == step), None)
+        inner = None if field is None else _model_in(field.annotation)
+        model = inner or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model among the members of a type, such as the items of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)

@@ -1,0 +1,100 @@
+"""The outcome of an experiment as text."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from deep_bench.experiments.outcome import CellOutcome, Outcome
+from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.measure.units import duration
+from deep_bench.results.table import amount, limits
+
+if TYPE_CHECKING:
+    from deep_bench.results.result import Figure, Result
+
+_MOST_LINES = 12
+_NONE = "–"
+_WORST = ("failed", "wrong", "reduced precision", "cannot tell", "no information", "unchecked", "right")
+
+
+def as_text(outcome: Outcome) -> str:
+    """A row for each cell and each system in it, then why cells failed and what is not accepted."""
+    out = io.StringIO()
+    console = Console(file=out, width=columns(), highlight=False, color_system=None)
+    metrics = outcome.store.experiment.fields.metrics
+    table = Table("cell", "system", "state", "verdict", "accepted", *(metrics or ["figure"]))
+    for cell in outcome.cells:
+        for row in _rows(cell, metrics, outcome.jobs.get(cell.cell.id, "")):
+            table.add_row(*map(Text, row))
+    print_table(console, table, keys=2)
+    for line in _below(outcome):
+        print_line(console, line)
+    return out.getvalue().rstrip("\n")
+
+
+def _rows(cell: CellOutcome, metrics: Sequence[str], job: str) -> Iterator[list[str]]:
+    systems: dict[str, list[Result]] = {}
+    for result in cell.results:
+        systems.setdefault(result.labels.get("system", ""), []).append(result)
+    for system, results in systems.items() or [("", [])]:
+        about = {result.name for result in results}
+        judgements = [one for one in cell.judgements if not systems or not one.result or one.result in about]
+        met = sum(one.met for one in judgements)
+        accepted = _NONE if not judgements else "yes" if met == len(judgements) else f"no: {met} of {len(judgements)}"
+        figures = [_figure(results, name) for name in metrics] or [_figure(results, None)]
+        state = f"{cell.state.state}, job {job}" if job else cell.state.state
+        yield [cell.cell.name, system, state, _verdict(results), accepted, *figures]
+
+
+def _verdict(results: Sequence[Result]) -> str:
+    """The worst of them, and how many are so."""
+    counts = Counter(result.outcome for result in results)
+    if not counts:
+        return _NONE
+    worst = min(counts, key=lambda word: _WORST.index(word) if word in _WORST else 0)
+    return worst if len(results) == 1 else f"{worst} ({counts[worst]} of {len(results)})"
+
+
+def _figure(results: Sequence[Result], name: str | None) -> str:
+    """One figure with its interval; of the cases of a suite the sum of their times, else the least and the most."""
+    found = [figure for r in results if (figure := r.main if name is None else r.figures.get(name)) is not None]
+    if not found:
+        return _NONE
+    label = f"{found[0].name} " if name is None else ""
+    if len(found) == 1:
+        return label + _one(found[0])
+    values = [figure.median for figure in found]
+    if results[0].kind == "operators" and {figure.unit for figure in found} == {"s"}:
+        return f"{label}{duration(float(np.sum(values)))} in all, {len(found)} cases"
+    return f"{label}{amount(min(values), found[0].unit)} to {amount(max(values), found[0].unit)}"
+
+
+def _one(figure: Figure) -> str:
+    told = limits(figure)
+    return amount(figure.median, figure.unit) + (f" ({told})" if figure.interval is not None else "")
+
+
+def _below(outcome: Outcome) -> Iterator[str]:
+    lines = []
+    for one in outcome.cells:
+        state = one.state
+        if state.state in ("failed", "skipped", "interrupted", "left") or (state.why and not one.ok):
+            lines.append(f"{one.cell.name}: {state.state}: {state.why}")
+        lines += [f"{one.cell.name}: left out: {system}" for system in state.left_out if state.state != "skipped"]
+        lines += [f"{one.cell.name}: {judged}" for judged in one.missed]
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"and {len(lines) - _MOST_LINES} more: deep-bench recipe status {outcome.store.path} --json"
+    counts = Counter(one.state.state for one in outcome.cells)
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    count = len(outcome.cells)
+    yield f"{count} cell{'s' if count != 1 else ''}: {told}; {'all accepted' if outcome.ok else 'not all accepted'}"
+    yield f"records: {outcome.store.path}"

@@ -1,0 +1,229 @@
+"""The folder of an experiment: the recipe as it runs, and what became of each cell; written whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+import deep_bench
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidRecord
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.experiment import Experiment
+from deep_bench.measure.folder import output_folder
+from deep_bench.measure.storage import read_model, written
+from deep_bench.yaml_text import parsed
+
+RECIPE = "recipe.yaml"
+ABOUT = "experiment.json"
+CELL = "cell.json"
+OUTPUT = "output.txt"
+EARLIER = ".earlier"
+_LOCK = ".lock"
+
+End: TypeAlias = Literal["waiting", "submitted", "running", "done", "failed", "skipped", "interrupted", "left"]
+
+ENDED = ("done", "failed", "skipped")
+"""States that only `resume --failed`, or nothing, goes on from."""
+
+
+class InUse(DeepBenchError):
+    """Another process runs the cells of this folder."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CellState(_Model):
+    """What became of a cell.
+
+    Attributes:
+        factors: Its own.
+        state: ``waiting``, ``submitted`` (as a job), ``running``, ``done``, ``failed``, ``skipped``, ``interrupted``, or
+            ``left``: not begun, since the time for the whole was spent.
+        why: The reason, in words.
+        attempts: How often it was begun.
+        command: What runs, or ran.
+        status: Its exit status.
+        seconds: How long it took.
+        began: When.
+        host: Where.
+        job: The job's number, as SLURM has it.
+        left_out: Systems that are not installed there, with the reason.
+    """
+
+    factors: dict[str, Any] = Field(default_factory=dict)
+    state: End = "waiting"
+    why: str = ""
+    attempts: int = 0
+    command: list[str] = Field(default_factory=list)
+    status: int | None = None
+    seconds: float | None = None
+    began: datetime | None = None
+    host: str = ""
+    job: str = ""
+    left_out: list[str] = Field(default_factory=list)
+
+
+class About(_Model):
+    """Where a recipe's names of files are relative to, and who ran it."""
+
+    home: str
+    deep_bench: str = deep_bench.__version__
+    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+class Store:
+    """The folder of an experiment.
+
+    Args:
+        path: An existing folder.
+        allow_code: Whether the recipe may run code; see `Experiment`.
+        checked: False to look at it without running anything; see `Experiment`.
+
+    Attributes:
+        experiment: What runs there.
+
+    Raises:
+        InvalidRecord: It is no such folder, or damaged.
+        InvalidArgument: It runs code, and that is not allowed.
+    """
+
+    def __init__(self, path: Path, *, allow_code: bool = False, checked: bool = True) -> None:
+        self.path = path.absolute()
+        if not (self.path / RECIPE).is_file():
+            raise InvalidRecord(
+                f"{path} holds no experiment", f"a folder with {RECIPE}, as `deep-bench recipe run` makes it"
+            )
+        about = read_model(self.path / ABOUT, About, "what `deep-bench recipe run` wrote")
+        try:
+            text = (self.path / RECIPE).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRecord(f"cannot read {self.path / RECIPE}: {error}") from error
+        content = parsed(text, str(self.path / RECIPE))
+        self.experiment = Experiment(content, self.path.name, home=Path(about.home), allow_code=allow_code, checked=checked)
+
+    @classmethod
+    def begun(cls, path: str | Path, experiment: Experiment) -> Store:
+        """The folder for an experiment: a new one, or one in which the same recipe ran before.
+
+        Raises:
+            InvalidArgument: It cannot be made or written, holds something else, or another recipe ran there, which is told.
+        """
+        folder = output_folder(path)
+        if not (folder / RECIPE).exists():
+            if any(not one.name.startswith(".") for one in folder.iterdir()):
+                raise InvalidArgument(
+                    f"the folder {folder} is not empty", "a new folder, or that of an earlier run", "name another"
+                )
+            about = About(home=str(experiment.home))
+            written(folder / ABOUT, lambda file: file.write_text(about.model_dump_json(indent=1) + "\n", encoding="utf-8"))
+            text = experiment.to_yaml()
+            written(folder / RECIPE, lambda file: file.write_text(text, encoding="utf-8"))
+            return cls(folder, allow_code=bool(experiment.code))
+        found = cls(folder, allow_code=bool(experiment.code), checked=False)
+        if changes := different(found.experiment, experiment):
+            raise InvalidArgument(
+                f"another recipe ran in {folder}: {'; '.join(changes)}",
+                "the same recipe",
+                f"name another folder; or go on with the old one: deep-bench recipe resume {folder}",
+            )
+        return cls(folder, allow_code=bool(experiment.code))
+
+    def folder(self, cell: Cell) -> Path:
+        """Where a cell's records are."""
+        return self.path / cell.id
+
+    def state(self, cell: Cell) -> CellState:
+        """What became of a cell so far.
+
+        Raises:
+            InvalidRecord: Its file is damaged.
+        """
+        file = self.folder(cell) / CELL
+        return read_model(file, CellState, "the state of a cell") if file.exists() else CellState(factors=dict(cell.factors))
+
+    def keep(self, cell: Cell, state: CellState) -> None:
+        """Write what became of a cell.
+
+        Raises:
+            InvalidArgument: The folder can no longer be written.
+        """
+        folder = output_folder(self.folder(cell))
+        written(folder / CELL, lambda file: file.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8"))
+
+    def set_aside(self, cell: Cell, attempt: int) -> None:
+        """Move what an earlier attempt left out of the way, checkpoints apart; nothing of it is lost."""
+        folder = self.folder(cell)
+        left = [one for one in folder.iterdir() if one.name not in (CELL, "checkpoints")] if folder.is_dir() else []
+        if left:
+            place = self.path / EARLIER / f"{cell.id}-{attempt}"
+            place.mkdir(parents=True, exist_ok=True)
+            for one in left:
+                os.replace(one, place / one.name)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While it lasts, no other process runs cells here.
+
+        Raises:
+            InUse: One does.
+        """
+        with open(self.path / _LOCK, "a+", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it if this process dies
+            except OSError as error:
+                lock.seek(0)
+                who = lock.read(200).strip() or "another process"
+                raise InUse(
+                    f"{who} runs the cells of {self.path}", "one at a time", "wait for it, or end it first"
+                ) from error
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+            lock.flush()
+            yield
+
+
+def different(old: Experiment, new: Experiment) -> list[str]:
+    """What differs in two recipes, in words; names, titles and notes count as little as the limits and SLURM's settings.
+
+    Example:
+        >>> from deep_bench.experiments import load_experiment
+        >>> old = load_experiment("small-network")
+        >>> different(old, old.changed("fixed.budget=5s")), different(old, old.changed("limits.cell=5min"))
+        (["fixed.budget was '2s', is '5s'"], [])
+    """
+    parts = ("level", "fixed", "matrix", "exclude", "include", "metrics", "accept")
+    found = []
+    before, after = ({part: getattr(one.fields, part) for part in parts} for one in (old, new))
+    old_values, new_values = _flat(before), _flat(after)
+    for path in dict.fromkeys([*old_values, *new_values]):
+        if path not in new_values:
+            found.append(f"{path} was {old_values[path]!r}, is missing")
+        elif path not in old_values:
+            found.append(f"{path} is new: {new_values[path]!r}")
+        elif old_values[path] != new_values[path]:
+            found.append(f"{path} was {old_values[path]!r}, is {new_values[path]!r}")
+    return found[:8] + ([f"and {len(found) - 8} more"] if len(found) > 8 else [])
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Path to value of all that is no mapping."""
+    if not isinstance(value, Mapping) or not value:
+        return {path: value} if path and value not in ({}, []) else {}
+    return {
+        inner: found
+        for name, one in value.items()
+        for inner, found in _flat(one, f"{path}.{name}" if path else str(name)).items()
+    }
+
+
+__all__ = ["CELL", "ENDED", "OUTPUT", "About", "CellState", "InUse", "Store", "different"]

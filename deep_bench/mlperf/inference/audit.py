@@ -1,0 +1,158 @@
+"""Audits: TEST01, that answers in performance mode are those of accuracy mode; TEST04, that nothing is cached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.mlperf.inference.folder import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from deep_bench.mlperf.inference.logs import Answers, read_answers
+from deep_bench.mlperf.inference.record import AuditRecord, InferenceRecord, load_inference
+from deep_bench.mlperf.inference.settings import Settings
+
+_USUAL, _SHORT = 0.10, 0.20
+"""How far apart the results of two runs may be, as a share; and where the latencies are short (`_SHORT_BELOW`)."""
+
+_SHORT_BELOW = {"SingleStream": 200e-6, "MultiStream": 1600e-6}
+
+
+@dataclass(frozen=True)
+class References:
+    """The runs that an audit is about.
+
+    Args:
+        performance: Of performance mode (or of submission mode).
+        accuracy: Of accuracy mode (or of submission mode), which TEST01 needs as well.
+    """
+
+    performance: tuple[InferenceRecord, Path] | None = None
+    accuracy: tuple[InferenceRecord, Path] | None = None
+
+    @classmethod
+    def of(cls, folders: Sequence[str | Path], settings: Settings) -> References:
+        """Read them.
+
+        Raises:
+            InvalidArgument: A run is missing, invalid, itself an audit, or of another scenario.
+            InvalidRecord: A folder that holds no run.
+        """
+        if settings.audit is None:
+            if folders:
+                raise InvalidArgument("against, without an audit", "an audit: TEST01 or TEST04")
+            return cls()
+        found: dict[str, tuple[InferenceRecord, Path]] = {}
+        for folder in map(Path, folders):
+            record = load_inference(folder)
+            if not record.valid or record.audit is not None or record.settings.get("audit"):
+                raise InvalidArgument(f"{folder} holds an audit, or a run that is not VALID", "a VALID run, no audit")
+            if record.scenario != settings.scenario:
+                raise InvalidArgument(f"{folder} is of {record.scenario}", f"a run of {settings.scenario}")
+            if record.mode in ("performance", "submission"):
+                found["performance"] = (record, folder)
+            if record.mode in ("accuracy", "submission"):
+                found["accuracy"] = (record, folder)
+        needed = ("performance", "accuracy") if settings.audit == "TEST01" else ("performance",)
+        for mode in needed:
+            if mode not in found:
+                came = f"audit {settings.audit} without a run in mode {mode} to compare with"
+                raise InvalidArgument(
+                    came, f"the folders of runs in mode {' and '.join(needed)}", "--against FOLDER, repeated"
+                )
+        return cls(**found)
+
+
+def audited(record: InferenceRecord, home: Path, references: References) -> AuditRecord:
+    """Compare an audit with the runs that it is about, and write what the rules' own scripts would have written.
+
+    Args:
+        record: Of the audit.
+        home: Its folder, with LoadGen's logs.
+        references: The runs.
+
+    Raises:
+        InvalidRecord: A log that cannot be read.
+
+    Source:
+        mlcommons/inference, ``compliance/``, the descriptions of TEST01 and TEST04.
+    """
+    name = str(record.settings["audit"])
+    assert references.performance is not None
+    checks = {"same work": _same_work(record, references)}
+    if name == "TEST01":
+        assert references.accuracy is not None
+        checks["accuracy"] = _same_answers(read_answers(home), read_answers(references.accuracy[1]))
+        _note(home / VERIFY_ACCURACY, checks["accuracy"])
+    checks["performance"] = _performance(name, record, references.performance[0])
+    _note(home / VERIFY_PERFORMANCE, checks["performance"])
+    against = [str(one[1]) for one in (references.performance, references.accuracy) if one is not None]
+    passed = all(good for good, _ in checks.values())
+    return AuditRecord(name=name, checks=checks, passed=passed, against=list(dict.fromkeys(against)))
+
+
+def compared(name: str, scenario: str, reference: float, result: float) -> tuple[bool, str]:
+    """Whether a result is as near to that of the performance run as an audit asks for.
+
+    Args:
+        name: TEST01: neither may be better. TEST04: the audit, whose queries are all the same, may not be faster.
+        scenario: Of both.
+        reference, result: In the scenario's unit: seconds, or samples a second.
+
+    Example:
+        >>> compared("TEST04", "Offline", 100.0, 120.0)
+        (False, '120 beside 100 samples/s: 20.0 % faster, at most 10 % allowed')
+        >>> compared("TEST04", "Offline", 100.0, 50.0)[0], compared("TEST01", "Offline", 100.0, 50.0)[0]
+        (True, False)
+    """
+    latency = scenario in _SHORT_BELOW
+    allowed = _SHORT if latency and reference <= _SHORT_BELOW[scenario] else _USUAL
+    if not (reference > 0 and result > 0):
+        return False, f"{result:.6g} beside {reference:g}: no results"
+    change = (reference / result if latency else result / reference) - 1
+    good = change <= allowed if name == "TEST04" else abs((result - reference) / reference) <= allowed
+    unit = "s" if latency else "samples/s"
+    word = "faster" if change >= 0 else "slower"
+    return (
+        good,
+        f"{result:.6g} beside {reference:g} {unit}: {abs(change):.1%} {word}, at most {allowed:.0%} allowed".replace(
+            "%", " %"
+        ),
+    )
+
+
+def _performance(name: str, record: InferenceRecord, reference: InferenceRecord) -> tuple[bool, str]:
+    first, second = reference.result, record.result
+    if first is None or second is None:
+        return False, "a run without a result"
+    if record.loadgen.validity != "VALID":
+        return False, f"LoadGen says {record.loadgen.validity}"
+    key = "effective_target_latency_ns"
+    if record.scenario == "Server" and record.loadgen.values.get(key) != reference.loadgen.values.get(key):
+        return False, "the bounds of the latency differ"
+    return compared(name, record.scenario, first, second)
+
+
+def _same_answers(audit: Answers, accuracy: Answers) -> tuple[bool, str]:
+    """Whether each logged answer is, byte for byte, that of accuracy mode."""
+    reference = accuracy.by_index()
+    missing = sum(int(index) not in reference for index in audit.index)
+    differing = sum(reference.get(int(i), data) != data for i, data in zip(audit.index, audit.data, strict=True))
+    total = len(audit.data)
+    good = total > 0 and not missing and not differing
+    return good, f"{total} logged answers, {differing} differ from accuracy mode, {missing} are not there"
+
+
+def _same_work(record: InferenceRecord, references: References) -> tuple[bool, str]:
+    for other in (references.performance, references.accuracy):
+        if other is not None:
+            one = other[0]
+            ours = (record.network.sha256, record.framework, record.data.get("name"))
+            theirs = (one.network.sha256, one.framework, one.data.get("name"))
+            if ours != theirs:
+                return False, f"{other[1]} is of another network, framework or data set"
+    return True, "network, framework and data set are the same"
+
+
+def _note(path: Path, check: tuple[bool, str]) -> None:
+    path.write_text(f"{check[1]}\nTEST {'PASS' if check[0] else 'FAIL'}\n", encoding="utf-8")

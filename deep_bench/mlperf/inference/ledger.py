@@ -1,0 +1,155 @@
+"""``Ledger``: every sample that LoadGen issued and every answer to it, so that none is lost, doubled or made up."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic, perf_counter_ns
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deep_bench.mlperf.inference.faults import RunFailed
+
+_REMEMBERED = 65_536
+
+
+class Ledger:
+    """Stands between a system under test and LoadGen, which crashes on an answer that it does not wait for.
+
+    Args:
+        send: Hands answers to LoadGen: their ids, and the rows of an array.
+        answers: Where the last answer to each sample of the library is kept, if answers are integers of 8 bytes.
+
+    Attributes:
+        fault: The first fault, once there is one: then nothing is handed over any more.
+        ended: Whether LoadGen has all it waits for.
+
+    Example:
+        >>> ledger = Ledger(lambda ids, rows: None)
+        >>> ledger.issued([7, 8], [0, 3])
+        >>> ledger.complete([8], np.zeros((1, 2)))
+        >>> ledger.outstanding, ledger.complete([8], np.zeros((1, 2)))
+        Traceback (most recent call last):
+        ...
+        deep_bench.mlperf.inference.faults.RunFailed: the sample of id 8 was answered twice
+        Expected: one answer to each sample that LoadGen issued
+    """
+
+    def __init__(
+        self, send: Callable[[Sequence[int], NDArray[np.generic]], None], answers: NDArray[np.int64] | None = None
+    ) -> None:
+        self.fault: BaseException | None = None
+        self.ended = False
+        self._send, self._answers = send, answers
+        self._lock = threading.Lock()
+        self._open: dict[int, int] = {}
+        self._answered: deque[int] = deque(maxlen=_REMEMBERED)
+        self._moved = monotonic()
+        self._indices, self._queries = array("q"), array("q")
+        self._issued_ns, self._done_ns = array("q"), array("q")
+        self._query = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Samples that were issued and are not answered."""
+        return len(self._open)
+
+    @property
+    def count(self) -> int:
+        """Samples that were issued."""
+        return len(self._indices)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since a sample was issued or answered, while some wait for an answer; else 0."""
+        return monotonic() - self._moved if self._open else 0.0
+
+    def issued(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """Note the samples of a query, before the system has them.
+
+        Args:
+            ids: LoadGen's number of each.
+            indices: Which sample of the library each is.
+        """
+        now = perf_counter_ns()
+        with self._lock:
+            first = len(self._indices)
+            self._open.update(zip(ids, range(first, first + len(ids)), strict=True))
+            self._indices.extend(indices)
+            self._queries.extend([self._query] * len(ids))
+            self._issued_ns.extend([now] * len(ids))
+            self._done_ns.extend([0] * len(ids))
+            self._query += 1
+            self._moved = monotonic()
+
+    def complete(self, ids: Sequence[int], rows: NDArray[np.generic]) -> None:
+        """Hand answers to LoadGen.
+
+        Args:
+            ids: LoadGen's number of each sample.
+            rows: Their answers, one a row; contiguous. They are copied at once.
+
+        Raises:
+            RunFailed: An answer to nothing that waits for one, or there are not as many rows as ids.
+        """
+        if self.fault is not None:
+            return
+        now = perf_counter_ns()
+        if len(rows) != len(ids):
+            self._fail(f"{len(rows)} answers to {len(ids)} samples", "one answer to each sample")
+        with self._lock:
+            places = [self._settled(number, now) for number in ids]
+            if self._answers is not None and rows.dtype == np.int64:
+                self._answers[[self._indices[place] for place in places]] = rows.reshape(-1)
+            self._answered.extend(ids)
+            self._moved = monotonic()
+        self._send(ids, rows)
+
+    def failed(self, error: BaseException) -> None:
+        """Note what went wrong; the first counts."""
+        if self.fault is None:
+            self.fault = error
+
+    def columns(self) -> dict[str, NDArray[np.int64]]:
+        """What was noted of each sample, in the order of issue.
+
+        Returns:
+            ``index`` (of the library), ``query``, ``issued_ns`` and ``done_ns`` (0: never).
+        """
+        with self._lock:
+            return {
+                "index": np.array(self._indices, np.int64),
+                "query": np.array(self._queries, np.int64),
+                "issued_ns": np.array(self._issued_ns, np.int64),
+                "done_ns": np.array(self._done_ns, np.int64),
+            }
+
+    def waiting(self, most: int = 3) -> list[int]:
+        """Which samples of the library wait longest for an answer."""
+        with self._lock:
+            return [self._indices[place] for _, place in zip(range(most), self._open.values(), strict=False)]
+
+    def _settled(self, number: int, now: int) -> int:
+        place = self._open.pop(number, None)
+        if place is None:
+            self._refuse(number)
+        self._done_ns[place] = now
+        return place
+
+    def _refuse(self, number: int) -> NoReturn:
+        expected = "one answer to each sample that LoadGen issued"
+        twice = number in self._answered
+        if self.ended:
+            self._fail(f"the sample of id {number} was answered after the end of the test", expected)
+        if twice:
+            self._fail(f"the sample of id {number} was answered twice", expected)
+        self._fail(f"an answer to id {number}, which LoadGen never issued, or which was answered long ago", expected)
+
+    def _fail(self, came: str, expected: str) -> NoReturn:
+        error = RunFailed(came, expected)
+        self.failed(error)
+        raise error

@@ -1,0 +1,322 @@
+"""The record of a run under LoadGen: all that its report is computed from, beside LoadGen's own logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, JsonValue, model_validator
+
+from deep_bench.errors import InvalidRecord
+from deep_bench.measure.environment import Environment
+from deep_bench.measure.record import (
+    ArrayFile,
+    ErrorRecord,
+    Forms,
+    Model,
+    Nanoseconds,
+    NetworkFacts,
+    Recipe,
+    Sha256,
+    VerdictRecord,
+)
+from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
+from deep_bench.mlperf.inference.scenario import SCENARIOS, Mode, Scenario, ScenarioName
+
+FILE, ARRAYS = "mlperf.json", "mlperf.h5"
+OWN_COLUMNS = ("index", "query", "issued_ns", "done_ns")
+TRACED_COLUMNS = ("traced_query", "delay_ns", "latency_ns")
+_LARGEST_ARRAYS_BYTES = 4 * 2**30
+
+
+def _none() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
+class LatencyRecord(Model):
+    """What is known of each sample, in the order of issue.
+
+    Attributes:
+        n: How many; the columns are as long, or empty.
+        index: Of the library.
+        query: The query that it came in.
+        issued_ns, done_ns: On this process's monotonic clock: when LoadGen's query arrived, and when the answer was ready to
+            be handed over. Both phases of a submission run are in here.
+        traced_query, delay_ns, latency_ns: Of LoadGen's own trace, of each sample of the performance phase: its query, from
+            the scheduled time to the issue, and from the scheduled time to the answer. Empty where there is no trace.
+    """
+
+    n: int = Field(default=0, ge=0)
+    index: Nanoseconds = Field(default_factory=_none)
+    query: Nanoseconds = Field(default_factory=_none)
+    issued_ns: Nanoseconds = Field(default_factory=_none)
+    done_ns: Nanoseconds = Field(default_factory=_none)
+    delay_ns: Nanoseconds = Field(default_factory=_none)
+    latency_ns: Nanoseconds = Field(default_factory=_none)
+    traced_query: Nanoseconds = Field(default_factory=_none)
+
+
+class LoadgenRecord(Model):
+    """What LoadGen says.
+
+    Attributes:
+        version: Of its package.
+        validity: ``"VALID"``, ``"INVALID"``, or empty where it gives none.
+        errors, warnings: Of its detailed log.
+        values: Settings in force and results, by LoadGen's keys.
+        summary: Its summary, as it printed it.
+        logs: File to checksum.
+    """
+
+    version: str = ""
+    validity: str = ""
+    errors: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    values: dict[str, JsonValue] = Field(default_factory=dict)
+    summary: str = ""
+    logs: dict[str, Sha256] = Field(default_factory=dict)
+
+
+class AccuracyRecord(Model):
+    """How many samples were classified rightly.
+
+    Attributes:
+        of: Which answers: of accuracy mode, as LoadGen logged them, or the last ones in performance mode.
+        correct, total: Samples.
+        reference: The reference executor's accuracy on the same samples, or what was stated.
+        reference_from: Which of the two.
+        share: Of the reference's that is asked for.
+        differing: Answers that are another class than the reference's; ``None`` where it was not asked.
+    """
+
+    of: Literal["accuracy mode", "performance mode"]
+    correct: int
+    total: int
+    reference: float
+    reference_from: Literal["measured", "stated"]
+    share: float
+    differing: int | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """Of all samples that were answered."""
+        return self.correct / self.total if self.total else 0.0
+
+    @property
+    def target(self) -> float:
+        """What is asked for."""
+        return self.share * self.reference
+
+    @property
+    def met(self) -> bool:
+        """Whether it is reached."""
+        return self.total > 0 and self.accuracy >= self.target
+
+
+class AuditRecord(Model):
+    """An audit, compared with the runs that it is about.
+
+    Attributes:
+        name: Such as ``"TEST01"``.
+        checks: What was checked, to whether it passed and with which figures.
+        passed: Whether all did.
+        against: The folders of those runs.
+    """
+
+    name: str
+    checks: dict[str, tuple[bool, str]] = Field(default_factory=dict)
+    passed: bool = False
+    against: list[str] = Field(default_factory=list)
+
+
+class JudgementRecord(Model):
+    """What comes of it.
+
+    Attributes:
+        word: VALID: LoadGen says so, there were no errors, and the answers are right. INVALID: not all of that. FAILED: the
+            run did not come to its end.
+        reasons: Why it is not VALID.
+    """
+
+    word: Literal["VALID", "INVALID", "FAILED"]
+    reasons: list[str] = Field(default_factory=list)
+
+
+class InferenceRecord(Model):
+    """A run.
+
+    Attributes:
+        network: What was run.
+        data: On what; see `deep_bench.training.sets.description.facts`.
+        framework: In which, with its options.
+        system: Import path of the system under test; empty for an executor.
+        facts: What the framework says of itself.
+        forms: How it ran each node.
+        scenario, mode: Of the run.
+        settings: As they were given.
+        pilot: What the pilot told LoadGen to expect; ``None`` where it was stated.
+        remarks: Why this is no run that could be submitted, as far as settings tell.
+        loadgen: What LoadGen says.
+        latencies: Of each sample.
+        accuracy: Of accuracy mode, and of the answers given in performance mode.
+        outputs: Whether the network's outputs are right, on some samples.
+        audit: The audit, if it was one.
+        judgement: What comes of it.
+        error: What ended the run, if it did not come to its end.
+        complete: False while it goes on, and for ever if it was killed.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["mlperf"] = "mlperf"
+    suite: Literal["inference"] = "inference"
+    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    deep_bench: str
+    command: list[str] = Field(default_factory=list)
+    recipe: Recipe = Recipe()
+    environment: Environment
+    network: NetworkFacts
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+    framework: str
+    system: str = ""
+    facts: dict[str, JsonValue] = Field(default_factory=dict)
+    forms: Forms | None = None
+    scenario: ScenarioName
+    mode: Mode
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    pilot: float | None = None
+    remarks: list[str] = Field(default_factory=list)
+    loadgen: LoadgenRecord = LoadgenRecord()
+    latencies: LatencyRecord = LatencyRecord()
+    accuracy: list[AccuracyRecord] = Field(default_factory=list)
+    outputs: VerdictRecord | None = None
+    audit: AuditRecord | None = None
+    judgement: JudgementRecord | None = None
+    error: ErrorRecord | None = None
+    steal: float | None = None
+    interrupted: bool = False
+    complete: bool = False
+    notes: list[str] = Field(default_factory=list)
+    arrays: ArrayFile | None = None
+
+    @property
+    def rules(self) -> Scenario:
+        """What the rules say of the scenario."""
+        return SCENARIOS[self.scenario]
+
+    @property
+    def result(self) -> float | None:
+        """The scenario's metric as LoadGen gives it, in its unit; ``None`` without one."""
+        from deep_bench.mlperf.inference.logs import Detail
+
+        return Detail(self.loadgen.values).result if self.loadgen.values.get("effective_scenario") else None
+
+    @property
+    def valid(self) -> bool:
+        """Whether the judgement is VALID."""
+        return self.judgement is not None and self.judgement.word == "VALID"
+
+    def query_latencies(self) -> NDArray[np.int64]:
+        """The latency of each query of the performance phase, in nanoseconds, by LoadGen's trace: of its slowest sample.
+
+        Empty where there is no trace.
+        """
+        found = self.latencies
+        return _slowest(found.traced_query, found.latency_ns)
+
+    def own_latencies(self) -> NDArray[np.int64]:
+        """The same by this process's own stamps, from the arrival of a query; both phases of a submission run."""
+        found = self.latencies
+        done = found.done_ns > 0
+        return _slowest(found.query[done], (found.done_ns - found.issued_ns)[done])
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> InferenceRecord:
+        found = self.latencies
+        own = {len(getattr(found, name)) for name in OWN_COLUMNS} - {0}
+        if own and own != {found.n}:
+            raise ValueError(f"columns of {sorted(own)} latencies, where there are {found.n}")
+        if len({len(getattr(found, name)) for name in TRACED_COLUMNS}) > 1:
+            raise ValueError("columns of the trace that are not equally long")
+        return self
+
+
+def _slowest(query: NDArray[np.int64], latency: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest latency of each query."""
+    if not len(query):
+        return _none()
+    order = np.argsort(query, kind="stable")
+    starts = np.flatnonzero(np.diff(query[order], prepend=query[order][0] - 1))
+    return np.maximum.reduceat(latency[order], starts)
+
+
+def save(record: InferenceRecord, folder: Path) -> Path:
+    """Write a record into the folder of its run, with columns that are long in an HDF5 file beside it.
+
+    Raises:
+        InvalidArgument: It cannot be written.
+    """
+    columns = {name: getattr(record.latencies, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
+    if sum(map(len, columns.values())) <= INLINE_SAMPLES:
+        content = record.model_copy(update={"arrays": None})
+    else:
+        file = written(folder / ARRAYS, lambda temporary: _write(temporary, columns))
+        content = record.model_copy(
+            update={
+                "arrays": ArrayFile(name=file.name, sha256=digest(file)),
+                "latencies": LatencyRecord(n=record.latencies.n),
+            }
+        )
+    text = content.model_dump_json(indent=1) + "\n"
+    return written(folder / FILE, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def load_inference(path: str | Path) -> InferenceRecord:
+    """Read what `save` wrote.
+
+    Args:
+        path: The file, or the folder of the run.
+
+    Raises:
+        InvalidRecord: It cannot be read, is no such record, or its arrays are missing or were altered.
+    """
+    path = Path(path)
+    path = path / FILE if path.is_dir() else path
+    record = read_model(path, InferenceRecord, "the record of a run under LoadGen, of schema version 1")
+    if record.arrays is None:
+        return record
+    beside = file_beside(path, record.arrays, "its latencies' file", _LARGEST_ARRAYS_BYTES)
+    try:
+        with h5py.File(beside, "r") as file:
+            columns = {name: _column(file, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
+    except (OSError, KeyError) as error:
+        raise InvalidRecord(f"{beside} does not hold the latencies of {path.name}: {error}") from error
+    latencies = LatencyRecord(n=record.latencies.n, **columns)
+    try:
+        return InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
+    except ValueError as error:
+        raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error
+
+
+def _write(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
+    with h5py.File(path, "w") as file:
+        for name, values in columns.items():
+            packed = {"compression": "gzip", "shuffle": True} if len(values) else {}
+            file.create_dataset(name, data=values, **packed)
+
+
+def _column(file: h5py.File, name: str) -> NDArray[np.int64]:
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        raise KeyError(f"{name} is not in this file")
+    stored = file[name]
+    if isinstance(stored, h5py.Dataset) and (stored.is_virtual or stored.external):
+        raise KeyError(f"{name} lies in other files")
+    if not isinstance(stored, h5py.Dataset) or stored.ndim != 1 or stored.dtype.kind not in "iu":
+        raise KeyError(f"{name} is no column of whole numbers")
+    if stored.size * 8 > _LARGEST_ARRAYS_BYTES:
+        raise KeyError(f"{name} has {stored.size} entries")
+    return stored[()].astype(np.int64)

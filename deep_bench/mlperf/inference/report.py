@@ -1,0 +1,121 @@
+"""A run under LoadGen as text: the verdict first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from deep_bench.measure.tables import columns, print_table
+from deep_bench.measure.units import duration, significant
+from deep_bench.mlperf.inference import percentiles as p
+from deep_bench.mlperf.inference.record import InferenceRecord
+from deep_bench.mlperf.inference.scenario import UNVERIFIED
+
+
+def as_text(record: InferenceRecord) -> str:
+    """The report, as ``deep-bench mlperf inference`` prints it."""
+    out = StringIO()
+    console = Console(file=out, width=columns(), highlight=False)
+    for line in _verdict(record):
+        console.print(Text(line))
+    if record.error is None:
+        console.print()
+        for line in _lines(record):
+            console.print(Text(line))
+        _print_percentiles(record, console)
+    console.print()
+    for note in (*record.remarks, *record.notes):
+        console.print(Text(f"note: {note}"))
+    console.print(Text(f"unverified. {UNVERIFIED} MLPerf is a trademark of MLCommons Association."))
+    return out.getvalue().rstrip()
+
+
+def result_text(record: InferenceRecord) -> str:
+    """The scenario's metric with its unit."""
+    if record.result is None:
+        return "none"
+    if record.rules.unit == "s":
+        return duration(record.result)
+    return f"{significant(record.result, 4)} {record.rules.unit}"
+
+
+def _verdict(record: InferenceRecord) -> Iterator[str]:
+    word = record.judgement.word if record.judgement else "unfinished"
+    what = record.system or record.framework
+    audit = f", audit {record.settings['audit']}" if record.settings.get("audit") else ""
+    yield f"{word}: {record.network.name} on {what}, {record.scenario}, {record.mode} mode{audit}"
+    for reason in record.judgement.reasons if record.judgement else ():
+        yield f"  because {reason}"
+
+
+def _lines(record: InferenceRecord) -> Iterator[str]:
+    found = record.loadgen
+    says = found.validity or (
+        "nothing of validity: a run for accuracy" if record.mode == "accuracy" else "nothing of validity"
+    )
+    yield f"LoadGen {found.version} says: {says}; {len(found.errors)} errors, {len(found.warnings)} warnings"
+    if record.mode != "accuracy":
+        yield f"{record.rules.metric}: {result_text(record)} (unverified)"
+        yield _early(record)
+    for one in record.accuracy:
+        word = "reached" if one.met else "not reached"
+        yield (
+            f"accuracy of {one.of}: {one.accuracy:.4f} ({one.correct} of {one.total}); the target {one.target:.4f}, "
+            f"{100 * one.share:g} % of the reference's {one.reference:.4f} ({one.reference_from}), is {word}"
+        )
+        if one.differing is not None:
+            yield f"  {one.differing} answers are another class than the reference's"
+    if record.outputs is not None:
+        bits = record.outputs.significant_bits
+        precise = f", {bits:.1f} significant bits" if bits is not None else ""
+        yield f"outputs of the network: {record.outputs.verdict}{precise} (by the reference, {record.outputs.effort} check)"
+    else:
+        yield "outputs of the network: not checked"
+    if record.audit is not None:
+        for name, (good, text) in record.audit.checks.items():
+            yield f"audit {record.audit.name}, {name}: {'passed' if good else 'failed'} ({text})"
+    if record.pilot is not None:
+        unit = "samples/s" if record.scenario in ("Server", "Offline") else "ms a query"
+        yield f"expected by the pilot: {significant(record.pilot, 4)} {unit}"
+
+
+def _early(record: InferenceRecord) -> str:
+    """What the rules take for the percentile, by our own count beside LoadGen's."""
+    rules, latencies = record.rules, record.query_latencies()
+    if not rules.percentile:
+        return "early stopping: the scenario has none"
+    if record.scenario == "Server":
+        text = str(record.loadgen.values.get("early_stopping_result", "")).strip(" *")
+        return f"early stopping: {' '.join(text.split())}"
+    if not len(latencies):
+        return "early stopping: not counted again, without LoadGen's trace"
+    ours = p.early_stopping(latencies, rules.percentile)
+    shown = "too few queries" if ours is None else duration(ours * 1e-9)
+    return f"early stopping, counted again from {len(latencies)} queries: {shown} ({p.EARLY})"
+
+
+def _print_percentiles(record: InferenceRecord, console: Console) -> None:
+    traced, own = record.query_latencies(), record.own_latencies()
+    latencies = traced if len(traced) else own
+    if record.mode in ("accuracy", "find-peak") or not record.rules.percentile or not len(latencies):
+        return
+    origin = "from when it was scheduled, by LoadGen's trace" if len(traced) else "from its arrival, by our stamps"
+    figures = ("LoadGen's", "ours", "95 % bound", "queries needed")
+    table = Table(
+        "percentile",
+        *(Column(name, justify="right", no_wrap=True) for name in figures),
+        title=f"latency of {len(latencies)} queries, {origin}",
+        title_justify="left",
+    )
+    for one in p.percentiles(latencies):
+        bound = "too few" if one.bound is None else duration(one.bound * 1e-9)
+        values = (duration(one.loadgen * 1e-9), duration(one.ours * 1e-9), bound, str(one.needed))
+        table.add_row(f"p{100 * one.share:g}", *values)
+    console.print()
+    print_table(console, table)
+    for name, definition in (("LoadGen's", p.LOADGEN), ("ours", p.OURS), ("95 % bound", p.BOUND)):
+        console.print(Text(f"{name}: {definition}"))

@@ -1,0 +1,254 @@
+"""``run``: one run under LoadGen, in a process of its own, and its record."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+import deep_bench
+from deep_bench.check.recorded import forms_record, verdict_record
+from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
+from deep_bench.graph import Network
+from deep_bench.measure.environment import StealMeter, capture
+from deep_bench.measure.record import ErrorRecord, Recipe
+from deep_bench.measure.storage import digest
+from deep_bench.measure.workers import Worker, told
+from deep_bench.mlperf.inference import loadgen
+from deep_bench.mlperf.inference.accuracy import Judge
+from deep_bench.mlperf.inference.audit import References, audited
+from deep_bench.mlperf.inference.batches import sizes_of
+from deep_bench.mlperf.inference.faults import FILE as FAULT
+from deep_bench.mlperf.inference.faults import noted
+from deep_bench.mlperf.inference.folder import ACCURACY_TEXT, LOG, clean_folder
+from deep_bench.mlperf.inference.judgement import judged
+from deep_bench.mlperf.inference.library import Library
+from deep_bench.mlperf.inference.logs import (
+    ACCURACY,
+    DETAIL,
+    SUMMARY,
+    TRACE,
+    read_answers,
+    read_detail,
+    read_summary,
+    read_trace,
+)
+from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, save
+from deep_bench.mlperf.inference.scenario import Mode, ScenarioName
+from deep_bench.mlperf.inference.settings import Conf, Settings, conf_of
+from deep_bench.mlperf.inference.workload import Work, make_work
+from deep_bench.training.runs.facts import network_facts
+from deep_bench.training.sets.description import facts
+from deep_bench.variant import Variant
+
+_RUN = "deep_bench.mlperf.inference.child:Run"
+
+
+def run(
+    network: str | Path | Network = "digits-cnn",
+    framework: str | Variant = "onnxruntime",
+    *,
+    scenario: ScenarioName | None = None,
+    mode: Mode | None = None,
+    dataset: str | None = None,
+    root: str | Path | None = None,
+    settings: Settings | None = None,
+    folder: str | Path,
+    overwrite: bool = False,
+    system: str = "",
+    against: Sequence[str | Path] = (),
+    cell: Mapping[str, Any] | None = None,
+) -> InferenceRecord:
+    """Run a network under MLPerf's LoadGen.
+
+    The run has a process of its own. Whatever goes wrong in it ends it within seconds and is in the record: an exception, an
+    answer that is missing, comes twice, was not asked for or comes after the end, a thread that dies, a call that hangs.
+
+    Args:
+        network: One that ships, a file, or a network.
+        framework: With its options, such as ``"torch:threads=1"``.
+        scenario: How queries come; that of ``settings`` by default.
+        mode: What the run is for; likewise.
+        dataset: A set's name (``"digits/test"``), a container's path, or ``"recipe:mnist5k"`` for the samples that a training
+            recipe holds out, as it prepares them; networks that ship have one.
+        root: The folder of data sets, for those that have files.
+        settings: All else.
+        folder: For LoadGen's logs and the record; one without files.
+        overwrite: Remove what an earlier run left there.
+        system: Import path of a `System` that takes the executor's place.
+        against: For an audit: the folders of the runs that it is about.
+        cell: Of a recipe's matrix, noted in the record.
+
+    Returns:
+        The record, which is in the folder as well, in ``mlperf.json``. Its ``judgement`` is VALID, INVALID or FAILED.
+
+    Raises:
+        FrameworkMissing: LoadGen or the framework is not installed.
+        InvalidArgument: Settings that do not go together, or a folder with files.
+        DeepBenchError: A network or data set that cannot be used.
+    """
+    loadgen.require()
+    settings = settings or Settings()
+    settings = replace(settings, scenario=scenario or settings.scenario, mode=mode or settings.mode)
+    work = make_work(network, framework, dataset, settings, None if root is None else str(root))
+    if work.network.kernels:
+        raise Unsupported("a network with kernels of yours", "one without, for LoadGen", "network.without_kernels()")
+    Library(work.dataset, work.network)
+    sizes_of(work)
+    conf = conf_of(settings, work.model, len(work.dataset))
+    judge = _judge(work)
+    references = References.of(against, settings)
+    home = clean_folder(folder, overwrite)
+    record = _first_record(work, conf, dataset, system, cell)
+    save(record, home)
+    meter = StealMeter()
+    try:
+        found = _in_process(work, conf, dataset, root, home, system)
+        _fill(record, found, home)
+        _judge_answers(record, judge, found, home)
+        if settings.audit is not None:
+            record.audit = audited(record, home, references)
+    except KeyboardInterrupt:
+        record.interrupted = True
+    except DeepBenchError as error:
+        record.error = _error(error, home, str(work.variant))
+    record.steal = meter.share()
+    record.judgement = judged(record)
+    record.complete = record.error is None and not record.interrupted
+    save(record, home)
+    return record
+
+
+def _judge(work: Work) -> Judge | None:
+    """What compares classes; ``None`` where nothing is classified, or the reference would take too long."""
+    if work.labels is None:
+        return None
+    try:
+        return Judge(work)
+    except InvalidArgument:
+        if work.settings.mode in ("accuracy", "submission"):
+            raise
+        return None
+
+
+def _first_record(
+    work: Work, conf: Conf, dataset: str | None, system: str, cell: Mapping[str, Any] | None
+) -> InferenceRecord:
+    settings = work.settings
+    stated = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+    options: dict[str, JsonValue] = {**stated, "dataset": dataset}
+    if cell is not None:
+        options["cell"] = dict(cell)
+    return InferenceRecord(
+        deep_bench=deep_bench.__version__,
+        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        recipe=Recipe(options=options),
+        environment=capture(),
+        network=network_facts(work.network),
+        data=facts(work.dataset, contents=False),
+        framework=str(work.variant),
+        system=system,
+        scenario=settings.scenario,
+        mode=settings.mode,
+        settings=stated,
+        remarks=list(conf.remarks),
+        loadgen=LoadgenRecord(version=loadgen.loadgen_version()),
+    )
+
+
+def _in_process(
+    work: Work, conf: Conf, dataset: str | None, root: str | Path | None, home: Path, system: str
+) -> dict[str, Any]:
+    """Let a process of its own do it."""
+    from deep_bench.mlperf.inference.workload import DEFAULT_SETS
+
+    with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
+        file = work.network.save(Path(temporary) / f"{work.model}.onnx")
+        arguments = {
+            "network": str(file),
+            "framework": str(work.variant),
+            "dataset": dataset or DEFAULT_SETS[work.network.name],
+            "root": None if root is None else str(root),
+            "settings": work.settings,
+            "conf": conf,
+            "folder": str(home.resolve()),
+            "system": system,
+        }
+        with Worker(_RUN, arguments, label=str(work.variant), log=home / LOG) as worker:
+            found: dict[str, Any] = worker.call("run")
+            return found
+
+
+def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
+    """Take over what the process gave and what LoadGen wrote."""
+    detail = read_detail(home)
+    record.facts = found["facts"]
+    record.forms = forms_record(found["forms"]) if found["forms"] is not None else None
+    record.outputs = verdict_record(found["verdict"]) if found["verdict"] is not None else None
+    record.pilot = found["pilot"]
+    record.loadgen = LoadgenRecord(
+        version=record.loadgen.version,
+        validity=detail.validity,
+        errors=list(detail.errors),
+        warnings=list(detail.warnings),
+        values=dict(detail.values),
+        summary=read_summary(home),
+    )
+    columns = found["columns"]
+    traced: dict[str, Any] = {}
+    count = _performance_samples(detail.values)
+    if found["traced"] and count:
+        traced = read_trace(home, count)
+        _check_trace(record, traced["latency_ns"])
+    (home / TRACE).unlink(missing_ok=True)
+    record.latencies = LatencyRecord(n=len(columns["index"]), **columns, **traced)
+    logs = [home / name for name in (SUMMARY, DETAIL, ACCURACY)]
+    record.loadgen.logs = {file.name: digest(file) for file in logs if file.is_file()}
+
+
+def _performance_samples(values: Mapping[str, Any]) -> int:
+    queries, size = values.get("result_query_count", 0), values.get("effective_samples_per_query", 1)
+    return int(queries) * int(size)
+
+
+def _check_trace(record: InferenceRecord, latencies: Any) -> None:
+    """The extremes of the traced latencies are those that LoadGen reports, or they are not of the same run."""
+    values = record.loadgen.values
+    told_ = values.get("result_min_latency_ns"), values.get("result_max_latency_ns")
+    if not len(latencies) or None in told_:
+        return
+    if record.scenario != "MultiStream" and (int(latencies.min()), int(latencies.max())) != told_:
+        record.notes.append(f"the trace's extremes {latencies.min()}, {latencies.max()} ns are not LoadGen's {told_}")
+
+
+def _judge_answers(record: InferenceRecord, judge: Judge | None, found: dict[str, Any], home: Path) -> None:
+    if judge is None:
+        record.notes.append("accuracy is not judged: nothing is classified, or the reference's accuracy is not known")
+        return
+    if record.mode in ("accuracy", "submission"):
+        one = judge.accuracy(read_answers(home))
+        record.accuracy.append(one)
+        text = f"accuracy={100 * one.accuracy:.3f}%, good={one.correct}, total={one.total}\n"
+        (home / ACCURACY_TEXT).write_text(text, encoding="utf-8")
+    if record.mode != "accuracy":
+        beside = judge.performance(found["answers"])
+        if beside is not None:
+            record.accuracy.append(beside)
+
+
+def _error(error: DeepBenchError, home: Path, label: str) -> ErrorRecord:
+    """What ended the run: what its process left, or else how that ended."""
+    left = noted(home)
+    (home / FAULT).unlink(missing_ok=True)
+    if left is not None:
+        kind = "" if left["kind"] == "RunFailed" else f"{left['kind']}: "
+        return ErrorRecord(kind=left["kind"], message=f"{kind}{left['message']}", details=left["details"])
+    record = ErrorRecord.of(error)
+    record.message = told(error, label)
+    return record

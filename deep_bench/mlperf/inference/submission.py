@@ -1,0 +1,200 @@
+"""The folder of a submission to the open division, as MLPerf's rules lay it out, made of the folders of runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.measure.storage import digest
+from deep_bench.mlperf.inference.child import USER_CONF
+from deep_bench.mlperf.inference.folder import ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from deep_bench.mlperf.inference.layout import Finding, check_submission
+from deep_bench.mlperf.inference.logs import ACCURACY, DETAIL, SUMMARY
+from deep_bench.mlperf.inference.record import ARRAYS, FILE, InferenceRecord, load_inference
+from deep_bench.mlperf.inference.scenario import UNVERIFIED
+from deep_bench.mlperf.system import UNKNOWN, describe
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}")
+_LARGEST_ACCURACY_BYTES = 10 * 2**10
+"""The rules want longer accuracy logs cut, with the checksum of the whole one in ``accuracy.txt``."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What was laid out.
+
+    Args:
+        folder: The root: ``open/`` is in it.
+        scenarios: Folders of scenarios that results were copied to.
+        unknown: Fields of the system's description that nobody told.
+        findings: What the rules ask for and is not there.
+    """
+
+    folder: Path
+    scenarios: tuple[Path, ...]
+    unknown: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def lay_out(
+    runs: Sequence[str | Path],
+    folder: str | Path,
+    *,
+    submitter: str,
+    system: str,
+    facts: Mapping[str, Any] | None = None,
+    benchmark: str | None = None,
+) -> Submission:
+    """Copy runs into the folder of an open-division submission, and check it.
+
+    Args:
+        runs: Folders of VALID runs: for each scenario one of accuracy and one of performance mode (or one of submission
+            mode), and audits.
+        folder: A new or empty one.
+        submitter: The organization.
+        system: The name of the system's description.
+        facts: Fields of the description, which go before what the machine tells; see `deep_bench.mlperf.system.describe`.
+        benchmark: By default the network's name.
+
+    Returns:
+        Where all is, and what is missing. Only members of MLCommons can submit, and only what MLCommons has reviewed is
+        verified.
+
+    Raises:
+        InvalidArgument: A name that no path may have, a folder with files, runs that are not VALID or do not go together.
+        InvalidRecord: A folder that holds no run.
+    """
+    records = [(Path(run), load_inference(run)) for run in runs]
+    _check(records)
+    first = records[0][1]
+    benchmark = benchmark or first.network.name
+    for what, name in (("submitter", submitter), ("system", system), ("benchmark", benchmark)):
+        if not _NAME.fullmatch(name):
+            raise InvalidArgument(f"{what} {name!r}", "letters, digits and any of . _ + -, at most 100, no folder's path")
+    root = Path(folder)
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise InvalidArgument(f"{root} is there already", "a new folder, or one without files")
+    home = root / "open" / submitter
+    scenarios = []
+    for run, record in records:
+        place = home / "results" / system / benchmark / record.scenario
+        _copy_run(run, record, place)
+        scenarios.append(place)
+    for place in dict.fromkeys(scenarios):
+        _describe_scenario(place, [(run, record) for run, record in records if record.scenario == place.name])
+    _describe_code(home, benchmark, records)
+    stated = {
+        "division": "open",
+        "submitter": submitter,
+        "system_name": system,
+        "framework": _framework(first),
+        **(facts or {}),
+    }
+    description = describe(first.environment, stated, "inference")
+    _write_json(home / "systems" / f"{system}.json", description)
+    unknown = tuple(name for name, value in description.items() if value == UNKNOWN)
+    return Submission(root, tuple(dict.fromkeys(scenarios)), unknown, tuple(check_submission(root)))
+
+
+def _check(records: Sequence[tuple[Path, InferenceRecord]]) -> None:
+    if not records:
+        raise InvalidArgument("no runs", "at least one folder of a run under LoadGen")
+    first = records[0][1]
+    seen: dict[tuple[str, str], Path] = {}
+    for run, record in records:
+        if not record.valid:
+            word = record.judgement.word if record.judgement else "unfinished"
+            raise InvalidArgument(f"{run} is {word}", "VALID runs", "see `deep-bench show`")
+        if record.mode == "find-peak":
+            raise InvalidArgument(f"{run} is of mode find-peak", "runs of performance, accuracy or submission mode")
+        ours, theirs = ((one.network.sha256, one.framework, one.system) for one in (record, first))
+        if ours != theirs:
+            raise InvalidArgument(f"{run} is of another network, framework or system than {records[0][0]}", "runs of one")
+        parts = ["performance", "accuracy"] if record.mode == "submission" else [record.mode]
+        for part in [record.audit.name] if record.audit else parts:
+            if other := seen.get((record.scenario, part)):
+                raise InvalidArgument(f"{other} and {run} both are {part} of {record.scenario}", "one of each")
+            seen[record.scenario, part] = run
+
+
+def _copy_run(run: Path, record: InferenceRecord, place: Path) -> None:
+    if record.audit is not None:
+        home = place / record.audit.name
+        _copy(run, home / "performance" / "run_1", (SUMMARY, DETAIL))
+        if record.audit.name == "TEST01":
+            _copy(run, home / "accuracy", (ACCURACY,))
+        _copy(run, home, (VERIFY_ACCURACY, VERIFY_PERFORMANCE))
+        return
+    if record.mode in ("performance", "submission"):
+        _copy(run, place / "performance" / "run_1", (SUMMARY, DETAIL))
+    if record.mode in ("accuracy", "submission"):
+        _copy(run, place / "accuracy", (SUMMARY, DETAIL, ACCURACY, ACCURACY_TEXT))
+        _cut(place / "accuracy")
+    _copy(run, place, (USER_CONF,))
+
+
+def _copy(run: Path, place: Path, names: Sequence[str]) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, place / name)
+
+
+def _cut(place: Path) -> None:
+    """Cut a long accuracy log in the middle; the checksum of the whole goes into ``accuracy.txt``."""
+    log = place / ACCURACY
+    text = f"hash={digest(log)}\n"
+    with open(place / ACCURACY_TEXT, "a", encoding="utf-8") as file:
+        file.write(text)
+    if log.stat().st_size > _LARGEST_ACCURACY_BYTES:
+        content = log.read_bytes()
+        half = _LARGEST_ACCURACY_BYTES // 2 - 16
+        log.write_bytes(content[:half] + b"\n\n...\n\n" + content[-half:])
+
+
+def _describe_scenario(place: Path, records: Sequence[tuple[Path, InferenceRecord]]) -> None:
+    first = records[0][1]
+    _write_json(
+        place / "measurements.json",
+        {
+            "input_data_types": ", ".join(sorted({spec.dtype for spec in first.network.inputs})),
+            "retraining": "no",
+            "starting_weights_filename": f"{first.network.name}.onnx, SHA-256 {first.network.sha256}",
+            "weight_data_types": str(first.facts.get("precision", UNKNOWN)),
+            "weight_transformations": "none" if not first.system else UNKNOWN,
+        },
+    )
+    lines = [f"# {first.network.name}, {first.scenario}", "", f"Unverified. {UNVERIFIED}", "", "How each part was made:", ""]
+    for _, record in records:
+        lines += [f"    {' '.join(shlex.quote(word) for word in record.command)}", ""]
+        lines += [f"- {remark}" for remark in record.remarks]
+    (place / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _describe_code(home: Path, benchmark: str, records: Sequence[tuple[Path, InferenceRecord]]) -> None:
+    """What was run: the version of deep_bench, which holds all of it, and each run's record."""
+    for name in ("code", "src"):  # the rules' text says code, their checker of v6.0 looks for src
+        folder = home / name / benchmark
+        folder.mkdir(parents=True)
+        text = f"# {benchmark}\n\nRun by deep_bench {records[0][1].deep_bench}; see the records of the runs in code/.\n"
+        (folder / "README.md").write_text(text, encoding="utf-8")
+    for run, record in records:
+        what = record.audit.name if record.audit is not None else record.mode
+        _copy(run, home / "code" / benchmark / f"{record.scenario}-{what}", (FILE, ARRAYS))
+
+
+def _framework(record: InferenceRecord) -> str:
+    version = str(record.facts.get("version", "")).strip()
+    return f"{record.framework.partition(':')[0]} {version}".strip()
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(dict(content), indent=2) + "\n", encoding="utf-8")

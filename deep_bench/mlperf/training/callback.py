@@ -1,0 +1,238 @@
+"""``MlperfLog``: the log of a training run as MLPerf has it, for any `Trainer`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.events import Moment
+from deep_bench.mlperf.training.caches import Cleared, clear_caches
+from deep_bench.mlperf.training.check import faults
+from deep_bench.mlperf.training.events import END, SUCCESS, Event
+from deep_bench.mlperf.training.hyperparameters import hyperparameters, ranks_of
+from deep_bench.mlperf.training.submission import Submission
+from deep_bench.mlperf.training.writer import RunLog, told
+from deep_bench.training.callbacks import TargetReached
+from deep_bench.training.callbacks.watched import watched
+from deep_bench.training.history import Evaluated, reaches
+from deep_bench.training.progress import Progress
+
+
+class MlperfLog:
+    """Writes the log of one run: ``:::MLLOG`` lines, in the order of MLPerf's rules.
+
+    When it is made: who ran what, the clearing of caches, ``init_start``. Then whatever has to do with no data may be made
+    ready. `begin` starts the clock (``init_stop``, ``run_start``), which the rules want before anything touches the data:
+    call it before the data set is made; else the clock starts with the run. Then hyperparameters, blocks of training between
+    evaluations, epochs, evaluations, and ``run_stop``: a success only if the target was reached in the last evaluation,
+    nothing failed, and the log is as it should be (`deep_bench.mlperf.training.check`). Everything else is aborted, with the
+    reason. After a process is killed there is no ``run_stop`` at all.
+
+    Of several ranks only the first has one.
+
+    Args:
+        path: A new file.
+        submission: Who ran what.
+        target: The score to reach and its value; by default those of the trainer's `TargetReached`.
+        config: Name of the file that says what was run.
+        hyperparameters: What the trainer does not tell; see `deep_bench.mlperf.training.hyperparameters`.
+        clear: Clears caches.
+
+    Raises:
+        FrameworkMissing: ``mlperf_logging`` is not installed.
+        InvalidArgument: The file exists or cannot be made; and when the run begins, that it has no target or no evaluation,
+            or that the log has a run already.
+
+    Example:
+        >>> import tempfile
+        >>> from deep_bench.mlperf.training.caches import kept_caches
+        >>> from deep_bench.mlperf.training.events import read_log
+        >>> from deep_bench.training.workload import train
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     log = MlperfLog(f"{folder}/result_0.txt", Submission("digits"), clear=kept_caches)
+        ...     history = train("digits", on="reference", seed=1, callbacks=[log]).run(steps=2)
+        ...     found = read_log(log.path)
+        >>> found.status, found.reason, found.value("global_batch_size")
+        ('aborted', 'steps done', 64)
+    """
+
+    moments = (
+        Moment.BEFORE_RUN,
+        Moment.BEFORE_EPOCH,
+        Moment.BEFORE_STEP,
+        Moment.AFTER_EVALUATION,
+        Moment.AFTER_EPOCH,
+        Moment.AFTER_RUN,
+    )
+
+    def __init__(
+        self,
+        path: str | Path,
+        submission: Submission,
+        *,
+        target: tuple[str, float] | None = None,
+        config: str = "none",
+        hyperparameters: Mapping[str, Any] | None = None,
+        clear: Callable[[], Cleared] = clear_caches,
+    ) -> None:
+        self._target, self._config, self._given = target, config, hyperparameters
+        self._direction: Any = "higher"
+        self._before: BaseException | None = None
+        self._run = RunLog(path)
+        self._began = self._epoch = False
+        self._block: int | None = None
+        self._last: Evaluated | None = None
+        self._present(submission, clear())
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._run.path
+
+    def begin(self) -> None:
+        """Start the clock; a second time it does nothing."""
+        if not self._began:
+            self._began = True
+            self._run.end("init_stop")
+            self._run.start("run_start")
+
+    def abort(self, error: BaseException | str) -> None:
+        """End the log of a run that failed before it began; of one that has ended already, nothing is changed."""
+        self._run.stop(False, error if isinstance(error, str) else told(error))
+
+    def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:  # noqa: ARG002
+        """Write what is due."""
+        if moment is Moment.BEFORE_STEP:
+            if self._block is None:
+                self._start_block(data)
+        elif moment is Moment.BEFORE_RUN:
+            self._start(data)
+        elif moment is Moment.BEFORE_EPOCH:
+            self._run.start("epoch_start", epoch_num=data.epoch + 1, samples_count=data.history.samples)
+            self._epoch = True
+        elif moment is Moment.AFTER_EVALUATION and data.evaluated is not None:
+            self._evaluated(data, data.evaluated)
+        elif moment is Moment.AFTER_EPOCH:
+            self._stop_epoch(_place(data))
+        elif moment is Moment.AFTER_RUN:
+            self._end(data)
+
+    def _present(self, submission: Submission, cleared: Cleared) -> None:
+        run = self._run
+        note: dict[str, Any] = {"note": submission.note} if submission.note else {}
+        run.event("submission_benchmark", submission.benchmark, **note)
+        run.event("submission_division", "open")
+        run.event("submission_org", submission.org)
+        run.event("submission_platform", submission.platform)
+        run.event("submission_status", submission.status)
+        run.event("cache_clear", cleared.done, how=cleared.how)
+        run.start("init_start")
+
+    def _start(self, data: Progress) -> None:
+        try:
+            self._check(data)
+            found = hyperparameters(data.trainer, self._given)
+        except DeepBenchError as error:
+            self.abort(error)
+            raise
+        self._before = sys.exception()
+        self.begin()
+        assert self._target is not None
+        self._run.event("eval_target", self._target[1], score=self._target[0], direction=self._direction)
+        self._run.event("config_filename", self._config)
+        for key, setting in found.items():
+            self._run.event(key, setting, **self._remark(key, data))
+
+    def _check(self, data: Progress) -> None:
+        """See that the run begins, and what it is to reach."""
+        if self._run.ended or data.step:
+            raise InvalidArgument(
+                f"a run after {data.step} steps for the log {self.path}", "a run from its beginning, with a log of its own"
+            )
+        trainer = data.trainer
+        if self._target is None:
+            reached = next((c for c in trainer.callbacks if isinstance(c, TargetReached)), None)
+            if reached is None:
+                raise InvalidArgument("a log of MLPerf for a run without a target", "target=('accuracy', 0.97)")
+            self._target = reached.score, reached.target
+        self._direction = watched(trainer.evaluation, self._target[0], "MlperfLog").direction
+
+    def _remark(self, key: str, data: Progress) -> dict[str, Any]:
+        if key != "lowest_numerical_precision_in_comm":
+            return {}
+        ranks = ranks_of(data.trainer)
+        if ranks == 1:
+            return {"note": "one process: nothing is communicated"}
+        return {"ranks": ranks, "scheme": repr(getattr(data.trainer.taker, "optimizer", ""))}
+
+    def _start_block(self, data: Progress) -> None:
+        self._block = data.epoch + 1
+        self._run.start("block_start", first_epoch_num=self._block, samples_count=data.history.samples)
+
+    def _stop_block(self, place: dict[str, Any], at: int | None = None) -> None:
+        if self._block is not None:
+            self._run.end("block_stop", at=at, first_epoch_num=self._block, **place)
+            self._block = None
+
+    def _evaluated(self, data: Progress, found: Evaluated) -> None:
+        assert self._target is not None
+        self._last = found
+        begun, place = self._run.now_ms(found.cost_ns), _place(data)
+        self._stop_block(place, begun)
+        if data.position == 0:
+            self._stop_epoch(place, begun)
+        score = self._target[0]
+        rest: dict[str, Any] = {}
+        if others := {name: figure for name, figure in found.figures.items() if name != score}:
+            rest["others"] = others
+        self._run.start("eval_start", at=begun, **place)
+        self._run.event("eval_accuracy", found.figures[score], score=score, **place, **rest)
+        self._run.end("eval_stop", **place)
+
+    def _stop_epoch(self, place: dict[str, Any], at: int | None = None) -> None:
+        if self._epoch:
+            self._run.end("epoch_stop", at=at, **place)
+            self._epoch = False
+
+    def _end(self, data: Progress) -> None:
+        if self._run.ended:
+            return
+        self._stop_block(_place(data))  # that of a run that broke off
+        self._stop_epoch(_place(data))  # that in which the target was reached
+        reason, success = self._outcome(data)
+        if success:
+            whole = (*self._run.log.events, Event("run_stop", None, {"status": SUCCESS}, self._run.now_ms(), END))
+            if wrong := faults(replace(self._run.log, events=whole)):
+                success, reason = False, f"the target was reached, but the log is not as it should be: {'; '.join(wrong)}"
+        self._run.stop(success, reason)
+
+    def _outcome(self, data: Progress) -> tuple[str, bool]:
+        """Why the run ended, and whether it is a success."""
+        error = sys.exception()
+        if error is not None and error is not self._before:
+            return told(error), False
+        reason = data.history.stopped_because or "it broke off"
+        if self._target is None or self._last is None:
+            return reason, False
+        score, value = self._target
+        fine = reaches(self._last.figures[score], value, self._direction) and self._last.step == data.step
+        return reason, fine
+
+    def __enter__(self) -> MlperfLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """A log that has no end by now says that its run was aborted."""
+        self._run.__exit__(kind, error, trace)
+
+
+def _place(data: Progress) -> dict[str, Any]:
+    """How much training was done: epochs, counted from the first and in parts, and samples."""
+    history, samples = data.history, data.trainer.loader.dataset
+    begun = sum(history.sizes[len(history.sizes) - data.position :]) if data.position else 0
+    return {"epoch_num": round(data.epoch + begun / max(len(samples), 1), 6), "samples_count": history.samples}

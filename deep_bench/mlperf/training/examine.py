@@ -1,0 +1,98 @@
+"""What is to be said of logs and descriptions of systems that come from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from deep_bench.errors import InvalidRecord
+from deep_bench.mlperf.training.check import faults
+from deep_bench.mlperf.training.events import read_log
+from deep_bench.mlperf.training.official import check_log, check_system, result_files
+from deep_bench.mlperf.training.package import official_benchmarks
+from deep_bench.mlperf.training.submission import RULESET
+
+_SHOWN = 2000
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What was found of a file.
+
+    Args:
+        path: The file.
+        faults: What deep_bench has against it.
+        passed: Whether MLPerf's checker passes it; ``None`` where it was not asked.
+        output: What that said.
+        remark: What else is to be known.
+    """
+
+    path: Path
+    faults: tuple[str, ...] = ()
+    passed: bool | None = None
+    output: str = ""
+    remark: str = ""
+
+    @property
+    def fine(self) -> bool:
+        """Whether nobody has anything against it."""
+        return not self.faults and self.passed is True
+
+    def lines(self) -> Iterator[str]:
+        """What there is to say."""
+        said = {True: "passes", False: "FAILS", None: "was not asked"}[self.passed]
+        yield f"{self.path}: MLPerf's checker {said}; deep_bench: {'nothing wrong' if not self.faults else 'WRONG'}"
+        yield from (f"  {fault}" for fault in self.faults)
+        if self.passed is False:
+            yield from (f"  | {line}" for line in self.output.strip()[:_SHOWN].splitlines())
+        if self.remark:
+            yield f"  {self.remark}"
+
+
+def examined(path: str | Path, ruleset: str | None = None) -> Iterator[Examined]:
+    """What there is to say of a log, of the logs of a folder, or of a whole submission.
+
+    Args:
+        path: A log, a folder with ``result_0.txt`` and so on, or a submission's folder.
+        ruleset: By the rules of this round of MLPerf; of the newest by default.
+
+    Raises:
+        InvalidRecord: There are no logs, or one cannot be read.
+        FrameworkMissing: ``mlperf_logging`` is not installed.
+    """
+    path, chosen = Path(path), ruleset or RULESET
+    if path.is_file():
+        yield _log(path, chosen, said=set())
+        return
+    folders, said = sorted({log.parent for log in path.glob("results/*/*/result_*.txt")}) or [path], set[str]()
+    for folder in folders:
+        for log in result_files(folder):
+            yield _log(log, chosen, said)
+    for description in sorted(path.glob("systems/*.json")):
+        found = check_system(description, chosen)
+        yield Examined(description, passed=found.passed, output=found.output)
+
+
+def _log(path: Path, ruleset: str, said: set[str]) -> Examined:
+    """What there is to say of a log.
+
+    Args:
+        path: The log.
+        ruleset: By the rules of this round.
+        said: Benchmarks of which it was said before that they are none of MLPerf's.
+    """
+    log = read_log(path)
+    wrong = tuple(faults(log))
+    try:
+        found = check_log(path, ruleset=ruleset)
+    except InvalidRecord as error:
+        return Examined(path, (*wrong, str(error)), remark="not handed to MLPerf's checker")
+    known, remark = official_benchmarks(ruleset), ""
+    if log.benchmark not in known | said:
+        said.add(log.benchmark)
+        remark = (
+            f"{log.benchmark!r} is no benchmark of MLPerf's round {ruleset} ({', '.join(sorted(known))}): "
+            "as it is, MLPerf's checker refuses the name; here it was registered"
+        )
+    return Examined(path, wrong, found.passed, found.output, remark)

@@ -1,0 +1,195 @@
+"""Runs of a recipe with MLPerf's logs, in the folder of a submission."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import deep_bench
+from deep_bench import frameworks
+from deep_bench.errors import InvalidArgument
+from deep_bench.events import Callback
+from deep_bench.mlperf.system import describe
+from deep_bench.mlperf.system.facts import checked
+from deep_bench.mlperf.training.caches import Cleared, clear_caches
+from deep_bench.mlperf.training.callback import MlperfLog
+from deep_bench.mlperf.training.layout import Layout, prepare, write_around
+from deep_bench.mlperf.training.package import official_benchmarks
+from deep_bench.mlperf.training.submission import Submission, checked_name, slug
+from deep_bench.mlperf.training.writer import close_unfinished, told
+from deep_bench.network.suspect import as_adapter
+from deep_bench.training.recipes import Recipe
+from deep_bench.training.runs import Runs, several
+from deep_bench.training.trainer import Trainer
+from deep_bench.training.workload import train
+from deep_bench.variant import Variant
+
+MakeTrainer: TypeAlias = Callable[[Recipe, str, int, Sequence[Callback]], Trainer[Any]]
+"""From a recipe, a framework, a seed and callbacks to a trainer."""
+
+CONFIG = "recipe.yaml"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Runs that are to be made, each with a log; see `planned`.
+
+    Args:
+        recipe: What is trained.
+        framework: On what.
+        layout: Where everything goes.
+        facts: What the system's description states.
+        seeds: One for each run.
+        clear: Clears caches before each run.
+        make: Makes the trainers; for ranks.
+        logs: Whether this process writes; of several ranks the first does.
+    """
+
+    recipe: Recipe
+    framework: str
+    layout: Layout
+    facts: Mapping[str, str]
+    seeds: tuple[int, ...]
+    clear: Callable[[], Cleared] = clear_caches
+    make: MakeTrainer | None = None
+    logs: bool = True
+
+    @property
+    def note(self) -> str:
+        """How it deviates from MLPerf's benchmarks."""
+        made = f"recipe {self.recipe.name} of deep_bench {deep_bench.__version__}"
+        if self.layout.benchmark in official_benchmarks():
+            return f"{made}; what differs from the reference is in the code"
+        return (
+            f"no benchmark of MLPerf: {made}, its own network, data, quality measure and target; "
+            "the result is not comparable with MLPerf's"
+        )
+
+    def run(self, *, apart: bool = False, seconds: float | None = None, progress: bool = True) -> Runs:
+        """Make the runs, and write what belongs to them.
+
+        Args:
+            apart: A fresh process for each.
+            seconds: The most time of each, from when its data are first touched.
+            progress: Whether to show a bar on a terminal.
+        """
+        reason = "its process ended before it did"
+        try:
+            runs = several(
+                self._trainer,
+                self.seeds,
+                target=next(iter(self.recipe.fields.target.items())),
+                epochs=self.recipe.fields.epochs,
+                seconds=seconds,
+                apart=apart,
+                label=self.framework,
+                output=self.layout.records if self.logs else None,
+                progress=progress,
+            )
+        except BaseException as error:
+            reason = told(error)
+            raise
+        finally:
+            for number in range(len(self.seeds) if self.logs else 0):
+                close_unfinished(self.layout.log(number), reason)
+        if self.logs:
+            description = _description(runs, self.framework, self.facts)
+            write_around(self.layout, self.recipe, self.framework, self.seeds, description, self.note)
+        return runs
+
+    def _trainer(self, seed: int, callbacks: Sequence[Callback]) -> Trainer[Any]:
+        """A trainer as `several` asks for it; before its data are touched, the clock of its log starts."""
+        if not self.logs and self.make is not None:
+            return self.make(self.recipe, self.framework, seed, callbacks)
+        submission = Submission.of(self.layout.benchmark, self.facts, self.note)
+        log = MlperfLog(self.layout.log(self.seeds.index(seed)), submission, config=CONFIG, clear=self.clear)
+        try:
+            if self.make is not None:
+                frameworks.require(Variant.parse(self.framework).framework)
+                log.begin()
+                return self.make(self.recipe, self.framework, seed, [*callbacks, log])
+            adapter = as_adapter(self.framework)
+            log.begin()
+            return train(self.recipe, adapter, seed=seed, callbacks=[*callbacks, log], stop_at_target=False)
+        except BaseException as error:
+            log.abort(error)
+            raise
+
+
+def planned(
+    recipe: Recipe,
+    on: str = "torch",
+    *,
+    seeds: Sequence[int],
+    output: str | Path,
+    facts: Mapping[str, Any] | None = None,
+    benchmark: str | None = None,
+    clear: Callable[[], Cleared] = clear_caches,
+    make: MakeTrainer | None = None,
+    logs: bool = True,
+) -> Timed:
+    """Runs of a recipe until its target, each with a log as MLPerf has it, into a submission's folder.
+
+    Making the framework ready is no part of the time of a run; reading the data, making the network and all that follows
+    is. A run that misses its target, fails or is killed has a log that says ``aborted``.
+
+    Args:
+        recipe: What is trained.
+        on: A framework, or a variant of one.
+        seeds: One for each run.
+        output: The folder of the organization; made if it is not there.
+        facts: What the system's description states; see `deep_bench.mlperf.system`.
+        benchmark: What the logs call it; the recipe's name by default. One of MLPerf's names only where data, quality
+            measure and target are MLPerf's.
+        clear: Clears caches before each run.
+        make, logs: Of `Timed`.
+
+    Raises:
+        InvalidArgument: A recipe without a target, one that is called like a benchmark of MLPerf, logs that are there
+            already, or facts that cannot be.
+        FrameworkMissing: ``mlperf_logging`` is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> from deep_bench.mlperf.training.caches import kept_caches
+        >>> from deep_bench.training.recipes import load_recipe
+        >>> recipe = load_recipe("digits", "evaluation.every=256")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     timed = planned(recipe, "reference", seeds=[0], output=folder, clear=kept_caches)
+        ...     runs = timed.run(progress=False)
+        ...     sorted(path.name for path in timed.layout.results.iterdir())
+        ['result_0.txt']
+    """
+    stated = {**checked(facts or {}), "division": "open"}
+    name = _name(recipe, benchmark)
+    if not recipe.fields.target:
+        raise InvalidArgument(f"the recipe {recipe.name!r} without a target", "one, as target: {accuracy: 0.97}")
+    if len(set(seeds)) < len(seeds) or not seeds:
+        raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
+    layout = Layout(Path(output), slug(stated.get("system_name", "")), name)
+    if logs:
+        prepare(layout, len(seeds))
+    return Timed(recipe, on, layout, stated, tuple(seeds), clear, make, logs)
+
+
+def _name(recipe: Recipe, benchmark: str | None) -> str:
+    if benchmark is not None:
+        return checked_name(benchmark)
+    name = checked_name(recipe.name)
+    if name in official_benchmarks():
+        raise InvalidArgument(
+            f"a recipe that is called {name!r}, as a benchmark of MLPerf is",
+            "another name, unless it trains on MLPerf's data to MLPerf's target",
+            f"name it: benchmark='my-{name}' (--benchmark), or {name!r} if it is that benchmark",
+        )
+    return name
+
+
+def _description(runs: Runs, on: str, stated: Mapping[str, str]) -> dict[str, str]:
+    facts = next((run.framework for run in runs.runs if run.framework), {})
+    framework = f"{on} {facts.get('version', '')}".strip() + f", through deep_bench {deep_bench.__version__}"
+    ranks = next((run.ranks.ranks for run in runs.runs if run.ranks is not None), [])
+    nodes = len({str(rank.local.get("host")) for rank in ranks}) or 1
+    return describe(runs.record.environment, {"framework": framework, "number_of_nodes": nodes, **stated}, "training")

@@ -1,0 +1,157 @@
+"""``Comparison``: what is said of one figure of two results; and whether two results may be compared at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from deep_bench.results.comparing.estimate import Estimate
+from deep_bench.results.comparing.pairing import Pair
+from deep_bench.results.result import Direction, Figure, Result
+
+Word: TypeAlias = Literal["faster", "slower", "better", "worse", "no difference", "cannot tell", "not comparable"]
+
+LEVEL = 0.05
+"""The chance of a false claim."""
+
+_SEVERITY = {"reduced precision": 1, "wrong": 2, "failed": 3}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is said of one figure.
+
+    Args:
+        name: What was compared: the labels that tell it from other rows.
+        labels: All labels that both sides share.
+        metric: The figure's name.
+        unit: Of its values.
+        direction: Which is better.
+        estimate: The change, with its interval.
+        word: What is said, all comparisons of the family considered.
+        alone: What would be said if this were the only comparison.
+        p: Of a change, corrected; ``None`` where nothing was tested.
+        p_equivalent: Of a difference beyond the margin, corrected.
+        why: Why it cannot be compared or told; empty where that is a matter of numbers.
+        cases: How many figures it is the total of; 1 for a single one.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    metric: str
+    unit: str
+    direction: Direction
+    estimate: Estimate
+    word: Word
+    alone: Word
+    p: float | None = None
+    p_equivalent: float | None = None
+    why: str = ""
+    cases: int = 1
+
+    @property
+    def tested(self) -> bool:
+        """Whether it is one of the tests that are corrected for each other."""
+        return self.estimate.p is not None and self.word != "not comparable"
+
+    def beyond(self, share: float) -> bool:
+        """Whether it is told to be worse, and even the better end of its interval by more than this share.
+
+        Args:
+            share: ``0.05``: slower than 1.05 times the time, below the rate over 1.05, or a score worse by more than 5 % of
+                the earlier one.
+        """
+        ends = self.estimate.interval
+        if self.word not in ("slower", "worse") or ends is None:
+            return False
+        if self.estimate.scale == "ratio":
+            return ends[0] > 1 + share if self.direction == "lower" else ends[1] < 1 / (1 + share)
+        least = share * abs(self.estimate.before)
+        return ends[0] > least if self.direction == "lower" else ends[1] < -least
+
+
+@dataclass(frozen=True)
+class Change:
+    """The outcome of a pair, where something is or was wrong, or another thing than before.
+
+    Args:
+        name: Of the pair.
+        before: *right*, *wrong*, *failed*, *unchecked*, …
+        after: The same of the other side.
+        reason: Why the later one is what it is.
+    """
+
+    name: str
+    before: str
+    after: str
+    reason: str
+
+    @property
+    def worse(self) -> bool:
+        """Whether the later one is wrong, failed, or less precise than the earlier one."""
+        return severity(self.after) >= 2 or severity(self.after) > severity(self.before)
+
+
+def severity(outcome: str) -> int:
+    """0 where nothing was found wrong; higher is worse.
+
+    Example:
+        >>> [severity(word) for word in ("right", "unchecked", "reduced precision", "wrong", "failed")]
+        [0, 0, 1, 2, 3]
+    """
+    return _SEVERITY.get(outcome, 0)
+
+
+def change_of(pair: Pair, name: str) -> Change | None:
+    """What is to be said of a pair's outcomes; ``None`` if both are the same and nothing is wrong."""
+    before, after = pair.before.outcome, pair.after.outcome
+    if before == after and not severity(after):
+        return None
+    return Change(name, before, after, _reason(pair.after) or _reason(pair.before))
+
+
+def _reason(result: Result) -> str:
+    if result.errors:
+        return result.errors[0].message
+    return result.verdict.reason if result.verdict is not None and not result.ok else ""
+
+
+def not_comparable(pair: Pair) -> str:
+    """Why figures of a pair say nothing of each other; empty where they do."""
+    outcomes = (pair.before.outcome, pair.after.outcome)
+    if any(severity(outcome) >= 2 for outcome in outcomes) or severity(outcomes[0]) != severity(outcomes[1]):
+        return f"{outcomes[0]} → {outcomes[1]}" if outcomes[0] != outcomes[1] else f"both {outcomes[0]}"
+    return ""
+
+
+def said(estimate: Estimate, p: float | None, p_equivalent: float | None, figure: Figure) -> Word:
+    """The word for a change.
+
+    *No difference* is a claim of its own, by two one-sided tests against the margin (Schuirmann 1987); it goes before
+    *faster* and *slower*, since a change within the margin counts as none.
+
+    Args:
+        estimate: The change.
+        p: Of the hypothesis that there is none.
+        p_equivalent: Of the hypothesis that it is beyond the margin.
+        figure: One of both sides.
+    """
+    if p is None or p_equivalent is None:
+        return "cannot tell"
+    if p_equivalent <= LEVEL:
+        return "no difference"
+    if p > LEVEL:
+        return "cannot tell"
+    ends = estimate.interval
+    assert ends is not None
+    up = ends[0] > (1 if estimate.scale == "ratio" else 0)
+    good = up == (figure.direction == "higher")
+    if is_speed(figure):
+        return "faster" if good else "slower"
+    return "better" if good else "worse"
+
+
+def is_speed(figure: Figure) -> bool:
+    """Whether a figure is a time, or an amount in a second."""
+    return figure.unit in ("s", "ms", "us", "µs", "ns", "min", "h") or figure.unit.endswith("/s")

@@ -1,0 +1,81 @@
+"""When a comparison should fail: conditions as a command line has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.results.comparing.comparisons import Comparisons
+
+_FORM = re.compile(r"(slower|worse)(?::(\d+\.?\d*|\.\d+)\s*%)?|wrong|cannot-tell|unpaired")
+_EXPECTED = "slower, slower:5%, worse, worse:5%, wrong, cannot-tell or unpaired"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What should not be.
+
+    Args:
+        word: ``"slower"`` (times and rates), ``"worse"`` (these and all else), ``"wrong"``, ``"cannot-tell"``, or
+            ``"unpaired"`` (a result of the first side has no counterpart).
+        share: For the first two, by how much at least: the better end of the interval is beyond it.
+
+    Example:
+        >>> Condition.parse("slower:5%")
+        Condition(word='slower', share=0.05)
+    """
+
+    word: str
+    share: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Read one.
+
+        Raises:
+            InvalidArgument: It is none.
+        """
+        found = _FORM.fullmatch(text.strip())
+        if found is None:
+            raise InvalidArgument(f"the condition {text!r}", _EXPECTED)
+        return cls(found[1] or text.strip(), float(found[2]) / 100 if found[2] else 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.word}:{100 * self.share:g}%" if self.share else self.word
+
+
+def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
+    """Why the comparison fails; empty if it does not.
+
+    *Slower by 5 %* holds where the word is *slower*, all comparisons considered, and even the better end of the interval is
+    beyond 5 %. What is not sure never fails, unless ``cannot-tell`` asks for it.
+
+    Raises:
+        InvalidArgument: A share below the margin: such a change is called *no difference*.
+    """
+    lines = []
+    for condition in conditions:
+        if 0 < condition.share < found.margin:
+            raise InvalidArgument(
+                f"{condition} with a margin of {100 * found.margin:g} %, below which nothing is called {condition.word}",
+                advice=f"give a margin of at most {condition.share:g}",
+            )
+        lines += [f"{condition}: {line}" for line in _met(found, condition)]
+    return lines
+
+
+def _met(found: Comparisons, condition: Condition) -> list[str]:
+    if condition.word == "wrong":
+        return [f"{change.name} {change.before} → {change.after}".strip() for change in found.changes if change.worse]
+    if condition.word == "unpaired":
+        return [result.name or result.file.name for result in found.left[0]]
+    if condition.word == "cannot-tell":
+        return [f"{one.name} {one.metric}".strip() for one in found if one.tested and one.word == "cannot tell"]
+    words = ("slower",) if condition.word == "slower" else ("slower", "worse")
+    return [
+        f"{one.name} {one.metric}".strip()
+        for one in found
+        if one.word in words and (not condition.share or one.beyond(condition.share))
+    ]

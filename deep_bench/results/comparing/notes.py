@@ -1,0 +1,132 @@
+"""What a reader must know to judge the words of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import isinf
+from typing import TYPE_CHECKING
+
+from deep_bench.results.comparing.comparison import LEVEL, Comparison
+from deep_bench.results.comparing.correction import CORRECTIONS
+from deep_bench.results.comparing.facts import facts_of
+from deep_bench.results.comparing.pairing import Pair
+
+if TYPE_CHECKING:
+    from deep_bench.results.comparing.comparisons import Comparisons
+
+_LISTED = 6
+
+
+def notes(found: Comparisons) -> tuple[str, ...]:
+    """All of them, as sentences."""
+    return tuple(line for note in _NOTES for line in note(found))
+
+
+def _tests(found: Comparisons) -> Iterable[str]:
+    if found.tests > 1:
+        yield f"{found.tests} tests; {CORRECTIONS[found.correction]}; intervals are of each alone"
+        otherwise = sum(one.word != one.alone for one in found if one.tested)
+        if otherwise:
+            yield f"alone, {otherwise} of them would be called otherwise"
+    yield f"no difference: the change is within {100 * found.margin:g} %, by two one-sided tests"
+
+
+def _method(found: Comparisons) -> Iterable[str]:
+    bases = {one.estimate.basis for one in found if one.tested}
+    if "launches" in bases:
+        yield "over medians of launches (runs, records): intervals and p-values of Mann and Whitney's exact rank test"
+    if "blocks" in bases:
+        yield "over blocks of one launch: bootstrap with Student's t; p-values belong to these intervals"
+    late = [one.metric for one in found if isinf(one.estimate.before) or isinf(one.estimate.after) or _missed(found, one)]
+    if late:
+        yield (
+            f"{_some(late)}: runs that missed the target count as later than all they outlasted "
+            "(Gehan's generalisation of the rank test)"
+        )
+
+
+def _missed(found: Comparisons, one: Comparison) -> bool:
+    return any(
+        isinf(value)
+        for pair in _pairs(found)
+        if pair.labels is one.labels
+        for side in (pair.before, pair.after)
+        if one.metric in side.figures
+        for value in side.figures[one.metric].medians
+    )
+
+
+def _single_launch(found: Comparisons) -> Iterable[str]:
+    timed = [one for one in found if one.tested and one.estimate.basis == "blocks"]
+    if timed and any(pair.apart for pair in _pairs(found)):
+        yield (
+            "the sides were measured one after the other, each in a single process: what else changed meanwhile, and what "
+            "differs from one start of a process to the next, is in no interval; so only a change that is surely beyond "
+            f"{100 * found.margin:g} % is called one (better: several records of each side, taken by turns)"
+        )
+    elif timed:
+        yield "one launch each: what differs from one start of a process to the next is in no interval (--launches 10)"
+
+
+def _records(found: Comparisons) -> Iterable[str]:
+    several = {pair.records for pair in _pairs(found) if pair.records != (1, 1)}
+    if several:
+        counts = ", ".join(f"{before} and {after}" for before, after in sorted(several))
+        yield f"several records of one thing count as launches of it: {counts} of the two sides"
+
+
+def _too_few(found: Comparisons) -> Iterable[str]:
+    least = [one for one in found if one.tested and one.estimate.least_p * (found.tests or 1) > LEVEL]
+    if found.correction == "holm" and least:
+        before, after = least[0].estimate.counts
+        yield (
+            f"with {before} and {after} launches p is at least {least[0].estimate.least_p:.2g}: among {found.tests} tests "
+            "that is not enough to tell anything; take more launches, fewer metrics (--metric), or --correction bh"
+        )
+    untold: dict[str, list[str]] = {}
+    for one in found:
+        if one.estimate.p is None and one.word != "not comparable":
+            untold.setdefault(one.estimate.why, []).append(one.metric)
+    for why, metrics in untold.items():
+        yield f"not tested: {_some(metrics)}: {why}"
+
+
+def _one_sided(found: Comparisons) -> Iterable[str]:
+    for side, other in (("before", "after"), ("after", "before")):
+        lone = [
+            name
+            for pair in _pairs(found)
+            for name in getattr(pair, side).figures
+            if name not in getattr(pair, other).figures and pair.before.ok and pair.after.ok
+        ]
+        if lone:
+            yield f"only on the side {side!r}: {_some(lone)}"
+
+
+def _unchecked(found: Comparisons) -> Iterable[str]:
+    pairs = _pairs(found)
+    unchecked = sum(any(r.outcome == "unchecked" for r in (pair.before, pair.after)) for pair in pairs)
+    if unchecked:
+        yield f"not checked for being right: {unchecked} of {len(pairs)} pairs"
+    if any(not r.complete for pair in pairs for r in (pair.before, pair.after)):
+        yield "some runs did not come to their end; what they measured counts"
+
+
+def _code(found: Comparisons) -> Iterable[str]:
+    both = [tuple(facts_of(r)["commit"] for r in (pair.before, pair.after)) for pair in _pairs(found)[:1]]
+    if both and all("with changes" in commit for commit in both[0]) and both[0][0] == both[0][1]:
+        yield "both sides have changes beyond their common commit, which no record holds: their code may differ"
+
+
+_NOTES: tuple[Callable[[Comparisons], Iterable[str]], ...] = (
+    _tests, _method, _single_launch, _records, _too_few, _one_sided, _unchecked, _code,
+)  # fmt: skip
+
+
+def _pairs(found: Comparisons) -> list[Pair]:
+    return [pair for pairing in found.pairings for pair in pairing.pairs]
+
+
+def _some(names: Sequence[str]) -> str:
+    kept = list(dict.fromkeys(names))
+    return ", ".join(kept) if len(kept) <= _LISTED else f"{', '.join(kept[:_LISTED])} and {len(kept) - _LISTED} more"

@@ -1,0 +1,208 @@
+"""``compare``: results of two sides, figure by figure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.results.comparing.comparison import Comparison, change_of, not_comparable, said
+from deep_bench.results.comparing.comparisons import Comparisons
+from deep_bench.results.comparing.correction import CORRECTIONS, corrected
+from deep_bench.results.comparing.estimate import estimate
+from deep_bench.results.comparing.pairing import Pair, Pairing, pair
+from deep_bench.results.comparing.totals import total
+from deep_bench.results.result import Figure, Result
+
+
+def compare(
+    before: Sequence[Result],
+    after: Sequence[Result],
+    *,
+    factor: str | None = None,
+    margin: float = 0.02,
+    correction: str = "holm",
+    allow: Collection[str] = (),
+    metrics: Collection[str] = (),
+    seed: int = 0,
+) -> Comparisons:
+    """Compare the results of two sides: what changed from one to the other?
+
+    Results are paired by all their labels but those of one factor, which is found if it is not named. Environments are
+    compared as well: what differs beyond the factor is refused unless it is in ``allow``. Several records of one thing on a
+    side are taken as launches of it.
+
+    Args:
+        before: One side, such as ``gather("baseline/")``.
+        after: The other.
+        factor: The label or fact that the sides differ in (``"version"``, ``"commit"``, ``"framework"``), or a group of
+            facts (``"machine"``, ``"threads"``, ``"clock"``, ``"versions"``).
+        margin: The relative difference that counts as none.
+        correction: ``"holm"``, ``"bh"`` (Benjamini and Hochberg) or ``"none"``.
+        allow: Labels, facts and groups of these that may differ as well.
+        metrics: The figures to compare; all by default.
+        seed: Of the resampling.
+
+    Raises:
+        Incomparable: More differs than the factor; the error lists it.
+        InvalidArgument: A side without results, or a number out of range.
+        UnknownName: No such factor, metric or correction.
+
+    Example:
+        >>> import deep_bench as db
+        >>> from deep_bench.results import gather
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     quick = {"on": ["reference"], "budget": 0.3, "twin": False, "progress": False, "check": "off"}
+        ...     sides = [gather(db.run("digits-cnn", **quick, output=f"{folder}/{side}").path) for side in "ab"]
+        >>> found = compare(*sides, metrics=["forward"])
+        >>> found.factor, len(found), found.tests
+        ('record', 1, 1)
+    """
+    _check(margin, correction)
+    return _compared([pair(before, after, factor, allow)], margin, correction, metrics, seed)
+
+
+def compare_within(
+    results: Sequence[Result],
+    base: str,
+    *,
+    factor: str = "system",
+    margin: float = 0.02,
+    correction: str = "holm",
+    allow: Collection[str] = (),
+    metrics: Collection[str] = (),
+    seed: int = 0,
+) -> Comparisons:
+    """Compare all systems of some results with one of them, the base; those of one record took turns when they were timed.
+
+    Args:
+        results: Such as ``gather("results/run.json")``.
+        base: A value of the factor.
+        factor: The label by which results are told apart.
+        margin: See `compare`, as for all that follows.
+        correction: For all comparisons together.
+        allow: What may differ beside the factor.
+        metrics: The figures to compare.
+        seed: Of the resampling.
+
+    Raises:
+        UnknownName: No result has that value.
+        InvalidArgument: Only the base is there; and as `compare`.
+        Incomparable: As `compare`.
+    """
+    _check(margin, correction)
+    sides: dict[str, list[Result]] = {}
+    for result in results:
+        sides.setdefault(result.labels.get(factor, "—"), []).append(result)
+    if base not in sides:
+        raise UnknownName(factor, base, sides)
+    if len(sides) == 1:
+        raise InvalidArgument(f"only {factor} {base!r}", "another one to compare with it", "name a second record")
+    pairings = [pair(sides[base], side, factor, allow) for value, side in sides.items() if value != base]
+    return _compared(pairings, margin, correction, metrics, seed)
+
+
+def _check(margin: float, correction: str) -> None:
+    if not 0 < margin < 1:
+        raise InvalidArgument(f"margin={margin}", "a share above 0 and below 1, such as 0.02")
+    if correction not in CORRECTIONS:
+        raise UnknownName("correction", correction, CORRECTIONS)
+
+
+def _compared(
+    pairings: Sequence[Pairing], margin: float, correction: str, metrics: Collection[str], seed: int
+) -> Comparisons:
+    pairs = [(pairing, one) for pairing in pairings for one in pairing.pairs]
+    names = _names(pairs)
+    known = dict.fromkeys(name for _, one in pairs for name in (*one.before.figures, *one.after.figures))
+    for name in metrics:
+        if name not in known:
+            raise UnknownName("metric of these results", name, known)
+    drafts = []
+    for (_, one), name in zip(pairs, names, strict=True):
+        shared = [m for m in one.before.figures if m in one.after.figures and (not metrics or m in metrics)]
+        drafts += [_draft(one, name, metric, margin, seed) for metric in shared]
+    for pairing in pairings:
+        drafts += total(pairing, drafts, metrics, margin, seed)
+    changes = [found for (_, one), name in zip(pairs, names, strict=True) if (found := change_of(one, name)) is not None]
+    return Comparisons(
+        pairings=tuple(pairings),
+        comparisons=tuple(_corrected(drafts, correction)),
+        changes=tuple(sorted(changes, key=lambda change: not change.worse)),
+        margin=margin,
+        correction=correction,
+    )
+
+
+def _draft(one: Pair, name: str, metric: str, margin: float, seed: int) -> Comparison:
+    """A comparison as if it were the only one."""
+    before, after = one.before.figures[metric], one.after.figures[metric]
+    why = not_comparable(one)
+    found = estimate(before, after, margin, apart=one.apart, seed=seed)
+    word = "not comparable" if why else said(found, found.p, found.p_equivalent, before)
+    return Comparison(
+        name,
+        one.labels,
+        metric,
+        before.unit,
+        before.direction,
+        found,
+        word,
+        word,
+        found.p,
+        found.p_equivalent,
+        why or found.why,
+    )
+
+
+def _corrected(drafts: Sequence[Comparison], correction: str) -> list[Comparison]:
+    """All of them with the words that hold together."""
+    tested = [draft for draft in drafts if draft.tested]
+    p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
+    equivalent = corrected([float(d.estimate.p_equivalent or 0.0) for d in tested], correction)
+    found = {
+        id(d): replace(d, p=one, p_equivalent=other, word=said(d.estimate, one, other, _figure(d)))
+        for d, one, other in zip(tested, p, equivalent, strict=True)
+    }
+    return [found.get(id(draft), draft) for draft in drafts]
+
+
+def _figure(draft: Comparison) -> Figure:
+    return Figure(draft.metric, draft.unit, draft.direction, ())
+
+
+def _names(pairs: Sequence[tuple[Pairing, Pair]]) -> list[str]:
+    """What tells each pair from the others, as few words as are needed."""
+    everything: list[Mapping[str, str]] = [
+        {**one.labels, **({pairing.factor: pairing.values[1]} if pairing.factor != "record" else {})}
+        for pairing, one in pairs
+    ]
+    labels = dict.fromkeys(label for found in everything for label in found)
+    varying = [label for label in labels if len({found.get(label) for found in everything}) > 1]
+    varying = _without_repetition(varying, everything)
+    return [" ".join(_shown(label, found[label]) for label in varying if label in found) for found in everything]
+
+
+_SPEAK_FOR_THEMSELVES = ("case", "network", "system", "framework", "optimizer", "scheme", "recipe", "suite", "kind")
+
+
+def _without_repetition(varying: Sequence[str], everything: Sequence[Mapping[str, str]]) -> list[str]:
+    """The labels, the speaking ones first, without those that tell no more than the ones before them."""
+    ordered = sorted(varying, key=lambda label: (label not in _SPEAK_FOR_THEMSELVES, _rank(label)))
+    kept: list[str] = []
+    for label in ordered:
+        told = {tuple(found.get(other) for other in kept) for found in everything}
+        more = {tuple(found.get(other) for other in (*kept, label)) for found in everything}
+        if len(more) > len(told):
+            kept.append(label)
+    return kept
+
+
+def _rank(label: str) -> int:
+    return _SPEAK_FOR_THEMSELVES.index(label) if label in _SPEAK_FOR_THEMSELVES else 0
+
+
+def _shown(label: str, value: str) -> str:
+    value = " ".join(value.split())
+    return value if label in _SPEAK_FOR_THEMSELVES else f"{label}={value}"

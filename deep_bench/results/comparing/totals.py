@@ -1,0 +1,91 @@
+"""Totals over cases: the ratio of total times. Ratios themselves are never averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from deep_bench.results.comparing.comparison import Comparison, said
+from deep_bench.results.comparing.estimate import Drawn, Estimate, drawn, over_blocks, over_launches
+from deep_bench.results.comparing.pairing import Pair, Pairing
+from deep_bench.results.result import Figure
+
+_WHOLE = ("kind", "suite", "framework", "system", "dtype", "device", "recipe", "commit")
+"""Labels that a total keeps apart; it runs over all others."""
+
+_ONCE = ("setup", "first call")
+
+
+def total(
+    pairing: Pairing, drafts: Sequence[Comparison], metrics: Collection[str], margin: float, seed: int
+) -> list[Comparison]:
+    """The totals over all cases of operators, or networks, that have a time on both sides and may be compared.
+
+    Args:
+        pairing: The pairs.
+        drafts: The comparisons of single cases.
+        metrics: The figures to compare; all if empty.
+        margin: The relative difference that counts as none.
+        seed: Of the resampling.
+    """
+    fit = {(id(draft.labels), draft.metric) for draft in drafts if draft.tested}
+    groups: dict[tuple[str, tuple[str, ...]], list[Pair]] = {}
+    for one in pairing.pairs:
+        if one.before.kind not in ("operators", "network"):
+            continue
+        about = tuple(one.labels.get(label, "") for label in _WHOLE)
+        for metric, figure in one.before.figures.items():
+            wanted = (not metrics or metric in metrics) and metric not in _ONCE and figure.unit == "s"
+            if wanted and (id(one.labels), metric) in fit:
+                groups.setdefault((metric, about), []).append(one)
+    found = [_total(pairs, metric, margin, seed) for (metric, _), pairs in groups.items() if _several(pairs)]
+    return [one for one in found if one is not None]
+
+
+def _several(pairs: Sequence[Pair]) -> bool:
+    """Whether there is more than one case; the sizes of one network are no parts of a whole."""
+    names = {one.labels.get("network") for one in pairs}
+    return len(pairs) > 1 and (pairs[0].before.kind == "operators" or len(names) == len(pairs))
+
+
+def _total(pairs: Sequence[Pair], metric: str, margin: float, seed: int) -> Comparison | None:
+    figures = [(one.before.figures[metric], one.after.figures[metric]) for one in pairs]
+    estimate = _estimate(figures, margin, [one.apart for one in pairs], seed)
+    if estimate is None:
+        return None
+    first = pairs[0]
+    shared = dict(set.intersection(*({*one.labels.items()} for one in pairs)))
+    system = first.labels.get("system", "")
+    name = f"total of {len(pairs)} {'cases' if first.before.kind == 'operators' else 'networks'} {system}".rstrip()
+    figure = figures[0][0]
+    word = said(estimate, estimate.p, estimate.p_equivalent, figure)
+    return Comparison(
+        name, shared, metric, figure.unit, figure.direction, estimate, word, word, estimate.p, estimate.p_equivalent,
+        cases=len(pairs),
+    )  # fmt: skip
+
+
+def _estimate(figures: Sequence[tuple[Figure, Figure]], margin: float, apart: Sequence[bool], seed: int) -> Estimate | None:
+    """The ratio of the sums: launch by launch where all have several, else of resampled sums."""
+    launches = [min(len(side[which].medians) for side in figures) for which in (0, 1)]
+    if min(launches) > 1:
+        sums = [_summed([side[which] for side in figures], launches[which]) for which in (0, 1)]
+        return over_launches(sums[0], sums[1], "ratio", margin)
+    random = np.random.default_rng(seed)
+    sides: list[list[Drawn]] = [[], []]
+    for both, far in zip(figures, apart, strict=True):
+        for which in (1, 0):
+            found = drawn(both[which], random, apart=far)
+            if found is None:
+                return None
+            sides[which].append(found)
+    return over_blocks(reduce(add, sides[0]), reduce(add, sides[1]), "ratio", margin, apart=any(apart))
+
+
+def _summed(figures: Sequence[Figure], launches: int) -> Figure:
+    values = np.sum([figure.medians[:launches] for figure in figures], axis=0)
+    first = figures[0]
+    return Figure(first.name, first.unit, first.direction, tuple((np.array([value]),) for value in values))

@@ -1,0 +1,47 @@
+"""One record, found by a part of its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.results.reading.files import find, kind_of
+from deep_bench.results.reading.kinds import NO_RESULTS
+
+_SHOWN = 10
+
+
+def chosen(path: Path) -> Path:
+    """The record that a path means.
+
+    Args:
+        path: A record's file; a folder that holds a single record; or a folder and a part of the name of one of its records,
+            which no other has: ``results/3cbf11d3``.
+
+    Raises:
+        InvalidArgument: There is none, or there are several.
+    """
+    if path.is_file():
+        return path
+    folder, part = (path, "") if path.is_dir() else (path.parent, path.name)
+    if not folder.is_dir():
+        raise InvalidArgument(f"{path} does not exist", "a record, or a folder and a part of a record's name")
+    found = [file for file, fault in find(folder) if not fault and part in file.name and _is_record(file)]
+    if len(found) == 1:
+        return found[0]
+    what = f"records in {folder}" + (f" with {part!r} in their name" if part else "")
+    listed = ", ".join(str(file.relative_to(folder)) for file in found[:_SHOWN])
+    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise InvalidArgument(
+        f"{len(found)} {what}" + (f": {listed}{more}" if found else ""),
+        "one",
+        f"name more of it, such as {found[0]}" if found else "deep-bench ls shows the records of a folder",
+    )
+
+
+def _is_record(file: Path) -> bool:
+    """Whether it is one, or is meant to be one: what is wrong with it is told when it is read."""
+    try:
+        return kind_of(file) not in (None, *NO_RESULTS)
+    except InvalidRecord:
+        return True

@@ -1,0 +1,157 @@
+"""What a report has in it, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.measure.rules import Check
+from deep_bench.results.report import again, factors, machine, ratios, raw, rules, summary, taken, verdicts
+from deep_bench.results.report.drawing import Drawn, draw
+from deep_bench.results.report.model import Block, Code, Column, Heading, Section, Sign, Table, Text, clean
+from deep_bench.results.report.naming import listed, of_kinds, subject, system_of, title_of
+from deep_bench.results.report.sources import MOST, Source, sources
+from deep_bench.results.result import Result
+from deep_bench.results.table import problem
+
+_ERRORS = 60
+_DETAILS = 3_000
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report, whatever format it is written in.
+
+    Args:
+        title: Of the whole.
+        facts: What stands below it: when, where, of how much.
+        sections: In their order.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+
+
+def report(results: Sequence[Result], *, base: str | None = None, title: str | None = None) -> Report:
+    """Everything that a reader of these results should see.
+
+    Args:
+        results: What ``deep_bench.results.gather`` read.
+        base: What others are compared with: a system, or a label and its value (``"optimizer=Adam"``). By default the system
+            that has most results.
+        title: Of the report; by default what was run on what.
+
+    Raises:
+        InvalidArgument: There are no results.
+        UnknownName: No result has the base.
+        Unsupported: matplotlib is not installed.
+    """
+    refused = getattr(results, "refused", ())
+    if not results:
+        why = "; ".join(str(one) for one in refused[:3])
+        raise InvalidArgument(f"no results to report{f': {why}' if why else ''}", "records that deep_bench wrote")
+    known, files = sources(results), list(dict.fromkeys(result.file for result in results))
+    compared = ratios.blocks(results, base)
+    drawn = draw(results, known)
+    sections = [
+        Section("verdict", "Verdict", verdicts.blocks(results)),
+        Section("results", "Results", tuple(summary.blocks(results, known))),
+        Section("ratios", "Ratios", tuple(compared)),
+        Section("plots", "Plots", tuple(drawn.blocks or [Text("There is nothing to draw.")])),
+        Section("errors", "Errors and files that were not read", tuple(_errors(results, refused))),
+        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(known, drawn))),
+        Section("figures", "All figures", tuple(summary.every_figure(results))),
+        Section("factors", "Factors and environment", (*factors.blocks(results), *machine.blocks(results))),
+        Section("repeat", "How to repeat it", tuple(again.blocks(known, len(files)))),
+        Section("data", "Raw data", tuple(raw.blocks(files))),
+        Section("taken", "How the numbers were taken", tuple(taken.blocks(results, known))),
+    ]
+    return Report(clean(title) if title else usual_title(results), _facts(results, files), tuple(sections))
+
+
+def usual_title(results: Sequence[Result]) -> str:
+    """What was run on what.
+
+    Example:
+        >>> from datetime import datetime
+        >>> found = [Result("network", Path("a"), datetime(2026, 1, 1), {"system": s, "network": "lenet"}, {}) for s in "ab"]
+        >>> usual_title(found)
+        'lenet: a and b'
+    """
+    problems = list(dict.fromkeys(clean(problem(result), 80) for result in results))
+    systems = list(dict.fromkeys(clean(system_of(result), 60) for result in results))
+    kinds = list(of_kinds(results))
+    if len(kinds) > 1:
+        return f"Results of {listed([title_of(kind).lower().partition(',')[0] for kind in kinds], 6)}"
+    what = problems[0] if len(problems) == 1 else listed(list(dict.fromkeys(map(subject, results))))
+    return f"{what}{', predicted scaling' if kinds == ['scaling'] else ''}: {listed(systems)}"
+
+
+def _facts(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str, str], ...]:
+    begin, end = min(result.created for result in results), max(result.created for result in results)
+    when = f"{begin:%Y-%m-%d %H:%M}" if begin == end else f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+    machines = list(dict.fromkeys(machine.in_a_line(e) for e, _ in machine.environments(results)))
+    found = [
+        ("verdict", verdicts.sentence(results)),
+        ("measured", f"{when}{f' {begin:%Z}' if begin.tzinfo else ''}"),
+        ("machine", "; ".join(machines[:3]) + (f"; and {len(machines) - 3} more" if len(machines) > 3 else "") or "unknown"),
+        ("software", clean(machine.software(results), 300)),
+        ("records", f"{len(results)} result{'s' * (len(results) != 1)} of {len(files)} record{'s' * (len(files) != 1)}"),
+    ]
+    return tuple(found)
+
+
+def _errors(results: Sequence[Result], refused: Sequence[object]) -> list[Block]:
+    """Each error with its details, and each file that was not read with the reason."""
+    found: list[Block] = []
+    those = [(result, error) for result in results for error in result.errors]
+    if those:
+        rows = tuple(
+            (clean(system_of(r), 120), clean(problem(r), 160), clean(e.kind), clean(e.message)) for r, e in those[:_ERRORS]
+        )
+        found.append(
+            Table(
+                "Errors", (Column("system"), Column("problem"), Column("error"), Column("message")), rows, keys=2, wordy=True
+            )
+        )
+        found += [
+            Code("\n".join(clean(line, 400) for line in error.details[-_DETAILS:].splitlines()), clean(f"{system_of(result)}: details"))
+            for result, error in those[:_ERRORS] if error.details.strip()
+        ]  # fmt: skip
+        found += [Text(f"{len(those) - _ERRORS} more errors are in the records.")] if len(those) > _ERRORS else []
+    if refused:
+        files = tuple(
+            (clean(getattr(one, "file", ""), 200), clean(getattr(one, "reason", one))) for one in refused[:_ERRORS]
+        )
+        found.append(Table("Files that were not read", (Column("file"), Column("why")), files, wordy=True))
+        found += [Text(f"{len(refused) - _ERRORS} more were not read.")] if len(refused) > _ERRORS else []
+    return found or [Text("Nothing failed, and every file was read.")]
+
+
+def _rules(known: Sequence[Source], drawn: Drawn) -> list[Block]:
+    found: list[Block] = [
+        Text("Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting performance "
+             "results, SC 2015. Each rule holds, fails or does not apply here, for the reason beside it.")
+    ]  # fmt: skip
+    for kind in dict.fromkeys(source.kind for source in known):
+        judged = [
+            rules.checks(s, drawn.plots.get(kind, rules.Plots(False)))
+            for s in known
+            if s.kind == kind and s.record is not None
+        ]
+        if judged:
+            found += [Heading(title_of(kind)), _rules_table(kind, rules.merged(judged))]
+    if len(known) == MOST:
+        found.append(Text(f"Judged on the first {MOST} records."))
+    return found
+
+
+def _rules_table(kind: str, checks: Sequence[Check]) -> Table:
+    rows = tuple((str(c.number), Sign(c.state), clean(c.rule), clean(c.reason, 900)) for c in checks)
+    count = sum(c.state == "holds" for c in checks)
+    failing = listed([str(c.number) for c in checks if c.state == "fails"], 12)
+    caption = f"{title_of(kind)}: {count} hold{f', not rule {failing}' if failing else ''}"
+    return Table(caption, (Column("", True), Column("state"), Column("rule"), Column("why")), rows, wordy=True)

@@ -1,0 +1,122 @@
+"""What rows are called: which labels tell results apart, and what was run, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from deep_bench.results.report.model import clean
+from deep_bench.results.result import Result
+from deep_bench.results.table import problem, short_names
+
+KINDS = {
+    "network": "Networks",
+    "operators": "Operators",
+    "communication": "Communication",
+    "training": "Training",
+    "scaling": "Scaling, predicted",
+    "mlperf": "MLPerf",
+}
+"""Kind of record to its title, in the order of the report."""
+
+_SAID = frozenset({"system", "framework", "version", "device", "kind", "case", "operator", "network", "recipe", "data",
+                   "ranks", "bytes", "launches", "cell", "suite", "target", "machine", "nodes", "network.sha256"})  # fmt: skip
+"""Labels that the names of systems and problems have in them, or that follow from them."""
+
+_MOST_COLUMNS = 4
+
+
+def of_kinds(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The results of each kind, in the order of the report."""
+    order = dict.fromkeys([*KINDS, *(result.kind for result in results)])
+    found = {kind: [result for result in results if result.kind == kind] for kind in order}
+    return {kind: by_problem(those) for kind, those in found.items() if those}
+
+
+def by_problem(results: Sequence[Result]) -> list[Result]:
+    """The results of each problem beside each other, in the order in which problems first come."""
+    order = {name: number for number, name in reversed(list(enumerate(map(problem, results))))}
+    return sorted(results, key=lambda result: order[problem(result)])
+
+
+def title_of(kind: str) -> str:
+    """The title of a kind of record."""
+    return KINDS.get(kind, clean(kind))
+
+
+def system_of(result: Result) -> str:
+    """The system, as a label has it."""
+    return result.labels.get("system") or result.labels.get("framework") or "–"
+
+
+def said(label: str) -> bool:
+    """Whether a label is in the names of systems or problems anyhow."""
+    return label in _SAID or label.startswith("option.")
+
+
+def further(results: Sequence[Result]) -> dict[str, list[str]]:
+    """Label to its value for each result, of the labels that tell results apart beside system and problem.
+
+    Of many labels those that are needed; where none is enough, the record's name comes last.
+
+    Example:
+        >>> from datetime import datetime
+        >>> from pathlib import Path
+        >>> two = [Result("network", Path(f"{n}.json"), datetime(2026, 1, 1), {"system": "a", "size.batch": n}, {}) for n in "12"]
+        >>> further(two)
+        {'size.batch': ['1', '2']}
+    """
+    names = dict.fromkeys(name for result in results for name in result.labels if not said(name))
+    varying = [name for name in names if len({result.labels.get(name) for result in results}) > 1]
+    kept: list[str] = []
+    rows = [(problem(result), system_of(result)) for result in results]
+    apart = len(set(rows))
+    for name in sorted(varying, key=lambda name: "." in name):  # what names something goes before its settings
+        more = [(*row, result.labels.get(name)) for row, result in zip(rows, results, strict=True)]
+        if len(set(more)) > apart and len(kept) < _MOST_COLUMNS:
+            kept.append(name)
+            rows, apart = more, len(set(more))  # type: ignore[assignment]
+    found = {name: [clean(result.labels.get(name, "–"), 80) for result in results] for name in kept}
+    if apart < len(results):
+        short = short_names(list(dict.fromkeys(result.file for result in results)))
+        found["record"] = [clean(short[result.file], 60) for result in results]
+    return found
+
+
+def subject(result: Result) -> str:
+    """What was run, in a word: the network, the operator or the operation."""
+    of = result.labels
+    names = ("operator", "case") if result.kind in ("operators", "communication") else ("network", "recipe")
+    return clean(next((of[name] for name in names if name in of), problem(result)), 60)
+
+
+def settings(result: Result, factor: str = "system") -> dict[str, str]:
+    """The labels in which two results of one problem must agree that differ in the factor alone.
+
+    Args:
+        result: One of them.
+        factor: The label that tells them apart.
+    """
+    free = {factor, "launches", "cell", "host", "version"}
+    if factor == "system":
+        free |= {"framework", "device"}
+    if result.kind == "training":
+        free |= {"seed", "network.sha256"}  # initial values are a matter of the seed
+    details = ("option.",) if factor == "system" else (f"{factor}.",)
+    return {name: value for name, value in result.labels.items() if name not in free and not name.startswith(details)}
+
+
+def numbered(results: Sequence[Result]) -> Mapping[str, int]:
+    """System to a number, in the order in which they come."""
+    return {name: number for number, name in enumerate(dict.fromkeys(map(system_of, results)))}
+
+
+def listed(words: Sequence[str], most: int = 4) -> str:
+    """Some words as a sentence has them.
+
+    Example:
+        >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d", "e", "f"], 3)
+        ('a', 'a, b and c', 'a, b, c and 3 more')
+    """
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

@@ -1,0 +1,1 @@
+"""The plots of reports. Importing the modules of this folder needs matplotlib."""

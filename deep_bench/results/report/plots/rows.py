@@ -1,0 +1,173 @@
+"""Panels with a row for each system: medians with their intervals, and how the raw samples are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from deep_bench.measure.statistics import Times
+from deep_bench.results.report.model import Picture
+from deep_bench.results.report.plots.axes import Looks, value_axis
+from deep_bench.results.report.plots.svg import picture
+from deep_bench.results.result import Figure
+from deep_bench.results.table import amount, limits
+
+_FEW = 20
+"""So many samples are drawn one by one; of more, their density."""
+
+_BINS = 128
+_HALF = 0.26
+_ROW, _FRAME = 0.44, 0.75
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is drawn in one row.
+
+    Args:
+        system: Which.
+        label: Its name in the plot.
+        figure: What was measured.
+        remark: Such as ``"wrong"``; empty for what is right.
+    """
+
+    system: str
+    label: str
+    figure: Figure
+    remark: str = ""
+
+    @property
+    def samples(self) -> Times:
+        """All samples above 0: others have no place on a logarithmic axis."""
+        every = np.concatenate([group for groups in self.figure.launches for group in groups])
+        return every[np.isfinite(every) & (every > 0)]
+
+
+def intervals(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Picture | None:
+    """The median of each row with its interval; ``None`` where no median is a number."""
+    known = [row for row in rows if isfinite(row.figure.median)]
+    if not known:
+        return None
+    unit = known[0].figure.unit
+    ends = [value for row in known for value in _reach(row.figure)]
+
+    def draw(drawing: Drawing) -> None:
+        axes = _begin(drawing, title, known, [_value(row) for row in known])
+        for number, row in enumerate(known):
+            low, high = _reach(row.figure)
+            middle = row.figure.median
+            axes.errorbar(
+                [middle], [-number], xerr=[[middle - low], [high - middle]], capsize=4, markersize=6, **_style(row, looks)
+            )
+        value_axis(axes, min(ends), max(ends), unit)
+        axes.set_xlabel(f"{known[0].figure.name}, {known[0].figure.direction} is better")
+
+    alt = f"{title}: " + "; ".join(f"{_named(row)}: median {amount(row.figure.median, unit)}, "
+                                   f"95 % interval {limits(row.figure)}" for row in known)  # fmt: skip
+    caption = "Medians with their 95 % intervals; a marker without a bar has too few samples for one."
+    return picture(name, _FRAME + _ROW * len(known), draw, alt=alt, caption=caption)
+
+
+def distribution(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Picture | None:
+    """The density of all raw samples of each row; ``None`` where no row has several samples."""
+    known = [(row, samples) for row in rows if len(samples := row.samples) > 1]
+    if not known:
+        return None
+    unit = known[0][0].figure.unit
+    least, most = min(float(s.min()) for _, s in known), max(float(s.max()) for _, s in known)
+
+    def draw(drawing: Drawing) -> None:
+        axes = _begin(drawing, title, [row for row, _ in known], [f"n = {len(samples)}" for _, samples in known])
+        for number, (row, samples) in enumerate(known):
+            _spread(axes, -number, samples, looks.colour(row.system))
+        value_axis(axes, least, most, unit)
+        axes.set_xlabel(f"{known[0][0].figure.name}, all samples")
+
+    alt = f"{title}, all samples: " + "; ".join(
+        f"{_named(row)}: {len(samples)} from {amount(float(samples.min()), unit)} to {amount(float(samples.max()), unit)}"
+        for row, samples in known
+    )
+    caption = (
+        f"How the raw samples are distributed: a line from the least to the largest, the density of more than {_FEW} "
+        "samples, fewer one by one; the upright stroke is the median."
+    )
+    return picture(name, _FRAME + _ROW * len(known), draw, alt=alt, caption=caption)
+
+
+def _begin(drawing: Drawing, title: str, rows: Sequence[Row], right: Sequence[str]) -> Axes:
+    """Axes whose rows have their name above them, and a figure at the right."""
+    axes = drawing.subplots()
+    axes.set_title(_short(title, 62), loc="left")
+    axes.set_ylim(-len(rows) + 0.55, 0.72)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    for number, (row, text) in enumerate(zip(rows, right, strict=True)):
+        where = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5}
+        axes.text(0, 0.46 - number, _short(_named(row), 44), ha="left", **where)
+        axes.text(1, 0.46 - number, text, ha="right", **where)
+    return axes
+
+
+def _reach(figure: Figure) -> tuple[float, float]:
+    """The ends of what is drawn of a figure."""
+    found = figure.interval
+    ends = (figure.median, figure.median) if found is None else (found.low, found.high)
+    low, high = (end if isfinite(end) else figure.median for end in ends)
+    return min(low, figure.median), max(high, figure.median)
+
+
+def _value(row: Row) -> str:
+    few = "" if row.figure.interval is not None else ", no interval"
+    return f"{amount(row.figure.median, row.figure.unit)}{few}"
+
+
+def _style(row: Row, looks: Looks) -> dict[str, str]:
+    """Filled where nothing is against the figure."""
+    found = {"color": looks.colour(row.system), "fmt": looks.marker(row.system)}
+    return {**found, "markerfacecolor": "white"} if row.remark else found
+
+
+def _named(row: Row) -> str:
+    return f"{row.label} ({row.remark})" if row.remark else row.label
+
+
+def _spread(axes: Axes, at: float, samples: Times, colour: str) -> None:
+    low, middle, high = float(samples.min()), float(np.median(samples)), float(samples.max())
+    axes.plot([low, high], [at, at], color=colour, linewidth=0.8)
+    if len(samples) <= _FEW:
+        axes.plot(samples, np.full(len(samples), at), "|", color=colour, markersize=7, markeredgewidth=1)
+    else:
+        edges, density = densities(samples)
+        axes.fill_between(edges, at - _HALF * density, at + _HALF * density, color=colour, alpha=0.4, linewidth=0)
+    axes.plot([middle, middle], [at - _HALF, at + _HALF], color="black", linewidth=1.4)
+
+
+def densities(samples: Times) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values, and how densely samples lie there, the densest of them 1: a Gaussian kernel over their logarithms.
+
+    Example:
+        >>> values, density = densities(np.array([1.0, 2.0, 2.0, 2.0, 4.0]))
+        >>> bool(1.8 < values[density.argmax()] < 2.2)
+        True
+    """
+    logs = np.log(samples)
+    quarter, third = np.quantile(logs, (0.25, 0.75))
+    spread = min(float(logs.std()), float(third - quarter) / 1.34) or float(logs.std()) or 1e-3
+    bandwidth = max(0.9 * spread * len(logs) ** -0.2, float(np.ptp(logs)) / 200)
+    low, high = float(logs.min()) - bandwidth, float(logs.max()) + bandwidth
+    counts, edges = np.histogram(logs, np.linspace(low, high, _BINS + 1))
+    smooth = ndimage.gaussian_filter1d(counts.astype(float), bandwidth / (edges[1] - edges[0]), mode="constant")
+    middle = (edges[1:] + edges[:-1]) / 2
+    inside = smooth > 1e-3 * smooth.max()
+    return np.exp(middle[inside]), smooth[inside] / smooth.max()
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

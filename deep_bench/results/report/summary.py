@@ -1,0 +1,134 @@
+"""The summary: each system on each problem; and all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from deep_bench.results.report.model import Block, Cell, Column, Sign, Table, Text, clean
+from deep_bench.distributed.scaling.record import ScalingRecord
+from deep_bench.results.report.naming import further, of_kinds, system_of, title_of
+from deep_bench.results.report.predictions import predicted
+from deep_bench.results.report.sources import Source
+from deep_bench.results.result import Figure, Result
+from deep_bench.results.table import amount, limits, problem
+
+MOST_ROWS = 5_000
+"""Rows of a summary, and of all figures of a kind together, at most."""
+
+_MOST_FIGURES = 1_500
+_PREDICTED = "predicted"
+
+
+def blocks(results: Sequence[Result], known: Sequence[Source]) -> list[Block]:
+    """A table for each kind of record; the verdict stands before the time.
+
+    Args:
+        results: All of them.
+        known: Their records, as far as they were read again.
+    """
+    found: list[Block] = []
+    for kind, those in of_kinds(results).items():
+        predictions = [source.record for source in known if source.kind == kind and isinstance(source.record, ScalingRecord)]
+        if predictions and len({result.file for result in those}) == len(predictions):
+            found += [block for record in predictions for block in predicted(record)]
+            continue
+        found.append(_table(kind, those))
+        if len(those) > MOST_ROWS:
+            found.append(_more(MOST_ROWS, len(those)))
+    return found
+
+
+def _table(kind: str, results: Sequence[Result]) -> Table:
+    shown = results[:MOST_ROWS]
+    telling = further(shown)
+    names = list(dict.fromkeys(result.main.name for result in shown if result.main is not None))
+    several = len(names) > 1
+    columns = (
+        Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("verdict"),
+        *([Column("figure")] if several else []), Column("median", True), Column("95 % interval", True),
+        Column("interval over"), Column("n", True), Column("significant bits", True),
+    )  # fmt: skip
+    rows = [_row(result, [values[number] for values in telling.values()], several) for number, result in enumerate(shown)]
+    what = f"{names[0]}, {next(r.main for r in shown if r.main is not None).direction} is better" if len(names) == 1 else ""
+    caption = f"{title_of(kind)}{f': {clean(what)}' if what else ''}"
+    return Table(caption, columns, tuple(rows), keys=2)
+
+
+def _row(result: Result, telling: Sequence[str], several: bool) -> tuple[Cell, ...]:
+    figure = result.main
+    bits = result.verdict.significant_bits if result.verdict is not None else None
+    return (
+        clean(problem(result), 160),
+        clean(system_of(result), 120),
+        *telling,
+        Sign(result.outcome),
+        *([clean(figure.name) if figure is not None else "–"] if several else []),
+        *figure_cells(figure, result),
+        "–" if bits is None else f"{bits:.1f}",
+    )
+
+
+def figure_cells(figure: Figure | None, result: Result) -> tuple[str, str, str, str]:
+    """Median, interval, what it is over, and n."""
+    if figure is None:
+        return "–", "–", "–", "0"
+    return _value(figure), _limits(figure), basis(figure, result), _counted(figure)
+
+
+def _value(figure: Figure) -> str:
+    return clean(amount(figure.median, figure.unit)) if isfinite(figure.median) or figure.unit == "s" else "–"
+
+
+def _limits(figure: Figure) -> str:
+    return "too few" if figure.interval is None else clean(limits(figure))
+
+
+def basis(figure: Figure, result: Result) -> str:
+    """What the interval is over.
+
+    Example:
+        >>> from datetime import datetime
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> result = Result("training", Path("r.json"), datetime(2026, 1, 1), {}, {})
+        >>> basis(Figure("time", "s", "lower", tuple((np.array([float(n)]),) for n in range(7))), result)
+        '7 runs'
+    """
+    if _PREDICTED in figure.name or figure.remark.startswith(_PREDICTED):
+        return "predicted, not measured"
+    launches, runs = len(figure.medians), result.kind == "training"
+    if launches > 1:
+        return f"{launches} {'runs' if runs else 'launches'}"
+    where = "one run" if runs else "one launch"
+    return where if figure.interval is None else f"{figure.interval.basis} of {where}"
+
+
+def _counted(figure: Figure) -> str:
+    return "–" if _PREDICTED in figure.name else str(figure.count)
+
+
+def every_figure(results: Sequence[Result]) -> list[Block]:
+    """All figures of all results, folded."""
+    found: list[Block] = []
+    for kind, those in of_kinds(results).items():
+        telling = further(those)
+        rows = [
+            (clean(problem(result), 160), clean(system_of(result), 120), *(values[number] for values in telling.values()),
+             clean(figure.name), *figure_cells(figure, result), clean(figure.remark, 200))
+            for number, result in enumerate(those) for figure in result.figures.values()
+        ]  # fmt: skip
+        columns = (
+            Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("figure"),
+            Column("median", True), Column("95 % interval", True), Column("interval over"), Column("n", True),
+            Column("remark"),
+        )  # fmt: skip
+        shown = tuple(rows[:_MOST_FIGURES])
+        found.append(Table(f"{title_of(kind)}: all figures", columns, shown, keys=2, folded=True))
+        if len(rows) > _MOST_FIGURES:
+            found.append(_more(_MOST_FIGURES, len(rows)))
+    return found
+
+
+def _more(shown: int, total: int) -> Text:
+    return Text(f"The first {shown} of {total} rows; all are in the records: deep-bench export.")

@@ -1,0 +1,259 @@
+"""What recipes make: cells, commands, conditions; and those that ship."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from deep_bench.cli.recipe import command
+from deep_bench.errors import InvalidArgument
+from deep_bench.experiments import READY, Experiment, load_experiment
+from deep_bench.experiments.acceptance import Rule, judged, rules_of
+from deep_bench.experiments.files import prepared
+from deep_bench.experiments.here import missing_here
+from deep_bench.experiments.matrix import selected
+from deep_bench.experiments.training import training_content
+from deep_bench.experiments.words import words
+from deep_bench.measure.record import VerdictRecord
+from deep_bench.results.result import Direction, Figure, Result
+from deep_bench.training.preparation import Preparation
+from deep_bench.training.recipes import Recipe
+from deep_bench.yaml_text import parsed
+
+
+def made(level: str, fixed: dict[str, Any], **more: Any) -> Experiment:
+    return Experiment({"name": "made", "level": level, "fixed": fixed, **more})
+
+
+def said(experiment: Experiment, number: int = 0, **files: Path) -> list[str]:
+    return words(experiment.cells[number], Path("out"), files)
+
+
+# Cells
+
+
+def test_adapters_are_compared_within_a_cell_and_all_else_makes_cells() -> None:
+    found = made(
+        "network", {"network": "digits-cnn"},
+        matrix={"on": ["torch", "onnxruntime"], "batch": [1, 8], "seed": [0, 1]},
+        exclude=[{"on": "torch", "batch": 8}, {"batch": 1, "seed": 1}],
+        include=[{"on": "torch:compile=inductor", "batch": 32}],
+    )  # fmt: skip
+    assert [(dict(cell.factors), cell.together) for cell in found.cells] == [
+        ({"batch": 1, "seed": 0}, ("torch", "onnxruntime")),
+        ({"batch": 8, "seed": 0}, ("onnxruntime",)),
+        ({"batch": 8, "seed": 1}, ("onnxruntime",)),
+        ({"batch": 32, "seed": 0}, ("torch:compile=inductor",)),
+        ({"batch": 32, "seed": 1}, ("torch:compile=inductor",)),
+    ]
+    assert found.cells[0].content["on"] == ["torch", "onnxruntime"]
+    assert len({cell.id for cell in found.cells}) == 5
+
+
+def test_frameworks_that_train_make_cells() -> None:
+    found = made("training", {"recipe": "digits"}, matrix={"on": ["torch", "onnxruntime"]})
+    assert [cell.name for cell in found.cells] == ["on=torch", "on=onnxruntime"]
+
+
+def test_a_cell_keeps_its_id() -> None:
+    before, after = (load_experiment("small-network", f"matrix.batch={batches}") for batches in ([1, 64], [64, 2]))
+    assert before.cells[1].id == after.cells[0].id
+    assert before.cells[1].id != load_experiment("small-network", "fixed.seed=1").cells[1].id
+
+
+def test_cells_are_chosen_by_their_factors() -> None:
+    found = made("network", {"network": "digits-cnn"}, matrix={"batch": [1, 8], "seed": [0, 1]})
+    chosen = selected(found.cells, ["batch=8", "seed=0", "seed=1"], found.factors)
+    assert [cell.name for cell in chosen] == ["batch=8, seed=0", "batch=8, seed=1"]
+    for wrong in ("batch=3", "batchs=1", "batch"):
+        with pytest.raises(InvalidArgument):
+            selected(found.cells, [wrong], found.factors)
+
+
+# Commands
+
+
+def test_the_command_of_a_network() -> None:
+    fixed = {"network": "digits-cnn", "on": ["torch", "reference"], "threads": 2, "sizes": {"n": 3}, "twin": False}
+    found = said(made("network", fixed, matrix={"sizes.m": [5]}))
+    assert found[0] == "run"
+    assert found[-2:] == ["--", "digits-cnn"]
+    assert {"--on=torch:threads=2", "--on=reference", "--size=n=3", "--size=m=5", "--no-twin", "--budget=20"} <= set(found)
+
+
+def test_the_command_of_operators() -> None:
+    suite = "deepbench/gemm/device"
+    label = "1x700x2048"
+    fixed = {"suite": suite, "on": "torch", "backward": True, "budget": "500ms", "limit": "1min"}
+    found = words(made("operators", fixed).cells[0], Path("out"), {}, ["peak memory", "forward"])
+    expected = {f"--suite={suite}", "--on=torch", "--backward", "--budget=0.5", "--limit=60", "--metric=peak memory"}
+    assert expected <= set(found)
+    with pytest.raises(InvalidArgument, match=label):
+        made("operators", {**fixed, "cases": [label]})
+
+
+def test_cases_that_are_written_out_become_a_suite(tmp_path: Path) -> None:
+    cases = [{"operator": "Gemm", "inputs": [[2, 3], [3, 4]], "attributes": {"alpha": 0.5}, "count": 7}]
+    cell = made("operators", {"cases": cases, "on": "torch"}).cells[0]
+    files = prepared(cell, tmp_path, Path())
+    (case,) = tomllib.loads(files["suite"].read_text())["cases"]
+    assert (case["operator"], case["attributes"], case["count"]) == ("Gemm", {"alpha": 0.5}, 7)
+    assert f"--suite={files['suite']}" in words(cell, tmp_path, files)
+
+
+def test_a_network_with_fresh_parameters_is_made_once(tmp_path: Path) -> None:
+    found = made("network", {"network": {"name": "mlp", "hidden": [4]}, "on": "torch"}, matrix={"batch": [1, 2]})
+    first, second = (prepared(cell, tmp_path / cell.id, Path())["network"] for cell in found.cells)
+    assert first == second
+    assert first.is_file()
+    wrong = made("network", {"network": {"name": "mlp", "hiden": [4]}, "on": "torch"})
+    with pytest.raises(InvalidArgument, match="hiden"):
+        prepared(wrong.cells[0], tmp_path, Path())
+
+
+def test_the_command_of_a_training() -> None:
+    fixed = {"recipe": "digits", "on": "torch", "target": {}, "optimizer.lr": 0.5, "ranks": 2, "checkpoints": True}
+    found = said(made("training", fixed, matrix={"optimizer": ["sgd"]}))
+    assert found[0] == "train"
+    assert {"--no-target", "--distributed=allreduce", "--checkpoints=out/checkpoints", "--resume"} <= set(found)
+    assert found[-5:] == ["--", "digits", "target={}", 'optimizer="sgd"', "optimizer.lr=0.5"]
+
+
+def test_a_training_without_another_recipe_is_written_down(tmp_path: Path) -> None:
+    content = training_content(made("training", {"recipe": "digits", "on": "torch"}).cells[0], Path())
+    fixed = {name: value for name, value in content.items() if name not in ("name", "frameworks", "epochs")}
+    cell = made("training", {**fixed, "on": "torch"}, matrix={"epochs": [3]}).cells[0]
+    files = prepared(cell, tmp_path, Path())
+    assert said(made("training", {**fixed, "on": "torch"}), recipe=files["recipe"])[-2:] == ["--", str(files["recipe"])]
+    assert Recipe(training_content(cell, Path())).fields.epochs == 3
+
+
+def test_the_command_of_a_prediction() -> None:
+    fixed = {"recipe": "digits", "latency": "1us", "bandwidth": "12GB/s", "predicted": "4,8", "algorithms.allreduce": "ring"}
+    found = said(made("scaling", fixed))
+    assert {"--ranks=4,8", "--latency=1us", "--algorithm=allreduce=ring", "--network=fat-tree"} <= set(found)
+
+
+def test_words_of_strangers_are_no_options() -> None:
+    found = said(made("network", {"network": "--output=/", "on": "torch", "inputs": "--batch=3"}))
+    assert found[found.index("--") :] == ["--", "--output=/"]
+    assert "--input=--batch=3" in found
+
+
+# Conditions
+
+
+def result(name: str, value: float, *, unit: str = "s", direction: Direction = "lower", verdict: str = "right") -> Result:
+    figure = Figure(name, unit, direction, ((np.array([value] * 9),),))
+    about = VerdictRecord(verdict=verdict, reason="", significant_bits=22.5)
+    return Result("network", Path("a.json"), datetime(2026, 1, 1, tzinfo=UTC), {"system": "torch"}, {name: figure}, about)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found", "met", "told"),
+    [
+        ({"forward": "<= 5 ms"}, result("forward", 0.005), True, "5.000 ms"),
+        ({"forward": "< 5 ms"}, result("forward", 0.005), False, "5.000 ms"),
+        ({"forward": "<= 4.9ms"}, result("forward", 0.005), False, "5.000 ms"),
+        ({"forward": "<= 5 MB"}, result("forward", 0.005), False, "the unit 'MB'"),
+        ({"forward": "<= 5"}, result("forward", 0.005), False, "the unit '(none)'"),
+        ({"forward": ">= 5 ms"}, result("forward", 0.005), False, "lower is better: write '<='"),
+        ({"forwrad": "<= 5 ms"}, result("forward", 0.005), False, "did you mean 'forward'?"),
+        ({"accuracy": ">= 95 %"}, result("accuracy", 0.96, unit="", direction="higher"), True, "0.9600"),
+        ({"throughput": "> 3 samples/s"}, result("throughput", 3, unit="samples/s", direction="higher"), False, "3.000"),
+        ({"peak memory": "<= 2 GiB"}, result("peak memory", 2**31, unit="B"), True, ""),
+        ({"verdict": "right"}, result("forward", 1, verdict="wrong"), False, "wrong"),
+        (
+            {"verdict": ["right", "reduced precision"]},
+            result("f", 1, verdict="reduced precision"),
+            True,
+            "reduced precision",
+        ),
+        ({"significant bits": ">= 20"}, result("forward", 1), True, "22.5"),
+        ({"significant bits": "> 22.5"}, result("forward", 1), False, "22.5"),
+        ([{"where": {"system": "torch"}, "forward": "<= 2 s"}], result("forward", 1), True, ""),
+        ([{"where": {"system": "jax"}, "forward": "<= 2 s"}], result("forward", 1), False, "no result with system=jax"),
+    ],
+)
+def test_conditions_know_units_and_directions(condition: Any, found: Result, met: bool, told: str) -> None:
+    (one,) = judged(rules_of(condition, {}), [found])
+    assert one.met == met
+    assert told in one.found
+
+
+def test_a_limit_within_the_interval_is_told() -> None:
+    figure = Figure("forward", "s", "lower", (tuple(np.linspace(0.9, 1.1, 11)[:, None]),))
+    wide = Result("network", Path("a"), datetime(2026, 1, 1, tzinfo=UTC), {}, {"forward": figure})
+    assert "within its interval" in Rule.parse("forward", "<= 1 s").judge(wide).found
+    assert "within its interval" not in Rule.parse("forward", "<= 2 s").judge(wide).found
+
+
+def test_a_condition_without_results_is_missed() -> None:
+    (one,) = judged(rules_of({"forward": "<= 1 s"}, {}), [])
+    assert not one.met
+
+
+# Those that ship
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_recipe_that_ships_is_sound(name: str) -> None:
+    recipe = load_experiment(name)
+    assert recipe.fields.title
+    assert recipe.fields.notes
+    again = Experiment(parsed(recipe.to_yaml(), name), name)
+    assert [cell.id for cell in again.cells] == [cell.id for cell in recipe.cells]
+
+
+def test_all_of_deepbench() -> None:
+    from deep_bench import suites
+
+    assert load_experiment("deepbench").factors["suite"] == [name for name in suites if name.startswith("deepbench/")]
+
+
+def test_what_is_missing_is_told_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEP_BENCH_DATA", str(tmp_path))
+    found = "\n".join(missing_here(load_experiment("cifar10-resnet44")))
+    assert f"{tmp_path / 'cifar10' / 'cifar-10-binary.tar.gz'} is missing, which a run would fetch" in found
+    assert not list(tmp_path.rglob("*.gz"))
+    found = "\n".join(missing_here(load_experiment("imagenet-resnet50", f"fixed.data.path={tmp_path}")))
+    assert f"{tmp_path} has nothing for the part 'train'" in found
+    ended = CliRunner().invoke(command, ["check", "scaling-predicted", "--here", "--set", "fixed.machine=none.json"])
+    assert ended.exit_code == 1
+    assert "missing: the file none.json" in ended.output
+
+
+def test_images_of_imagenet_become_what_the_network_takes(tmp_path: Path) -> None:
+    from deep_bench.training.workload import workload
+
+    draws = np.random.default_rng(0)
+    for part in ("train", "val"):
+        for kind in ("cat", "dog"):
+            (tmp_path / part / kind).mkdir(parents=True)
+            for number in range(2):
+                pixels = draws.integers(256, size=(300 + 20 * number, 310, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / part / kind / f"{number}.png")
+    recipe = load_experiment(
+        "imagenet-resnet50", f"fixed.data.path={tmp_path}", "fixed.sampler.batch=2", "fixed.network.width=1"
+    )
+    made = workload(Recipe(training_content(recipe.cells[0], Path())), 0)
+    _, batch = next(iter(made.loader().epoch(0)))
+    assert batch["image"].shape == (2, 3, 224, 224)
+    assert batch["image"].dtype == np.float32
+    assert made.held_out[np.arange(4)]["image"].shape == (4, 3, 224, 224)
+
+
+def test_images_of_cifar_become_what_the_network_takes() -> None:
+    fields = load_experiment("cifar10-resnet44").fields.fixed
+    steps = Preparation([*fields["augmentation"], *fields["preparation"]])
+    images = np.random.default_rng(0).integers(256, size=(5, 3, 32, 32), dtype=np.uint8)
+    found = steps({"image": images, "label": np.zeros(5, np.int64)}, np.arange(5))
+    assert found["image"].shape == (5, 3, 32, 32)
+    assert abs(float(found["image"].mean())) < 1

@@ -1,0 +1,147 @@
+"""Recipes that are no recipes: what is wrong, in which line, and what it could have been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.experiments import load_experiment
+
+TRAINING = "level: training\nfixed:\n  recipe: digits\n"
+NETWORK = "level: network\nfixed:\n  network: digits-cnn\n"
+OPERATORS = "level: operators\nfixed:\n  on: reference\n"
+
+WRONG = {
+    "a field of the level": (
+        f"{TRAINING}  on: torch\n  optimiser: sgd\n",
+        "line 5: 'optimiser' is no field of training; did you mean 'optimizer'?",
+    ),
+    "a field of all recipes": (f"{NETWORK}matrx: {{}}\n", "line 4: 'matrx' is no field of a recipe; did you mean 'matrix'?"),
+    "a field within a part": (f"{NETWORK}limits: {{cel: 3}}\n", "line 4: 'cel' is no field of limits; did you mean 'cell'?"),
+    "a level": ("level: netwrok\n", "line 1: 'level' of a recipe is 'netwrok'"),
+    "no level": ("fixed: {}\n", "a recipe lacks 'level'"),
+    "a factor": (f"{NETWORK}matrix:\n  batchs: [1]\n", "line 5: 'batchs' is no field of network; did you mean 'batch'?"),
+    "a factor without values": (f"{NETWORK}matrix:\n  batch: []\n", "the factor 'batch' has no values"),
+    "fixed and varied": (f"{NETWORK}  batch: 1\nmatrix:\n  batch: [1]\n", "line 6: 'batch' is fixed and varies"),
+    "a kind": (f"{NETWORK}  batch: two\n", "line 4: 'batch' of network is 'two'"),
+    "a kind of a factor": (f"{NETWORK}matrix:\n  batch:\n  - 1\n  - two\n", "line 7: 'batch' of network is 'two'"),
+    "a framework": (f"{NETWORK}  on: [torhc]\n", "line 4: unknown framework 'torhc'"),
+    "a framework with options": (f"{NETWORK}  on: [torhc:threads=1]\n", "line 4: unknown framework 'torhc'"),
+    "a framework twice": (f"{NETWORK}  on: [torch, torch]\n", "line 4: on torch, torch"),
+    "a network": ("level: network\nfixed:\n  network: {name: rasnet}\n", "line 3: unknown network 'rasnet'"),
+    "a suite": (f"{OPERATORS}  suite: deepbench/gem/device\n", "line 4: unknown suite 'deepbench/gem/device'"),
+    "no cases": (OPERATORS, "a recipe of operators without cases"),
+    "a case that is none": (f"{OPERATORS}  cases:\n  - {{operator: MatMul, inputs: [[2, 3], [4, 5]]}}\n", "MatMul"),
+    "a field of a case": (
+        f"{OPERATORS}  cases:\n  - {{operator: MatMul, input: [[2, 2]]}}\n",
+        "line 5: 'input' is no field of cases",
+    ),
+    "both kinds of cases": (
+        f"{OPERATORS}  suite: convnet/1d\n  cases:\n  - {{operator: Relu, inputs: [[2]]}}\n",
+        "line 5: cases written out beside a suite",
+    ),
+    "nobody": ("level: operators\nfixed:\n  suite: convnet/1d\n", "line 3: nobody takes part"),
+    "two frameworks to train on": (f"{TRAINING}  on: [torch, reference]\n", "line 4: a training on torch, reference"),
+    "a setting of an optimizer": (
+        f"{TRAINING}  on: torch\n  optimizer.lrr: 0.1\n",
+        "line 5: optimizer adam has no setting 'lrr'",
+    ),
+    "a training recipe": (
+        "level: training\nfixed: {recipe: dgits, on: torch}\n",
+        "the training recipe 'dgits' cannot be read",
+    ),
+    "runs without seeds": (f"{TRAINING}  on: torch\n  runs: 11\n", "line 5: 11 runs with 10 seeds"),
+    "a scheme": (f"{TRAINING}  on: torch\n  distributed: alreduce\n", "line 5: unknown distributed optimizer 'alreduce'"),
+    "one rank that talks": (
+        "level: communication\nfixed: {collectives: allreduce, ranks: 1}\n",
+        "greater than or equal to 2",
+    ),
+    "a collective": ("level: communication\nfixed: {collectives: alreduce, ranks: 2}\n", "unknown collective 'alreduce'"),
+    "costs of messages": ("level: scaling\nfixed: {recipe: digits}\n", "what messages cost is not clear"),
+    "a duration": (f"{NETWORK}limits: {{cell: 3 weeks}}\n", "line 4: 'limits.cell' of a recipe is '3 weeks'"),
+    "an exclusion": (
+        f"{NETWORK}matrix: {{batch: [1]}}\nexclude:\n- batch: 2\n",
+        "line 6: batch=2 is excluded, which there is not",
+    ),
+    "an exclusion of what does not vary": (
+        f"{NETWORK}matrix: {{batch: [1]}}\nexclude:\n- seed: 2\n",
+        "line 6: 'seed' is excluded",
+    ),
+    "nothing left": (f"{NETWORK}matrix: {{batch: [1]}}\nexclude:\n- batch: 1\n", "leaves 0 combinations"),
+    "a condition": (f"{NETWORK}accept:\n  forward: 5 ms\n", "line 5: 'forward' of accept: '5 ms' is no condition"),
+    "a verdict": (f"{NETWORK}accept: {{verdict: rigt}}\n", "did you mean 'right'?"),
+    "fewer bits": (f"{NETWORK}accept: {{significant bits: '<= 20'}}\n", "more significant bits are better"),
+    "an option for sbatch": (f'{NETWORK}slurm:\n  account: "x\\nrm -rf ~"\n', "line 5: 'slurm.account' of a recipe"),
+    "a parameter for sbatch": (f"{NETWORK}slurm:\n  parameters: {{gres: 'a; b'}}\n", "of a recipe is 'a; b'"),
+    "a name of an option for sbatch": (f"{NETWORK}slurm:\n  parameters: {{'a b': 1}}\n", "line 5"),
+    "no mapping": ("- level\n", "is a list"),
+    "no YAML": ("level: [", "is no YAML"),
+    "an alias within itself": (
+        "level: network\nfixed: &a {network: digits-cnn, sizes: *a}\n",
+        "an alias within what it stands for",
+    ),
+    "many aliases": (
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(f"{n}: &{n} [{','.join([f'*{o}'] * 10)}]\n" for o, n in zip("abcde", "bcdef", strict=True)),
+        "more than 200000 values",
+    ),
+    "an object of Python": ("level: !!python/object/apply:os.system ['true']\n", "is no YAML"),
+    "a huge matrix": (
+        f"{NETWORK}matrix: {{batch: {list(range(200))}, seed: {list(range(200))}}}\n",
+        "has 40000 combinations",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_told_with_its_line(what: str, tmp_path: Path) -> None:
+    text, expected = WRONG[what]
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text)
+    with pytest.raises(DeepBenchError) as found:
+        load_experiment(file)
+    assert expected in str(found.value)
+
+
+CODE = {
+    "an operator": "level: operators\nfixed: {suite: convnet/1d, kernels: 'mine.py:Gelu'}\n",
+    "a framework": f"{NETWORK}  on: mine:Adapter\n",
+    "an environment": f"{NETWORK}  on: torch@here\n",
+    "a network": "level: network\nfixed: {network: {name: 'mine:make'}, on: torch}\n",
+    "a suite": f"{OPERATORS}  suite: mine:suite\n",
+    "a data set": f"{TRAINING}  on: torch\n  data: {{name: 'mine:data'}}\n",
+    "an optimizer": f"{TRAINING}  on: torch\nmatrix:\n  optimizer: [sgd, 'mine:Rule']\n",
+    "lines of a shell": f"{NETWORK}  on: torch\nslurm: {{setup: [module load openmpi]}}\n",
+    "a communicator": "level: communication\nfixed: {collectives: allreduce, ranks: 2, over: 'mine:World'}\n",
+    "a function of a suite": f"{OPERATORS}  suite: cases.toml\n",
+}
+
+
+@pytest.mark.parametrize("what", CODE)
+def test_code_does_not_run_unless_it_may(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("mine.py").write_text("import pathlib; pathlib.Path('ran').touch()")
+    Path("cases.toml").write_text("[[cases]]\noperator = 'mine:function'\ninputs = [[2]]\n")
+    Path("recipe.yaml").write_text(CODE[what])
+    with pytest.raises(InvalidArgument, match="runs code"):
+        load_experiment("recipe.yaml")
+    assert not Path("ran").exists()
+
+
+def test_a_python_recipe_needs_consent(tmp_path: Path) -> None:
+    file = tmp_path / "made.py"
+    file.write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "def recipe():\n    return {'level': 'network', 'fixed': {'network': 'digits-cnn'}, 'matrix': {'batch': [1, 2, 4]}}\n"
+    )
+    with pytest.raises(InvalidArgument, match="is a program"):
+        load_experiment(file)
+    assert not (tmp_path / "ran").exists()
+    made = load_experiment(file, allow_code=True)
+    assert (made.name, len(made.cells)) == ("made", 3)
+    file.write_text("recipes = {}")
+    with pytest.raises(InvalidArgument, match="makes no 'recipe'"):
+        load_experiment(file, allow_code=True)

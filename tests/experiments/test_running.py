@@ -1,0 +1,268 @@
+"""Cells that run, fail, hang and are interrupted: what is kept, and how it goes on."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from deep_bench.cli.recipe import command
+from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.experiments import Experiment, experiment_status, process, resume_experiment, run_experiment
+from deep_bench.experiments.note import noted
+from deep_bench.experiments.process import run_process
+from deep_bench.experiments.state import ABOUT, CELL, CellState, InUse, Store
+from deep_bench.results.gathering import gather
+
+FIXED = {"network": "digits-cnn", "on": ["reference", "onnxruntime"], "budget": 0.2, "twin": False, "check": "quick"}
+
+
+def recipe(**more: Any) -> Experiment:
+    return Experiment({"name": "made", "level": "network", "fixed": FIXED, "accept": {"verdict": "right"}, **more})
+
+
+# One process
+
+
+def ran(tmp_path: Path, code: str, limit_s: float = 30.0) -> process.Ending:
+    return run_process(
+        [sys.executable, "-c", code], home=tmp_path, output=tmp_path / "out", variables={"TOLD": "so"}, limit_s=limit_s
+    )
+
+
+def test_a_process_has_its_variables_and_its_status(tmp_path: Path) -> None:
+    found = ran(tmp_path, "import os, sys; print(os.environ['TOLD']); sys.exit(2)")
+    assert (found.status, found.why) == (2, "so")
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "its process crashed (SIGSEGV)"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "its process was killed (SIGKILL)"),
+        ("sys.exit(130)", "it was interrupted from outside"),
+    ],
+)
+def test_a_process_that_dies_is_told(how: str, why: str, tmp_path: Path) -> None:
+    found = ran(tmp_path, f"import os, signal, sys; {how}")
+    assert found.why.startswith(why)
+
+
+@pytest.mark.parametrize("deaf", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
+def test_a_process_that_hangs_is_ended(deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_PATIENCE_S", 0.3)
+    found = ran(tmp_path, f"import signal, time; {deaf}time.sleep(1000)", limit_s=0.5)
+    assert (found.status, found.why) == (None, "it took longer than its limit of 0.5 s")
+
+
+def test_what_a_dead_process_leaves_behind_is_ended(tmp_path: Path) -> None:
+    child = "import time; time.sleep(1000)"
+    code = (
+        "import os, signal, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n"
+        "print(child.pid, flush=True)\n"
+        "os.kill(child.pid, signal.SIGSTOP)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ran(tmp_path, code)
+    pid = int((tmp_path / "out").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+# All cells
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A run of two cells, of which one is bad input."""
+    made = tmp_path_factory.mktemp("run") / "folder"
+    run_experiment(recipe(matrix={"sizes": [{}, {"nope": 3}]}), made, progress=False)
+    yield made
+
+
+def test_a_cell_that_fails_stops_no_other(folder: Path) -> None:
+    outcome = experiment_status(folder)
+    fine, bad = outcome.cells
+    assert (fine.state.state, fine.ok, bad.state.state, bad.ok) == ("done", True, "failed", False)
+    assert "nope" in bad.state.why
+    assert bad.state.status == 2
+    assert [one.met for one in fine.judgements] == [True, True]
+    assert not outcome.ok
+    assert "not all accepted" in str(outcome)
+    assert outcome.as_json()["cells"][1]["state"] == "failed"
+
+
+def test_records_say_which_cell_they_are_of(folder: Path) -> None:
+    cell = experiment_status(folder).cells[0].cell
+    found = gather(folder)
+    assert [r.labels["system"] for r in found] == ["reference", "onnxruntime"]
+    assert {(r.labels["recipe"], r.labels["cell"], r.labels["sizes"]) for r in found} == {("made", cell.id, "{}")}
+    assert not found.refused
+
+
+def test_what_is_done_is_not_run_again(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")}
+    run_experiment(recipe(matrix={"sizes": [{}, {"nope": 3}]}), folder, progress=False)
+    resume_experiment(folder, progress=False)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")} == before
+
+
+def test_another_recipe_in_an_old_folder_is_refused_with_what_changed(folder: Path) -> None:
+    changed = recipe(matrix={"sizes": [{}, {"nope": 4}]}).changed("fixed.seed=1")
+    with pytest.raises(InvalidArgument) as found:
+        run_experiment(changed, folder, progress=False)
+    assert "fixed.seed is new: 1" in str(found.value)
+    assert "matrix.sizes was [{}, {'nope': 3}], is [{}, {'nope': 4}]" in str(found.value)
+
+
+def test_two_runs_in_one_folder_are_refused(folder: Path) -> None:
+    with open(folder / ".lock", "a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InUse):
+            resume_experiment(folder, progress=False)
+        assert len(experiment_status(folder).cells) == 2, "looking is allowed"
+
+
+def test_a_failed_cell_is_run_again_if_asked_and_loses_nothing(folder: Path) -> None:
+    outcome = resume_experiment(folder, failed=True, progress=False)
+    bad = outcome.cells[1]
+    assert (bad.state.state, bad.state.attempts) == ("failed", 2)
+    assert (folder / ".earlier" / f"{bad.cell.id}-1" / "output.txt").is_file()
+
+
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(InvalidArgument, match="is not empty"):
+        run_experiment(recipe(), tmp_path, progress=False)
+    with pytest.raises(InvalidRecord, match="holds no experiment"):
+        resume_experiment(tmp_path)
+
+
+def test_what_is_not_installed_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_bench import frameworks
+
+    monkeypatch.setattr(type(frameworks), "missing", lambda self, name: ("torch",) if name == "torch" else ())
+    outcome = run_experiment(recipe(fixed={**FIXED, "on": "torch:threads=1"}), tmp_path / "out", progress=False)
+    (cell,) = outcome.cells
+    assert cell.state.state == "skipped"
+    assert cell.state.why == "torch:threads=1 is not installed here (torch)"
+    assert outcome.ok, "a skip is neither a pass nor a failure"
+
+
+def test_no_cell_begins_when_the_time_for_all_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_bench.experiments import running
+
+    def instead(store: Store, cell: Any) -> CellState:
+        state = CellState(factors=dict(cell.factors), state="skipped", why="a test")
+        store.keep(cell, state)
+        return state
+
+    clock = iter([0.0, 1.0, 11.0])
+    monkeypatch.setattr(running, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(running, "measure_cell", instead)
+    made = recipe(matrix={"batch": [1, 2]}, limits={"whole": 10})
+    outcome = run_experiment(made, tmp_path / "out", progress=False)
+    assert [cell.state.state for cell in outcome.cells] == ["skipped", "left"]
+    assert not outcome.ok
+
+
+# Interrupted
+
+
+def test_an_interrupted_run_keeps_all_and_goes_on(tmp_path: Path) -> None:
+    file, out = tmp_path / "long.yaml", tmp_path / "out"
+    made = recipe(matrix={"batch": [1]}).changed("fixed.budget=1000s", "fixed.on=reference", "fixed.ci_width=1e-9")
+    file.write_text(made.to_yaml())
+    with subprocess.Popen(
+        [sys.executable, "-m", "deep_bench", "recipe", "run", str(file), "-o", str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not any(b'"ns"' in path.read_bytes() or b'"trials"' in path.read_bytes() for path in out.glob("*/20*.json")):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(running.pid, signal.SIGTERM)
+        told, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"go on: deep-bench recipe resume {out}" in errors
+    (cell,) = experiment_status(out).cells
+    assert cell.state.state == "interrupted"
+    (record,) = (out / cell.cell.id).glob("20*.json")
+    content = json.loads(record.read_text())
+    assert content["interrupted"]
+    assert content["recipe"]["options"]["cell"] == cell.cell.note
+
+
+# Strangers' folders
+
+
+def test_a_stranger_s_folder_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "mine.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
+    folder = tmp_path / "out"
+    Store.begun(folder, recipe())
+    text = (folder / "recipe.yaml").read_text().replace("digits-cnn", "{name: 'mine:make'}")
+    (folder / "recipe.yaml").write_text(text)
+    assert len(experiment_status(folder).cells) == 1
+    with pytest.raises(InvalidArgument, match="runs code"):
+        resume_experiment(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"state": "fine"}', '{"state": "done", "more": 1}', "[" * 100_000])
+@pytest.mark.parametrize("file", [ABOUT, CELL])
+def test_a_damaged_state_is_refused(file: str, content: str, tmp_path: Path) -> None:
+    store = Store.begun(tmp_path / "out", recipe())
+    (cell,) = store.experiment.cells
+    store.keep(cell, CellState())
+    (store.path / (cell.id if file == CELL else ".") / file).write_text(content)
+    with pytest.raises(InvalidRecord):
+        store.state(cell) if file == CELL else Store(store.path)
+
+
+def test_a_note_changes_nothing_else(tmp_path: Path) -> None:
+    cell = recipe(matrix={"batch": [1]}).cells[0]
+    texts = {
+        "a.json": '{"schema_version": 1, "recipe": {"options": {"x": [1, 2]}}, "complete": true, "steps": [1,  2]}',
+        "b.json": '{"schema_version": 1, "recipe": {"options": {}}, "complete": false}',
+        "c.json": '{"schema_version": 1, "kind": "scaling", "recipe": {"name": "digits"}}',
+        "d.json": '{"machine": 1}',
+        "e.json": "{",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert noted(cell, tmp_path)
+    found = {name: (tmp_path / name).read_text() for name in texts}
+    assert json.loads(found["a.json"])["recipe"]["options"] == {"cell": cell.note, "x": [1, 2]}
+    assert found["a.json"].endswith('"complete": true, "steps": [1,  2]}')
+    assert json.loads(found["b.json"])["recipe"]["options"] == {"cell": cell.note}
+    assert json.loads(found["c.json"])["recipe"] == {"cell": cell.note, "name": "digits"}
+    assert (found["d.json"], found["e.json"]) == (texts["d.json"], texts["e.json"])
+    noted(cell, tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in texts} == found, "once is enough"
+
+
+# The command line
+
+
+def test_the_command_line_lists_and_expands() -> None:
+    runner = CliRunner()
+    listed = json.loads(runner.invoke(command, ["list", "--json"]).output)
+    assert ("small-network", "network", 2) in [(one["name"], one["level"], one["cells"]) for one in listed]
+    expanded = json.loads(runner.invoke(command, ["expand", "small-network", "--json"]).output)
+    assert [one["name"] for one in expanded] == ["batch=1", "batch=64"]
+    assert expanded[0]["command"].startswith("deep-bench run --on=reference")
+    dry = runner.invoke(command, ["run", "small-network", "--dry-run", "--only", "batch=64", "--set", "fixed.seed=3"])
+    assert (dry.exit_code, "--seed=3" in dry.output, "batch=1\n" in dry.output) == (0, True, False)

@@ -1,0 +1,78 @@
+"""``deep-bench mlperf inference`` and ``submission``, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deep_bench.cli import main
+
+Cli = Callable[..., tuple[int, str, str]]
+QUICK = ("--on", "reference", "--mode", "accuracy", "--check", "off", "--target-latency", "1ms", "--min-duration", "1s")
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """Runs the command line in an empty folder; gives its exit status, and what it printed and complained of."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["mlperf", *words])
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+def test_an_accuracy_run_is_printed_shown_and_not_overwritten(
+    cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
+    status, printed, _ = cli("inference", "digits-cnn", *QUICK, "-o", "run")
+    assert status == 0
+    assert printed.startswith("VALID: digits-cnn on reference, SingleStream, accuracy mode")
+    assert "0.9972 (354 of 355)" in printed
+    assert "unverified. Result not verified by MLCommons Association." in printed
+    with pytest.raises(SystemExit) as ended:
+        main(["show", "run"])
+    assert (ended.value.code or 0, capsys.readouterr().out) == (0, printed)
+    status, _, complaint = cli("inference", "digits-cnn", *QUICK, "-o", "run")
+    assert status == 2
+    assert "has files: " in complaint
+    status, _, complaint = cli("inference", "digits-cnn", *QUICK, "-o", "run", "--overwrite", "other")
+    assert status == 2
+    assert "is not the folder of --output" in complaint
+    status, printed, complaint = cli("submission", "run", "-o", "out", "--submitter", "Lab", "--system", "box")
+    assert status == 1
+    assert "missing: open/Lab/results/box/digits-cnn/SingleStream/performance/run_1/mlperf_log_detail.txt" in printed
+    status, printed, _ = cli("inference", "digits-cnn", *QUICK, "-o", "run", "--overwrite", "run", "--json")
+    assert (status, json.loads(printed)["judgement"]) == (0, {"word": "VALID", "reasons": []})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--scenario", "Offline", "--target-latency", "1s"), "target_qps, which LoadGen asks for there"),
+        (("--short", "--min-duration", "3s"), "one of the two"),
+        (("--audit", "TEST07"), "language models"),
+        (("--audit", "TEST01"), "--against FOLDER"),
+        (("--mode", "find-peak"), "Server"),
+        (("--scenario", "Server", "--workers", "0"), "at least 1"),
+        (("--dataset", "digits/tests"), "digits"),
+    ],
+)
+def test_bad_usage_is_told_before_anything_runs(words: tuple[str, ...], message: str, cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
+    status, _, complaint = cli("inference", "digits-cnn", "--on", "reference", "-o", "run", *words)
+    assert status == 2
+    assert message in complaint
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_group_lists_its_commands_without_loading_them(cli: Cli) -> None:
+    status, printed, _ = cli("--help")
+    assert status == 0
+    assert {"inference", "submission"} <= set(printed.split())

@@ -1,0 +1,178 @@
+"""Settings files, logs, percentiles and audits, without LoadGen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deep_bench
+from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord
+from deep_bench.mlperf.inference import Settings, run
+from deep_bench.mlperf.inference.accuracy import Judge, decoded
+from deep_bench.mlperf.inference.audit import compared
+from deep_bench.mlperf.inference.conf import parse_conf, read_conf, value_of
+from deep_bench.mlperf.inference.logs import Answers, read_answers, read_detail, read_trace
+from deep_bench.mlperf.inference.percentiles import EARLY_CONFIDENCE, early_stopping, percentiles
+from deep_bench.mlperf.inference.settings import conf_of
+from deep_bench.mlperf.inference.workload import make_work
+
+
+def test_only_one_file_imports_loadgen() -> None:
+    package = Path(deep_bench.__file__).parent
+    files = [file for file in package.rglob("*.py") if "import mlperf_loadgen" in file.read_text(encoding="utf-8")]
+    assert [file.name for file in files] == ["loadgen.py"]
+
+
+def test_a_missing_loadgen_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("deep_bench.mlperf.inference.loadgen.find_spec", lambda name: None)
+    with pytest.raises(FrameworkMissing, match=r"deep-bench\[mlperf\]"):
+        run(folder=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("*.Server.target_qqs = 1", "did you mean 'target_qps'"),
+        ("*.Sever.target_qps = 1", "did you mean 'Server'"),
+        ("*.Server.target_qps = many", "a number"),
+        ("*.Server.target_qps 5", "model.scenario.key = number"),
+        ("target_qps = 5", "model.scenario.key = number"),
+        ("a model.Server.target_qps = 5", "model.scenario.key = number"),
+    ],
+)
+def test_what_loadgen_would_ignore_is_an_error(line: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match="line 2") as caught:
+        parse_conf(f"# a comment\n{line}")
+    assert message in str(caught.value)
+
+
+def test_a_settings_file_of_any_size_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "user.conf"
+    path.write_bytes(b"#" * 100_000)
+    with pytest.raises(InvalidArgument, match="100000 bytes"):
+        read_conf(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidArgument, match="cannot read"):
+        read_conf(path)
+
+
+def test_the_most_exact_line_counts_as_in_loadgen() -> None:
+    lines = parse_conf(
+        "*.*.min_duration = 1\nlenet.*.min_duration = 2\n*.Server.min_duration = 3\nlenet.Server.min_duration = 4"
+    )
+    assert value_of(lines, "lenet", "Server", "min_duration") == "4"
+    assert value_of(lines, "other", "Server", "min_duration") == "3"
+    assert value_of(lines, "lenet", "Offline", "min_duration") == "2"
+    assert value_of(lines, "other", "Offline", "min_duration") == "1"
+    assert value_of(lines, "other", "Offline", "target_qps") is None
+
+
+def test_settings_come_to_lines_and_to_what_the_pilot_must_find(tmp_path: Path) -> None:
+    full = conf_of(Settings("Offline"), "net", 355)
+    assert (full.open, full.seconds, full.remarks) == ("target_qps", 600.0, ())
+    assert [str(line) for line in full.lines] == ["net.Offline.min_query_count = 24576"]
+    user = tmp_path / "user.conf"
+    user.write_text("*.Server.target_qps = 10\n*.Server.qsl_rng_seed = 1\n", encoding="utf-8")
+    own = conf_of(Settings("Server", user_conf=user, target_latency=0.25, min_duration=5), "net", 355)
+    assert own.open is None
+    assert value_of(list(own.lines), "net", "Server", "target_latency") == "250"
+    assert [remark.partition(":")[0] for remark in own.remarks] == [
+        "not a valid submission duration",
+        "not a valid submission",
+    ]
+    assert "qsl_rng_seed" in own.remarks[1]
+    assert own.samples("net", "Server") == 50
+
+
+def test_the_audit_that_performs_nothing_is_no_escape() -> None:
+    assert compared("TEST01", "Server", 100.0, 109.0)[0]
+    assert not compared("TEST01", "Server", 100.0, 89.0)[0]
+    assert compared("TEST04", "SingleStream", 1e-2, 2e-2)[0]
+    assert not compared("TEST04", "SingleStream", 1e-2, 0.9e-2)[0]
+    assert compared("TEST04", "SingleStream", 100e-6, 85e-6)[0]
+    assert not compared("TEST04", "Offline", 0.0, 1.0)[0]
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=3000), st.sampled_from([0.5, 0.9, 0.99]))
+def test_percentiles_are_as_they_are_defined(values: list[int], share: float) -> None:
+    latencies = np.array(values)
+    found = next(one for one in percentiles(latencies) if one.share == share)
+    assert np.mean(latencies <= found.ours) >= share
+    assert all(np.mean(latencies <= smaller) < share for smaller in latencies[latencies < found.ours][:5])
+    assert found.loadgen == sorted(values)[min(int(len(values) * share), len(values) - 1)]
+    assert (found.bound is not None) == (len(values) >= found.needed)
+
+
+@pytest.mark.parametrize(("share", "fewest"), [(0.9, 64), (0.99, 662)])
+def test_early_stopping_needs_as_many_queries_as_the_rules_say(share: float, fewest: int) -> None:
+    assert early_stopping(np.arange(fewest - 1), share) is None
+    assert early_stopping(np.arange(fewest), share) == fewest - 1
+    assert EARLY_CONFIDENCE == 0.99
+
+
+def test_early_stopping_discards_as_loadgen_did() -> None:
+    assert early_stopping(np.arange(6668), 0.9) == 6667 - 608
+    assert early_stopping(np.arange(2001), 0.99) == 2000 - 8
+
+
+def test_logs_that_were_tampered_with_are_refused(tmp_path: Path) -> None:
+    detail, accuracy = tmp_path / "mlperf_log_detail.txt", tmp_path / "mlperf_log_accuracy.json"
+    with pytest.raises(InvalidRecord, match="cannot read"):
+        read_detail(tmp_path)
+    detail.write_text(':::MLLOG {"key": "x"\n', encoding="utf-8")
+    with pytest.raises(InvalidRecord, match="line 1"):
+        read_detail(tmp_path)
+    detail.write_text(f":::MLLOG {'[' * 100_000}\n", encoding="utf-8")
+    with pytest.raises(InvalidRecord, match="line 1"):
+        read_detail(tmp_path)
+    accuracy.write_text('[\n{ "seq_id" : 0, "qsl_idx" : 1, "data" : "0" }\n]\n', encoding="utf-8")
+    with pytest.raises(InvalidRecord, match="in pairs"):
+        read_answers(tmp_path)
+    accuracy.write_text("[\n<script>\n]\n", encoding="utf-8")
+    with pytest.raises(InvalidRecord, match="line 2"):
+        read_answers(tmp_path)
+    with open(accuracy, "wb") as file:
+        file.truncate(2**31)
+    with pytest.raises(InvalidRecord, match="2147483648 bytes"):
+        read_answers(tmp_path)
+
+
+def test_errors_and_results_are_read_from_the_log(tmp_path: Path) -> None:
+    lines = [
+        '{"key": "effective_scenario", "value": "Offline", "metadata": {"is_error": false, "is_warning": false}}',
+        '{"key": "result_samples_per_second", "value": 12.5, "metadata": {"is_error": false, "is_warning": false}}',
+        '{"key": "error_runtime", "value": "late", "metadata": {"is_error": true, "is_warning": false}}',
+        '{"key": "warning_x", "value": "odd", "metadata": {"is_error": false, "is_warning": true}}',
+    ]
+    text = "".join(f":::MLLOG {line}\n" for line in lines)
+    (tmp_path / "mlperf_log_detail.txt").write_text(text, encoding="utf-8")
+    found = read_detail(tmp_path)
+    assert (found.result, found.errors, found.warnings) == (12.5, ("error_runtime: late",), ("warning_x: odd",))
+    line = (
+        '{"name":"Sample","cat":"default","ph":"b","id":0,"ts":1,"args":'
+        '{"sample_seq":%d,"query_seq":%d,"sample_idx":7,"issue_start_ns":2,"complete_ns":%d}},\n'
+    )
+    trace = "".join(line % entry for entry in [(0, 0, 9), (1, 1, 8), (1, 1, 6), (0, 0, 5)])
+    (tmp_path / "mlperf_log_trace.json").write_text(trace, encoding="utf-8")
+    assert read_trace(tmp_path, 2)["latency_ns"].tolist() == [5, 6]
+
+
+def test_accuracy_is_beside_the_reference() -> None:
+    work = make_work("digits-cnn", "reference", None, Settings(target_share=1.0))
+    judge = Judge(work)
+    labels = judge.reference.astype("<i8")
+    right = judge.accuracy(Answers(np.arange(355), tuple(label.tobytes() for label in labels)))
+    assert (right.met, right.differing, right.accuracy) == (True, 0, 354 / 355)
+    worse = (labels + (np.arange(355) == 3)) % 10
+    wrong = judge.accuracy(Answers(np.arange(355), tuple(label.tobytes() for label in worse)))
+    assert (wrong.met, wrong.differing) == (False, 1)
+    with pytest.raises(InvalidRecord, match="354 samples without an answer"):
+        judge.accuracy(Answers(np.array([3]), (labels[3].tobytes(),)))
+    with pytest.raises(InvalidRecord, match="sample 355"):
+        judge.accuracy(Answers(np.array([355]), (labels[3].tobytes(),)))
+    with pytest.raises(InvalidRecord, match="3 bytes"):
+        decoded([b"abc"])

@@ -1,0 +1,237 @@
+"""Real runs of the network that ships, short, under the real LoadGen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
+from deep_bench.mlperf.inference import InferenceRecord, Settings, load_inference, run
+from deep_bench.mlperf.inference.percentiles import early_stopping, percentiles
+from deep_bench.mlperf.inference.record import JudgementRecord, LatencyRecord, save
+from deep_bench.mlperf.inference.submission import lay_out
+from deep_bench.results import gather
+
+BRIEF = {"min_duration": 0.3, "check": "off"}
+"""What tests last; not as long as a short run."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[InferenceRecord, Path]]:
+    """Makes a run once, for all tests that ask for it."""
+    pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
+    made: dict[object, tuple[InferenceRecord, Path]] = {}
+
+    def make(framework: str, settings: Settings, against: tuple[Path, ...] = ()) -> tuple[InferenceRecord, Path]:
+        pytest.importorskip(framework.partition(":")[0] if framework != "reference" else "numpy")
+        key = (framework, settings, against)
+        if key not in made:
+            folder = tmp_path_factory.mktemp("run")
+            made[key] = run("digits-cnn", framework, settings=settings, folder=folder, against=against), folder
+        return made[key]
+
+    return make
+
+
+SINGLE = Settings("SingleStream", mode="submission", check="quick", min_duration=0.3, target_latency=2e-5)
+MULTI = Settings("MultiStream", **BRIEF)
+OFFLINE = Settings("Offline", min_duration=0.05, target_qps=1000, check="off")
+SERVER = Settings("Server", target_qps=2000, target_latency=20.0, batch=4, max_delay=0.002, workers=2, **BRIEF)
+
+
+@pytest.mark.parametrize(
+    ("framework", "settings"),
+    [("onnxruntime", SINGLE), ("onnxruntime", SERVER), ("onnxruntime", MULTI), ("torch:threads=1", OFFLINE)],
+    ids=["SingleStream", "Server", "MultiStream", "Offline"],
+)
+def test_a_scenario_is_valid(framework: str, settings: Settings, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    record, folder = runs(framework, settings)
+    assert record.judgement is not None
+    assert (record.judgement.word, record.judgement.reasons) == ("VALID", [])
+    assert record.result is not None
+    assert record.result > 0
+    assert record.complete
+    assert any("not a valid submission" in remark for remark in record.remarks)
+    assert all(one.met and one.differing == 0 for one in record.accuracy)
+    names = {file.name for file in folder.iterdir()}
+    assert names >= {
+        "mlperf_log_summary.txt",
+        "mlperf_log_detail.txt",
+        "mlperf_log_accuracy.json",
+        "user.conf",
+        "mlperf.json",
+    }
+    assert "mlperf_log_trace.json" not in names
+
+
+def test_latencies_are_those_that_loadgen_counts(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    record, _ = runs("onnxruntime", MULTI)
+    latencies, values = record.query_latencies(), record.loadgen.values
+    assert len(latencies) == values["result_query_count"]
+    assert latencies.max() == values["result_max_query_latency_ns"]
+    found = {one.share: one for one in percentiles(latencies)}
+    assert found[0.99].loadgen == values["result_99.00_percentile_per_query_latency_ns"]
+    assert found[0.5].loadgen == values["result_50.00_percentile_per_query_latency_ns"]
+    assert early_stopping(latencies, 0.99) == values["early_stopping_latency_ms"]
+    assert len(record.own_latencies()) == len(latencies)
+
+
+def test_a_submission_run_has_both_phases(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    record, folder = runs("onnxruntime", SINGLE)
+    assert [one.of for one in record.accuracy] == ["accuracy mode", "performance mode"]
+    assert (record.accuracy[0].correct, record.accuracy[0].total) == (354, 355)
+    assert (folder / "accuracy.txt").read_text(encoding="utf-8") == "accuracy=99.718%, good=354, total=355\n"
+    latencies, values = record.query_latencies(), record.loadgen.values
+    assert len(latencies) == values["result_query_count"] == record.latencies.n - 355
+    assert (latencies.min(), latencies.max()) == (values["result_min_latency_ns"], values["result_max_latency_ns"])
+    assert early_stopping(latencies, 0.9) == values["early_stopping_latency_ss"]
+    assert record.outputs is not None
+    assert record.outputs.verdict == "right"
+
+
+def test_a_record_is_read_again(runs: Callable[..., tuple[InferenceRecord, Path]], tmp_path: Path) -> None:
+    record, folder = runs("onnxruntime", SERVER)
+    again = load_inference(folder)
+    assert np.array_equal(again.latencies.latency_ns, record.latencies.latency_ns)
+    assert again.model_dump_json() == record.model_dump_json()
+    found = gather(folder)
+    assert len(found) == 1
+    assert (found[0].kind, found[0].labels["scenario"], found[0].labels["system"]) == ("mlperf", "Server", "onnxruntime")
+    assert found[0].figures["completed samples a second"].median == record.result
+    assert "Result not verified by MLCommons Association." in found[0].notes
+    assert found[0].verdict is not None
+    assert found[0].verdict.verdict == "right"
+
+
+def test_audits_compare_with_earlier_runs(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    own = replace(SINGLE, mode="performance", audit="TEST01", check="off")
+    record, home = runs("onnxruntime", own, (folder,))
+    assert record.audit is not None
+    assert record.audit.checks["same work"][0]
+    good, text = record.audit.checks["accuracy"]
+    assert good, text
+    assert " logged answers, 0 differ" in text
+    assert (home / "verify_accuracy.txt").read_text(encoding="utf-8").endswith("TEST PASS\n")
+    assert record.loadgen.values["effective_accuracy_log_sampling_target"] == 128
+
+
+def test_audit_with_one_sample(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    own = replace(SINGLE, mode="performance", audit="TEST04", check="off")
+    record, _ = runs("onnxruntime", own, (folder,))
+    assert record.audit is not None
+    assert set(record.audit.checks) == {"same work", "performance"}
+    assert len(set(record.latencies.index.tolist())) == 1
+
+
+def test_an_audit_without_its_runs_is_refused(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, server = runs("onnxruntime", SERVER)
+    own = Settings("SingleStream", audit="TEST04", **BRIEF)
+    with pytest.raises(InvalidArgument, match="without a run in mode performance"):
+        run("digits-cnn", "reference", settings=own, folder=tmp_path / "none")
+    with pytest.raises(InvalidArgument, match="is of Server"):
+        run("digits-cnn", "reference", settings=own, folder=tmp_path / "none", against=[server])
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_submission_is_laid_out(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    facts = {"system_type": "edge", "status": "rdi"}
+    made = lay_out([folder], tmp_path / "all", submitter="A_Lab", system="box", facts=facts)
+    place = tmp_path / "all" / "open" / "A_Lab" / "results" / "box" / "digits-cnn" / "SingleStream"
+    assert made.scenarios == (place,)
+    assert (place / "performance" / "run_1" / "mlperf_log_detail.txt").is_file()
+    assert "hash=" in (place / "accuracy" / "accuracy.txt").read_text(encoding="utf-8")
+    assert (place / "accuracy" / "mlperf_log_accuracy.json").stat().st_size <= 10 * 1024
+    system = json.loads((tmp_path / "all/open/A_Lab/systems/box.json").read_text(encoding="utf-8"))
+    assert (system["division"], system["submitter"], system["system_type"]) == ("open", "A_Lab", "edge")
+    texts = [str(finding) for finding in made.findings]
+    assert any("the rules ask for 600000" in text for text in texts)
+    assert not any("missing or empty" in text for text in texts)
+    with pytest.raises(InvalidArgument, match="is there already"):
+        lay_out([folder], tmp_path / "all", submitter="A_Lab", system="box")
+    with pytest.raises(InvalidArgument, match="submitter"):
+        lay_out([folder], tmp_path / "other", submitter="../up", system="box")
+    with pytest.raises(InvalidArgument, match="one of each"):
+        lay_out([folder, folder], tmp_path / "other", submitter="A_Lab", system="box")
+
+
+def test_an_audit_is_laid_out_below_its_scenario(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    own = replace(SINGLE, mode="performance", audit="TEST01", check="off")
+    record, home = runs("onnxruntime", own, (folder,))
+    copy = shutil.copytree(home, tmp_path / "audit")
+    save(record.model_copy(update={"judgement": JudgementRecord(word="VALID")}), copy)  # this machine may be too unsteady
+    made = lay_out([folder, copy], tmp_path / "all", submitter="Lab", system="box")
+    audit = made.scenarios[0] / "TEST01"
+    assert (audit / "performance" / "run_1" / "mlperf_log_detail.txt").is_file()
+    assert (audit / "accuracy" / "mlperf_log_accuracy.json").is_file()
+    assert (audit / "verify_accuracy.txt").read_text(encoding="utf-8").endswith("TEST PASS\n")
+    assert load_inference(tmp_path / "all/open/Lab/code/digits-cnn/SingleStream-TEST01").audit == record.audit
+
+
+def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=r"has files: notes\.txt"):
+        run("digits-cnn", "reference", folder=tmp_path)
+    with pytest.raises(InvalidArgument, match=r"no run under LoadGen left: notes\.txt"):
+        run("digits-cnn", "reference", folder=tmp_path, overwrite=True)
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_cannot_run_is_refused_before_it_begins(tmp_path: Path) -> None:
+    pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
+    with pytest.raises(InvalidArgument, match="the data set has no array 'image'"):
+        run("digits-cnn", "reference", dataset="co2", folder=tmp_path / "a")
+    with pytest.raises(UnknownName, match="SingleStream"):
+        run("digits-cnn", "reference", scenario="SingelStream", folder=tmp_path / "a")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="one of the two"):
+        Settings(short=True, min_duration=3.0)
+    with pytest.raises(InvalidArgument, match="language models"):
+        Settings(audit="TEST06")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="find-peak"):
+        Settings("Offline", mode="find-peak")
+    assert not (tmp_path / "a").exists()
+
+
+def test_errors_of_loadgen_make_a_run_invalid(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    from deep_bench.mlperf.inference.judgement import judged
+
+    record, _ = runs("onnxruntime", SERVER)
+    changed = record.model_copy(update={"loadgen": record.loadgen.model_copy(update={"errors": ["error_runtime: planted"]})})
+    assert changed.loadgen.validity == "VALID"
+    assert judged(changed).word == "INVALID"
+    assert "1 errors, the first: error_runtime: planted" in judged(changed).reasons[0]
+
+
+def test_hostile_records_are_refused(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    import h5py
+
+    from deep_bench.measure.storage import digest
+
+    record, _ = runs("onnxruntime", SERVER)
+    long = np.zeros(6000, np.int64)  # few samples stay in the JSON file
+    many = LatencyRecord(n=len(long), index=long, query=long, issued_ns=long, done_ns=long)
+    save(record.model_copy(update={"latencies": many}), tmp_path)
+    with h5py.File(tmp_path / "mlperf.h5", "a") as file:
+        del file["index"]
+        file["index"] = h5py.ExternalLink("/etc/hostname", "/x")
+    with pytest.raises(InvalidRecord, match="was altered"):
+        load_inference(tmp_path)
+    content = json.loads((tmp_path / "mlperf.json").read_text(encoding="utf-8"))
+    content["arrays"]["sha256"] = digest(tmp_path / "mlperf.h5")
+    (tmp_path / "mlperf.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InvalidRecord, match="is not in this file"):
+        load_inference(tmp_path)
+    content["arrays"]["name"] = "../up.h5"
+    (tmp_path / "mlperf.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InvalidRecord, match="name"):
+        load_inference(tmp_path)

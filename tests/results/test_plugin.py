@@ -1,0 +1,197 @@
+"""The fixture ``deep_bench_gate``, in tests that pytest runs in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import deep_bench.results.pytest_plugin.gate  # noqa: F401 - pytester forgets what its runs import
+from deep_bench.results import gather
+
+pytest_plugins = ["pytester"]
+
+SUM = """
+    def test_sum(deep_bench_gate):
+        deep_bench_gate(lambda: sum(range({n})), check=lambda total: total == {total}, budget=0.15)
+"""
+PLAIN = ("-p", "no:cacheprovider", "-p", "deep_bench.results.pytest_plugin")
+
+
+def total(n: int) -> int:
+    return n * (n - 1) // 2
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other plugins: some take seconds to import, in each run."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+@pytest.fixture
+def tests(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder of tests with a baseline of a sum of 20,000 numbers."""
+    pytester.makepyfile(test_it=SUM.format(n=20_000, total=total(20_000)))
+    pytester.runpytest_inprocess(*PLAIN, "--deep-bench-records", "base").assert_outcomes(passed=1)
+    return pytester
+
+
+def test_without_a_baseline_it_passes_and_says_so(tests: pytest.Pytester) -> None:
+    done = tests.runpytest_inprocess(*PLAIN)
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*deep_bench gates*", "test_it.py::test_sum: no baseline: call *"])
+
+
+def test_a_record_is_kept_and_the_test_is_its_label(tests: pytest.Pytester) -> None:
+    kept = gather(tests.path / "base")
+    assert [(r.labels["test"], r.outcome, next(iter(r.figures))) for r in kept] == [
+        ("test_it.py::test_sum", "right", "call")
+    ]
+
+
+def test_slower_fails(tests: pytest.Pytester) -> None:
+    tests.makepyfile(test_it=SUM.format(n=60_000, total=total(60_000)))
+    done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--deep-bench-records", "head")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*fails on slower:5%: call", "test_it.py::test_sum: call slower: *"])
+    assert len(gather(tests.path / "head")) == 1
+
+
+def test_faster_passes_and_the_report_has_it(tests: pytest.Pytester) -> None:
+    tests.makepyfile(test_it=SUM.format(n=5_000, total=total(5_000)))
+    done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--junitxml", "found.xml")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["test_it.py::test_sum: call faster: *"])
+    found = ET.parse(tests.path / "found.xml").findall(".//property")
+    assert [one.get("name") for one in found] == ["deep_bench"]
+    assert str(found[0].get("value")).startswith("call faster: ")
+
+
+def test_wrong_fails_with_what_the_check_says(tests: pytest.Pytester) -> None:
+    tests.makepyfile(test_it=SUM.format(n=20_000, total=7))
+    for words in ([], ["--deep-bench-baseline", "base"]):
+        done = tests.runpytest_inprocess(*PLAIN, *words, "--deep-bench-records", "head")
+        done.assert_outcomes(failed=1)
+        done.stdout.fnmatch_lines(["*AssertionError: check returned False", "test_it.py::test_sum: wrong: *"])
+    assert {r.outcome for r in gather(tests.path / "head")} == {"wrong"}
+
+
+def test_another_machine_is_refused_unless_told(tests: pytest.Pytester) -> None:
+    for file in (tests.path / "base").glob("*.json"):
+        file.write_text(file.read_text().replace('"hostname": "', '"hostname": "other-'))
+    done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*host: other-*", "test_it.py::test_sum: not comparable with the baseline: *"])
+    told = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--deep-bench-across", "host")
+    told.stdout.no_fnmatch_line("*not comparable*")
+
+
+def test_cannot_tell_fails_only_where_asked(tests: pytest.Pytester) -> None:
+    tests.makepyfile(
+        test_it="""
+        import numpy as np
+
+        class Restless:
+            def __init__(self):
+                self.levels, self.calls = np.random.default_rng(0).lognormal(14, 1, 1000), 0
+
+            def __call__(self, call):
+                self.calls += 1
+                return int(self.levels[self.calls // 300 % 1000])
+
+        def test_sum(deep_bench_gate):
+            deep_bench_gate(lambda: None, timer=Restless(), budget=0.2)
+        """
+    )
+    tests.runpytest_inprocess(*PLAIN, "--deep-bench-records", "noisy").assert_outcomes(passed=1)
+    done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "noisy")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["test_it.py::test_sum: call cannot tell: *"])
+    strict = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "noisy", "--deep-bench-fail-on", "cannot-tell")
+    strict.assert_outcomes(failed=1)
+
+
+def test_what_a_run_found_is_taken_as_well(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import deep_bench as db
+
+        def test_run(deep_bench_gate):
+            found = db.run("digits-cnn", on=["reference"], budget=0.3, twin=False, progress=False)
+            path = found.path
+            deep_bench_gate(found, slower=100.0)
+            assert "cell" not in found.record.recipe.options
+            assert found.path == path
+            for label in found.record.systems:
+                label.verdict.verdict = "wrong"
+            deep_bench_gate(found, name="broken")
+        """
+    )
+    done = pytester.runpytest_inprocess(*PLAIN, "--deep-bench-records", "kept")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["test_*::test_run: no baseline: forward *", "test_*::test_run: broken: wrong: *"])
+    assert {r.labels["test"].partition(" ")[2] for r in gather(pytester.path / "kept")} == {"", "broken"}
+
+
+def test_bad_use_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from deep_bench.errors import InvalidArgument
+
+        def test_it(deep_bench_gate):
+            deep_bench_gate(lambda: None, budget=0.01)
+            for arguments, match in (
+                ({"what": lambda: None}, "two gates"),
+                ({"what": 3, "name": "a"}, "int for a gate"),
+                ({"what": lambda: None, "name": "b", "slower": 0.0}, "slower=0"),
+                ({"what": lambda: None, "name": "c", "fail_on": ["never"]}, "never"),
+                ({"what": object(), "name": "d", "check": bool}, "check beside"),
+            ):
+                with pytest.raises(InvalidArgument, match=match):
+                    deep_bench_gate(**arguments)
+        """
+    )
+    pytester.runpytest_inprocess(*PLAIN).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--deep-bench-baseline", "none"], "no such folder"),
+        (["--deep-bench-records", "."], "name one folder"),
+        (["--deep-bench-records", "test_it.py"], "not a folder"),
+    ],
+)
+def test_folders_that_cannot_be_meant(pytester: pytest.Pytester, words: list[str], said: str) -> None:
+    pytester.makepyfile(test_it="def test_it(): pass")
+    both = [*words, "--deep-bench-baseline", "."] if "baseline" not in words[0] else words
+    done = pytester.runpytest_inprocess(*PLAIN, *both)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*{said}*"])
+
+
+def test_projects_that_do_not_use_it_notice_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    done = pytester.runpytest_inprocess(*PLAIN)
+    done.assert_outcomes(passed=1)
+    done.stdout.no_fnmatch_line("*deep_bench gates*")
+
+
+def test_pytest_finds_it() -> None:
+    assert [one.value for one in entry_points(group="pytest11", name="deep_bench")] == ["deep_bench.results.pytest_plugin"]
+
+
+def test_importing_the_plugin_is_cheap() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); import deep_bench.results.pytest_plugin; "
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
+    assert set(done.stdout.split()) == {"deep_bench"}
