@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Write a report of records: verdicts first, tables, plots with intervals, the raw data, how to repeat it.
 
-    Folders are searched down. A page (.html) is one file that needs no other; Markdown (.md) has its plots in a folder beside
-    it; a PDF has the records attached. What could not be read is in the report, with the reason.
+    Folders are searched down. A page (.html) is one file that needs no other; Markdown (.md) has its plots in a folder
+    beside it; a PDF has the records attached. What could not be read is in the report, with the reason.
     """
     from deep_bench.results.report import write
     from deep_bench.results.report.verdicts import sentence

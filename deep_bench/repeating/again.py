@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord, Unsupported
 from deep_bench.repeating.bits import Bits, digests, fed
@@ -21,6 +21,9 @@ from deep_bench.repeating.words import AGAIN
 from deep_bench.results import Results, gather
 from deep_bench.results.comparing import compare
 from deep_bench.results.comparing.facts import differing, facts_of
+
+_DATA = frozenset(".csv .data .h5 .json .jsonl .md .npy .npz .onnx .parquet .pb .png .toml .txt .yaml .yml".split())
+"""Files that are read and not run. All others may be code, whatever the manifest calls them: an environment's Python too."""
 
 Tell = Callable[[str], object]
 
@@ -110,9 +113,9 @@ def _command(made: Manifest, *, here: bool, allow_code: bool) -> list[str]:
     if not made.command:
         raise InvalidArgument("a bundle without a command", "one that says what repeats it: deep-bench bundle --command '…'")
     first = made.command[0]
-    if first != "deep-bench" and not (first in {file.path for file in made.of("code")} and first.endswith(".py")):
+    if first != "deep-bench" and not (first in {file.path for file in made.files} and first.endswith(".py")):
         raise InvalidArgument(f"the command {first!r}", "deep-bench, or a Python file of the bundle", "run it by hand")
-    code = [file.path for file in made.of("code")]
+    code = [file.path for file in made.files if file.role != "package" and PurePosixPath(file.path).suffix not in _DATA]
     if not here and not is_ours(made):
         code += [file.path for file in made.of("package")]
     if code and not allow_code:

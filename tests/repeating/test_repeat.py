@@ -84,6 +84,11 @@ def test_code_of_strangers_is_run_with_leave_only(place: Path, tmp_path: Path) -
     bundle([place / "mine"], tmp_path / "b.zip", command=[str(script), str(place / "mine")], folder=tmp_path)
     with pytest.raises(Unsupported, match=r"runs code that came with it: inputs/mine\.py"):
         repeat(tmp_path / "b.zip", tmp_path / "no", here=True)
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").write_text("#!/bin/sh\n")
+    bundle([place / "mine"], tmp_path / "e.zip", command=["deep-bench", "run", "x.onnx"], inputs=["env"], folder=tmp_path)
+    with pytest.raises(Unsupported, match=r"runs code that came with it: inputs/env/bin/python"):
+        repeat(tmp_path / "e.zip", tmp_path / "no-env", here=True)
     found = repeat(tmp_path / "b.zip", tmp_path / "yes", here=True, allow_code=True)
     assert found.verdict == "repeated to the last bit"
     bundle([place / "mine"], tmp_path / "c.zip", command=["rm", "-rf", "x"])
