@@ -36,6 +36,7 @@ TEST = [
     "reframe-hpc>=4.10",
     "pandas>=2.2",
 ]
+DOCS = ["sphinx>=8.2", "myst-parser>=4", "furo>=2025.7"]
 CHECK = ["ruff>=0.9", "mypy>=1.14", "types-psutil", "types-pyyaml", "types-tqdm", "scipy-stubs"]
 
 setup(
@@ -86,7 +87,8 @@ setup(
         "all": [r for group in EXTRAS.values() for r in group],
         "test": TEST,
         "check": CHECK,
-        "dev": [*TEST, *CHECK],
+        "docs": DOCS,
+        "dev": [*TEST, *CHECK, *DOCS],
     },
     entry_points={
         "console_scripts": ["deep-bench = deep_bench.cli:main"],

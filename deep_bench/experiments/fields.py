@@ -218,8 +218,8 @@ class ScalingFields(Part):
         predicted: Numbers of ranks, ``4..65536`` or ``4,6,12``; ``4..65536`` by default.
         distributed: The scheme with its settings; ``allreduce`` by default.
         scaling: Whether the recipe's batch is that of all ranks together (``strong``, the default) or of each (``weak``).
-        machine: What messages cost, as `deep-bench communicate` wrote it;
-        over: the communicator in that file; its first by default.
+        machine: What messages cost: a file that `deep-bench communicate` wrote.
+        over: The communicator in that file; its first by default.
         latency, bandwidth: Instead of a file: ``1us`` and ``12GB/s``.
         algorithms: Collective to algorithm; the cheapest by default.
         topology: The network of the simulator; ``fat-tree`` by default.

@@ -22,7 +22,26 @@ from deep_bench.results import Results, gather
 from deep_bench.results.comparing import compare
 from deep_bench.results.comparing.facts import differing, facts_of
 
-_DATA = frozenset(".csv .data .h5 .json .jsonl .md .npy .npz .onnx .parquet .pb .png .toml .txt .yaml .yml".split())
+_DATA = frozenset(
+    [
+        ".csv",
+        ".data",
+        ".h5",
+        ".json",
+        ".jsonl",
+        ".md",
+        ".npy",
+        ".npz",
+        ".onnx",
+        ".parquet",
+        ".pb",
+        ".png",
+        ".toml",
+        ".txt",
+        ".yaml",
+        ".yml",
+    ]
+)
 """Files that are read and not run. All others may be code, whatever the manifest calls them: an environment's Python too."""
 
 Tell = Callable[[str], object]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.environments import Declaration, Lock, all_built, build, built, differences, place_of, remove
+from deep_bench.environments import Declaration, Declarations, Lock, all_built, build, built, differences, place_of, remove
 from deep_bench.environments.building import _alone
 from deep_bench.environments.checking import looked_at
 from deep_bench.environments.finished import folder_of
@@ -91,8 +91,6 @@ def test_a_build_that_was_ended_is_not_taken_for_a_finished_one(wheels: Wheels) 
     assert built("ended") is None
     assert all_built() == []
     with pytest.raises(InvalidArgument, match="the environment ended is not built"):
-        from deep_bench.environments import Declarations
-
         place_of("ended", declared=Declarations({"ended": {}}))
     with pytest.raises(WorkerError, match="failed"):
         build("ended", tiny(wheels("1.0"), "no-such-package"))

@@ -92,7 +92,8 @@ def test_a_lean_framework_is_judged_and_timed_beside_others(with_numpy: Path, tm
     assert [found[name].verdict for name in found] == ["right", "right", "wrong"]
     assert all(found[name].median for name in found)
     environment = load(found.path)[right].facts["environment"]
-    assert set(environment["packages"]) == {"numpy"}
+    assert "numpy" in environment["packages"]
+    assert "onnx" not in environment["packages"]
 
 
 @pytest.mark.usefixtures("toys")

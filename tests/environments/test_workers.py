@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import deep_bench
-from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidInput, Unsupported, WorkerDied, WorkerError
 from deep_bench.environments.declaration import Declaration
+from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidInput, Unsupported, WorkerDied, WorkerError
 from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.place import Place
 from deep_bench.measure.session import Plan, measure_launch

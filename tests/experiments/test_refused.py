@@ -135,7 +135,8 @@ def test_a_python_recipe_needs_consent(tmp_path: Path) -> None:
     file = tmp_path / "made.py"
     file.write_text(
         f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
-        "def recipe():\n    return {'level': 'network', 'fixed': {'network': 'digits-cnn'}, 'matrix': {'batch': [1, 2, 4]}}\n"
+        "fixed = {'network': 'digits-cnn'}\n"
+        "def recipe():\n    return {'level': 'network', 'fixed': fixed, 'matrix': {'batch': [1, 2, 4]}}\n"
     )
     with pytest.raises(InvalidArgument, match="is a program"):
         load_experiment(file)

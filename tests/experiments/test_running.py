@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +83,11 @@ def test_what_a_dead_process_leaves_behind_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two cells, of which one is bad input."""
     made = tmp_path_factory.mktemp("run") / "folder"
     run_experiment(recipe(matrix={"sizes": [{}, {"nope": 3}]}), made, progress=False)
-    yield made
+    return made
 
 
 def test_a_cell_that_fails_stops_no_other(folder: Path) -> None:
@@ -194,7 +193,7 @@ def test_an_interrupted_run_keeps_all_and_goes_on(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         os.kill(running.pid, signal.SIGTERM)
-        told, errors = running.communicate(timeout=60)
+        _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
     assert f"go on: deep-bench recipe resume {out}" in errors
     (cell,) = experiment_status(out).cells

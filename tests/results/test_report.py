@@ -151,9 +151,34 @@ def hostile(content: Any, key: str = "") -> Any:
     return content + HOSTILE if isinstance(content, str) and key in _NAMES else content
 
 
-_NAMES = frozenset(
-    "label framework reason title scheme hostname cpu_model system source notes command optimizer assumptions machine "
-    "case recipe version device simulator python kernel governor pattern findings effort".split()
+_NAMES = tuple(
+    [
+        "label",
+        "framework",
+        "reason",
+        "title",
+        "scheme",
+        "hostname",
+        "cpu_model",
+        "system",
+        "source",
+        "notes",
+        "command",
+        "optimizer",
+        "assumptions",
+        "machine",
+        "case",
+        "recipe",
+        "version",
+        "device",
+        "simulator",
+        "python",
+        "kernel",
+        "governor",
+        "pattern",
+        "findings",
+        "effort",
+    ]
 )
 
 
@@ -281,8 +306,8 @@ def test_what_differs_between_results_has_a_column() -> None:
 def test_two_thousand_results_give_a_page_that_says_what_is_left_out(tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     made = [
-        result(runs(*(float(case + 1) * random.lognormal(0, 0.1, 5))), file=f"{case}.json", kind="operators", case=f"{case}x8",
-               system=f"s{system}", operator="Gemm", network="")
+        result(runs(*(float(case + 1) * random.lognormal(0, 0.1, 5))), file=f"{case}.json", kind="operators",
+               case=f"{case}x8", system=f"s{system}", operator="Gemm", network="")
         for case in range(500) for system in range(4)
     ]  # fmt: skip
     file = write(Results(made), tmp_path / "large.html")

@@ -75,8 +75,8 @@ def run(
         framework: With its options, such as ``"torch:threads=1"``.
         scenario: How queries come; that of ``settings`` by default.
         mode: What the run is for; likewise.
-        dataset: A set's name (``"digits/test"``), a container's path, or ``"recipe:mnist5k"`` for the samples that a training
-            recipe holds out, as it prepares them; networks that ship have one.
+        dataset: A set's name (``"digits/test"``), a container's path, or ``"recipe:mnist5k"`` for what a training
+            recipe holds out, as it prepares it; networks that ship have one.
         root: The folder of data sets, for those that have files.
         settings: All else.
         folder: For LoadGen's logs and the record; one without files.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from deep_bench.errors import InvalidArgument, UnknownName
@@ -10,6 +10,7 @@ from deep_bench.results.comparing.comparison import Comparison, change_of, not_c
 from deep_bench.results.comparing.comparisons import Comparisons
 from deep_bench.results.comparing.correction import CORRECTIONS, corrected
 from deep_bench.results.comparing.estimate import estimate
+from deep_bench.results.comparing.names import names_of
 from deep_bench.results.comparing.pairing import Pair, Pairing, pair
 from deep_bench.results.comparing.totals import total
 from deep_bench.results.result import Figure, Result
@@ -49,15 +50,16 @@ def compare(
         UnknownName: No such factor, metric or correction.
 
     Example:
-        >>> import deep_bench as db
-        >>> from deep_bench.results import gather
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     quick = {"on": ["reference"], "budget": 0.3, "twin": False, "progress": False, "check": "off"}
-        ...     sides = [gather(db.run("digits-cnn", **quick, output=f"{folder}/{side}").path) for side in "ab"]
-        >>> found = compare(*sides, metrics=["forward"])
-        >>> found.factor, len(found), found.tests
-        ('record', 1, 1)
+        >>> from datetime import datetime
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> def runs_of(level):
+        ...     launches = tuple((level * (1 + np.random.default_rng(i).random(9) / 100),) for i in range(8))
+        ...     time = Figure("forward", "s", "lower", launches)
+        ...     return [Result("network", Path("run.json"), datetime.now(), {"system": "torch"}, {"forward": time})]
+        >>> found = compare(runs_of(1.0), runs_of(1.1))
+        >>> found.factor, found[0].word, round(found[0].estimate.value, 3), round(found[0].p, 5)
+        ('record', 'slower', 1.1, 0.00016)
     """
     _check(margin, correction)
     return _compared([pair(before, after, factor, allow)], margin, correction, metrics, seed)
@@ -114,7 +116,7 @@ def _compared(
     pairings: Sequence[Pairing], margin: float, correction: str, metrics: Collection[str], seed: int
 ) -> Comparisons:
     pairs = [(pairing, one) for pairing in pairings for one in pairing.pairs]
-    names = _names(pairs)
+    names = names_of(pairs)
     known = dict.fromkeys(name for _, one in pairs for name in (*one.before.figures, *one.after.figures))
     for name in metrics:
         if name not in known:
@@ -170,39 +172,3 @@ def _corrected(drafts: Sequence[Comparison], correction: str) -> list[Comparison
 
 def _figure(draft: Comparison) -> Figure:
     return Figure(draft.metric, draft.unit, draft.direction, ())
-
-
-def _names(pairs: Sequence[tuple[Pairing, Pair]]) -> list[str]:
-    """What tells each pair from the others, as few words as are needed."""
-    everything: list[Mapping[str, str]] = [
-        {**one.labels, **({pairing.factor: pairing.values[1]} if pairing.factor != "record" else {})}
-        for pairing, one in pairs
-    ]
-    labels = dict.fromkeys(label for found in everything for label in found)
-    varying = [label for label in labels if len({found.get(label) for found in everything}) > 1]
-    varying = _without_repetition(varying, everything)
-    return [" ".join(_shown(label, found[label]) for label in varying if label in found) for found in everything]
-
-
-_SPEAK_FOR_THEMSELVES = ("case", "network", "system", "framework", "optimizer", "scheme", "recipe", "suite", "kind")
-
-
-def _without_repetition(varying: Sequence[str], everything: Sequence[Mapping[str, str]]) -> list[str]:
-    """The labels, the speaking ones first, without those that tell no more than the ones before them."""
-    ordered = sorted(varying, key=lambda label: (label not in _SPEAK_FOR_THEMSELVES, _rank(label)))
-    kept: list[str] = []
-    for label in ordered:
-        told = {tuple(found.get(other) for other in kept) for found in everything}
-        more = {tuple(found.get(other) for other in (*kept, label)) for found in everything}
-        if len(more) > len(told):
-            kept.append(label)
-    return kept
-
-
-def _rank(label: str) -> int:
-    return _SPEAK_FOR_THEMSELVES.index(label) if label in _SPEAK_FOR_THEMSELVES else 0
-
-
-def _shown(label: str, value: str) -> str:
-    value = " ".join(value.split())
-    return value if label in _SPEAK_FOR_THEMSELVES else f"{label}={value}"

@@ -81,13 +81,7 @@ class Gate:
             InvalidArgument: Two gates of a test have one name, or an argument is out of range.
             AssertionError: What ``check`` raised; the record says *wrong*.
         """
-        if name in self._used:
-            raise InvalidArgument(
-                f"two gates of one test with the name {name!r}", "a name for each", 'gate(…, name="other")'
-            )
-        if not 0 < slower < float("inf"):
-            raise InvalidArgument(f"slower={slower}", "a share above 0, such as 0.05")
-        self._used.add(name)
+        self._begin(name, slower)
         near = min(0.02, slower) if margin is None else margin
         words = [Condition("slower", slower), Condition("wrong"), *map(Condition.parse, (*fail_on, *self.conditions))]
         label = f"{self.test} {name}".rstrip()
@@ -100,6 +94,15 @@ class Gate:
         mine = self._kept(record, label)
         self._refuse_wrong(mine, name, fault)
         return self._compared(mine, label, name, near, words)
+
+    def _begin(self, name: str, slower: float) -> None:
+        if name in self._used:
+            raise InvalidArgument(
+                f"two gates of one test with the name {name!r}", "a name for each", 'gate(…, name="other")'
+            )
+        if not 0 < slower < float("inf"):
+            raise InvalidArgument(f"slower={slower}", "a share above 0, such as 0.05")
+        self._used.add(name)
 
     def _kept(self, record: Any, label: str) -> Results:
         """The results of a record, which is in the folder of records from now on, if there is one."""

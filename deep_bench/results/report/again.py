@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deep_bench.results.report.model import Block, Code, Column, Heading, Table, Text, clean
+from deep_bench.results.report.model import Block, Code, Column, Heading, Table, Text, clean, clean_lines
 from deep_bench.results.report.sources import MOST, Source
 
 _MOST = 25
@@ -25,8 +25,8 @@ def blocks(sources: Sequence[Source], files: int) -> list[Block]:
     """
     found: list[Block] = [
         Text(
-            "deep-bench bundle RECORD packs what is needed into one archive: recipe, networks, data or their hashes, versions "
-            "and the record; deep-bench repeat does it again and says whether it agrees."
+            "deep-bench bundle RECORD packs what is needed into one archive: recipe, networks, data or their hashes, "
+            "versions and the record; deep-bench repeat does it again and says whether it agrees."
         )
     ]
     shown = {tuple(source.command): source for source in reversed(sources)}
@@ -113,10 +113,4 @@ def _recipe(recipe: Any) -> list[Block]:
         return []
     if len(text) > _LONGEST_RECIPE:
         text = f"{text[:_LONGEST_RECIPE]}\n… {len(text) - _LONGEST_RECIPE} characters more are in the record"
-    return [Code("\n".join(_kept(line) for line in text.splitlines()), "the recipe, all defaults written out")]
-
-
-def _kept(line: str) -> str:
-    """A line without what is no text; its indentation stays."""
-    inner = line.lstrip(" ")
-    return " " * (len(line) - len(inner)) + clean(inner, 2_000)
+    return [Code(clean_lines(text), "the recipe, all defaults written out")]

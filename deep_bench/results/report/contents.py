@@ -8,16 +8,13 @@ from pathlib import Path
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.rules import Check
-from deep_bench.results.report import again, factors, machine, ratios, raw, rules, summary, taken, verdicts
+from deep_bench.results.report import again, factors, failures, machine, ratios, raw, rules, summary, taken, verdicts
 from deep_bench.results.report.drawing import Drawn, draw
-from deep_bench.results.report.model import Block, Code, Column, Heading, Section, Sign, Table, Text, clean
+from deep_bench.results.report.model import Block, Column, Heading, Section, Sign, Table, Text, clean
 from deep_bench.results.report.naming import listed, of_kinds, subject, system_of, title_of
 from deep_bench.results.report.sources import MOST, Source, sources
 from deep_bench.results.result import Result
 from deep_bench.results.table import problem
-
-_ERRORS = 60
-_DETAILS = 3_000
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def report(results: Sequence[Result], *, base: str | None = None, title: str | N
         Section("results", "Results", tuple(summary.blocks(results, known))),
         Section("ratios", "Ratios", tuple(compared)),
         Section("plots", "Plots", tuple(drawn.blocks or [Text("There is nothing to draw.")])),
-        Section("errors", "Errors and files that were not read", tuple(_errors(results, refused))),
+        Section("errors", "Errors and files that were not read", tuple(failures.blocks(results, refused))),
         Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(known, drawn))),
         Section("figures", "All figures", tuple(summary.every_figure(results))),
         Section("factors", "Factors and environment", (*factors.blocks(results), *machine.blocks(results))),
@@ -104,38 +101,13 @@ def _facts(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str,
     return tuple(found)
 
 
-def _errors(results: Sequence[Result], refused: Sequence[object]) -> list[Block]:
-    """Each error with its details, and each file that was not read with the reason."""
-    found: list[Block] = []
-    those = [(result, error) for result in results for error in result.errors]
-    if those:
-        rows = tuple(
-            (clean(system_of(r), 120), clean(problem(r), 160), clean(e.kind), clean(e.message)) for r, e in those[:_ERRORS]
-        )
-        found.append(
-            Table(
-                "Errors", (Column("system"), Column("problem"), Column("error"), Column("message")), rows, keys=2, wordy=True
-            )
-        )
-        found += [
-            Code("\n".join(clean(line, 400) for line in error.details[-_DETAILS:].splitlines()), clean(f"{system_of(result)}: details"))
-            for result, error in those[:_ERRORS] if error.details.strip()
-        ]  # fmt: skip
-        found += [Text(f"{len(those) - _ERRORS} more errors are in the records.")] if len(those) > _ERRORS else []
-    if refused:
-        files = tuple(
-            (clean(getattr(one, "file", ""), 200), clean(getattr(one, "reason", one))) for one in refused[:_ERRORS]
-        )
-        found.append(Table("Files that were not read", (Column("file"), Column("why")), files, wordy=True))
-        found += [Text(f"{len(refused) - _ERRORS} more were not read.")] if len(refused) > _ERRORS else []
-    return found or [Text("Nothing failed, and every file was read.")]
-
-
 def _rules(known: Sequence[Source], drawn: Drawn) -> list[Block]:
     found: list[Block] = [
-        Text("Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting performance "
-             "results, SC 2015. Each rule holds, fails or does not apply here, for the reason beside it.")
-    ]  # fmt: skip
+        Text(
+            "Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting "
+            "performance results, SC 2015. Each rule holds, fails or does not apply here, for the reason beside it."
+        )
+    ]
     for kind in dict.fromkeys(source.kind for source in known):
         judged = [
             rules.checks(s, drawn.plots.get(kind, rules.Plots(False)))

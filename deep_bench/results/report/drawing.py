@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deep_bench.errors import Unsupported
 from deep_bench.results.report.model import Block, Heading, Lines, Picture, Pictures, clean
@@ -12,6 +13,9 @@ from deep_bench.results.report.rules import Plots
 from deep_bench.results.report.sources import Source
 from deep_bench.results.result import Result
 from deep_bench.results.table import problem
+
+if TYPE_CHECKING:
+    from deep_bench.results.report.plots.axes import Looks
 
 MOST_PANELS = 12
 """Problems that are drawn of each kind of record."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from deep_bench.errors import shortened
 
 _LONGEST = 600
+_LONGEST_LINE = 2_000
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 
@@ -29,6 +30,17 @@ def clean(text: object, most: int = _LONGEST) -> str:
     words = " ".join(str(text).split())
     seen = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _HIDDEN else c for c in words)
     return shortened(seen, most)
+
+
+def clean_lines(text: str) -> str:
+    """The same of a text whose lines and indentation are kept.
+
+    Example:
+        >>> clean_lines("{\\n  a\\x00\\n}")
+        '{\\n  a�\\n}'
+    """
+    lines = [(line, line.lstrip(" ")) for line in text.splitlines()]
+    return "\n".join(" " * (len(line) - len(inner)) + clean(inner, _LONGEST_LINE) for line, inner in lines)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,29 @@ KINDS = {
 }
 """Kind of record to its title, in the order of the report."""
 
-_SAID = frozenset({"system", "framework", "version", "device", "kind", "case", "operator", "network", "recipe", "data",
-                   "ranks", "bytes", "launches", "cell", "suite", "target", "machine", "nodes", "network.sha256"})  # fmt: skip
+_SAID = frozenset(
+    [
+        "system",
+        "framework",
+        "version",
+        "device",
+        "kind",
+        "case",
+        "operator",
+        "network",
+        "recipe",
+        "data",
+        "ranks",
+        "bytes",
+        "launches",
+        "cell",
+        "suite",
+        "target",
+        "machine",
+        "nodes",
+        "network.sha256",
+    ]
+)
 """Labels that the names of systems and problems have in them, or that follow from them."""
 
 _MOST_COLUMNS = 4
@@ -61,8 +82,8 @@ def further(results: Sequence[Result]) -> dict[str, list[str]]:
     Example:
         >>> from datetime import datetime
         >>> from pathlib import Path
-        >>> two = [Result("network", Path(f"{n}.json"), datetime(2026, 1, 1), {"system": "a", "size.batch": n}, {}) for n in "12"]
-        >>> further(two)
+        >>> about = [{"system": "a", "size.batch": size} for size in "12"]
+        >>> further([Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about])
         {'size.batch': ['1', '2']}
     """
     names = dict.fromkeys(name for result in results for name in result.labels if not said(name))

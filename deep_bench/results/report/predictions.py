@@ -25,8 +25,8 @@ def predicted(record: ScalingRecord) -> list[Block]:
     )
     batch = f"a batch of {record.whole_batch} {'together' if record.scaling == 'strong' else 'on each rank'}"
     caption = (
-        f"Predicted, not measured: {record.title} with {record.scheme} on {record.framework}, {record.scaling} scaling, {batch}; "
-        f"one rank alone takes {duration(record.alone)} a step, measured"
+        f"Predicted, not measured: {record.title} with {record.scheme} on {record.framework}, {record.scaling} scaling, "
+        f"{batch}; one rank alone takes {duration(record.alone)} a step, measured"
     )
     lines = (
         [*where_it_stops(record), f"machine: {record.machine}", f"simulator: {record.simulator}"] if record.points else []

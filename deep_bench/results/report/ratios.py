@@ -155,8 +155,8 @@ def _table(kind: str, pairs: Sequence[_Pair], base: Base) -> Table:
     name = clean(base.value) if base.factor == "system" else clean(f"{base.factor} {base.value}")
     columns = (
         Column("problem"), Column(clean(base.factor)), Column("verdict"), Column("median", True),
-        Column(f"{name}, the base", True), Column("verdict of the base"), Column("ratio", True), Column("95 % interval", True),
-        Column("in words"),
+        Column(f"{name}, the base", True), Column("verdict of the base"), Column("ratio", True),
+        Column("95 % interval", True), Column("in words"),
     )  # fmt: skip
     rows = tuple(_row(pair, base, known.get(id(pair.change), (None, None))) for pair in pairs)
     figure = pairs[0].after.main

@@ -32,7 +32,7 @@ MARKS = {
     "right": Mark("✓", "good", _DISC + _CHECK),
     "reduced precision": Mark("◐", "doubt", f"{_RING}M8 2v12A6 6 0 0 0 8 2z"),
     "wrong": Mark("✗", "bad", f"M1.5 1.5h13v13h-13z{_CROSS}"),
-    "cannot tell": Mark("?", "doubt", "M8 .6L15.4 8 8 15.4.6 8zM8 2.9L2.9 8 8 13.1 13.1 8zM7.2 9h1.6v1.6H7.2zM7.2 5h1.6v3.2H7.2z"),
+    "cannot tell": Mark("?", "doubt", "M8 .6L15.4 8 8 15.4.6 8zM8 2.9L2.9 8 8 13.1 13.1 8zM7 9h2v1.8H7zM7 4.8h2v3.4H7z"),
     "no information": Mark("∅", "open", f"{_RING}M4.5 7.2h7v1.6h-7z"),
     "failed": Mark("!", "bad", "M8 .8L15.6 14.6H.4zM7.1 5.4h1.8v4.8H7.1zM7.1 11.3h1.8v1.8H7.1z"),
     "unchecked": Mark("○", "open", _RING),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from deep_bench.results.report.model import Block, Cell, Column, Sign, Table, Text, clean
 from deep_bench.distributed.scaling.record import ScalingRecord
+from deep_bench.results.report.model import Block, Cell, Column, Sign, Table, Text, clean
 from deep_bench.results.report.naming import further, of_kinds, system_of, title_of
 from deep_bench.results.report.predictions import predicted
 from deep_bench.results.report.sources import Source

@@ -52,7 +52,8 @@ def sentence(results: Sequence[Result]) -> str:
         if all(result.kind == "scaling" for result in results):
             return "These are predictions from traces of few ranks and measured steps of one."
         return "Nothing was checked: these are times and scores without a verdict on the numbers that were computed."
-    return f"Nothing was found wrong; {found.get('right', 0)} of {total} results {'is' if found.get('right') == 1 else 'are'} right."
+    right = found.get("right", 0)
+    return f"Nothing was found wrong; {right} of {total} results {'is' if right == 1 else 'are'} right."
 
 
 def blocks(results: Sequence[Result]) -> tuple[Block, ...]:

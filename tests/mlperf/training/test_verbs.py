@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from deep_bench.cli import _cli
 from deep_bench.errors import InvalidArgument
+from deep_bench.mlperf import training
 from deep_bench.mlperf.training.events import read_log
 from deep_bench.mlperf.training.runs import Timed
 from deep_bench.mlperf.training.tags import write_tags
@@ -103,3 +107,20 @@ def test_a_name_with_a_line_in_it_is_refused(log_lines: list[str], tmp_path: Pat
     path.write_text("\n".join(log_lines).replace('"digits-mlp"', '"a\\n:::MLPv0.5.0 b"'), encoding="utf-8")
     with pytest.raises(InvalidArgument, match="the benchmark"):
         write_tags(read_log(path), tmp_path / "tags.txt")
+
+
+def test_mlperfs_packages_are_imported_in_one_file_each_and_only_when_used() -> None:
+    folder = Path(training.__file__).parent
+    found = {
+        (node.module or "").partition(".")[0]: file.name
+        for file in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mlperf_")
+    }
+    assert found == {"mlperf_compliance": "tags.py", "mlperf_logging": "package.py"}
+    program = (
+        "import sys, deep_bench.mlperf.training, deep_bench.mlperf.system;"
+        "print({'mlperf_logging', 'mlperf_compliance', 'pandas', 'torch', 'tensorflow', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

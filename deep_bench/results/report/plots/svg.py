@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from deep_bench.measure.pictures import new_figure
 from deep_bench.results.report.model import Picture, clean
@@ -48,8 +50,12 @@ def picture(name: str, height: float, draw: Callable[[Figure], None], *, alt: st
     with mpl.rc_context({**_LOOK, "svg.hashsalt": name}):
         figure = new_figure(height, WIDTH)
         draw(figure)
+        for text in figure.findobj(Text):
+            text.set_text(clean(text.get_text()))  # type: ignore[attr-defined]
         out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's fonts show the text, not matplotlib's
+            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return Picture(name, within_page(out.getvalue(), name, alt), clean(alt), clean(caption))
 
 
