@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
+# Further options of pytest: make test OPTIONS=--durations=30
+OPTIONS ?=
 
 # The workers share the cores, so each framework gets one thread in the tests.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
@@ -42,7 +44,7 @@ demo: $(INSTALLED)
 	$(BIN)/deep-bench run digits-cnn
 
 test: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not full and not gpu"
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not full and not gpu" $(OPTIONS)
 
 test-full: $(INSTALLED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not gpu"

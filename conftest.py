@@ -3,7 +3,10 @@
 from importlib.util import find_spec
 from typing import Any
 
-collect_ignore_glob = [] if find_spec("jax") else ["deep_bench/adapters/jax/*"]
+collect_ignore_glob = [
+    *([] if find_spec("jax") else ["deep_bench/adapters/jax/*"]),
+    *([] if find_spec("mlperf_loadgen") else ["docs/mlperf-inference.md"]),
+]
 
 
 def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:

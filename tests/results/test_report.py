@@ -151,35 +151,11 @@ def hostile(content: Any, key: str = "") -> Any:
     return content + HOSTILE if isinstance(content, str) and key in _NAMES else content
 
 
-_NAMES = tuple(
-    [
-        "label",
-        "framework",
-        "reason",
-        "title",
-        "scheme",
-        "hostname",
-        "cpu_model",
-        "system",
-        "source",
-        "notes",
-        "command",
-        "optimizer",
-        "assumptions",
-        "machine",
-        "case",
-        "recipe",
-        "version",
-        "device",
-        "simulator",
-        "python",
-        "kernel",
-        "governor",
-        "pattern",
-        "findings",
-        "effort",
-    ]
-)
+_NAMES = (
+    "label", "framework", "reason", "title", "scheme", "hostname", "cpu_model", "system", "source", "notes", "command",
+    "optimizer", "assumptions", "machine", "case", "recipe", "version", "device", "simulator", "python", "kernel",
+    "governor", "pattern", "findings", "effort",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -65,8 +65,7 @@ class Run:
         self._work = make_work(loaded, framework, dataset, settings, root)
         self._library = Library(self._work.dataset, loaded)
         self._system = _system(system, self._work)
-        self._answers = np.full(len(self._library), -1, np.int64) if self._work.labels is not None else None
-        self._ledger = Ledger(loadgen.send, self._answers)
+        self._ledger = Ledger(loadgen.send, len(self._library) if self._work.labels is not None else 0)
         self._watchdog = Watchdog(self._folder, lambda: self._ledger, settings.stall)
 
     def run(self) -> dict[str, Any]:
@@ -94,7 +93,7 @@ class Run:
             trace=traced,
         )
         self._end()
-        found = {"columns": self._ledger.columns(), "answers": self._answers, "traced": traced, "pilot": piloted}
+        found = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced, "pilot": piloted}
         system = self._system
         if not isinstance(system, ExecutorSystem):
             return {**found, "facts": {}, "forms": None, "verdict": None}
@@ -135,16 +134,19 @@ class Run:
 
     def _callbacks(self) -> loadgen.Callbacks:
         return loadgen.Callbacks(
-            issue=self._safe("issuing a query", self._issue),
+            issue=self._issue,
             flush=self._safe("flushing queries", self._system.flush),
             load=self._safe("loading samples", self._library.load, _READY_STALLS),
             unload=self._safe("unloading samples", self._library.unload, _READY_STALLS),
         )
 
     def _issue(self, ids: list[int], indices: list[int]) -> None:
-        self._ledger.issued(ids, indices)
-        self._watchdog.free()  # the ledger looks after answers, however long a query of many samples takes
-        self._system.issue(ids, indices)
+        """The ledger looks after the answers, however long a query of many samples takes."""
+        try:
+            self._ledger.issued(ids, indices)
+            self._system.issue(ids, indices)
+        except BaseException as error:
+            self._watchdog.end(error)
 
     def _safe(self, what: str, call: Callable[P, None], stalls: float = 1.0) -> Callable[P, None]:
         """A callback out of which no exception comes: LoadGen would crash."""

@@ -6,6 +6,7 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from time import monotonic, perf_counter_ns
 from typing import NoReturn
 
@@ -22,7 +23,7 @@ class Ledger:
 
     Args:
         send: Hands answers to LoadGen: their ids, and the rows of an array.
-        answers: Where the last answer to each sample of the library is kept, if answers are integers of 8 bytes.
+        samples: In the library. The last answer to each is kept, if answers are integers of 8 bytes.
 
     Attributes:
         fault: The first fault, once there is one: then nothing is handed over any more.
@@ -39,12 +40,11 @@ class Ledger:
         Expected: one answer to each sample that LoadGen issued
     """
 
-    def __init__(
-        self, send: Callable[[Sequence[int], NDArray[np.generic]], None], answers: NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, send: Callable[[Sequence[int], NDArray[np.generic]], None], samples: int = 0) -> None:
         self.fault: BaseException | None = None
         self.ended = False
-        self._send, self._answers = send, answers
+        self._send = send
+        self._last = array("q", [-1]) * samples
         self._lock = threading.Lock()
         self._open: dict[int, int] = {}
         self._answered: deque[int] = deque(maxlen=_REMEMBERED)
@@ -77,8 +77,8 @@ class Ledger:
         """
         now = perf_counter_ns()
         with self._lock:
-            first = len(self._indices)
-            self._open.update(zip(ids, range(first, first + len(ids)), strict=True))
+            for place, number in enumerate(ids, len(self._indices)):
+                self._open[number] = place
             self._indices.extend(indices)
             self._queries.extend([self._query] * len(ids))
             self._issued_ns.extend([now] * len(ids))
@@ -101,10 +101,15 @@ class Ledger:
         now = perf_counter_ns()
         if len(rows) != len(ids):
             self._fail(f"{len(rows)} answers to {len(ids)} samples", "one answer to each sample")
+        kept = bool(self._last) and rows.dtype == np.int64 and rows.ndim == 1
         with self._lock:
-            places = [self._settled(number, now) for number in ids]
-            if self._answers is not None and rows.dtype == np.int64:
-                self._answers[[self._indices[place] for place in places]] = rows.reshape(-1)
+            for number, answer in zip(ids, rows.tolist() if kept else repeat(-1), strict=False):
+                place = self._open.pop(number, None)
+                if place is None:
+                    self._refuse(number)
+                self._done_ns[place] = now
+                if kept:
+                    self._last[self._indices[place]] = answer
             self._answered.extend(ids)
             self._moved = monotonic()
         self._send(ids, rows)
@@ -113,6 +118,11 @@ class Ledger:
         """Note what went wrong; the first counts."""
         if self.fault is None:
             self.fault = error
+
+    def answers(self) -> NDArray[np.int64]:
+        """The last answer to each sample of the library; -1 of those without one."""
+        with self._lock:
+            return np.array(self._last, np.int64)
 
     def columns(self) -> dict[str, NDArray[np.int64]]:
         """What was noted of each sample, in the order of issue.
@@ -132,13 +142,6 @@ class Ledger:
         """Which samples of the library wait longest for an answer."""
         with self._lock:
             return [self._indices[place] for _, place in zip(range(most), self._open.values(), strict=False)]
-
-    def _settled(self, number: int, now: int) -> int:
-        place = self._open.pop(number, None)
-        if place is None:
-            self._refuse(number)
-        self._done_ns[place] = now
-        return place
 
     def _refuse(self, number: int) -> NoReturn:
         expected = "one answer to each sample that LoadGen issued"

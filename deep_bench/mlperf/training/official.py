@@ -32,6 +32,7 @@ from deep_bench.mlperf.training.package import official_benchmarks, package_fold
 from deep_bench.mlperf.training.submission import RULESET, checked_name
 
 _PATIENCE_S = 600
+_LARGEST_DESCRIPTION = 2**20
 _REPORT = "report.csv"
 
 
@@ -130,8 +131,10 @@ def check_system(path: str | Path, ruleset: str = RULESET) -> Said:
     """What MLPerf's checker says of a system description.
 
     Raises:
+        InvalidRecord: There is no such file, or it is too large for one.
         FrameworkMissing: ``mlperf_logging`` is not installed.
     """
+    _check_size(Path(path))
     with _tools(None, ruleset) as folder:
         shutil.copyfile(path, folder / "system.json")
         said = _run(folder, "system_desc_checker", "system.json", "training", ruleset)
@@ -154,6 +157,7 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
         InvalidRecord: Not all are logs that deep_bench can read, they are of several benchmarks, or it made no table.
         FrameworkMissing: ``mlperf_logging`` is not installed.
     """
+    _check_size(Path(description))
     logs = [read_log(path) for path in result_files(results)]
     benchmark = registered(logs, ruleset)
     name = logs[0].benchmark
@@ -171,6 +175,11 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
             raise InvalidRecord(f"MLPerf's summarizer made no table: {said.output.strip()[-500:]}", "a whole submission")
         with open(table, newline="", encoding="utf-8") as file:
             return next(csv.DictReader(file)), said
+
+
+def _check_size(description: Path) -> None:
+    if not description.is_file() or description.stat().st_size > _LARGEST_DESCRIPTION:
+        raise InvalidRecord(f"{description}", f"the description of a system, a file of at most {_LARGEST_DESCRIPTION} bytes")
 
 
 def result_files(folder: str | Path) -> list[Path]:

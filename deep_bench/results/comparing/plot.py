@@ -29,6 +29,9 @@ _LOOK = {
 _MOST = 200
 _ROW = 0.28
 _FARTHEST = 100.0
+_SPACE = 0.15
+"""Between two ticks, as a share of half the axis."""
+
 _STEPS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 
 
@@ -83,9 +86,11 @@ def _scale(axes: Axes, rows: list[Comparison], margin: float) -> None:
     far = min(max([abs(log(end)) for end in ends] + [log(1 + 2 * margin)]) * 1.08, log(_FARTHEST))
     axes.set_xscale("log")
     axes.set_xlim(exp(-far), exp(far))
-    step = [s for s in _STEPS if log(s) <= far]
-    kept = step[-4:] if len(step) > 4 else step
-    axes.set_xticks([1 / s for s in reversed(kept)] + [1.0, *kept])
+    kept: list[float] = []
+    for step in _STEPS:
+        if log(step) <= far and log(step) - log(kept[-1] if kept else 1.0) >= _SPACE * far:
+            kept.append(step)
+    axes.set_xticks([1 / step for step in reversed(kept)] + [1.0, *kept])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}"))
     axes.axvline(1, color="black", linewidth=0.8, zorder=1)

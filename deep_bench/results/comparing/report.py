@@ -66,8 +66,7 @@ def _table(rows: Sequence[Comparison]) -> Table:
     table.add_column("")
     for one in rows:
         name = f"{one.name} {one.metric}" if named else one.metric
-        word = one.word + (f": {one.why}" if one.word == "not comparable" else "")
-        table.add_row(Text(name), Text(both(one)), Text(changed(one.estimate)), Text(word))
+        table.add_row(Text(name), Text(both(one)), Text(changed(one.estimate)), Text(one.word))
     return table
 
 

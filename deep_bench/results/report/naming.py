@@ -18,29 +18,10 @@ KINDS = {
 }
 """Kind of record to its title, in the order of the report."""
 
-_SAID = frozenset(
-    [
-        "system",
-        "framework",
-        "version",
-        "device",
-        "kind",
-        "case",
-        "operator",
-        "network",
-        "recipe",
-        "data",
-        "ranks",
-        "bytes",
-        "launches",
-        "cell",
-        "suite",
-        "target",
-        "machine",
-        "nodes",
-        "network.sha256",
-    ]
-)
+_SAID = frozenset({
+    "system", "framework", "version", "device", "kind", "case", "operator", "network", "recipe", "data", "ranks", "bytes",
+    "launches", "cell", "suite", "target", "machine", "nodes", "network.sha256",
+})  # fmt: skip
 """Labels that the names of systems and problems have in them, or that follow from them."""
 
 _MOST_COLUMNS = 4

@@ -115,7 +115,7 @@ def _intervals(f: _Facts) -> Said:
     if f.predicted:
         return (
             "holds",
-            "each predicted mean has the interval that drawing measured steps again gives; how far the model is off is not in it",
+            "each predicted mean has an interval by drawing measured steps again; how far the model is off is not in it",
         )
     without = [f"{system_of(r)} on {problem(r)}" for r, figure in f.figures if figure.interval is None]
     if without:

@@ -17,8 +17,8 @@ _LINES = {
         "precision, judged by whether rounding could explain the difference."
     ),
     "operators": (
-        "wall time of a call on the system's own arrays, ended by synchronising; contestants took turns in random order, each "
-        "in a process of its own. Correctness: against a reference in higher precision, judged by whether rounding could "
+        "wall time of a call on the system's own arrays, ended by synchronising; contestants took turns in random order, "
+        "each in a process of its own. Correctness: against a reference in higher precision, judged by whether rounding could "
         "explain the difference."
     ),
     "communication": (
@@ -26,8 +26,8 @@ _LINES = {
         "these. Latency is half of a round trip. Correctness: all elements on all ranks, before and after the timing."
     ),
     "training": (
-        "the clock starts when the data are first touched; evaluations count, preparing does not; each run is one sample, and "
-        "one that misses the target counts as having gone on for so long without reaching it."
+        "the clock starts when the data are first touched; evaluations count, preparing does not; each run is one sample, "
+        "and one that misses the target counts as having gone on for so long without reaching it."
     ),
     "scaling": (
         "predicted, not measured: the messages of few ranks, generalised, cost what closed LogGP formulas say; what a rank "
@@ -36,9 +36,10 @@ _LINES = {
     "mlperf": "by MLPerf's own load generator or logs, under its rules; its own figures are in the records beside ours.",
 }
 _SHARED = (
-    "Medians, with 95 % intervals by order statistics: over launches of fresh processes or runs where there are several, else "
-    "over blocks where samples are correlated, else over samples; the last two see nothing of what differs between launches. "
-    "No sample was dropped without a word: where those that were preempted do not count, the remark of the figure says so."
+    "Medians, with 95 % intervals by order statistics: over launches of fresh processes or runs where there are several, "
+    "else over blocks where samples are correlated, else over samples; the last two see nothing of what differs between "
+    "launches. No sample was dropped without a word: where those that were preempted do not count, the remark of the figure says "
+    "so."
 )
 _IN_PROCESS = "Some systems were measured in one process, where they could disturb each other."
 

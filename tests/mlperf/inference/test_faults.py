@@ -76,12 +76,11 @@ def test_a_ledger_hands_nothing_over_after_a_fault() -> None:
 
 
 def test_a_ledger_keeps_when_each_sample_came_and_went() -> None:
-    answers = np.full(4, -1, np.int64)
-    ledger = Ledger(lambda ids, rows: None, answers)
+    ledger = Ledger(lambda ids, rows: None, samples=4)
     ledger.issued([5, 6], [2, 0])
     ledger.issued([7], [3])
     ledger.complete([6, 5], np.array([8, 9]))
     found = ledger.columns()
     assert (found["index"].tolist(), found["query"].tolist()) == ([2, 0, 3], [0, 0, 1])
     assert (found["done_ns"] >= found["issued_ns"]).tolist() == [True, True, False]
-    assert (ledger.outstanding, ledger.waiting(), answers.tolist()) == (1, [3], [8, -1, 9, -1])
+    assert (ledger.outstanding, ledger.waiting(), ledger.answers().tolist()) == (1, [3], [8, -1, 9, -1])

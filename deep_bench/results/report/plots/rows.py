@@ -104,7 +104,7 @@ def distribution(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Pi
 def _begin(drawing: Drawing, title: str, rows: Sequence[Row], right: Sequence[str]) -> Axes:
     """Axes whose rows have their name above them, and a figure at the right."""
     axes = drawing.subplots()
-    axes.set_title(_short(title, 62), loc="left")
+    axes.set_title(title, loc="left")
     axes.set_ylim(-len(rows) + 0.55, 0.72)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)

@@ -92,6 +92,6 @@ def _finish(axes: Axes, record: ScalingRecord, title: str, what: str) -> None:
     axes.set_xticks(ranks[::every], [str(count) for count in ranks[::every]])
     axes.set_xlabel("ranks")
     axes.set_ylabel(what)
-    axes.set_title(title if len(title) <= 62 else f"{title[:61]}…", loc="left")
+    axes.set_title(title, loc="left")
     tidy(axes)
     axes.legend(frameon=False, loc="upper left")

@@ -19,6 +19,9 @@ from deep_bench.results.report.model import Picture, clean
 WIDTH = 4.7
 """Of a panel, in inches: two stand beside each other on a page, and one fits a telephone."""
 
+_LONGEST, _LONGEST_UPRIGHT = 62, 34
+"""Characters of a text in a panel, and of one that stands beside a vertical axis."""
+
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONTS = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', sans-serif"
@@ -51,12 +54,18 @@ def picture(name: str, height: float, draw: Callable[[Figure], None], *, alt: st
         figure = new_figure(height, WIDTH)
         draw(figure)
         for text in figure.findobj(Text):
-            text.set_text(clean(text.get_text()))  # type: ignore[attr-defined]
+            _shorten(text)
         out = io.StringIO()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's fonts show the text, not matplotlib's
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return Picture(name, within_page(out.getvalue(), name, alt), clean(alt), clean(caption))
+
+
+def _shorten(text: Any) -> None:
+    """See that a text is one that can be shown, and leaves room for what is drawn."""
+    words, most = clean(text.get_text()), _LONGEST_UPRIGHT if text.get_rotation() else _LONGEST
+    text.set_text(words if len(words) <= most else f"{words[: most - 1]}…")
 
 
 def within_page(source: str, name: str, alt: str) -> str:

@@ -66,7 +66,7 @@ def _score(record: TrainingRecord, name: str, title: str, score: str, looks: Loo
         if record.target is not None and record.target.score == score:
             axes.axhline(record.target.value, color="black", linewidth=1, linestyle=(0, (1, 2)), label="target")
         axes.set_xlim(left=0)
-        axes.set_title(_title(title, score), loc="left")
+        axes.set_title(f"{title}: {score}", loc="left")
         axes.set_xlabel(f"time since training began ({unit})")
         axes.set_ylabel(f"{score} ({facts.unit})" if facts.unit else score)
         _finish(axes)
@@ -102,7 +102,7 @@ def _going(record: TrainingRecord, name: str, title: str, looks: Looks) -> Pictu
         axes = drawing.subplots()
         for part in parts:
             _steps(axes, part, scale, looks)
-        axes.set_title(_title(title, "time to target"), loc="left")
+        axes.set_title(f"{title}: time to target", loc="left")
         axes.set_ylim(-0.03, 1.05)
         axes.set_xlim(left=0)
         axes.set_ylabel("share still going")
@@ -147,11 +147,6 @@ def _told(part: Runs) -> str:
     found = part.survival()
     median = "no median" if found.median is None else f"median {duration(found.median)}"
     return f"{part.label or 'runs'}: {found.reached} of {found.n} reached it, {median}"
-
-
-def _title(title: str, what: str) -> str:
-    words = f"{title}: {what}"
-    return words if len(words) <= 62 else f"{words[:61]}…"
 
 
 def _finish(axes: Axes) -> None:
