@@ -66,6 +66,7 @@ setup(
         "numpy>=2.1",
         "onnx>=1.20",
         "onnx-ir>=0.1.12",
+        "packaging>=24",
         "ml-dtypes>=0.5",
         "scipy>=1.14",
         "h5py>=3.12",

@@ -85,7 +85,7 @@ def bundle(
             files=contents.packed,
             left=[*contents.left, *_data(told)],
             licence=licence,
-            lock=_lock(contents, told, Path(scratch)),
+            lock=_lock(contents, told, Path(scratch), _extras(contents, found, again)),
             remarks=_remarks(found, given),
         )
         made = _explained(contents, made, Path(scratch))
@@ -185,8 +185,15 @@ def _variables(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {k: v for content in told for k, v in (content.get("environment") or {}).get("variables", {}).items()}
 
 
-def _lock(contents: Contents, told: Sequence[Mapping[str, Any]], scratch: Path) -> Lock:
-    lines = lock.requirements()
+def _extras(contents: Contents, found: Results, again: Sequence[str]) -> list[str] | None:
+    """What the run needs beside deep_bench's own requirements; ``None`` for all that is installed, where code is in it."""
+    if again[:1] != ["deep-bench"] or any(file.role == "code" for file in contents.packed):
+        return None
+    return sorted({"data", *(result.labels.get("framework", "") for result in found)} - {""})
+
+
+def _lock(contents: Contents, told: Sequence[Mapping[str, Any]], scratch: Path, extras: list[str] | None) -> Lock:
+    lines = lock.requirements(extras)
     file, wheel = scratch / "requirements.txt", scratch / lock.wheel_name()
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     lock.write_wheel(wheel)

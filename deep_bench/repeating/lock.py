@@ -8,9 +8,11 @@ import platform
 import re
 import sysconfig
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 import deep_bench
 from deep_bench.errors import Unsupported
@@ -21,15 +23,36 @@ _SAME_TIME = (1980, 1, 1, 0, 0, 0)
 """Of all files in an archive, so that equal contents make equal archives."""
 
 
-def requirements() -> list[str]:
-    """Every installed distribution but deep_bench, as pip takes them, in the order of their names.
+def requirements(extras: Collection[str] | None = None) -> list[str]:
+    """Installed distributions but deep_bench itself, as pip takes them, in the order of their names.
+
+    Args:
+        extras: Only what deep_bench needs with these of its extras, and what that needs; all that is installed by default.
 
     Example:
-        >>> [line for line in requirements() if line.startswith("numpy==")] != []
-        True
+        >>> few, all_of_them = requirements(["onnxruntime"]), requirements()
+        >>> set(few) < set(all_of_them), any(line.startswith("numpy==") for line in few)
+        (True, True)
     """
-    found = {canonical(one.name): one for one in metadata.distributions() if one.name}
-    return [f"{name}=={one.version}" for name, one in sorted(found.items()) if name != DISTRIBUTION]
+    installed = {canonical(one.name): one for one in metadata.distributions() if one.name}
+    wanted = installed if extras is None else _needed(installed, frozenset(extras))
+    return [f"{name}=={installed[name].version}" for name in sorted(wanted) if name != DISTRIBUTION]
+
+
+def _needed(installed: Mapping[str, metadata.Distribution], extras: frozenset[str]) -> set[str]:
+    """The names of what deep_bench needs, directly or not, as far as it is installed."""
+    found: set[tuple[str, frozenset[str]]] = set()
+    open_ones = [(DISTRIBUTION, extras)]
+    while open_ones:
+        name, chosen = open_ones.pop()
+        if name not in installed or (name, chosen) in found:
+            continue
+        found.add((name, chosen))
+        for line in installed[name].requires or ():
+            one = Requirement(line)
+            if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
+                open_ones.append((canonical(one.name), frozenset(one.extras)))
+    return {name for name, _ in found}
 
 
 def canonical(name: str) -> str:
@@ -63,7 +86,7 @@ def drifted(then: Mapping[str, str], locked: list[str]) -> dict[str, tuple[str, 
         locked: The lock's lines.
 
     Returns:
-        Name to the version then and in the lock, which is empty where it is not in there.
+        Name to both versions, of what is in both.
 
     Example:
         >>> drifted({"numpy": "2.4.6", "onnx": "1.23.2"}, ["numpy==2.4.6", "onnx==1.24.0"])
@@ -71,9 +94,9 @@ def drifted(then: Mapping[str, str], locked: list[str]) -> dict[str, tuple[str, 
     """
     now = dict(line.split("==", 1) for line in locked)
     return {
-        name: (version, now.get(canonical(name), ""))
+        name: (version, now[canonical(name)])
         for name, version in then.items()
-        if canonical(name) != DISTRIBUTION and now.get(canonical(name), "").split("+")[0] != version.split("+")[0]
+        if canonical(name) in now and now[canonical(name)].split("+")[0] != version.split("+")[0]
     }
 
 
