@@ -224,13 +224,17 @@ def median_interval(groups: Sequence[Times], confidence: float = CONFIDENCE) -> 
         return None
     low, high = np.partition(values, ranks)[list(ranks)]
     center = float(np.median(every))
-    stretch = neighbour_stretch(values) if basis == "blocks" else 1.0
     tick = _tick(every) / 2
-    return Interval(
-        center - stretch * max(center - float(low), 0.0) - tick,
-        center + stretch * max(float(high) - center, 0.0) + tick,
-        basis,
-    )
+    if basis == "blocks":
+        stretch = neighbour_stretch(values)
+        low, high = _stretched(min(float(low), center), center, stretch), _stretched(max(float(high), center), center, stretch)
+    least = min(0.0, float(every.min()))
+    return Interval(max(min(float(low), center) - tick, least), max(float(high), center) + tick, basis)
+
+
+def _stretched(end: float, center: float, stretch: float) -> float:
+    """An end of an interval, so many times as far from its center: by ratios, since no time is negative."""
+    return center * (end / center) ** stretch if end > 0 else center + stretch * (end - center)
 
 
 def batch_medians(groups: Sequence[Times]) -> Times:

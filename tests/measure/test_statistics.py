@@ -195,3 +195,12 @@ def test_launches_have_an_interval_from_six_on() -> None:
     assert launch_interval([1.0, 2.0, 3.0, 4.0, 5.0]) is None
     interval = launch_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0])
     assert (interval.low, interval.high, interval.basis) == (1.0, 6.0, "launches")
+
+
+def test_no_interval_of_times_reaches_below_zero() -> None:
+    """Blocks in two modes, far apart and each after its like, have an interval that is stretched much."""
+    groups = [np.full(4, level) + np.arange(4) / 100 for level in (1.0, 1.0, 1.0, 1.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)]
+    interval = median_interval(groups)
+    assert interval is not None
+    assert interval.basis == "blocks"
+    assert 0 <= interval.low < 1 < 5 < interval.high
