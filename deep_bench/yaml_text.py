@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
 
 from deep_bench.errors import InvalidArgument
 
-Path: TypeAlias = tuple[str | int, ...]
+Place: TypeAlias = tuple[str | int, ...]
 """The keys and places that lead to a value."""
 
 _MOST_CHARACTERS = 4_000_000
@@ -64,7 +65,7 @@ def parsed(text: str, what: str) -> Any:
     return _read(text, what)[0]
 
 
-def parsed_with_lines(text: str, what: str) -> tuple[Any, Mapping[Path, int]]:
+def parsed_with_lines(text: str, what: str) -> tuple[Any, Mapping[Place, int]]:
     """What a text in YAML says, and the line of each value; that of a mapping's entry is the line of its key.
 
     Args:
@@ -80,10 +81,31 @@ def parsed_with_lines(text: str, what: str) -> tuple[Any, Mapping[Path, int]]:
         (2, 4)
     """
     content, node = _read(text, what)
-    lines: dict[Path, int] = {}
+    lines: dict[Place, int] = {}
     if node is not None:
         _locate(node, (), lines)
     return content, lines
+
+
+def text_in(path: Path, what: str) -> str:
+    """The text of a file that is going to be parsed.
+
+    Args:
+        path: The file.
+        what: What it is, for the error.
+
+    Raises:
+        InvalidArgument: It cannot be read, is too large, or is not in UTF-8.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_MOST_CHARACTERS + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidArgument(f"{what} cannot be read: {reason}", "a YAML file in UTF-8") from error
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidArgument(f"{what} has more than {_MOST_CHARACTERS} characters", f"at most {_MOST_CHARACTERS}")
+    return text
 
 
 def _read(text: str, what: str) -> tuple[Any, yaml.Node | None]:
@@ -119,7 +141,7 @@ def _size(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
     return known[id(node)]
 
 
-def _locate(node: yaml.Node, path: Path, lines: dict[Path, int]) -> None:
+def _locate(node: yaml.Node, path: Place, lines: dict[Place, int]) -> None:
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:

@@ -11,6 +11,7 @@ from deep_bench import errors
 from deep_bench.errors import (
     DeepBenchError,
     FrameworkMissing,
+    Incomparable,
     InvalidArgument,
     UnknownName,
     Unsupported,
@@ -25,6 +26,8 @@ def example(kind: type[DeepBenchError]) -> DeepBenchError:
         return kind("framework", "torhc", ["torch", "tensorflow"])
     if issubclass(kind, UnsupportedOperator):
         return kind("n1", "Conv", 28, "five spatial dimensions")
+    if issubclass(kind, Incomparable):
+        return kind("two records", {"governor": ("performance", "powersave")}, "allow it")
     return kind("size -1 for 'x'", "at least 0", "give another")
 
 

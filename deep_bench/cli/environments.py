@@ -99,14 +99,12 @@ def check_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
 
     Exit status: 0 it does; 1 it differs from its lock; 2 it cannot be worked in.
     """
-    from deep_bench.environments import built, differences, place_of
+    from deep_bench.environments import all_built, built, differences, place_of
     from deep_bench.environments.checking import looked_at
 
-    place = place_of(name, declared=_declarations(file))
-    found = built(name)
-    if found is not None and not found.declaration.deep_bench:
-        place = place_of(name, lean=True, declared=_declarations(file))
-    facts = looked_at(place)
+    found = built(name) if name in all_built() else None
+    lean = found is not None and not found.declaration.deep_bench
+    facts = looked_at(place_of(name, lean=lean, declared=_declarations(file)))
     click.echo(
         f"{facts['python']}, {len(facts['packages'])} packages" + (f"; {facts['remark']}" if "remark" in facts else "")
     )

@@ -34,7 +34,7 @@ class Picture(PictureToWrite):
 @click.command("operators", cls=Verb)
 @click.argument("operators", nargs=-1, metavar="[FILE.py:CLASS]…")
 @click.option("--suite", required=True, metavar="NAME|FILE", help="A suite's name, or a .toml or .onnx file with the cases.")
-@click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare.")
+@click.option("--on", "on", multiple=True, metavar="FRAMEWORK[@ENVIRONMENT][:OPTION=VALUE,…]", help="Repeat to compare.")
 @click.option("--case", "cases", multiple=True, metavar="LABEL", help="Only this case of the suite. Repeat for more.")
 @click.option("--sample", type=click.IntRange(min=1), help="Only so many cases, drawn by the seed.")
 @click.option("--dtype", help="Its cases in another floating-point type.")

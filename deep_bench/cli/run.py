@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @click.command("run", cls=Verb)
 @click.argument("network")
-@click.option("--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat to compare. Default: all.")
+@click.option(
+    "--on", "on", multiple=True, metavar="FRAMEWORK[@ENVIRONMENT][:OPTION=VALUE,…]", help="Repeat to compare. Default: all."
+)
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
 @click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")

@@ -167,12 +167,25 @@ class Declarations(Mapping[str, Declaration]):
         return len(self._declared)
 
 
-def _declaration(name: str, fields: Any, path: Path | None) -> Declaration:
-    where = f"{path}: " if path is not None else ""
+def check_name(name: Any, where: str = "") -> None:
+    """See that a name can be an environment's: it becomes that of a folder.
+
+    Args:
+        name: The name.
+        where: What stands before it in the error.
+
+    Raises:
+        InvalidArgument: It cannot.
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgument(
             f"{where}an environment named {name!r}", "a letter, then letters, digits, '.', '_' and '-', 64 at most"
         )
+
+
+def _declaration(name: str, fields: Any, path: Path | None) -> Declaration:
+    where = f"{path}: " if path is not None else ""
+    check_name(name, where)
     if isinstance(fields, Declaration):
         return fields
     try:

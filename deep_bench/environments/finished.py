@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from deep_bench.environments.declaration import Declaration
+from deep_bench.environments.declaration import Declaration, check_name
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.storage import read_model, replace
 from deep_bench.measure.user_cache import user_cache
@@ -61,7 +61,12 @@ class Built(BaseModel):
 
 
 def folder_of(name: str) -> Path:
-    """The folder of an environment, finished or not."""
+    """The folder of an environment, finished or not.
+
+    Raises:
+        InvalidArgument: The name is none.
+    """
+    check_name(name)
     return user_cache() / "environments" / name
 
 

@@ -25,7 +25,7 @@ class Lean:
         attribute: The adapter's class in it.
         rewrite: What makes of a network one that the framework reads; raises `UnsupportedOperator` where it cannot.
         options: The names of its options.
-        install: What pip installs in its environment.
+        install: What `pip install` is told to make its environment.
     """
 
     name: str
@@ -49,4 +49,9 @@ class Lean:
                     f"one of {', '.join(self.options) or '(it has none)'}",
                     f"did you mean {near[0]!r}?" if near else "",
                 )
-        return {"program": str(self.program), "attribute": self.attribute, "options": dict(options)}
+        return {
+            "program": str(self.program),
+            "attribute": self.attribute,
+            "options": dict(options),
+            "install": self.install,
+        }

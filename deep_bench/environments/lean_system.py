@@ -29,6 +29,7 @@ class LeanSystem:
         network: The bytes of the network.
         inputs: What it is fed.
         quantities: What to call the call on the framework's arrays, and the one from and to NumPy arrays.
+        install: What `pip install` is told to make such an environment.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class LeanSystem:
         network: bytes,
         inputs: Mapping[str, np.ndarray],
         quantities: Sequence[str],
+        install: str = "",
     ) -> None:
+        self._install = install
         self._program, self._attribute, self._options = program, attribute, dict(options)
         self._network, self._inputs, self._quantities = network, dict(inputs), tuple(quantities)
         self._adapter: Any = None
@@ -108,5 +111,12 @@ class LeanSystem:
         try:
             spec.loader.exec_module(module)
         except ModuleNotFoundError as error:
-            raise FrameworkMissing(f"the environment has no {error.name}", advice="install it there") from error
-        return getattr(module, self._attribute)(**self._options)
+            raise self._missing(error) from error
+        try:
+            return getattr(module, self._attribute)(**self._options)
+        except ModuleNotFoundError as error:
+            raise self._missing(error) from error
+
+    def _missing(self, error: ModuleNotFoundError) -> FrameworkMissing:
+        advice = f"install it there: pip install {self._install}".rstrip()
+        return FrameworkMissing(f"the environment has no {error.name}", advice=advice)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.refusal import at_line, line_of, nearest
 from deep_bench.experiments.units import amount, in_unit
-from deep_bench.yaml_text import Path
+from deep_bench.yaml_text import Place
 
 if TYPE_CHECKING:
     from deep_bench.results.result import Figure, Result
@@ -132,7 +132,7 @@ class Judged:
         return f"{self.result + ': ' if self.result else ''}{self.rule} {'met' if self.met else 'missed'} ({self.found})"
 
 
-def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Mapping[Path, int]) -> tuple[Rule, ...]:
+def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Mapping[Place, int]) -> tuple[Rule, ...]:
     """The conditions of a recipe.
 
     Raises:
@@ -142,7 +142,7 @@ def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Map
         >>> [str(rule) for rule in rules_of({"forward": "<= 5 ms", "verdict": "right"}, {})]
         ['forward <= 5 ms', 'verdict right']
     """
-    groups: list[tuple[Path, Mapping[str, Any]]]
+    groups: list[tuple[Place, Mapping[str, Any]]]
     groups = [(("accept",), accept)] if isinstance(accept, Mapping) else [(("accept", n), a) for n, a in enumerate(accept)]
     found = []
     for place, group in groups:

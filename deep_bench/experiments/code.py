@@ -37,6 +37,7 @@ def code_in(fields: ExperimentModel, cells: Iterable[Cell], home: Path) -> list[
         home: The folder that names of files are relative to.
     """
     found = {f"slurm.setup: {line}": None for line in fields.slurm.setup}
+    found |= {f"the environment {name}, whose packages are installed": None for name in fields.environments}
     for cell in cells:
         for what, name in _named(cell, home):
             found[f"{what} {name}"] = None

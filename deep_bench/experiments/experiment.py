@@ -22,7 +22,7 @@ from deep_bench.experiments.refusal import at_line, line_of, names, refusal, unk
 from deep_bench.experiments.schema import ExperimentModel
 from deep_bench.training.recipes.assignment import assigned
 from deep_bench.training.recipes.schema import RecipeModel
-from deep_bench.yaml_text import Path as Place
+from deep_bench.yaml_text import Place
 
 WITH_TRAINING = ("training", "scaling")
 """The levels that have the fields of a training recipe as well."""

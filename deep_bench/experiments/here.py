@@ -67,8 +67,8 @@ def _of_cell(cell: Cell) -> Iterator[str]:
 
 def _packages(registry: Registry, names: Sequence[str]) -> Iterator[str]:
     for name in names:
-        head = name.partition("@")[0].partition(":")[0]
-        if head in registry:
+        head = name.partition(":")[0]
+        if head in registry:  # what is in another environment is a matter of that
             try:
                 registry.require(head)
             except DeepBenchError as error:

@@ -11,8 +11,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.experiment import Experiment
 from deep_bench.experiments.refusal import nearest
 from deep_bench.training.recipes.assignment import assigned
-from deep_bench.yaml_text import Path as Place
-from deep_bench.yaml_text import parsed_with_lines
+from deep_bench.yaml_text import Place, parsed_with_lines, text_in
 
 _FOLDER = Path(__file__).parent / "ready"
 
@@ -44,7 +43,7 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
     path = _FOLDER / f"{source}.yaml" if source in READY else Path(source)
     lines: Mapping[Place, int] = {}
     if path.suffix in (".yaml", ".yml"):
-        content, lines = parsed_with_lines(_text(path), f"the recipe {path}")
+        content, lines = parsed_with_lines(text_in(path, f"the recipe {path}"), f"the recipe {path}")
     elif path.suffix == ".py":
         content = _made_by(path, allow_code)
     else:
@@ -57,14 +56,6 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
         raise InvalidArgument(f"the recipe {path} is a {type(content).__name__}", "fields, such as level and fixed")
     home = Path.cwd() if source in READY else path.parent
     return Experiment(assigned(content, assignments), path.stem, home=home, lines=lines, allow_code=allow_code)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidArgument(f"the recipe {path} cannot be read: {reason}", "a YAML file in UTF-8") from error
 
 
 def _made_by(path: Path, allow_code: bool) -> Any:

@@ -11,14 +11,14 @@ from typing import Any
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.refusal import at_line, line_of, nearest
 from deep_bench.experiments.schema import ExperimentModel
-from deep_bench.yaml_text import Path
+from deep_bench.yaml_text import Place
 
 MOST_CELLS = 10_000
 
 Combination = Mapping[str, Any]
 
 
-def combinations(model: ExperimentModel, lines: Mapping[Path, int]) -> list[Combination]:
+def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Combination]:
     """All combinations of the factors, without those that are excluded and with those that are included; each once.
 
     Raises:
@@ -107,7 +107,7 @@ def _fits(one: Combination, rule: Combination) -> bool:
     return all(canonical(one.get(name)) == canonical(value) for name, value in rule.items())
 
 
-def _check_excluded(model: ExperimentModel, lines: Mapping[Path, int]) -> None:
+def _check_excluded(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
     for number, rule in enumerate(model.exclude):
         line = at_line(line_of(lines, ("exclude", number)))
         if not rule:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from deep_bench import communicators, frameworks
 from deep_bench.errors import DeepBenchError
+from deep_bench.experiments.building import told
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.fields import CommunicationFields
 from deep_bench.experiments.files import prepared
 from deep_bench.experiments.note import noted
-from deep_bench.experiments.process import Ending, launched, run_process
+from deep_bench.experiments.process import INTERRUPTED, Ending, end_leftovers, launched, run_process
 from deep_bench.experiments.state import OUTPUT, CellState, Store
 from deep_bench.experiments.words import ranks_of, variables, words
 from deep_bench.registry import Registry
@@ -40,6 +41,8 @@ def measure_cell(store: Store, cell: Cell) -> CellState:
         InvalidArgument: The folder can no longer be written.
     """
     before = store.state(cell)
+    if before.state == "running":  # whoever ran it is gone, and it may be there still
+        end_leftovers(store.folder(cell) / OUTPUT)
     store.set_aside(cell, before.attempts)
     usable, left_out = _usable(cell)
     state = CellState(
@@ -67,7 +70,7 @@ def measure_cell(store: Store, cell: Cell) -> CellState:
         )
     except KeyboardInterrupt:
         noted(cell, store.folder(cell))
-        _kept(store, cell, state.model_copy(update={"state": "interrupted", "why": "interrupted; what it had is kept"}))
+        _kept(store, cell, state.model_copy(update={"state": "interrupted", "why": "what it had is kept"}))
         raise
     except (DeepBenchError, OSError) as error:
         return _kept(store, cell, state.model_copy(update={"state": "failed", "why": " ".join(str(error).split())}))
@@ -79,7 +82,8 @@ def _ended(state: CellState, ending: Ending, complete: bool) -> CellState:
     why = ending.why
     if ending.status == 0 and not complete:
         fine, why = False, "it left no record of a run that came to its end"
-    found = {"state": "done" if fine else "failed", "why": why, "status": ending.status, "seconds": ending.seconds}
+    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
+    found = {"state": end, "why": why, "status": ending.status, "seconds": ending.seconds}
     return state.model_copy(update=found)
 
 
@@ -93,7 +97,7 @@ def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
     started, crowd = launched(ranks_of(cell.fields), fields.slurm.mpi, fields.slurm.cpus_per_task)
     files = prepared(cell, folder, store.experiment.home)
     said = words(cell, folder, files, fields.metrics)
-    return [*started, *_deep_bench(), *said], {**variables(cell.fields), **crowd}
+    return [*started, *_deep_bench(), *said], {**variables(cell.fields), **crowd, **told(store)}
 
 
 def _deep_bench() -> list[str]:
@@ -110,12 +114,12 @@ def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:
         return cell, []
     systems = [asked] if isinstance(asked, str) else list(asked)
     absent = {system: missing for system in systems if (missing := _missing(registry, system))}
-    told = [f"{system} is not installed here ({', '.join(missing)})" for system, missing in absent.items()]
+    reasons = [f"{system} is not installed here ({', '.join(missing)})" for system, missing in absent.items()]
     left = [system for system in systems if system not in absent]
     if not left and not getattr(cell.fields, "kernels", []):
-        return None, told
+        return None, reasons
     fields = cell.fields.model_copy(update={name: left[0] if isinstance(asked, str) else left})
-    return replace(cell, fields=fields), told
+    return replace(cell, fields=fields), reasons
 
 
 def _missing(registry: Registry, system: str) -> Iterable[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from deep_bench import communicators, distributed_optimizers, frameworks, networks, suites
+from deep_bench.environments import Declarations
 from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, UnknownName
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.code import is_path
@@ -33,7 +34,9 @@ def check_names(cells: Sequence[Cell], fields: ExperimentModel, home: Path, line
         InvalidArgument: Something is missing, contradicts itself, or cannot be.
         UnknownName: A framework, suite, … that there is not.
     """
-    _check_metrics(fields)
+    if len(set(fields.metrics)) < len(fields.metrics):
+        raise InvalidArgument(f"metrics {', '.join(fields.metrics)}", "each once")
+    Declarations(fields.environments)
     for cell in cells:
         try:
             _CHECKS[cell.level](cell, home, line)
@@ -47,12 +50,7 @@ def _where(cell: Cell, error: DeepBenchError, line: Line) -> str:
     """The line of the change of a training recipe that a message is about, and the cell."""
     changed = next((path for path in cell.changes if repr(path.rpartition(".")[2]) in error.came), None)
     found = "" if changed is None else at_line(line(changed))
-    return f"{found}the cell {cell.name}: " if cell.factors else found
-
-
-def _check_metrics(fields: ExperimentModel) -> None:
-    if len(set(fields.metrics)) < len(fields.metrics):
-        raise InvalidArgument(f"metrics {', '.join(fields.metrics)}", "each once")
+    return f"{found}the cell {cell.name}: " if cell.factors and not error.came.startswith("line ") else found
 
 
 def _operators(cell: Cell, _home: Path, line: Line) -> None:

@@ -115,24 +115,9 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain JSON."""
-        return {
-            "recipe": self.store.experiment.name,
-            "level": self.store.experiment.level,
-            "ok": self.ok,
-            "cells": [
-                {
-                    "id": one.cell.id,
-                    "together": list(one.cell.together),
-                    **one.state.model_dump(mode="json"),
-                    "ok": one.ok,
-                    "acceptance": [
-                        {"result": j.result, "condition": str(j.rule), "met": j.met, "found": j.found}
-                        for j in one.judgements
-                    ],
-                }
-                for one in self.cells
-            ],
-        }
+        experiment = self.store.experiment
+        cells = [{**one.as_json(), "queue": self.jobs.get(one.cell.id, "")} for one in self.cells]
+        return {"recipe": experiment.name, "level": experiment.level, "ok": self.ok, "cells": cells}
 
     def table(self) -> str:
         """Cell by cell: what became of it, the verdict, whether it is accepted, and the figures."""

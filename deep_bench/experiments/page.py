@@ -21,7 +21,7 @@ Made by `python -m deep_bench.experiments.page`. What recipes are for, and how t
 
 def page() -> str:
     """All tables, as Markdown."""
-    parts = {
+    parts: dict[str, type[BaseModel]] = {
         "A recipe": ExperimentModel,
         "`limits`": Limits,
         "`slurm`": Slurm,

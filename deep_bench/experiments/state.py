@@ -19,7 +19,7 @@ from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.experiment import Experiment
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.storage import read_model, written
-from deep_bench.yaml_text import parsed
+from deep_bench.yaml_text import parsed, text_in
 
 RECIPE = "recipe.yaml"
 ABOUT = "experiment.json"
@@ -104,11 +104,8 @@ class Store:
                 f"{path} holds no experiment", f"a folder with {RECIPE}, as `deep-bench recipe run` makes it"
             )
         about = read_model(self.path / ABOUT, About, "what `deep-bench recipe run` wrote")
-        try:
-            text = (self.path / RECIPE).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRecord(f"cannot read {self.path / RECIPE}: {error}") from error
-        content = parsed(text, str(self.path / RECIPE))
+        what = str(self.path / RECIPE)
+        content = parsed(text_in(self.path / RECIPE, what), what)
         self.experiment = Experiment(content, self.path.name, home=Path(about.home), allow_code=allow_code, checked=checked)
 
     @classmethod
@@ -119,23 +116,20 @@ class Store:
             InvalidArgument: It cannot be made or written, holds something else, or another recipe ran there, which is told.
         """
         folder = output_folder(path)
-        if not (folder / RECIPE).exists():
-            if any(not one.name.startswith(".") for one in folder.iterdir()):
+        if (folder / RECIPE).exists():
+            if changes := different(cls(folder, checked=False).experiment, experiment):
                 raise InvalidArgument(
-                    f"the folder {folder} is not empty", "a new folder, or that of an earlier run", "name another"
+                    f"another recipe ran in {folder}: {'; '.join(changes)}",
+                    "the same recipe",
+                    f"name another folder; or go on with the old one: deep-bench recipe resume {folder}",
                 )
-            about = About(home=str(experiment.home))
-            written(folder / ABOUT, lambda file: file.write_text(about.model_dump_json(indent=1) + "\n", encoding="utf-8"))
-            text = experiment.to_yaml()
-            written(folder / RECIPE, lambda file: file.write_text(text, encoding="utf-8"))
-            return cls(folder, allow_code=bool(experiment.code))
-        found = cls(folder, allow_code=bool(experiment.code), checked=False)
-        if changes := different(found.experiment, experiment):
+        elif any(not one.name.startswith(".") for one in folder.iterdir()):
             raise InvalidArgument(
-                f"another recipe ran in {folder}: {'; '.join(changes)}",
-                "the same recipe",
-                f"name another folder; or go on with the old one: deep-bench recipe resume {folder}",
+                f"the folder {folder} is not empty", "a new folder, or that of an earlier run", "name another"
             )
+        about, text = About(home=str(experiment.home)), experiment.to_yaml()
+        written(folder / ABOUT, lambda file: file.write_text(about.model_dump_json(indent=1) + "\n", encoding="utf-8"))
+        written(folder / RECIPE, lambda file: file.write_text(text, encoding="utf-8"))
         return cls(folder, allow_code=bool(experiment.code))
 
     def folder(self, cell: Cell) -> Path:
@@ -193,7 +187,7 @@ class Store:
 
 
 def different(old: Experiment, new: Experiment) -> list[str]:
-    """What differs in two recipes, in words; names, titles and notes count as little as the limits and SLURM's settings.
+    """What differs in two recipes, in words. Title, notes, limits and SLURM's settings may change: they change no figure.
 
     Example:
         >>> from deep_bench.experiments import load_experiment
@@ -201,7 +195,7 @@ def different(old: Experiment, new: Experiment) -> list[str]:
         >>> different(old, old.changed("fixed.budget=5s")), different(old, old.changed("limits.cell=5min"))
         (["fixed.budget was '2s', is '5s'"], [])
     """
-    parts = ("level", "fixed", "matrix", "exclude", "include", "metrics", "accept")
+    parts = ("name", "level", "fixed", "matrix", "exclude", "include", "metrics", "accept", "environments")
     found = []
     before, after = ({part: getattr(one.fields, part) for part in parts} for one in (old, new))
     old_values, new_values = _flat(before), _flat(after)

@@ -13,7 +13,7 @@ from deep_bench.experiments.fields import ScalingFields, TrainingFields
 from deep_bench.training.recipes import RECIPES
 from deep_bench.training.recipes import __file__ as package
 from deep_bench.training.recipes.assignment import assigned
-from deep_bench.yaml_text import parsed
+from deep_bench.yaml_text import parsed, text_in
 
 
 def training_content(cell: Cell, home: Path) -> dict[str, Any]:
@@ -31,14 +31,8 @@ def training_content(cell: Cell, home: Path) -> dict[str, Any]:
     base: Any = {}
     if fields.recipe is not None:
         path = Path(package).with_name(f"{fields.recipe}.yaml") if fields.recipe in RECIPES else home / fields.recipe
-        try:
-            base = parsed(path.read_text(encoding="utf-8"), f"the training recipe {path}")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InvalidArgument(
-                f"the training recipe {fields.recipe!r} cannot be read: {reason}",
-                f"one of {', '.join(RECIPES)}, or a YAML file",
-            ) from error
+        what = f"the training recipe {fields.recipe!r} (one of {', '.join(RECIPES)}, or a file)"
+        base = parsed(text_in(path, what), what)
         if not isinstance(base, Mapping):
             raise InvalidArgument(
                 f"the training recipe {path} is a {type(base).__name__}", "fields such as network and data"

@@ -124,7 +124,11 @@ def greeted(end: socket.socket, label: str, limit_s: float | None) -> dict[str, 
     mark, count = greeting.LENGTH.unpack(_exactly(end, greeting.LENGTH.size, until))
     if mark != greeting.GREETING or count > _MOST_BYTES:
         raise InvalidArgument(f"{label}: what was started says {mark!r}", "a worker of deep_bench")
-    said: dict[str, Any] = json.loads(_exactly(end, count, until))
+    content = _exactly(end, count, until)
+    try:
+        said: dict[str, Any] = json.loads(content)
+    except ValueError as error:
+        raise InvalidArgument(f"{label}: what was started says {content[:80]!r}", "a worker of deep_bench") from error
     return said
 
 

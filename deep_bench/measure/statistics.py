@@ -227,7 +227,8 @@ def median_interval(groups: Sequence[Times], confidence: float = CONFIDENCE) -> 
     tick = _tick(every) / 2
     if basis == "blocks":
         stretch = neighbour_stretch(values)
-        low, high = _stretched(min(float(low), center), center, stretch), _stretched(max(float(high), center), center, stretch)
+        low = _stretched(min(float(low), center), center, stretch)
+        high = _stretched(max(float(high), center), center, stretch)
     least = min(0.0, float(every.min()))
     return Interval(max(min(float(low), center) - tick, least), max(float(high), center) + tick, basis)
 

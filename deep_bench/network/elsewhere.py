@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 
 from deep_bench.environments import Lean, place_of
+from deep_bench.environments.lean import SYSTEM as LEAN_SYSTEM
 from deep_bench.environments.stamp import stamped_run
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
@@ -18,7 +19,6 @@ from deep_bench.network.transform.check import check
 from deep_bench.variant import Variant, lean_frameworks
 
 _SYSTEM = "deep_bench.network.system:NetworkSystem"
-_LEAN_SYSTEM = "deep_bench.environments.lean_system:LeanSystem"
 
 
 def contender_of(variant: Variant, problem: Problem, given: Mapping[str, Any]) -> Contender:
@@ -59,7 +59,7 @@ def contender_of(variant: Variant, problem: Problem, given: Mapping[str, Any]) -
         network = Network.from_proto(onnx.load_from_string(asked[0]))
         return lean.rewrite(network), *asked[1:]
 
-    return Contender(label, _LEAN_SYSTEM, arguments, place=place, translate=rewritten)
+    return Contender(label, LEAN_SYSTEM, arguments, place=place, translate=rewritten)
 
 
 def _trusted(lean: Lean, problem: Problem) -> bytes:

@@ -1,7 +1,7 @@
 """Tests that also measure: right, and no slower than the baseline.
 
-pytest test_softmax.py --deep-bench-records before      # keep records of today's code
-pytest test_softmax.py --deep-bench-baseline before     # … and compare tomorrow's with them, on the same machine
+pytest test_softmax.py --deep-bench-records=before      # keep records of today's code
+pytest test_softmax.py --deep-bench-baseline=before     # … and compare tomorrow's with them, on the same machine
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ class Doubling:
 
     def describe(self):
         roots = {name.partition(".")[0] for name in sys.modules}
-        loaded = " ".join(sorted(roots - set(sys.stdlib_module_names)))
+        loaded = " ".join(sorted(roots - set(getattr(sys, "stdlib_module_names", ()))))
         return {"version": "1", "device": "cpu", "threads": "1", "precision": "float32", "loaded": loaded}
 
     def prepare(self, model):

@@ -147,6 +147,9 @@ def test_the_command_line_from_list_to_remove(
     assert "deep_bench is not installed there" in said("check", str(bare), status=2)
     assert "mine is removed" in said("remove", "mine")
     assert "unknown environment 'mine'" in said("remove", "mine", status=2)
+    for name in ("..", "../cache", "/etc", "-x y"):
+        assert "an environment named" in said("remove", "--", name, status=2)
+    assert Path("environments.yaml").exists()
 
 
 @pytest.mark.real

@@ -50,7 +50,7 @@ WRONG = {
     ),
     "a training recipe": (
         "level: training\nfixed: {recipe: dgits, on: torch}\n",
-        "the training recipe 'dgits' cannot be read",
+        "the training recipe 'dgits' (one of",
     ),
     "runs without seeds": (f"{TRAINING}  on: torch\n  runs: 11\n", "line 5: 11 runs with 10 seeds"),
     "a scheme": (f"{TRAINING}  on: torch\n  distributed: alreduce\n", "line 5: unknown distributed optimizer 'alreduce'"),
@@ -76,6 +76,8 @@ WRONG = {
     "an option for sbatch": (f'{NETWORK}slurm:\n  account: "x\\nrm -rf ~"\n', "line 5: 'slurm.account' of a recipe"),
     "a parameter for sbatch": (f"{NETWORK}slurm:\n  parameters: {{gres: 'a; b'}}\n", "of a recipe is 'a; b'"),
     "a name of an option for sbatch": (f"{NETWORK}slurm:\n  parameters: {{'a b': 1}}\n", "line 5"),
+    "a name that is a path": (f"{NETWORK}name: ../../out\n", "line 4: 'name' of a recipe is '../../out'"),
+    "a hidden name": (f"{NETWORK}name: .ssh\n", "line 4: 'name' of a recipe is '.ssh'"),
     "no mapping": ("- level\n", "is a list"),
     "no YAML": ("level: [", "is no YAML"),
     "an alias within itself": (
@@ -109,6 +111,7 @@ CODE = {
     "an operator": "level: operators\nfixed: {suite: convnet/1d, kernels: 'mine.py:Gelu'}\n",
     "a framework": f"{NETWORK}  on: mine:Adapter\n",
     "an environment": f"{NETWORK}  on: torch@here\n",
+    "packages": f"{NETWORK}  on: reference\nenvironments: {{old: {{requirements: [mine]}}}}\n",
     "a network": "level: network\nfixed: {network: {name: 'mine:make'}, on: torch}\n",
     "a suite": f"{OPERATORS}  suite: mine:suite\n",
     "a data set": f"{TRAINING}  on: torch\n  data: {{name: 'mine:data'}}\n",

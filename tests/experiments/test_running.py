@@ -75,7 +75,19 @@ def test_what_a_dead_process_leaves_behind_is_ended(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     ran(tmp_path, code)
-    pid = int((tmp_path / "out").read_text())
+    _is_gone(int((tmp_path / "out").read_text()))
+
+
+def test_what_a_caller_that_died_leaves_behind_is_ended(tmp_path: Path) -> None:
+    environment = {**os.environ, process.MARK: str(tmp_path / "out")}
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], env=environment) as orphan:
+        process.end_leftovers(tmp_path / "other")
+        assert orphan.poll() is None
+        process.end_leftovers(tmp_path / "out")
+        assert orphan.poll() is not None
+
+
+def _is_gone(pid: int) -> None:
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
@@ -111,10 +123,10 @@ def test_records_say_which_cell_they_are_of(folder: Path) -> None:
 
 
 def test_what_is_done_is_not_run_again(folder: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
     run_experiment(recipe(matrix={"sizes": [{}, {"nope": 3}]}), folder, progress=False)
     resume_experiment(folder, progress=False)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")} == before
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")} == before
 
 
 def test_another_recipe_in_an_old_folder_is_refused_with_what_changed(folder: Path) -> None:
@@ -123,6 +135,13 @@ def test_another_recipe_in_an_old_folder_is_refused_with_what_changed(folder: Pa
         run_experiment(changed, folder, progress=False)
     assert "fixed.seed is new: 1" in str(found.value)
     assert "matrix.sizes was [{}, {'nope': 3}], is [{}, {'nope': 4}]" in str(found.value)
+
+
+def test_limits_may_change_under_an_old_folder(folder: Path) -> None:
+    changed = recipe(matrix={"sizes": [{}, {"nope": 3}]}, limits={"cell": "5min"}, notes=["a note"])
+    outcome = run_experiment(changed, folder, progress=False)
+    assert outcome.store.experiment.fields.limits.cell == 300
+    assert [cell.state.attempts for cell in outcome.cells] == [1, 1]
 
 
 def test_two_runs_in_one_folder_are_refused(folder: Path) -> None:
@@ -174,6 +193,26 @@ def test_no_cell_begins_when_the_time_for_all_is_spent(tmp_path: Path, monkeypat
     outcome = run_experiment(made, tmp_path / "out", progress=False)
     assert [cell.state.state for cell in outcome.cells] == ["skipped", "left"]
     assert not outcome.ok
+
+
+def test_declared_environments_are_built_once_and_told_to_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_bench.experiments import building, measure_cell
+
+    built: list[tuple[str, tuple[str, ...]]] = []
+    seen: list[str] = []
+
+    def instead(command: Any, *, variables: Any, **_: Any) -> process.Ending:
+        seen.append(variables["DEEP_BENCH_ENVIRONMENTS"])
+        return process.Ending(2, "a test", 0.0)
+
+    monkeypatch.setattr(building, "build", lambda name, declared: built.append((name, declared.requirements)))
+    monkeypatch.setattr(measure_cell, "run_process", instead)
+    content = {"environments": {"old": {"requirements": ["onnxruntime==1.20.1"]}}, "matrix": {"batch": [1, 2]}}
+    made = Experiment({**recipe().content, **content}, allow_code=True)
+    run_experiment(made, tmp_path / "out", progress=False)
+    assert built == [("old", ("onnxruntime==1.20.1",))]
+    assert seen == [str(tmp_path / "out" / "environments.yaml")] * 2
+    assert "onnxruntime==1.20.1" in (tmp_path / "out" / "environments.yaml").read_text()
 
 
 # Interrupted

@@ -16,14 +16,15 @@ from deep_bench.results import gather
 pytest_plugins = ["pytester"]
 
 SUM = """
+    def clock(call):
+        call()
+        return {ns}
+
     def test_sum(deep_bench_gate):
-        deep_bench_gate(lambda: sum(range({n})), check=lambda total: total == {total}, budget=0.15)
+        deep_bench_gate(lambda: sum(range(100)), check=lambda total: total == {total}, timer=clock, budget=0.1)
 """
+RIGHT, WRONG = 4950, 7
 PLAIN = ("-p", "no:cacheprovider", "-p", "deep_bench.results.pytest_plugin")
-
-
-def total(n: int) -> int:
-    return n * (n - 1) // 2
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +35,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tests(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A folder of tests with a baseline of a sum of 20,000 numbers."""
-    pytester.makepyfile(test_it=SUM.format(n=20_000, total=total(20_000)))
+    """A folder of tests with a baseline of 10 µs by a clock that says what it is told to."""
+    pytester.makepyfile(test_it=SUM.format(ns=10_000, total=RIGHT))
     pytester.runpytest_inprocess(*PLAIN, "--deep-bench-records", "base").assert_outcomes(passed=1)
     return pytester
 
@@ -54,15 +55,17 @@ def test_a_record_is_kept_and_the_test_is_its_label(tests: pytest.Pytester) -> N
 
 
 def test_slower_fails(tests: pytest.Pytester) -> None:
-    tests.makepyfile(test_it=SUM.format(n=60_000, total=total(60_000)))
+    tests.makepyfile(test_it=SUM.format(ns=10_600, total=RIGHT))
     done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--deep-bench-records", "head")
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*fails on slower:5%: call", "test_it.py::test_sum: call slower: *"])
+    done.stdout.fnmatch_lines(["*fails on slower:5%: call", "test_it.py::test_sum: call slower: 1.060 *"])
     assert len(gather(tests.path / "head")) == 1
+    tests.makepyfile(test_it=SUM.format(ns=10_400, total=RIGHT))
+    tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base").assert_outcomes(passed=1)
 
 
 def test_faster_passes_and_the_report_has_it(tests: pytest.Pytester) -> None:
-    tests.makepyfile(test_it=SUM.format(n=5_000, total=total(5_000)))
+    tests.makepyfile(test_it=SUM.format(ns=9_000, total=RIGHT))
     done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--junitxml", "found.xml")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["test_it.py::test_sum: call faster: *"])
@@ -72,7 +75,7 @@ def test_faster_passes_and_the_report_has_it(tests: pytest.Pytester) -> None:
 
 
 def test_wrong_fails_with_what_the_check_says(tests: pytest.Pytester) -> None:
-    tests.makepyfile(test_it=SUM.format(n=20_000, total=7))
+    tests.makepyfile(test_it=SUM.format(ns=10_000, total=WRONG))
     for words in ([], ["--deep-bench-baseline", "base"]):
         done = tests.runpytest_inprocess(*PLAIN, *words, "--deep-bench-records", "head")
         done.assert_outcomes(failed=1)
@@ -88,6 +91,14 @@ def test_another_machine_is_refused_unless_told(tests: pytest.Pytester) -> None:
     done.stdout.fnmatch_lines(["*host: other-*", "test_it.py::test_sum: not comparable with the baseline: *"])
     told = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--deep-bench-across", "host")
     told.stdout.no_fnmatch_line("*not comparable*")
+
+
+def test_a_baseline_of_other_tests_is_no_baseline(tests: pytest.Pytester) -> None:
+    (tests.path / "test_it.py").rename(tests.path / "test_moved.py")
+    (tests.path / "base" / "broken.json").write_text("{")
+    done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline=base")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*no baseline (base has 1 other gates, such as test_it.py::test_sum; 1 files of base*"])
 
 
 def test_cannot_tell_fails_only_where_asked(tests: pytest.Pytester) -> None:
@@ -119,15 +130,15 @@ def test_what_a_run_found_is_taken_as_well(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import deep_bench as db
+        from deep_bench.measure.record import VerdictRecord
 
         def test_run(deep_bench_gate):
-            found = db.run("digits-cnn", on=["reference"], budget=0.3, twin=False, progress=False)
+            found = db.run("digits-cnn", on=["reference"], budget=0.3, check="off", twin=False, progress=False)
             path = found.path
             deep_bench_gate(found, slower=100.0)
             assert "cell" not in found.record.recipe.options
             assert found.path == path
-            for label in found.record.systems:
-                label.verdict.verdict = "wrong"
+            found.record.systems[0].verdict = VerdictRecord(verdict="wrong", reason="it is broken")
             deep_bench_gate(found, name="broken")
         """
     )

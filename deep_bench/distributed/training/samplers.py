@@ -44,9 +44,10 @@ def bounds(count: int, size: int) -> list[int]:
 class Sharded:
     """Each rank's part of every batch of a sampler: all ranks together train on what one process would.
 
-    A batch is cut into parts whose lengths differ by at most one. One with fewer samples than ranks is joined to its
-    neighbour, the last one of an epoch to the one before it, so that no rank is ever without samples. So every sample that
-    the sampler gives in an epoch comes exactly once, whatever their number and that of the ranks.
+    A batch is cut into parts whose lengths differ by at most one. What is left over at the end of an epoch may be fewer
+    samples than ranks; that batch is joined to the one before it, or behind it where it comes first, so that no rank is ever
+    without samples and every sample that the sampler gives in an epoch comes exactly once. `remarks` tells of it. Batches
+    that are smaller than the number of ranks by their size would make another training of it, and are refused.
 
     Args:
         sampler: The whole batches; the same on all ranks.
@@ -54,7 +55,8 @@ class Sharded:
         size: The number of ranks.
 
     Raises:
-        InvalidArgument: No such rank; and when an epoch begins, that it has fewer samples than there are ranks.
+        InvalidArgument: No such rank; and at the latest in an epoch, that it has fewer samples than there are ranks, or more
+            than one batch of fewer.
 
     Example:
         >>> from deep_bench.training.samplers import Sequential
@@ -83,20 +85,51 @@ class Sharded:
     def whole(self, number: int) -> Iterator[Batch]:
         """The batches of all ranks together."""
         ready: Batch | None = None
-        gathered: list[Batch] = []
+        short: Batch | None = None
         for batch in self._sampler.epoch(number):
-            gathered.append(batch)
-            if sum(map(len, gathered)) >= self._size:
+            if len(batch) < self._size:
+                if short is not None:
+                    raise self._too_small(max(len(short), len(batch)))
+                short = batch
+                ready = batch if ready is None else np.concatenate([ready, batch])
+            elif ready is not None and len(ready) < self._size:
+                ready = np.concatenate([ready, batch])
+            else:
                 if ready is not None:
                     yield ready
-                ready, gathered = _joined(gathered), []
-        if ready is None:
+                ready = batch
+        if ready is None or len(ready) < self._size:
             raise InvalidArgument(
-                f"an epoch of {sum(map(len, gathered))} samples for {self._size} ranks",
+                f"an epoch of {0 if ready is None else len(ready)} samples for {self._size} ranks",
                 "at least one for each rank",
                 "take fewer ranks, or more samples",
             )
-        yield _joined([ready, *gathered])
+        yield ready
+
+    def remarks(self) -> list[str]:
+        """What is not as in a single process, in words; of the first epoch.
+
+        Raises:
+            InvalidArgument: See the class.
+        """
+        if self._size == 1:
+            return []
+        fewest = min((len(batch) for batch in self._sampler.epoch(0)), default=0)
+        joined = len(self)
+        if fewest >= self._size:
+            return []
+        return [
+            f"one batch of an epoch has {fewest} samples for {self._size} ranks: it is joined to its neighbour, which makes "
+            f"{joined} batches of {joined + 1}"
+        ]
+
+    def _too_small(self, samples: int) -> InvalidArgument:
+        return InvalidArgument(
+            f"batches of {samples} sample{'s' * (samples != 1)} for {self._size} ranks",
+            "at least one sample for each rank: joined batches would be another training",
+            f"start at most {samples} rank{'s' * (samples != 1)} that train; or take larger batches (sampler.batch="
+            f"{self._size}), as many for each rank (--scaling weak), or all of them on all ranks (--samples replicated)",
+        )
 
     def of(self, rank: int) -> Sharded:
         """That of another rank."""
@@ -227,6 +260,3 @@ def sharded_files(paths: Sequence[T], rank: int, size: int) -> list[T]:
     begin, end = bounds(len(paths), size)[rank : rank + 2]
     return list(paths[begin:end])
 
-
-def _joined(batches: Sequence[Batch]) -> Batch:
-    return batches[0] if len(batches) == 1 else np.concatenate(batches)

@@ -381,7 +381,9 @@ class Together(Ranks):
     def remarks_of(self, trainer: Trainer[Any]) -> list[str]:
         """What a report should say of this run."""
         free = [] if self.lockstep or self.dedicated else [ON_THEIR_OWN]
-        return [*_step_of(trainer).remarks, *free, *self.remarks]
+        sampler = getattr(trainer.loader, "sampler", None)
+        shared = sampler.remarks() if isinstance(sampler, Sharded) else []
+        return [*_step_of(trainer).remarks, *free, *shared, *self.remarks]
 
     def facts(self) -> RanksRecord | None:
         """What was observed on all ranks; on rank 0, after a run."""

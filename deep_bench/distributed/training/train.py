@@ -138,7 +138,9 @@ def _shared(samples: Samples, made: Workload, rank: int, size: int) -> Sampler:
     if samples == "replicated":
         return Replicated(made.sampler)
     if samples == "sharded":
-        return Sharded(made.sampler, rank, size)
+        sharded = Sharded(made.sampler, rank, size)
+        sharded.remarks()  # batches that are too small are refused before anything begins
+        return sharded
     part = made.recipe.fields.sampler
     if part.name != "shuffled":
         raise InvalidArgument(

@@ -65,7 +65,7 @@ class Run:
         self._work = make_work(loaded, framework, dataset, settings, root)
         self._library = Library(self._work.dataset, loaded)
         self._system = _system(system, self._work)
-        self._ledger = Ledger(loadgen.send, len(self._library) if self._work.labels is not None else 0)
+        self._ledger = Ledger(loadgen.sender(), len(self._library) if self._work.labels is not None else 0)
         self._watchdog = Watchdog(self._folder, lambda: self._ledger, settings.stall)
 
     def run(self) -> dict[str, Any]:

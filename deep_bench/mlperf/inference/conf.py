@@ -6,6 +6,7 @@ LoadGen ignores a key that it does not know and a scenario that is misspelled, w
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,13 @@ _KEYS = OF_SUBMITTER | {
     "sample_concatenate_permutation", "sample_index_rng_seed", "samples_per_query", "schedule_rng_seed", "target_duration",
     "target_latency_percentile", "token_latency_scaling_factor", "tpot_latency", "ttft_latency", "use_token_latencies",
 }  # fmt: skip
+
+_FRACTIONS = frozenset({"accuracy_log_probability", "target_latency_percentile", "target_qps"})
+_EXPECTED = ("SingleStream", "MultiStream")
+"""Scenarios whose ``target_latency``, which is expected and no bound, may be a fraction of a millisecond."""
+
+_NUMBER = re.compile(r"(0|[1-9]\d{0,30})(\.\d{1,30})?([eE][+-]?\d{1,2})?")
+"""LoadGen would read others as well, some of them in another base than ten."""
 
 _LARGEST_BYTES = 64 * 2**10
 
@@ -96,6 +104,22 @@ def value_of(lines: list[Line], model: str, scenario: str, key: str) -> str | No
     return None
 
 
+def check_whole(line: Line, where: str) -> None:
+    """See that LoadGen takes a value as it is written: it cuts most of them at the first character that is no digit.
+
+    Args:
+        line: The setting.
+        where: It is stated, for messages.
+
+    Raises:
+        InvalidArgument: A fraction or an exponent, of which LoadGen would take the whole part.
+    """
+    fraction = line.key in _FRACTIONS or (line.key == "target_latency" and line.scenario in _EXPECTED)
+    if not fraction and not line.value.isdecimal():
+        came = f"{where}: {line.scenario}.{line.key} = {line.value}, of which LoadGen would take the part before the point"
+        raise InvalidArgument(came, "a whole number, without an exponent; durations and latencies in ms")
+
+
 def written(lines: list[Line], comment: str) -> str:
     """A file's text."""
     return "\n".join([f"# {comment}", *map(str, lines)]) + "\n"
@@ -110,13 +134,9 @@ def _line(text: str, where: str) -> Line:
     line = Line(parts[0], parts[1], parts[2], value)
     _known(line.scenario, [*SCENARIOS, "*"], f"{where}: the scenario")
     _known(line.key, sorted(_KEYS), f"{where}: the key")
-    try:
-        int(value, 0)
-    except ValueError:
-        try:
-            float(value)
-        except ValueError:
-            raise InvalidArgument(f"{where}: {line.key} = {value!r}", "a number; durations and latencies in ms") from None
+    if not _NUMBER.fullmatch(value):
+        raise InvalidArgument(f"{where}: {line.key} = {value!r}", "a decimal number; durations and latencies in ms")
+    check_whole(line, where)
     return line
 
 

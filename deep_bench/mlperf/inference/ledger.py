@@ -99,8 +99,10 @@ class Ledger:
         if self.fault is not None:
             return
         now = perf_counter_ns()
-        if len(rows) != len(ids):
-            self._fail(f"{len(rows)} answers to {len(ids)} samples", "one answer to each sample")
+        if len(rows) != len(ids) or not rows.nbytes or rows.dtype.hasobject:
+            self._fail(
+                f"{len(rows)} answers of {rows.dtype} to {len(ids)} samples", "one answer, of some bytes, to each sample"
+            )
         kept = bool(self._last) and rows.dtype == np.int64 and rows.ndim == 1
         with self._lock:
             for number, answer in zip(ids, rows.tolist() if kept else repeat(-1), strict=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,18 +59,24 @@ def loadgen_version() -> str:
     return version("mlcommons-loadgen")
 
 
-def send(ids: Sequence[int], rows: NDArray[np.generic]) -> None:
-    """Hand answers to LoadGen, which copies what it keeps.
+def sender() -> Callable[[Sequence[int], NDArray[np.generic]], None]:
+    """What hands answers to LoadGen, which copies what it keeps.
 
-    Args:
-        ids: Of the samples.
-        rows: One row of bytes for each, contiguous.
+    Returns:
+        A function of the samples' ids and of an array with one row of bytes for each.
     """
     import mlperf_loadgen as lg
 
-    size, start = rows.nbytes // len(ids), rows.ctypes.data
-    answer = lg.QuerySampleResponse
-    lg.QuerySamplesComplete([answer(number, start + place * size, size) for place, number in enumerate(ids)])
+    answer, complete, first_byte = lg.QuerySampleResponse, lg.QuerySamplesComplete, ctypes.c_char.from_buffer
+
+    def send(ids: Sequence[int], rows: NDArray[np.generic]) -> None:
+        if not (rows.flags.c_contiguous and rows.flags.writeable):
+            rows = rows.copy()
+        start = ctypes.addressof(first_byte(rows.data))  # takes a fifth of what rows.ctypes.data does
+        size = rows.nbytes // len(ids)
+        complete([answer(number, start + place * size, size) for place, number in enumerate(ids)])
+
+    return send
 
 
 def run_test(

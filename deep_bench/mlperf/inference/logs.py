@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,7 @@ _KEPT = (
     "loadgen_version",
     "num_",
     "qsl_reported",
-    "requested_test",
+    "requested_",
 )
 
 
@@ -157,8 +158,11 @@ def read_trace(folder: Path, last: int) -> dict[str, NDArray[np.int64]]:
     Raises:
         InvalidRecord: It is missing or too large.
     """
-    rows = [[int(value) for value in found.groups()] for line in _lines(folder / TRACE) if (found := _SAMPLE.search(line))]
-    table = np.array(rows, np.int64).reshape(-1, 5)[-last:]
+    values = array("q")
+    for line in _lines(folder / TRACE):
+        if found := _SAMPLE.search(line):
+            values.extend(map(int, found.groups()))
+    table = np.array(values, np.int64).reshape(-1, 5)[-last:]
     table = table[np.argsort(table[:, 0], kind="stable")]
     return {"traced_query": table[:, 1], "delay_ns": table[:, 3], "latency_ns": table[:, 4]}
 

@@ -128,7 +128,7 @@ class AuditRecord(Model):
         against: The folders of those runs.
     """
 
-    name: str
+    name: Literal["TEST01", "TEST04"]
     checks: dict[str, tuple[bool, str]] = Field(default_factory=dict)
     passed: bool = False
     against: list[str] = Field(default_factory=list)

@@ -30,7 +30,7 @@ def as_text(record: InferenceRecord) -> str:
     console.print()
     for note in (*record.remarks, *record.notes):
         console.print(Text(f"note: {note}"))
-    console.print(Text(f"unverified. {UNVERIFIED} MLPerf is a trademark of MLCommons Association."))
+    console.print(Text(f"unverified. {UNVERIFIED} The MLPerf™ name is a trademark of MLCommons Association."))
     return out.getvalue().rstrip()
 
 

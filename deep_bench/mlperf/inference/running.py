@@ -42,6 +42,7 @@ from deep_bench.mlperf.inference.logs import (
 from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, save
 from deep_bench.mlperf.inference.scenario import Mode, ScenarioName
 from deep_bench.mlperf.inference.settings import Conf, Settings, conf_of
+from deep_bench.mlperf.inference.watchdog import HELD
 from deep_bench.mlperf.inference.workload import Work, make_work
 from deep_bench.training.runs.facts import network_facts
 from deep_bench.training.sets.description import facts
@@ -251,4 +252,6 @@ def _error(error: DeepBenchError, home: Path, label: str) -> ErrorRecord:
         return ErrorRecord(kind=left["kind"], message=f"{kind}{left['message']}", details=left["details"])
     record = ErrorRecord.of(error)
     record.message = told(error, label)
+    if HELD in record.details:
+        record.message = f"a call held Python's lock for longer than --stall allows: its stack is in {home / LOG}"
     return record

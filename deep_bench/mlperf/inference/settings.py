@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.mlperf.inference.conf import AUDITS, OF_SUBMITTER, Line, read_conf, value_of
+from deep_bench.mlperf.inference.conf import AUDITS, OF_SUBMITTER, Line, check_whole, read_conf, value_of
 from deep_bench.mlperf.inference.scenario import (
     FULL_DURATION_S,
     MODES,
@@ -209,7 +209,10 @@ def conf_of(settings: Settings, model: str, samples: int) -> Conf:
     }
     if scenario == "Offline" and value_of(own, model, scenario, "min_query_count") is None:
         stated["min_query_count"] = min(OFFLINE_SAMPLES, samples) if settings.short else OFFLINE_SAMPLES
-    lines = [*own, *(Line(model, scenario, key, _text(value)) for key, value in stated.items() if value is not None)]
+    options = [Line(model, scenario, key, _text(value)) for key, value in stated.items() if value is not None]
+    for line in options:
+        check_whole(line, "the option")
+    lines = [*own, *options]
     needed = "target_qps" if scenario in ("Server", "Offline") else "target_latency"
     missing = needed if value_of(lines, model, scenario, needed) is None else None
     duration = value_of(lines, model, scenario, "min_duration")

@@ -143,6 +143,8 @@ def _copy_run(run: Path, record: InferenceRecord, place: Path) -> None:
 def _copy(run: Path, place: Path, names: Sequence[str]) -> None:
     place.mkdir(parents=True, exist_ok=True)
     for name in names:
+        if (run / name).is_symlink():
+            raise InvalidArgument(f"{run / name} is a link", "a file in the folder of the run")
         if (run / name).is_file():
             shutil.copyfile(run / name, place / name)
 

@@ -64,7 +64,6 @@ class MlperfLog:
     moments = (
         Moment.BEFORE_RUN,
         Moment.BEFORE_EPOCH,
-        Moment.BEFORE_STEP,
         Moment.AFTER_EVALUATION,
         Moment.AFTER_EPOCH,
         Moment.AFTER_RUN,
@@ -107,10 +106,7 @@ class MlperfLog:
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:  # noqa: ARG002
         """Write what is due."""
-        if moment is Moment.BEFORE_STEP:
-            if self._block is None:
-                self._start_block(data)
-        elif moment is Moment.BEFORE_RUN:
+        if moment is Moment.BEFORE_RUN:
             self._start(data)
         elif moment is Moment.BEFORE_EPOCH:
             self._run.start("epoch_start", epoch_num=data.epoch + 1, samples_count=data.history.samples)
@@ -147,6 +143,7 @@ class MlperfLog:
         self._run.event("config_filename", self._config)
         for key, setting in found.items():
             self._run.event(key, setting, **self._remark(key, data))
+        self._start_block(data)
 
     def _check(self, data: Progress) -> None:
         """See that the run begins, and what it is to reach."""
@@ -183,16 +180,18 @@ class MlperfLog:
         assert self._target is not None
         self._last = found
         begun, place = self._run.now_ms(found.cost_ns), _place(data)
-        self._stop_block(place, begun)
         if data.position == 0:
             self._stop_epoch(place, begun)
-        score = self._target[0]
+        self._stop_block(place, begun)
+        score, target = self._target
         rest: dict[str, Any] = {}
         if others := {name: figure for name, figure in found.figures.items() if name != score}:
             rest["others"] = others
         self._run.start("eval_start", at=begun, **place)
         self._run.event("eval_accuracy", found.figures[score], score=score, **place, **rest)
         self._run.end("eval_stop", **place)
+        if not reaches(found.figures[score], target, self._direction):
+            self._start_block(data)
 
     def _stop_epoch(self, place: dict[str, Any], at: int | None = None) -> None:
         if self._epoch:
@@ -202,8 +201,8 @@ class MlperfLog:
     def _end(self, data: Progress) -> None:
         if self._run.ended:
             return
-        self._stop_block(_place(data))  # that of a run that broke off
-        self._stop_epoch(_place(data))  # that in which the target was reached
+        self._stop_epoch(_place(data))
+        self._stop_block(_place(data))
         reason, success = self._outcome(data)
         if success:
             whole = (*self._run.log.events, Event("run_stop", None, {"status": SUCCESS}, self._run.now_ms(), END))

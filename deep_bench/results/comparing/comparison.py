@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from deep_bench.results.comparing.estimate import Estimate
 from deep_bench.results.comparing.pairing import Pair
-from deep_bench.results.result import Direction, Figure, Result
+from deep_bench.results.result import Direction, Result
 
 Word: TypeAlias = Literal["faster", "slower", "better", "worse", "no difference", "cannot tell", "not comparable"]
 
@@ -125,7 +125,7 @@ def not_comparable(pair: Pair) -> str:
     return ""
 
 
-def said(estimate: Estimate, p: float | None, p_equivalent: float | None, figure: Figure) -> Word:
+def said(estimate: Estimate, p: float | None, p_equivalent: float | None, unit: str, direction: Direction) -> Word:
     """The word for a change.
 
     *No difference* is a claim of its own, by two one-sided tests against the margin (Schuirmann 1987); it goes before
@@ -135,7 +135,8 @@ def said(estimate: Estimate, p: float | None, p_equivalent: float | None, figure
         estimate: The change.
         p: Of the hypothesis that there is none.
         p_equivalent: Of the hypothesis that it is beyond the margin.
-        figure: One of both sides.
+        unit: Of the figure.
+        direction: Which is better.
     """
     if p is None or p_equivalent is None:
         return "cannot tell"
@@ -146,12 +147,12 @@ def said(estimate: Estimate, p: float | None, p_equivalent: float | None, figure
     ends = estimate.interval
     assert ends is not None
     up = ends[0] > (1 if estimate.scale == "ratio" else 0)
-    good = up == (figure.direction == "higher")
-    if is_speed(figure):
+    good = up == (direction == "higher")
+    if is_speed(unit):
         return "faster" if good else "slower"
     return "better" if good else "worse"
 
 
-def is_speed(figure: Figure) -> bool:
+def is_speed(unit: str) -> bool:
     """Whether a figure is a time, or an amount in a second."""
-    return figure.unit in ("s", "ms", "us", "µs", "ns", "min", "h") or figure.unit.endswith("/s")
+    return unit in ("s", "ms", "us", "µs", "ns", "min", "h") or unit.endswith("/s")

@@ -19,6 +19,9 @@ from deep_bench.results.result import Figure
 
 Scale: TypeAlias = Literal["ratio", "difference"]
 
+_NUMBERS = ("", "%", "bit", "bits", "nat")
+"""Units of what is a number in itself, such as a score."""
+
 _FEWEST_BLOCKS = 6
 _FEWEST_SAMPLES = 60
 _PARTS = 10
@@ -43,6 +46,7 @@ class Estimate:
         basis: What was taken to be independent: ``"launches"`` (or runs, or records), or ``"blocks"`` of a single launch.
         counts: How many of these each side has, the earlier one first.
         why: Why there is no interval; empty where there is one.
+        missed: How many runs never reached what the figure is the time to.
     """
 
     scale: Scale
@@ -55,6 +59,7 @@ class Estimate:
     basis: Basis
     counts: tuple[int, int]
     why: str = ""
+    missed: int = 0
 
     @property
     def least_p(self) -> float:
@@ -77,7 +82,7 @@ class Drawn:
 def scale_of(figure: Figure) -> Scale:
     """Whether a change of the figure is a ratio; pure numbers, such as scores, and shares change by a difference."""
     positive = all(value > 0 for value in figure.medians)
-    return "ratio" if figure.unit not in ("", "%", "bits") and positive else "difference"
+    return "ratio" if figure.unit not in _NUMBERS and positive else "difference"
 
 
 def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed: int = 0) -> Estimate:
@@ -131,6 +136,7 @@ def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) ->
         ""
         if ends is not None
         else f"{counts[0]} and {counts[1]} launches are too few: from 4 and 4 on there is an interval",
+        int(late.sum() + late_before.sum()),
     )
 
 

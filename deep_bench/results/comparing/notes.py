@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import isinf
 from typing import TYPE_CHECKING
 
-from deep_bench.results.comparing.comparison import LEVEL, Comparison
+from deep_bench.results.comparing.comparison import LEVEL
 from deep_bench.results.comparing.correction import CORRECTIONS
 from deep_bench.results.comparing.facts import facts_of
 from deep_bench.results.comparing.pairing import Pair
@@ -37,23 +36,12 @@ def _method(found: Comparisons) -> Iterable[str]:
         yield "over medians of launches (runs, records): intervals and p-values of Mann and Whitney's exact rank test"
     if "blocks" in bases:
         yield "over blocks of one launch: bootstrap with Student's t; p-values belong to these intervals"
-    late = [one.metric for one in found if isinf(one.estimate.before) or isinf(one.estimate.after) or _missed(found, one)]
+    late = [one.metric for one in found if one.estimate.missed]
     if late:
         yield (
             f"{_some(late)}: runs that missed the target count as later than all they outlasted "
             "(Gehan's generalisation of the rank test)"
         )
-
-
-def _missed(found: Comparisons, one: Comparison) -> bool:
-    return any(
-        isinf(value)
-        for pair in _pairs(found)
-        if pair.labels is one.labels
-        for side in (pair.before, pair.after)
-        if one.metric in side.figures
-        for value in side.figures[one.metric].medians
-    )
 
 
 def _single_launch(found: Comparisons) -> Iterable[str]:

@@ -13,7 +13,7 @@ from deep_bench.results.comparing.estimate import estimate
 from deep_bench.results.comparing.names import names_of
 from deep_bench.results.comparing.pairing import Pair, Pairing, pair
 from deep_bench.results.comparing.totals import total
-from deep_bench.results.result import Figure, Result
+from deep_bench.results.result import Result
 
 
 def compare(
@@ -53,6 +53,7 @@ def compare(
         >>> from datetime import datetime
         >>> from pathlib import Path
         >>> import numpy as np
+        >>> from deep_bench.results import Figure
         >>> def runs_of(level):
         ...     launches = tuple((level * (1 + np.random.default_rng(i).random(9) / 100),) for i in range(8))
         ...     time = Figure("forward", "s", "lower", launches)
@@ -142,7 +143,7 @@ def _draft(one: Pair, name: str, metric: str, margin: float, seed: int) -> Compa
     before, after = one.before.figures[metric], one.after.figures[metric]
     why = not_comparable(one)
     found = estimate(before, after, margin, apart=one.apart, seed=seed)
-    word = "not comparable" if why else said(found, found.p, found.p_equivalent, before)
+    word = "not comparable" if why else said(found, found.p, found.p_equivalent, before.unit, before.direction)
     return Comparison(
         name,
         one.labels,
@@ -164,11 +165,7 @@ def _corrected(drafts: Sequence[Comparison], correction: str) -> list[Comparison
     p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
     equivalent = corrected([float(d.estimate.p_equivalent or 0.0) for d in tested], correction)
     found = {
-        id(d): replace(d, p=one, p_equivalent=other, word=said(d.estimate, one, other, _figure(d)))
+        id(d): replace(d, p=one, p_equivalent=other, word=said(d.estimate, one, other, d.unit, d.direction))
         for d, one, other in zip(tested, p, equivalent, strict=True)
     }
     return [found.get(id(draft), draft) for draft in drafts]
-
-
-def _figure(draft: Comparison) -> Figure:
-    return Figure(draft.metric, draft.unit, draft.direction, ())

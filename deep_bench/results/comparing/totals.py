@@ -61,7 +61,7 @@ def _total(pairs: Sequence[Pair], metric: str, margin: float, seed: int) -> Comp
     system = first.labels.get("system", "")
     name = f"total of {len(pairs)} {'cases' if first.before.kind == 'operators' else 'networks'} {system}".rstrip()
     figure = figures[0][0]
-    word = said(estimate, estimate.p, estimate.p_equivalent, figure)
+    word = said(estimate, estimate.p, estimate.p_equivalent, figure.unit, figure.direction)
     return Comparison(
         name, shared, metric, figure.unit, figure.direction, estimate, word, word, estimate.p, estimate.p_equivalent,
         cases=len(pairs),

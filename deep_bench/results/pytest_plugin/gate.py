@@ -144,12 +144,17 @@ class Gate:
         return found
 
     def _theirs(self, label: str) -> tuple[list[Result], str]:
-        """The baseline's results of this gate, and a remark on what could not be read."""
+        """The baseline's results of this gate, and a remark on why there may be none."""
         if self.baseline is None:
             return [], ""
         found = gather(self.baseline)
-        unread = f" ({len(found.refused)} files of {self.baseline.name} could not be read)" if found.refused else ""
-        return [result for result in found if result.labels.get(TEST) == label], unread
+        mine = [result for result in found if result.labels.get(TEST) == label]
+        others = {result.labels[TEST] for result in found if TEST in result.labels}
+        remarks = (
+            [f"{self.baseline.name} has {len(others)} other gates, such as {min(others)}"] if others and not mine else []
+        )
+        remarks += [f"{len(found.refused)} files of {self.baseline.name} could not be read"] if found.refused else []
+        return mine, f" ({'; '.join(remarks)})" if remarks else ""
 
     def _say(self, name: str, line: str) -> None:
         self.tell(f"{name}: {line}" if name else line)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.measure.rules import Check
-from deep_bench.results.report import again, factors, failures, machine, ratios, raw, rules, summary, taken, verdicts
-from deep_bench.results.report.drawing import Drawn, draw
+from deep_bench.results.report import (
+    again,
+    drawing,
+    factors,
+    failures,
+    machine,
+    ratios,
+    raw,
+    rules,
+    summary,
+    taken,
+    verdicts,
+)
+from deep_bench.results.report.drawing import Drawn
 from deep_bench.results.report.model import Block, Column, Heading, Section, Sign, Table, Text, clean
 from deep_bench.results.report.naming import listed, of_kinds, subject, system_of, title_of
 from deep_bench.results.report.sources import MOST, Source, sources
@@ -52,14 +64,14 @@ def report(results: Sequence[Result], *, base: str | None = None, title: str | N
         raise InvalidArgument(f"no results to report{f': {why}' if why else ''}", "records that deep_bench wrote")
     known, files = sources(results), list(dict.fromkeys(result.file for result in results))
     compared = ratios.blocks(results, base)
-    drawn = draw(results, known)
+    drawn = drawing.draw(results, known)
     sections = [
         Section("verdict", "Verdict", verdicts.blocks(results)),
         Section("results", "Results", tuple(summary.blocks(results, known))),
         Section("ratios", "Ratios", tuple(compared)),
-        Section("plots", "Plots", tuple(drawn.blocks or [Text("There is nothing to draw.")])),
+        Section("plots", "Plots", tuple(drawing.blocks(drawn))),
         Section("errors", "Errors and files that were not read", tuple(failures.blocks(results, refused))),
-        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(known, drawn))),
+        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(results, known, drawn))),
         Section("figures", "All figures", tuple(summary.every_figure(results))),
         Section("factors", "Factors and environment", (*factors.blocks(results), *machine.blocks(results))),
         Section("repeat", "How to repeat it", tuple(again.blocks(known, len(files)))),
@@ -101,7 +113,7 @@ def _facts(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str,
     return tuple(found)
 
 
-def _rules(known: Sequence[Source], drawn: Drawn) -> list[Block]:
+def _rules(results: Sequence[Result], known: Sequence[Source], drawn: Mapping[str, Drawn]) -> list[Block]:
     found: list[Block] = [
         Text(
             "Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting "
@@ -109,21 +121,25 @@ def _rules(known: Sequence[Source], drawn: Drawn) -> list[Block]:
         )
     ]
     for kind in dict.fromkeys(source.kind for source in known):
-        judged = [
-            rules.checks(s, drawn.plots.get(kind, rules.Plots(False)))
-            for s in known
-            if s.kind == kind and s.record is not None
-        ]
+        judged: list[list[Check]] = []
+        systems = len({system_of(result) for result in results if result.kind == kind})
+        for source in known:
+            if source.kind == kind and source.record is not None:
+                try:
+                    judged.append(rules.checks(source, drawn[kind].facts, systems))
+                except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers
+                    found.append(Text(f"{clean(source.file.name)} cannot be judged: {clean(error)}"))
         if judged:
-            found += [Heading(title_of(kind)), _rules_table(kind, rules.merged(judged))]
+            found += [Heading(title_of(kind)), _rules_table(rules.merged(judged))]
     if len(known) == MOST:
         found.append(Text(f"Judged on the first {MOST} records."))
     return found
 
 
-def _rules_table(kind: str, checks: Sequence[Check]) -> Table:
+def _rules_table(checks: Sequence[Check]) -> Table:
     rows = tuple((str(c.number), Sign(c.state), clean(c.rule), clean(c.reason, 900)) for c in checks)
-    count = sum(c.state == "holds" for c in checks)
-    failing = listed([str(c.number) for c in checks if c.state == "fails"], 12)
-    caption = f"{title_of(kind)}: {count} hold{f', not rule {failing}' if failing else ''}"
+    failing = [str(c.number) for c in checks if c.state == "fails"]
+    caption = f"{sum(c.state == 'holds' for c in checks)} of the twelve rules hold"
+    if failing:
+        caption += f"; failing: {listed(failing, 12)}"
     return Table(caption, (Column("", True), Column("state"), Column("rule"), Column("why")), rows, wordy=True)

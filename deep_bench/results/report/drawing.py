@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
-from deep_bench.errors import Unsupported
-from deep_bench.results.report.model import Block, Heading, Lines, Picture, Pictures, clean
+from deep_bench.errors import DeepBenchError, Unsupported
+from deep_bench.results.report.model import Block, Heading, Lines, Picture, Pictures, Text, clean
 from deep_bench.results.report.naming import further, listed, numbered, of_kinds, subject, system_of, title_of
 from deep_bench.results.report.rules import Plots
 from deep_bench.results.report.sources import Source
-from deep_bench.results.result import Result
+from deep_bench.results.result import Figure, Result
 from deep_bench.results.table import problem
 
 if TYPE_CHECKING:
     from deep_bench.results.report.plots.axes import Looks
+    from deep_bench.results.report.plots.rows import Row
 
 MOST_PANELS = 12
 """Problems that are drawn of each kind of record."""
@@ -26,24 +28,32 @@ MOST_ROWS = 12
 MOST_RECORDS = 4
 """Records of training, communication and scaling that are drawn, each on its own."""
 
+_SEVERAL = 20
 _BY_RECORD = ("communication", "training", "scaling")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Drawn:
-    """The plots of a report so far.
+    """The plots of one kind of record.
 
     Args:
-        blocks: What the section holds.
-        plots: For each kind of record what the rules must know.
+        pictures: All of them.
+        left_out: How many results are in the tables only.
+        notes: What a reader should know.
     """
 
-    blocks: list[Block] = field(default_factory=list)
-    plots: dict[str, Plots] = field(default_factory=dict)
+    pictures: tuple[Picture, ...]
+    left_out: int
+    notes: tuple[str, ...]
+
+    @property
+    def facts(self) -> Plots:
+        """What the rules must know."""
+        return Plots(bool(self.pictures), self.left_out)
 
 
-def draw(results: Sequence[Result], sources: Sequence[Source]) -> Drawn:
-    """All plots.
+def draw(results: Sequence[Result], sources: Sequence[Source]) -> dict[str, Drawn]:
+    """All plots, by kind of record.
 
     Raises:
         Unsupported: matplotlib is not installed.
@@ -52,81 +62,104 @@ def draw(results: Sequence[Result], sources: Sequence[Source]) -> Drawn:
         from deep_bench.results.report.plots.axes import Looks
     except ImportError as error:
         raise Unsupported("a report without matplotlib", advice="pip install 'deep-bench[report]'") from error
-    looks, found = Looks(numbered(results)), Drawn()
-    for kind, those in of_kinds(results).items():
-        of_kind = [source for source in sources if source.kind == kind and source.record is not None]
-        pictures, left, notes = (
-            _by_record(kind, of_kind, those, looks) if kind in _BY_RECORD else _by_problem(kind, those, looks)
-        )
-        found.plots[kind] = Plots(bool(pictures), left)
-        if pictures or notes:
-            found.blocks.append(Heading(title_of(kind)))
-            found.blocks += [Pictures(tuple(pictures))] if pictures else []
-            found.blocks += [Lines(tuple(notes))] if notes else []
-    return found
+    looks = Looks(numbered(results))
+    return {
+        kind: _by_record([source for source in sources if source.kind == kind], those, looks)
+        if kind in _BY_RECORD
+        else _by_problem(kind, those, looks)
+        for kind, those in of_kinds(results).items()
+    }
 
 
-def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> tuple[list[Picture], int, list[str]]:
+def blocks(drawn: Mapping[str, Drawn]) -> list[Block]:
+    """The plots as a section holds them."""
+    found: list[Block] = []
+    for kind, one in drawn.items():
+        if one.pictures or one.notes:
+            found.append(Heading(title_of(kind)))
+            found += [Pictures(one.pictures)] if one.pictures else []
+            found += [Lines(one.notes)] if one.notes else []
+    return found or [Text("There is nothing to draw.")]
+
+
+def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawn:
     """Panels of the problems that take longest: in each the systems below each other."""
-    from deep_bench.results.report.plots.rows import Row, distribution, intervals
+    from deep_bench.results.report.plots.rows import distribution, intervals
+
+    panels = _panels(results)
+    longest = sorted(panels, key=lambda key: -max(row.figure.median for row in panels[key]))[:MOST_PANELS]
+    kept = {key: panels[key][:MOST_ROWS] for key in panels if key in longest}
+    pictures: list[Picture] = []
+    for number, ((title, _), rows) in enumerate(kept.items()):
+        for what, make in (("times", intervals), ("samples", distribution)):
+            one = make(f"{clean(kind)}-{what}-{number}", title, rows, looks)
+            pictures += [one] if one is not None else []
+    left = sum(map(len, panels.values())) - sum(map(len, kept.values()))
+    which = f"the {MOST_PANELS} problems that take longest, and {MOST_ROWS} results of each at most, are drawn"
+    note = f"{left} of {len(results)} results are not drawn but are in the tables: {which}."
+    return Drawn(tuple(pictures), left, (note,) if left else ())
+
+
+def _panels(results: Sequence[Result]) -> dict[tuple[str, str], list[Row]]:
+    """Problem and figure to a row for each result that has a number to show."""
+    from deep_bench.results.report.plots.rows import Row
 
     telling = further(results)
     panels: dict[tuple[str, str], list[Row]] = {}
     for number, result in enumerate(results):
         figure = result.main
-        if figure is not None and figure.count:
+        if figure is not None and isfinite(figure.median):
             words = [system_of(result), *(f"{name} {values[number]}" for name, values in telling.items())]
-            row = Row(system_of(result), clean(", ".join(words)), figure, "" if result.ok else clean(result.outcome))
+            row = Row(
+                system_of(result),
+                clean(", ".join(words)),
+                figure,
+                _raw(result, figure),
+                "" if result.ok else clean(result.outcome),
+            )
             panels.setdefault((clean(problem(result)), figure.name), []).append(row)
-    order = sorted(panels, key=lambda key: -max(row.figure.median for row in panels[key]))[:MOST_PANELS]
-    kept = [key for key in panels if key in order]
-    pictures: list[Picture] = []
-    for number, key in enumerate(kept):
-        rows, title = panels[key][:MOST_ROWS], key[0]
-        for what, make in (("times", intervals), ("samples", distribution)):
-            one = make(f"{clean(kind)}-{what}-{number}", title, rows, looks)
-            pictures += [one] if one is not None else []
-    left = sum(len(rows) for rows in panels.values()) - sum(len(panels[key][:MOST_ROWS]) for key in kept)
-    which = f"the {MOST_PANELS} problems that take longest, and {MOST_ROWS} results of each at most, are drawn"
-    return (
-        pictures,
-        left,
-        [f"{left} of {len(results)} results are not drawn but are in the tables: {which}."] if left else [],
-    )
+    return panels
 
 
-def _by_record(
-    kind: str, sources: Sequence[Source], results: Sequence[Result], looks: Looks
-) -> tuple[list[Picture], int, list[str]]:
+def _raw(result: Result, figure: Figure) -> Figure:
+    """The figure whose samples are drawn: of a single value, such as a percentile, another one that has its samples."""
+    others = (other for other in result.figures.values() if other.unit == figure.unit and other.count > _SEVERAL)
+    return figure if figure.count > 1 else next(others, figure)
+
+
+def _by_record(sources: Sequence[Source], results: Sequence[Result], looks: Looks) -> Drawn:
     """Panels of the first records of a kind, each on its own."""
+    known = [source for source in sources if source.record is not None][:MOST_RECORDS]
     pictures: list[Picture] = []
     notes: list[str] = []
-    for number, source in enumerate(sources[:MOST_RECORDS]):
-        found, said = _of_record(source, f"{kind}-{number}", looks, of=len(sources))
+    for number, source in enumerate(known):
+        try:
+            found, said = _of_record(source, f"{source.kind}-{number}", looks, alone=len(sources) == 1)
+        except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers: all else is drawn
+            found, said = [], [f"{clean(source.file.name)} cannot be drawn: {clean(error)}"]
         pictures += found
         notes += said
-    shown = {source.file for source in sources[:MOST_RECORDS]}
-    left = sum(result.file not in shown for result in results)
+    shown = {source.file for source in known}
+    left = [result for result in results if result.file not in shown]
     if left:
-        notes.append(
-            f"{left} of {len(results)} results are not drawn but are in the tables: the first {MOST_RECORDS} records are."
-        )
-    unsized = [
-        result
-        for result in results
-        if result.kind == "communication" and result.file in shown and "bytes" not in result.labels
-    ]
+        which = f"the first {MOST_RECORDS} records are drawn"
+        notes.append(f"{len(left)} of {len(results)} results are not drawn but are in the tables: {which}.")
+    unsized = [result for result in results if result.file in shown and _unsized(result)]
     if unsized:
         names = listed(list(dict.fromkeys(map(subject, unsized))))
         notes.append(f"Without a size, and so in the tables only: {names}.")
-    return pictures, left + len(unsized), notes
+    return Drawn(tuple(pictures), len(left) + len(unsized), tuple(notes))
 
 
-def _of_record(source: Source, name: str, looks: Looks, of: int) -> tuple[list[Picture], list[str]]:
+def _unsized(result: Result) -> bool:
+    return result.kind == "communication" and "bytes" not in result.labels
+
+
+def _of_record(source: Source, name: str, looks: Looks, alone: bool) -> tuple[list[Picture], list[str]]:
     from deep_bench.results.report.plots import communication, scaling, training
 
     what = clean(problem(source.results[0]))
-    title = what if of == 1 else f"{what} ({source.created:%m-%d %H:%M})"
+    title = what if alone else f"{what} ({source.created:%m-%d %H:%M})"
     if source.kind == "training":
         return training.pictures_of(source.record, name, title, looks), training.left_out([source.record])
     if source.kind == "scaling":

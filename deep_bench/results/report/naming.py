@@ -70,13 +70,13 @@ def further(results: Sequence[Result]) -> dict[str, list[str]]:
     names = dict.fromkeys(name for result in results for name in result.labels if not said(name))
     varying = [name for name in names if len({result.labels.get(name) for result in results}) > 1]
     kept: list[str] = []
-    rows = [(problem(result), system_of(result)) for result in results]
+    rows: list[tuple[str | None, ...]] = [(problem(result), system_of(result)) for result in results]
     apart = len(set(rows))
     for name in sorted(varying, key=lambda name: "." in name):  # what names something goes before its settings
         more = [(*row, result.labels.get(name)) for row, result in zip(rows, results, strict=True)]
         if len(set(more)) > apart and len(kept) < _MOST_COLUMNS:
             kept.append(name)
-            rows, apart = more, len(set(more))  # type: ignore[assignment]
+            rows, apart = more, len(set(more))
     found = {name: [clean(result.labels.get(name, "–"), 80) for result in results] for name in kept}
     if apart < len(results):
         short = short_names(list(dict.fromkeys(result.file for result in results)))

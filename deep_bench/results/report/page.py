@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deep_bench import __version__
 from deep_bench.errors import Unsupported
 from deep_bench.results.report.contents import Report
-from deep_bench.results.report.model import Attachment, Pictures, Sign, clean
+from deep_bench.results.report.model import Attachment, Picture, Pictures, Sign, Table, clean
 from deep_bench.results.report.signs import TONES, mark
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def as_html(report: Report, *, embed: bool = True) -> str:
 
 def attachments(report: Report) -> list[Attachment]:
     """The files that come with a report."""
-    tables = [block for section in report.sections for block in section.blocks if hasattr(block, "rows")]
+    tables = [block for section in report.sections for block in section.blocks if isinstance(block, Table)]
     return [cell for table in tables for row in table.rows for cell in row if isinstance(cell, Attachment)]
 
 
-def drawings(report: Report) -> list[Any]:
+def drawings(report: Report) -> list[Picture]:
     """All plots of a report."""
     blocks = [block for section in report.sections for block in section.blocks if isinstance(block, Pictures)]
     return [picture for block in blocks for picture in block.pictures]

@@ -169,7 +169,7 @@ def _row(pair: _Pair, base: Base, p: tuple[float | None, float | None]) -> tuple
     assert figure is not None
     change = pair.change
     wrong = max(severity(pair.before.outcome), severity(pair.after.outcome)) >= 2
-    word = "not comparable: a result is wrong" if wrong else word_for(change, *p, figure)
+    word = "not comparable: a result is wrong" if wrong else word_for(change, *p, figure.unit, figure.direction)
     ends = change.interval
     return (
         clean(problem(pair.after), 160),

@@ -18,11 +18,12 @@ ALL_FILES = 3 * 2**20
 """So many bytes are attached in all, the small files first."""
 
 _MOST = 2_500
+_LARGEST_ARRAYS = 4 * 2**30
 
 
 def blocks(files: Sequence[Path]) -> list[Block]:
     """A table of all files with their hashes, and those that there is room for."""
-    every = [file for record in files[:_MOST] for file in (record, *_beside(record))]
+    every = list(dict.fromkeys(file for record in files[:_MOST] for file in (record, *_beside(record))))
     chosen = _chosen(every)
     rows = tuple(_row(file, file in chosen) for file in every)
     columns = (Column("file"), Column("bytes", True), Column("SHA-256"), Column("data"))
@@ -45,8 +46,10 @@ def _beside(record: Path) -> list[Path]:
         if record.stat().st_size > 8 * LARGEST_FILE:
             return []
         arrays = json.loads(record.read_text(encoding="utf-8")).get("arrays")
-        return [] if not arrays else [file_beside(record, ArrayFile.model_validate(arrays), "its arrays", 4 * 2**30)]
-    except (OSError, ValueError, AttributeError, DeepBenchError):
+        if not arrays or record.with_name(arrays["name"]).is_symlink():
+            return []
+        return [file_beside(record, ArrayFile.model_validate(arrays), "its arrays", _LARGEST_ARRAYS)]
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, DeepBenchError):
         return []
 
 

@@ -36,9 +36,15 @@ class Plots:
     left_out: int = 0
 
 
-def checks(source: Source, plots: Plots) -> list[Check]:
-    """All twelve rules for a record, as the report shows it."""
-    facts = _Facts(source)
+def checks(source: Source, plots: Plots, systems: int) -> list[Check]:
+    """All twelve rules for a record, as the report shows it.
+
+    Args:
+        source: The record.
+        plots: What is drawn of its kind.
+        systems: How many systems the report has of its kind, of this record or another.
+    """
+    facts = _Facts(source, systems)
     if source.kind in _OWN and isinstance(source.record, Record):
         found = check(source.record, plotted=plots.drawn)
         return [Check(1, RULES[0], *_speed_up(facts)), *found[1:11], Check(12, RULES[11], *_plots(source.kind, plots))]
@@ -52,10 +58,7 @@ def checks(source: Source, plots: Plots) -> list[Check]:
 @dataclass(frozen=True)
 class _Facts:
     source: Source
-
-    @cached_property
-    def systems(self) -> list[str]:
-        return list(dict.fromkeys(system_of(result) for result in self.source.results if result.main is not None))
+    systems: int
 
     @cached_property
     def figures(self) -> list[tuple[Result, Figure]]:
@@ -77,7 +80,7 @@ class _Facts:
 def _speed_up(f: _Facts) -> Said:
     if f.predicted:
         return "holds", "the base of each speed-up is one rank alone, whose time of a step was measured and is given"
-    if len(f.systems) < 2:
+    if f.systems < 2:
         return "does not apply", "a single system was measured"
     return "holds", "each ratio stands beside the absolute value of its base, which is named"
 
@@ -104,7 +107,7 @@ def _means(f: _Facts) -> Said:
 
 
 def _ratios(f: _Facts) -> Said:
-    if len(f.systems) < 2 and not f.predicted:
+    if f.systems < 2 and not f.predicted:
         return "does not apply", "no ratio is given"
     return "holds", "each ratio is of two medians or two means of costs; none is averaged"
 
@@ -120,7 +123,7 @@ def _intervals(f: _Facts) -> Said:
     without = [f"{system_of(r)} on {problem(r)}" for r, figure in f.figures if figure.interval is None]
     if without:
         runs = " (six runs are the fewest)" if f.kind == "training" else ""
-        return "fails", f"too few samples for an interval{runs}: {listed(without)}"
+        return "fails", f"a single value, or too few samples for an interval{runs}: {listed(without)}"
     over = listed(list(dict.fromkeys(figure.interval.basis for _, figure in f.figures if figure.interval is not None)))
     return "holds", f"95 % interval of each median, over {'runs' if f.kind == 'training' else over}"
 
@@ -133,7 +136,7 @@ def _normality(f: _Facts) -> Said:
 
 
 def _comparison(f: _Facts) -> Said:
-    if len(f.systems) < 2 or f.predicted:
+    if f.systems < 2 or f.predicted:
         return "does not apply", "nothing measured is compared with anything else"
     few = [f"{system_of(r)} on {problem(r)}" for r, figure in f.figures if not _comparable(figure)]
     if few:

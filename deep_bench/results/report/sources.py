@@ -12,7 +12,7 @@ from typing import Any
 from deep_bench.errors import DeepBenchError
 from deep_bench.results.result import Result
 
-MOST = 120
+MOST = 60
 """So many records are read again at most; of more, the first."""
 
 

@@ -44,9 +44,10 @@ def _table(kind: str, results: Sequence[Result]) -> Table:
     telling = further(shown)
     names = list(dict.fromkeys(result.main.name for result in shown if result.main is not None))
     several = len(names) > 1
+    middle = "median" if any(r.main is not None and r.main.count > 1 for r in shown) else "value"
     columns = (
         Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("verdict"),
-        *([Column("figure")] if several else []), Column("median", True), Column("95 % interval", True),
+        *([Column("figure")] if several else []), Column(middle, True), Column("95 % interval", True),
         Column("interval over"), Column("n", True), Column("significant bits", True),
     )  # fmt: skip
     rows = [_row(result, [values[number] for values in telling.values()], several) for number, result in enumerate(shown)]

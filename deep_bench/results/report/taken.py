@@ -18,8 +18,8 @@ _LINES = {
     ),
     "operators": (
         "wall time of a call on the system's own arrays, ended by synchronising; contestants took turns in random order, "
-        "each in a process of its own. Correctness: against a reference in higher precision, judged by whether rounding could "
-        "explain the difference."
+        "each in a process of its own. Correctness: against a reference in higher precision, judged by whether rounding "
+        "could explain the difference."
     ),
     "communication": (
         "a barrier, then the operation, on each rank; the largest time over the ranks of each repetition; the median of "
@@ -38,8 +38,8 @@ _LINES = {
 _SHARED = (
     "Medians, with 95 % intervals by order statistics: over launches of fresh processes or runs where there are several, "
     "else over blocks where samples are correlated, else over samples; the last two see nothing of what differs between "
-    "launches. No sample was dropped without a word: where those that were preempted do not count, the remark of the figure says "
-    "so."
+    "launches. No sample was dropped without a word: where those that were preempted do not count, the remark of the "
+    "figure says so."
 )
 _IN_PROCESS = "Some systems were measured in one process, where they could disturb each other."
 

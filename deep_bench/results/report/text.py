@@ -24,7 +24,7 @@ from deep_bench.results.report.model import (
 )
 from deep_bench.results.report.signs import mark
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$^-])")
+_SPECIAL = re.compile(r"[\\`*_\[\]|~$]|^(?:[#+=-]|\d+(?=[.)]))")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -52,7 +52,7 @@ def plain(text: str) -> str:
         >>> plain("a_b | <script>")
         'a\\\\_b \\\\| &lt;script&gt;'
     """
-    marked = _SPECIAL.sub(r"\\\1", text)
+    marked = _SPECIAL.sub(lambda found: f"\\{found[0]}" if not found[0].isdecimal() else f"{found[0]}\\", text)
     return "".join(_HTML.get(character, character) for character in marked)
 
 

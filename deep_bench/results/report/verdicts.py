@@ -45,7 +45,11 @@ def sentence(results: Sequence[Result]) -> str:
     total = len(results)
     bad = found.get("wrong", 0) + found.get("failed", 0)
     if set(found) == {"right"}:
-        return "The result is right." if total == 1 else f"All {total} results are right."
+        return (
+            ("", "The result is right.", "Both results are right.")[total]
+            if total < 3
+            else f"All {total} results are right."
+        )
     if bad:
         return f"{bad} of {total} result{'s' * (total != 1)} {'is' if bad == 1 else 'are'} wrong or failed."
     if set(found) == {"unchecked"}:

@@ -82,7 +82,10 @@ def weasyprint() -> Any:
 
 
 def _write_html(made: Report, path: Path) -> None:
-    text = as_html(made)
+    _write_text(path, as_html(made))
+
+
+def _write_text(path: Path, text: str) -> None:
     written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
@@ -97,9 +100,8 @@ def _write_markdown(made: Report, path: Path) -> None:
                 f"the plots' folder {folder} cannot be made: {error.strerror}", advice="name another file"
             ) from error
     for picture in pictures:
-        written(folder / file_name(picture), lambda temporary, svg=picture.svg: temporary.write_text(svg, encoding="utf-8"))
-    text = as_markdown(made, folder.name)
-    written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        _write_text(folder / file_name(picture), picture.svg)
+    _write_text(path, as_markdown(made, folder.name))
 
 
 def _write_pdf(made: Report, path: Path) -> None:

@@ -45,6 +45,10 @@ def test_every_sample_once_in_a_thousand_combinations() -> None:
     for count, size, batch, epoch in _cases():
         whole = db.samplers["shuffled"](count, batch, seed=count)
         sharded = [Sharded(whole, rank, size) for rank in range(size)]
+        if min(batch, count) < size and (count > batch or count < size):
+            with pytest.raises(InvalidArgument, match=f"for {size} ranks"):
+                sharded[0].remarks()
+            continue
         parts = [list(one.epoch(epoch)) for one in sharded]
         assert not _faults(parts, count), (count, size, batch, epoch)
         assert {len(one) for one in sharded} == {len(parts[0])}
@@ -62,15 +66,32 @@ def test_whole_batches_are_those_of_one_process() -> None:
         assert np.array_equal(batch, np.concatenate(own))
 
 
-def test_batches_too_small_for_all_ranks_are_joined() -> None:
-    def lengths(count: int, batch: int, size: int) -> list[int]:
-        return [len(b) for b in Sharded(db.samplers["sequential"](count, batch), 0, size).whole(0)]
+def test_what_is_left_over_is_joined_and_told_and_smaller_batches_are_refused() -> None:
+    def sharded(count: int, batch: int, size: int) -> Sharded:
+        return Sharded(db.samplers["sequential"](count, batch), 0, size)
 
-    assert lengths(18, 8, 4) == [8, 10]  # the last one, of 2, to the one before it
-    assert lengths(12, 2, 4) == [4, 4, 4]
-    assert lengths(13, 2, 4) == [4, 4, 5]
+    assert [len(b) for b in sharded(18, 8, 4).whole(0)] == [8, 10]  # the last one, of 2, to the one before it
+    (told,) = sharded(18, 8, 4).remarks()
+    assert "one batch of an epoch has 2 samples for 4 ranks" in told and "2 batches of 3" in told
+    assert sharded(20, 8, 4).remarks() == sharded(18, 8, 1).remarks() == []
+    for count in (12, 13):
+        with pytest.raises(InvalidArgument, match="batches of 2 samples for 4 ranks") as refused:
+            next(sharded(count, 2, 4).whole(0))
+        assert "--scaling weak" in refused.value.advice and "at most 2 ranks" in refused.value.advice
     with pytest.raises(InvalidArgument, match="an epoch of 3 samples for 4 ranks"):
-        lengths(3, 2, 4)
+        next(sharded(3, 3, 4).whole(0))
+
+
+def test_what_is_left_over_is_joined_wherever_it_comes() -> None:
+    lengths = np.arange(21)
+    places = set()
+    for seed in range(8):
+        whole = db.samplers["bucketed"](lengths, 5, seed=seed)
+        places.add([len(batch) for batch in whole.epoch(0)].index(1))
+        found = list(Sharded(whole, 0, 3).whole(0))
+        assert sorted(len(batch) for batch in found) == [5, 5, 5, 6]
+        assert sorted(np.concatenate(found).tolist()) == list(range(21))
+    assert len(places) > 2
 
 
 def _wrong(change: Any) -> list[str]:

@@ -14,14 +14,14 @@ from deep_bench.mlperf.inference.ledger import Ledger
 HERE = Path(__file__).parent
 FAULTS = {
     "Raises": "ZeroDivisionError: planted",
-    "Drops": "no answer for 1 s, and 1 of 40 samples wait for one",
+    "Drops": "no answer for 2 s, and 1 of 40 samples wait for one",
     "Doubles": "was answered twice",
     "MakesUp": "which LoadGen never issued",
-    "Miscounts": "0 answers to 1 samples",
+    "Miscounts": "0 answers of int64 to 1 samples",
     "Late": "was answered after the end of the test",
     "ThreadDies": "the thread helper of the system ended",
     "ThreadRaises": "KeyError: 'planted'",
-    "Hangs": "no answer for 1 s, and 1 of 40 samples wait for one",
+    "Hangs": "no answer for 2 s, and 1 of 40 samples wait for one",
     "Crashes": "crashed (SIGSEGV)",
     "LoadingRaises": "OSError: planted: the disk is gone",
 }
@@ -31,7 +31,7 @@ def put(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: ob
     """Run a system of ``faulty.py`` under LoadGen: SingleStream, without a pilot."""
     pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
     monkeypatch.syspath_prepend(str(HERE))
-    chosen = Settings(min_duration=0.2, target_latency=1e-4, stall=1.0, check="off", **settings)  # type: ignore[arg-type]
+    chosen = Settings(min_duration=0.2, target_latency=2e-6, stall=2.0, check="off", **settings)  # type: ignore[arg-type]
     return run("digits-cnn", "reference", settings=chosen, folder=folder, system=f"faulty:{name}")
 
 

@@ -38,7 +38,11 @@ def test_a_missing_loadgen_says_what_to_install(monkeypatch: pytest.MonkeyPatch,
     [
         ("*.Server.target_qqs = 1", "did you mean 'target_qps'"),
         ("*.Sever.target_qps = 1", "did you mean 'Server'"),
-        ("*.Server.target_qps = many", "a number"),
+        ("*.Server.target_qps = many", "a decimal number"),
+        ("*.Server.target_qps = 010", "a decimal number"),
+        ("*.Server.target_qps = nan", "a decimal number"),
+        ("*.Server.target_latency = 2.5", "a whole number"),
+        ("*.Server.min_query_count = 1e3", "a whole number"),
         ("*.Server.target_qps 5", "model.scenario.key = number"),
         ("target_qps = 5", "model.scenario.key = number"),
         ("a model.Server.target_qps = 5", "model.scenario.key = number"),
@@ -86,6 +90,9 @@ def test_settings_come_to_lines_and_to_what_the_pilot_must_find(tmp_path: Path) 
     ]
     assert "qsl_rng_seed" in own.remarks[1]
     assert own.samples("net", "Server") == 50
+    with pytest.raises(InvalidArgument, match="a whole number"):
+        conf_of(Settings("Server", target_latency=0.0025), "net", 355)
+    assert conf_of(Settings("SingleStream", target_latency=0.0025), "net", 355).open is None
 
 
 def test_the_audit_that_performs_nothing_is_no_escape() -> None:

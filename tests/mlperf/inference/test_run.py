@@ -41,7 +41,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Infere
 
 SINGLE = Settings("SingleStream", mode="submission", check="quick", min_duration=0.3, target_latency=2e-5)
 MULTI = Settings("MultiStream", **BRIEF)
-OFFLINE = Settings("Offline", min_duration=0.05, target_qps=1000, check="off")
+FEW = Path(__file__).with_name("few.conf")
+OFFLINE = Settings("Offline", user_conf=FEW, **BRIEF)
 SERVER = Settings("Server", target_qps=2000, target_latency=20.0, batch=4, max_delay=0.002, workers=2, **BRIEF)
 
 
@@ -59,6 +60,9 @@ def test_a_scenario_is_valid(framework: str, settings: Settings, runs: Callable[
     assert record.complete
     assert any("not a valid submission" in remark for remark in record.remarks)
     assert all(one.met and one.differing == 0 for one in record.accuracy)
+    if settings.user_conf is not None:
+        assert record.loadgen.values["requested_min_query_count"] == 512
+        assert "*.Offline.min_query_count = 512" in (folder / "user.conf").read_text(encoding="utf-8")
     names = {file.name for file in folder.iterdir()}
     assert names >= {
         "mlperf_log_summary.txt",
@@ -161,6 +165,22 @@ def test_a_submission_is_laid_out(tmp_path: Path, runs: Callable[..., tuple[Infe
         lay_out([folder], tmp_path / "other", submitter="../up", system="box")
     with pytest.raises(InvalidArgument, match="one of each"):
         lay_out([folder, folder], tmp_path / "other", submitter="A_Lab", system="box")
+
+
+def test_a_hostile_run_is_not_laid_out(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    linked = shutil.copytree(folder, tmp_path / "linked")
+    (linked / "user.conf").unlink()
+    (linked / "user.conf").symlink_to("/etc/hostname")
+    with pytest.raises(InvalidArgument, match=r"user\.conf is a link"):
+        lay_out([linked], tmp_path / "all", submitter="Lab", system="box")
+    climbing = shutil.copytree(folder, tmp_path / "climbing")
+    content = json.loads((climbing / "mlperf.json").read_text(encoding="utf-8"))
+    content["audit"] = {"name": "../../up", "passed": True}
+    (climbing / "mlperf.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InvalidRecord, match=r"audit\.name"):
+        lay_out([climbing], tmp_path / "out", submitter="Lab", system="box")
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_audit_is_laid_out_below_its_scenario(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, exp, floor, log, log10
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
@@ -16,6 +16,7 @@ _SPREAD = 4.0
 """From this ratio of the largest to the smallest value on, an axis is logarithmic."""
 
 _MOST_TICKS = 6
+_LEAST = 1e-305
 _LINES = ("-", "--", "-.", ":")
 
 
@@ -42,7 +43,7 @@ class Looks:
         return _LINES[self.numbers.get(system, 0) % len(_LINES)]
 
 
-def value_axis(axes: Axes, low: float, high: float, unit: str, *, log: bool | None = None) -> None:
+def value_axis(axes: Axes, low: float, high: float, unit: str) -> None:
     """Set the limits, scale and ticks of the horizontal axis for values between two.
 
     Args:
@@ -50,13 +51,13 @@ def value_axis(axes: Axes, low: float, high: float, unit: str, *, log: bool | No
         low: The least value that is drawn.
         high: The largest.
         unit: Of the values.
-        log: Whether it is logarithmic; by default where the values are far apart.
     """
-    logarithmic = low > 0 and (high / low >= _SPREAD if log is None else log)
+    span = log(high) - log(low) if low > 0 else 0.0
+    logarithmic = span >= log(_SPREAD)
     if logarithmic:
         axes.set_xscale("log")
-        room = (high / low) ** 0.06 if high > low else 1.1
-        low, high = low / room, high * room
+        room = exp(0.06 * span)
+        low, high = max(low / room, _LEAST), min(high * room, 1 / _LEAST)
     else:
         room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
         low, high = low - room, high + room

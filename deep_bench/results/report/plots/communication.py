@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -70,7 +71,7 @@ def _measured(axes: Axes, rows: Sequence[Row], looks: Looks) -> None:
             continue
         middle = np.array([row.seconds for row in those], float)
         low, high = np.array([_ends(row) for row in those]).T
-        face = {} if right else {"markerfacecolor": "white"}
+        face: dict[str, Any] = {} if right else {"markerfacecolor": "white"}
         axes.errorbar(
             [row.size for row in those], middle, yerr=[middle - np.minimum(low, middle), np.maximum(high, middle) - middle],
             fmt=looks.marker(system), color=looks.colour(system), markersize=4.5, capsize=2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,18 +36,20 @@ class Row:
         system: Which.
         label: Its name in the plot.
         figure: What was measured.
+        raw: What its samples are drawn of: the same, unless that is a single value beside others that have samples.
         remark: Such as ``"wrong"``; empty for what is right.
     """
 
     system: str
     label: str
     figure: Figure
+    raw: Figure
     remark: str = ""
 
     @property
     def samples(self) -> Times:
         """All samples above 0: others have no place on a logarithmic axis."""
-        every = np.concatenate([group for groups in self.figure.launches for group in groups])
+        every = np.concatenate([group for groups in self.raw.launches for group in groups])
         return every[np.isfinite(every) & (every > 0)]
 
 
@@ -80,7 +83,8 @@ def distribution(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Pi
     known = [(row, samples) for row in rows if len(samples := row.samples) > 1]
     if not known:
         return None
-    unit = known[0][0].figure.unit
+    raw = known[0][0].raw
+    unit = raw.unit
     least, most = min(float(s.min()) for _, s in known), max(float(s.max()) for _, s in known)
 
     def draw(drawing: Drawing) -> None:
@@ -88,7 +92,7 @@ def distribution(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Pi
         for number, (row, samples) in enumerate(known):
             _spread(axes, -number, samples, looks.colour(row.system))
         value_axis(axes, least, most, unit)
-        axes.set_xlabel(f"{known[0][0].figure.name}, all samples")
+        axes.set_xlabel(f"{raw.name}, all samples")
 
     alt = f"{title}, all samples: " + "; ".join(
         f"{_named(row)}: {len(samples)} from {amount(float(samples.min()), unit)} to {amount(float(samples.max()), unit)}"
@@ -109,7 +113,7 @@ def _begin(drawing: Drawing, title: str, rows: Sequence[Row], right: Sequence[st
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     for number, (row, text) in enumerate(zip(rows, right, strict=True)):
-        where = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5}
+        where: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5}
         axes.text(0, 0.46 - number, _short(_named(row), 44), ha="left", **where)
         axes.text(1, 0.46 - number, text, ha="right", **where)
     return axes
@@ -128,7 +132,7 @@ def _value(row: Row) -> str:
     return f"{amount(row.figure.median, row.figure.unit)}{few}"
 
 
-def _style(row: Row, looks: Looks) -> dict[str, str]:
+def _style(row: Row, looks: Looks) -> dict[str, Any]:
     """Filled where nothing is against the figure."""
     found = {"color": looks.colour(row.system), "fmt": looks.marker(row.system)}
     return {**found, "markerfacecolor": "white"} if row.remark else found

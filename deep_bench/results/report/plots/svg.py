@@ -27,7 +27,7 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONTS = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _LOCAL = re.compile(r"url\(#([^)]+)\)")
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and enlarged
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "axes.unicode_minus": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -59,7 +60,11 @@ def _score(record: TrainingRecord, name: str, title: str, score: str, looks: Loo
         labels = list(dict.fromkeys(run.label for run, _ in curves))
         for label in labels:
             those = [curve for run, curve in curves if run.label == label]
-            look = {"color": looks.colour(label), "linestyle": looks.line(label), "marker": looks.marker(label)}
+            look: dict[str, Any] = {
+                "color": looks.colour(label),
+                "linestyle": looks.line(label),
+                "marker": looks.marker(label),
+            }
             for number, curve in enumerate(those):
                 shown = f"{label or 'run'}, {len(those)} run{'s' * (len(those) != 1)}" if number == 0 else None
                 axes.plot(curve[:, 0] / scale, curve[:, 1], **look, markersize=3, linewidth=1, alpha=0.75, label=shown)
@@ -120,7 +125,7 @@ def _going(record: TrainingRecord, name: str, title: str, looks: Looks) -> Pictu
 def _steps(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     label = part.label or ""
     found, every = part.survival(), part.to_target
-    look = {"color": looks.colour(label), "linestyle": looks.line(label)}
+    look: dict[str, Any] = {"color": looks.colour(label), "linestyle": looks.line(label)}
     end = max(t.seconds for t in every) / scale
     times = np.concatenate([[0.0], found.times / scale, [end]])
     going = np.concatenate([[1.0], found.going, found.going[-1:] if len(found.going) else [1.0]])

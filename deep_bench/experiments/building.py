@@ -1,0 +1,47 @@
+"""The Python environments that a recipe declares: built once, before its cells run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from deep_bench.environments import Declarations, build
+from deep_bench.environments.declaration import FILE, VARIABLE
+from deep_bench.experiments.state import Store
+from deep_bench.measure.progress import Bars
+from deep_bench.measure.storage import written
+
+
+def build_environments(store: Store, progress: bool) -> None:
+    """Build what a recipe declares, unless it is there already, and tell the cells by a file of the experiment's folder.
+
+    Args:
+        store: The experiment's folder.
+        progress: Whether to show a bar on a terminal.
+
+    Raises:
+        InvalidArgument: One of the same name was built from another declaration.
+        WorkerError: A step failed; ``details`` holds the end of what it said.
+    """
+    stated = store.experiment.fields.environments
+    if not stated:
+        return
+    text = yaml.safe_dump(stated, sort_keys=False)
+    written(store.path / FILE, lambda file: file.write_text(text, encoding="utf-8"))
+    bars = Bars(progress)
+    bars.phase("building environments", len(stated), "environments")
+    try:
+        for name, declaration in Declarations(stated, store.path / FILE).items():
+            bars.at(name)
+            build(name, declaration)
+            bars.advance()
+    finally:
+        bars.close()
+
+
+def told(store: Store) -> Mapping[str, str]:
+    """The variable that names the declared environments to a cell; none where there are none."""
+    file: Path = store.path / FILE
+    return {VARIABLE: str(file)} if store.experiment.fields.environments else {}
