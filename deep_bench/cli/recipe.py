@@ -15,7 +15,7 @@ from deep_bench.cli.group import Subcommands
 from deep_bench.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from deep_bench.experiments import Experiment, Outcome
+    from deep_bench.experiments import Cell, Experiment, Outcome
 
 _HERE = "deep_bench.cli.recipe"
 
@@ -106,35 +106,19 @@ def expand(recipe: str, changes: Sequence[str], allow_code: bool, as_json: bool,
         click.echo(json.dumps(cells, indent=2, ensure_ascii=False))
         return
     for one in cells:
-        click.echo(f"{one['id']}  {one['name']}")
-        click.echo(f"    {one['command']}")
+        click.echo(f"{one['id']}  {one['name']}\n    {one['command']}")
 
 
-def _expanded(cell: Any) -> dict[str, Any]:
-    import shlex
+def _expanded(cell: Cell) -> dict[str, Any]:
+    from deep_bench.experiments.words import as_typed
 
-    from deep_bench.experiments.words import ranks_of, words
-
-    files = {kind: Path(f"{cell.id}/{name}") for kind, name in _WRITTEN.items() if _writes(cell, kind)}
-    ranks = ranks_of(cell.fields)
-    said = [*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), "deep-bench", *words(cell, Path(cell.id), files)]
     return {
         "id": cell.id,
         "name": cell.name,
         "factors": dict(cell.factors),
         "together": list(cell.together),
-        "ranks": ranks,
-        "command": shlex.join(said),
+        "command": as_typed(cell),
     }
-
-
-_WRITTEN = {"suite": "suite.toml", "recipe": "training.yaml", "network": "network.onnx"}
-
-
-def _writes(cell: Any, kind: str) -> bool:
-    """Whether a cell writes what it needs as a file of this kind."""
-    stated = getattr(cell.fields, kind, ...)
-    return stated is None or (kind == "network" and isinstance(stated, dict))
 
 
 @click.command("run", cls=Verb)
@@ -217,7 +201,11 @@ def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (r
 def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
     from deep_bench.experiments import load_experiment
 
-    return load_experiment(recipe, *changes, allow_code=allow_code)
+    found = load_experiment(recipe, *changes, allow_code=allow_code)
+    ran = [f"the program {recipe}"] if recipe.endswith(".py") else []
+    if ran or found.code:
+        click.echo(f"this recipe runs code: {'; '.join([*ran, *found.code])}", err=True)
+    return found
 
 
 def _end(outcome: Outcome, folder: Path, options: dict[str, Any]) -> None:

@@ -13,6 +13,19 @@ from deep_bench.cli.options import Seconds
 from deep_bench.cli.verb import Verb
 
 
+_OF_PIP = (
+    "Collecting ",
+    "Processing ",
+    "Downloading ",
+    "Using cached ",
+    "Requirement already ",
+    "Looking in ",
+    "━",
+    "Installing ",
+)
+"""What pip says of each of a hundred packages."""
+
+
 @click.command("repeat", cls=Verb)
 @click.argument("source", metavar="BUNDLE|FOLDER|RECORD", type=click.Path(path_type=Path, exists=True))
 @click.option("--into", type=click.Path(path_type=Path, file_okay=False), default=Path("repeated"), show_default=True,
@@ -41,7 +54,8 @@ def command(
     from deep_bench.repeating.kept import keep
 
     def tell(text: str) -> None:
-        click.echo(text, err=True)
+        if not text.lstrip().startswith(_OF_PIP):
+            click.echo(text, err=True)
 
     found = repeat(source, into, here=here, allow_code=allow_code, margin=margin, limit_s=limit, tell=tell)
     file = keep(found)

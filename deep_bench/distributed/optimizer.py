@@ -49,6 +49,7 @@ class DistributedOptimizer(Optimizer[A, S]):
     """Whether rank 0 trains nothing, and serves the others (`serve`) where there are any."""
 
     _agreement: Agreement = field(init=False, repr=False, compare=False)
+    _met: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,7 +101,7 @@ class DistributedOptimizer(Optimizer[A, S]):
     ) -> tuple[dict[str, A], dict[str, A]]:
         """What `update` was given, in the order of all ranks: with what an ``update`` begins.
 
-        In the first step, ranks that step together compare what they hold, in one short message.
+        In the first step, ranks compare what they hold, in one short message; see `meet`.
 
         Raises:
             InvalidArgument: Gradients are not of the parameters' names, shapes and element types; parameters are not those
@@ -108,8 +109,25 @@ class DistributedOptimizer(Optimizer[A, S]):
         """
         check_samples(samples)
         found = self._agreement.ordered(gradients, parameters, xp)
-        self._agreement.compare()
+        self.meet(parameters, xp)
         return found
+
+    def meet(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> None:
+        """Compare, once, what all ranks hold: the first thing that each does, be it ``update``, ``serve`` or ``finish``.
+
+        Ranks that step together compare the order of their parameters as well, which is that of their messages. Others wait
+        for each other here, and never again.
+
+        Raises:
+            InvalidArgument: They do not hold the same; on every rank.
+        """
+        if self.lockstep:
+            self._agreement.compare()
+        elif not self._met:
+            by_name = Agreement(self.comm, lockstep=True)
+            by_name.learn({name: parameters[name] for name in sorted(parameters)}, xp)
+            by_name.compare()
+            self._met.append(True)
 
     def stepped(
         self,

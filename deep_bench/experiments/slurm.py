@@ -32,6 +32,9 @@ _JOBS = "jobs.json"
 _SPARE_S = 300.0
 """A job has so much more time than its cell: the cell's limit ends it first, and keeps what it has."""
 
+_MOST_IN_ARRAY = 500
+"""SLURM takes arrays of up to 1,000 where a site does not say otherwise."""
+
 _NOTICE_S = 60
 _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 1.0, 20.0
 
@@ -68,7 +71,9 @@ def run_jobs(store: Store, cells: Sequence[Cell], *, wait: bool, progress: bool)
     active = active_jobs(store)
     waiting = [cell for cell in cells if cell.id not in active]
     for ranks in dict.fromkeys(ranks_of(cell.fields) for cell in waiting):
-        _submit(store, [cell for cell in waiting if ranks_of(cell.fields) == ranks], ranks)
+        alike = [cell for cell in waiting if ranks_of(cell.fields) == ranks]
+        for first in range(0, len(alike), _MOST_IN_ARRAY):
+            _submit(store, alike[first : first + _MOST_IN_ARRAY], ranks)
     return _await(store, cells, progress) if wait else False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,31 @@ def words(cell: Cell, folder: Path, files: Mapping[str, Path], metrics: Sequence
     """
     asked = _Asked(cell, folder, files, metrics)
     return [*_VERBS[cell.level](asked), f"--output={folder}", "--", *_arguments(cell, files)]
+
+
+def as_typed(cell: Cell) -> str:
+    """The command of a cell as a person would type it, in a folder with the files that it needs.
+
+    Args:
+        cell: The cell.
+
+    Example:
+        >>> from deep_bench.experiments import load_experiment
+        >>> as_typed(load_experiment("small-communication").cells[0])[:46]
+        'mpirun -n 2 deep-bench communicate --collectiv'
+    """
+    files = {kind: Path(cell.id, name) for kind, name in _FILES.items() if _is_written(getattr(cell.fields, kind, ...))}
+    ranks = ranks_of(cell.fields)
+    started = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+    return shlex.join([*started, "deep-bench", *words(cell, Path(cell.id), files)])
+
+
+_FILES = {"suite": "suite.toml", "recipe": "training.yaml", "network": "network.onnx"}
+"""Field to the file that is written where it names none; see `deep_bench.experiments.files.prepared`."""
+
+
+def _is_written(stated: Any) -> bool:
+    return stated is None or isinstance(stated, dict)
 
 
 def ranks_of(fields: Fields) -> int:

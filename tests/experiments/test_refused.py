@@ -75,6 +75,8 @@ WRONG = {
     "fewer bits": (f"{NETWORK}accept: {{significant bits: '<= 20'}}\n", "more significant bits are better"),
     "an option for sbatch": (f'{NETWORK}slurm:\n  account: "x\\nrm -rf ~"\n', "line 5: 'slurm.account' of a recipe"),
     "a parameter for sbatch": (f"{NETWORK}slurm:\n  parameters: {{gres: 'a; b'}}\n", "of a recipe is 'a; b'"),
+    "a line's end for sbatch": (f'{NETWORK}slurm:\n  qos: "high\\n"\n', "line 5: 'slurm.qos' of a recipe"),
+    "a large file": ("#" * 4_000_001, "more than 4000000 characters"),
     "a name of an option for sbatch": (f"{NETWORK}slurm:\n  parameters: {{'a b': 1}}\n", "line 5"),
     "a name that is a path": (f"{NETWORK}name: ../../out\n", "line 4: 'name' of a recipe is '../../out'"),
     "a hidden name": (f"{NETWORK}name: .ssh\n", "line 4: 'name' of a recipe is '.ssh'"),

@@ -319,6 +319,15 @@ def test_a_kind_of_record_that_comes_from_elsewhere_is_shown(tmp_path: Path) -> 
         assert words in text, words
 
 
+def test_the_latencies_behind_a_percentile_are_drawn_and_nothing_else_in_place_of_a_single_sample() -> None:
+    def shown(kind: str) -> list[str]:
+        single, many = runs(2.0, name="p90"), figure([np.linspace(1, 2, 50)], name="latency")
+        return [one.alt for one in page.drawings(report(Results([result(single, many, kind=kind)])))]
+
+    assert "50 from 1.000 s to 2.000 s" in shown("mlperf")[1]
+    assert len(shown("operators")) == 1
+
+
 def test_a_record_that_cannot_be_drawn_leaves_the_others(records: Path, tmp_path: Path) -> None:
     shutil.copytree(records / "training", tmp_path / "records")
     (first,) = (tmp_path / "records").glob("*.json")

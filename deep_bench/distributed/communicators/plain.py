@@ -31,7 +31,7 @@ def reduced(op: str, rows: Sequence[np.ndarray]) -> np.ndarray:
     first, *others = rows
     total = np.array(first)
     for other in others:
-        total = REDUCTIONS[op](total, other).astype(total.dtype, copy=False)
+        REDUCTIONS[op](total, other, out=total)  # in place: NumPy makes a scalar of what has no dimension
     return total
 
 
@@ -158,7 +158,8 @@ def reduce_scatter(
         check_counts(counts, comm.size, x.size)
         whole = comm.allreduce(x.reshape(-1), op)
         return written(np.split(whole, np.cumsum(counts)[:-1])[comm.rank].copy(), out)
-    return written(comm.allreduce(check_rows(comm, x), op)[comm.rank].copy(), out)
+    rows = comm.allreduce(check_rows(comm, x), op)
+    return written(np.array(rows[comm.rank]), out)
 
 
 def alltoall(comm: Communicator, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:

@@ -103,6 +103,7 @@ class Gossip(Around[A]):
 
     def finish(self, state: Tree, parameters: Arrays[A], xp: ArrayFunctions[A]) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.finish`."""
+        self.meet(parameters, xp)
         if self.active:
             for other in self.neighbours:
                 self.comm.send(np.array([_DONE], np.int64), other, _ASK)

@@ -32,6 +32,7 @@ class Served(Around[A]):
     """A scheme with a server, which has the parameters and the inner rule's state, and applies each gradient as it comes.
 
     Workers push a gradient and get the parameters back, with a header before each: of int64, what it is and which version.
+    Before the first, server and workers compare what they hold (`meet`); workers that are lost later can be survived.
     """
 
     survive: bool = field(default=False, repr=False, compare=False, metadata={"allowed": FLAG})
@@ -107,14 +108,14 @@ class Served(Around[A]):
             InvalidArgument: On the server where there are workers.
         """
         del evaluate
+        if self.comm.size > 1 and self.comm.rank == SERVER:
+            raise InvalidArgument("a step on rank 0, which serves the others", "serve(parameters, xp)")
         gradients, parameters = self.checked(gradients, parameters, samples, xp)
         if self.comm.size == 1:
             if self.record is not None:
                 self.record.append((SERVER, number(state["steps"], xp)))
             new, inner = self.stepped(gradients, state["inner"], parameters, xp)
             return new, {**state, "steps": one_more(state, xp), "inner": inner}
-        if self.comm.rank == SERVER:
-            raise InvalidArgument("a step on rank 0, which serves the others", "serve(parameters, xp)")
         self.comm.send(np.array([_PUSH, number(state["version"], xp)], np.int64), SERVER, _HEAD)
         for flat in self._pool.packed(by_name(gradients), xp).flats:
             self.comm.send(flat, SERVER, _GRADIENT)
@@ -125,6 +126,7 @@ class Served(Around[A]):
         """See `DistributedOptimizer.finish`: tell the server, and get what it has when all are done."""
         if self.comm.size == 1:
             return dict(parameters), dict(state)
+        self.meet(parameters, xp)
         self.comm.send(np.array([_DONE, number(state["version"], xp)], np.int64), SERVER, _HEAD)
         new, version = self._pulled(parameters, xp)
         return new, {**state, "version": version}
@@ -154,6 +156,7 @@ class Served(Around[A]):
         """
         if self.comm.rank != SERVER:
             raise InvalidArgument(f"serve on rank {self.comm.rank}", "rank 0; update(…) on the others")
+        self.meet(parameters, xp)
         return _Server(self, parameters, xp, self.init(parameters, xp) if state is None else dict(state), told).run()
 
 

@@ -17,7 +17,7 @@ from deep_bench.mlperf.inference.system import System
 EXIT_STATUS = 70
 _LOOK_S = 0.1
 _HELD_S = 15.0
-"""After so much more than a stall, a call that never lets go of Python's lock is ended as well: by C, which prints `HELD`."""
+"""After so much more than a stall, a call that never lets go of Python's lock is ended as well, by C: that prints `HELD`."""
 
 HELD = "Timeout (0:"
 

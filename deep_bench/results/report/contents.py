@@ -94,9 +94,14 @@ def usual_title(results: Sequence[Result]) -> str:
     systems = list(dict.fromkeys(clean(system_of(result), 60) for result in results))
     kinds = list(of_kinds(results))
     if len(kinds) > 1:
-        return f"Results of {listed([title_of(kind).lower().partition(',')[0] for kind in kinds], 6)}"
+        return f"Results of {listed([_in_sentence(kind) for kind in kinds], 6)}"
     what = problems[0] if len(problems) == 1 else listed(list(dict.fromkeys(map(subject, results))))
     return f"{what}{', predicted scaling' if kinds == ['scaling'] else ''}: {listed(systems)}"
+
+
+def _in_sentence(kind: str) -> str:
+    title = title_of(kind).partition(",")[0]
+    return title if title[1:2].isupper() else title.lower()
 
 
 def _facts(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str, str], ...]:

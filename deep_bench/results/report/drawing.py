@@ -28,7 +28,6 @@ MOST_ROWS = 12
 MOST_RECORDS = 4
 """Records of training, communication and scaling that are drawn, each on its own."""
 
-_SEVERAL = 20
 _BY_RECORD = ("communication", "training", "scaling")
 
 
@@ -122,9 +121,10 @@ def _panels(results: Sequence[Result]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _raw(result: Result, figure: Figure) -> Figure:
-    """The figure whose samples are drawn: of a single value, such as a percentile, another one that has its samples."""
-    others = (other for other in result.figures.values() if other.unit == figure.unit and other.count > _SEVERAL)
-    return figure if figure.count > 1 else next(others, figure)
+    """The figure whose samples are drawn. MLPerf's own is a percentile: there the latencies that it is one of."""
+    if result.kind != "mlperf" or figure.count > 1:
+        return figure
+    return max((other for other in result.figures.values() if other.unit == figure.unit), key=lambda other: other.count)
 
 
 def _by_record(sources: Sequence[Source], results: Sequence[Result], looks: Looks) -> Drawn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -74,6 +75,28 @@ def test_ranks_that_hold_something_else_are_told(name: str) -> None:
 
     with pytest.raises(InvalidArgument, match=r"other parameters|parameter 0 is 'u' .* on rank 1, and 'w'|order"):
         run_local(3, reversed_on_one)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_ranks_with_another_network_are_refused_before_anything_is_mixed(name: str) -> None:
+    others = [
+        ({"v": np.ones(6)}, r"parameter 0 is 'v' float64\[6\] on rank 1, and 'w' float64\[3, 2\] on rank 0"),
+        ({"w": np.ones((2, 3))}, r"parameter 0 is 'w' float64\[2, 3\] on rank 1, and 'w' float64\[3, 2\] on rank 0"),
+        ({"w": np.ones((3, 2), np.float32)}, r"'w' float32\[3, 2\] on rank 1"),
+    ]
+    for other, told in others:
+        asked: dict[int, str] = {}
+
+        def on_rank(comm: Any, other: Any = other, asked: Any = asked) -> None:
+            held = other if comm.rank == 1 else {"w": np.ones((3, 2))}
+            try:
+                step(name, comm, held, held)
+            except InvalidArgument as error:
+                asked[comm.rank] = str(error)
+
+        run_local(2, on_rank)
+        assert sorted(asked) == [0, 1]
+        assert re.search(told, asked[1])
 
 
 @pytest.mark.parametrize("name", SCHEMES)
