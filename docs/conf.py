@@ -11,7 +11,7 @@ project = "deep_bench"
 html_show_copyright = False
 release = version = deep_bench.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "mathml", "reference_pages"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "mathml", "links", "reference_pages"]
 exclude_patterns = ["extensions", "reproducers"]
 suppress_warnings = ["config.cache"]
 
@@ -28,6 +28,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
 
 html_theme = "furo"

@@ -12,7 +12,6 @@ from deep_bench.cli.compare import Share
 from deep_bench.cli.options import Seconds
 from deep_bench.cli.verb import Verb
 
-
 _OF_PIP = (
     "Collecting ",
     "Processing ",

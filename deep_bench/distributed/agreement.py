@@ -79,28 +79,50 @@ class Agreement:
                 raise InvalidArgument(came, f"{dtype}{list(shape)}, as the parameter was at first")
         self._seen[kind] = native
 
-    def compare(self) -> None:
-        """Whether all ranks hold the same, in the same order; asked once, by all ranks together.
+    def compare(self, samples: int | None = None) -> None:
+        """Whether all ranks hold the same, in the same order, and all or none say how many samples they have.
+
+        It is asked once, by all ranks together, before any other message of the first step.
+
+        Args:
+            samples: How many this rank says it has; ``None``: it does not say.
 
         Raises:
-            InvalidArgument: They do not; on every rank, so that none waits.
+            InvalidArgument: They do not; with the same words on every rank, so that none waits.
         """
         if self._compared or not self._lockstep or self._comm.size == 1:
             return
-        mine = [f"{name!r} {dtype}{list(shape)}" for name, (shape, dtype) in self._forms.items()]
-        digest = int.from_bytes(sha256("\n".join(mine).encode()).digest()[:7], "big")
-        most, least = self._comm.allreduce(np.array([digest, -digest], np.int64), "max").tolist()
-        if most != -least:
-            raise InvalidArgument(self._difference(mine), "the same parameters in the same order on all ranks")
+        mine = "\n".join(f"{name!r} {dtype}{list(shape)}" for name, (shape, dtype) in self._forms.items())
+        digest, says = int.from_bytes(sha256(mine.encode()).digest()[:7], "big"), samples is not None
+        most = self._comm.allreduce(np.array([digest, -digest, says, not says], np.int64), "max").tolist()
+        if most[0] != -most[1]:
+            raise InvalidArgument(self._difference(mine, digest), "the same parameters in the same order on all ranks")
+        if most[2] and most[3]:
+            raise InvalidArgument(
+                self._who_says(says=says),
+                "the number of samples on every rank, or on none",
+                "samples=0 on a rank that has none in a step",
+            )
         self._compared = True
 
-    def _difference(self, mine: list[str]) -> str:
-        text = np.frombuffer("\n".join(mine).encode(), np.uint8)
-        size = self._comm.broadcast(np.array([text.size], np.int64))
-        sent = text.copy() if self._comm.rank == 0 else np.empty(int(size[0]), np.uint8)
-        first = bytes(self._comm.broadcast(sent)).decode().split("\n")
-        for number in range(max(len(first), len(mine))):
-            theirs, own = (told[number] if number < len(told) else "none" for told in (first, mine))
-            if theirs != own:
-                return f"parameter {number} is {own} on rank {self._comm.rank}, and {theirs} on rank 0"
-        return f"other parameters, or another order of them, on some rank than on rank {self._comm.rank}"
+    def _difference(self, mine: str, digest: int) -> str:
+        """What the first rank that differs from rank 0 has otherwise."""
+        digests = self._comm.allgather(np.array(digest, np.int64))
+        other = int(np.argmax(digests != digests[0]))
+        first, theirs = (self._told(mine, rank).split("\n") for rank in (0, other))
+        for number in range(max(len(first), len(theirs))):
+            here, there = (told[number] if number < len(told) else "none" for told in (theirs, first))
+            if here != there:
+                return f"parameter {number} is {here} on rank {other}, and {there} on rank 0"
+        raise AssertionError(f"ranks 0 and {other} differ, and hold the same")
+
+    def _told(self, mine: str, rank: int) -> str:
+        """A rank's text, on all ranks."""
+        text = np.frombuffer(mine.encode(), np.uint8)
+        size = int(self._comm.broadcast(np.array([text.size], np.int64), rank)[0])
+        return bytes(self._comm.broadcast(text.copy() if self._comm.rank == rank else np.empty(size, np.uint8), rank)).decode()
+
+    def _who_says(self, *, says: bool) -> str:
+        told = self._comm.allgather(np.array(says)).reshape(-1)
+        with_, without = (", ".join(str(rank) for rank in np.flatnonzero(told == said)) for said in (True, False))
+        return f"a number of samples on rank {with_}, and none (samples=None) on rank {without}"

@@ -65,13 +65,14 @@ class DistributedOptimizer(Optimizer[A, S]):
 
         Args:
             samples: How many samples this rank has in the step; ``None``: all ranks have equally many. `update` is told the
-                same.
+                same. All ranks say how many, or none does; in the first step they compare that.
 
         Returns:
             What wants to be told of each gradient as soon as it is final (``on_ready`` of `Executor.gradients`), so that it
             can be sent away while others are computed; ``None`` where nothing does.
         """
-        del samples
+        check_samples(samples)
+        self._agreement.compare(samples)
         return None
 
     def regrouped(self, states: Sequence[S]) -> S:
@@ -109,10 +110,10 @@ class DistributedOptimizer(Optimizer[A, S]):
         """
         check_samples(samples)
         found = self._agreement.ordered(gradients, parameters, xp)
-        self.meet(parameters, xp)
+        self.meet(parameters, xp, samples)
         return found
 
-    def meet(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> None:
+    def meet(self, parameters: Arrays[A], xp: ArrayFunctions[A], samples: int | None = None) -> None:
         """Compare, once, what all ranks hold: the first thing that each does, be it ``update``, ``serve`` or ``finish``.
 
         Ranks that step together compare the order of their parameters as well, which is that of their messages. Others wait
@@ -122,7 +123,7 @@ class DistributedOptimizer(Optimizer[A, S]):
             InvalidArgument: They do not hold the same; on every rank.
         """
         if self.lockstep:
-            self._agreement.compare()
+            self._agreement.compare(samples)
         elif not self._met:
             by_name = Agreement(self.comm, lockstep=True)
             by_name.learn({name: parameters[name] for name in sorted(parameters)}, xp)
@@ -161,6 +162,7 @@ class DistributedOptimizer(Optimizer[A, S]):
             xp: The functions of these arrays.
             evaluate: See `Optimizer.update`; line searches are refused by schemes that cannot have them.
             samples: How many samples this rank had: gradients are weighted by them. ``None``: all ranks had equally many.
+                All ranks say how many, or none does.
 
         Returns:
             This rank's new parameters and state.

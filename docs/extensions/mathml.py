@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -11,10 +12,14 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 
+_SIZES = re.compile(r"\\(?:text|display)style\b|\\[bB]igg?[lrm]?\b")
+"""Hints that MathML does without: delimiters grow by themselves."""
+
+
 def _visit(translator: Any, node: nodes.Element) -> None:
     block = isinstance(node, nodes.math_block)
     try:
-        formula = tex2mathml(node.astext(), as_block=block)
+        formula = tex2mathml(_SIZES.sub("", node.astext()), as_block=block)
     except MathError as error:
         logging.getLogger(__name__).warning("no MathML for %r: %s", node.astext(), error, location=node)
         raise nodes.SkipNode from error

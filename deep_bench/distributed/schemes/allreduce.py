@@ -76,10 +76,9 @@ class AllReduce(Averaged[A]):
     def begin(self, samples: int | None) -> Callable[[str, A], None] | None:
         """See `DistributedOptimizer.begin`."""
         mean = self._mean
-        mean.shares.begin(samples)
+        super().begin(samples)
         if not self.overlap or not 0 < mean.nbytes >= self.overlap_from:
             return None
-        self._agreement.compare()
         if not self._lanes:
             self._lanes.append(_Lane(self.comm))
         return mean.take_off(self._lanes[0].total, self._lanes[0].progress)

@@ -66,6 +66,7 @@ class Compressed(Around[A]):
 
     def begin(self, samples: int | None) -> None:
         """See `DistributedOptimizer.begin`."""
+        super().begin(samples)
         self._shares.begin(samples)
 
     @abstractmethod

@@ -40,6 +40,7 @@ class Averaged(DistributedOptimizer[A, Any]):
 
     def begin(self, samples: int | None) -> Any:
         """See `DistributedOptimizer.begin`."""
+        super().begin(samples)
         self._mean.shares.begin(samples)
 
     def update(

@@ -86,6 +86,7 @@ class ParameterServer(DistributedOptimizer[A, Any]):
 
     def begin(self, samples: int | None) -> None:
         """See `DistributedOptimizer.begin`."""
+        super().begin(samples)
         self._shares.begin(samples)
 
     def update(

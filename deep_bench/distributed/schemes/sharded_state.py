@@ -101,6 +101,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
 
     def begin(self, samples: int | None) -> None:
         """See `DistributedOptimizer.begin`."""
+        super().begin(samples)
         self._shares.begin(samples)
 
     def update(
