@@ -13,7 +13,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
-.PHONY: help demo test test-full test-gpu mpich check bench coverage gradients corpus clean
+.PHONY: help demo test test-full test-gpu mpich check bench coverage gradients corpus docs clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
@@ -26,6 +26,7 @@ help:
 	@echo "make coverage   the standard's cases on every framework; writes docs/coverage.md"
 	@echo "make gradients  the gradients of the standard's cases on every framework; writes docs/gradients.md"
 	@echo "make corpus     how good the checker is, on the labelled corpus; writes docs/checking.md"
+	@echo "make docs       the documentation, into build/docs"
 	@echo "make clean      remove what was built here, .venv too; results/ stays"
 
 $(INSTALLED): setup.py constraints.txt
@@ -64,7 +65,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYTEST) -q tests/test_import_rule.py
-	$(PYTEST) -q -n $(WORKERS) --doctest-modules --doctest-glob='*.md' deep_bench README.md $(wildcard docs/*.md)
+	$(PYTEST) -q -n $(WORKERS) --doctest-modules --doctest-glob='*.md' deep_bench README.md $(wildcard docs/*.md docs/*/*.md)
 
 bench: $(INSTALLED)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
@@ -88,6 +89,11 @@ gradients: $(INSTALLED)
 corpus: $(INSTALLED)
 	$(ONE_THREAD) $(BIN)/python -m tests.corpus --write
 
+# Needs no network. Each warning is an error, and all of them are shown.
+docs: $(INSTALLED)
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "build/docs/index.html"
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/reference dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 _LONGEST = 4_000
 """So many characters of what came are told: it may quote an exception of others, whose message may have any length."""
@@ -68,6 +69,21 @@ class DeepBenchError(Exception):
 
 class InvalidArgument(DeepBenchError):
     """An argument, option or command-line value that deep_bench cannot use."""
+
+
+class NotKept(InvalidArgument):
+    """What was measured is here, but could not be written.
+
+    Args:
+        cause: Why not.
+        found: What was measured; it can be shown, or saved to another folder.
+    """
+
+    def __init__(self, cause: DeepBenchError, found: Any) -> None:
+        advice = "free some space, or name another folder, and measure again: the figures shown are all that is left"
+        super().__init__(cause.came, cause.expected, advice)
+        self.args = (cause, found)  # so that the error survives pickling
+        self.found = found
 
 
 class InvalidInput(DeepBenchError):
@@ -132,6 +148,22 @@ class WorkerDied(WorkerError):
 
 class CommunicationFailed(DeepBenchError):
     """Ranks that cannot reach each other, wait for each other for ever, or were ended because another one failed."""
+
+
+class RanksAbsent(CommunicationFailed):
+    """Ranks of a run that did not come in time.
+
+    Args:
+        came: See `DeepBenchError`.
+        expected: See `DeepBenchError`.
+        advice: See `DeepBenchError`.
+        teller: The rank that tells it, of all those that find the same.
+    """
+
+    def __init__(self, came: str, expected: str = "", advice: str = "", teller: int = 0) -> None:
+        super().__init__(came, expected, advice)
+        self.args = (came, expected, advice, teller)  # so that the error survives pickling
+        self.teller = teller
 
 
 class InvalidRecord(DeepBenchError):

@@ -11,7 +11,7 @@ project = "deep_bench"
 html_show_copyright = False
 release = version = deep_bench.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "mathml", "links", "reference_pages"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "docstrings", "links", "mathml", "reference_pages"]
 exclude_patterns = ["extensions", "reproducers"]
 suppress_warnings = ["config.cache"]
 

@@ -12,7 +12,7 @@ import click
 from deep_bench.cli import FAILED, INTERRUPTED, USAGE
 from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds
 from deep_bench.cli.verb import Verb
-from deep_bench.errors import DeepBenchError
+from deep_bench.errors import DeepBenchError, NotKept
 
 if TYPE_CHECKING:
     from deep_bench.distributed.collectives.result import Result
@@ -60,7 +60,7 @@ def command(
     Each is put beside what LogGP predicts for its algorithms from the cost of single messages, which is measured first and
     kept in OUTPUT/machine.json. Rank 0 prints and writes.
 
-    Exit status: 0 all results were right; 1 one was wrong, or failed; 2 bad usage or input; 130 interrupted (what was
+    Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130 interrupted (what was
     measured is kept).
     """
     options.pop("debug")  # looked for by the main program
@@ -84,20 +84,34 @@ def command(
             sys.exit(USAGE)
         raise
     with opened(over) as systems, guarded(next(iter(systems.values()))):
-        result = study(systems, settings, machine=known, output=folder)
-        if result is not None:
-            _show(result, json_file, plot_file)
-        status = _agreed(next(iter(systems.values())), 0 if result is None else _status(result))
+        unwritten: list[DeepBenchError] = []
+        try:
+            result = study(systems, settings, machine=known, output=folder)
+        except NotKept as error:
+            result, unwritten = error.found, [error]
+        mine = 0 if result is None else _shown(result, json_file, plot_file, unwritten)
+        status = _agreed(next(iter(systems.values())), mine)
     sys.exit(status)
 
 
-def _show(result: Result, json_file: Path | None, plot_file: Path | None) -> None:
+def _shown(result: Result, json_file: Path | None, plot_file: Path | None, unwritten: list[DeepBenchError]) -> int:
+    """Print the table, whatever can be written; the exit status."""
     click.echo(result.table())
+    try:
+        _write(result, json_file, plot_file)
+    except DeepBenchError as error:
+        unwritten = [*unwritten, error]
+    for error in unwritten:
+        click.echo(f"deep-bench: {error}", err=True)
+    return FAILED if unwritten else _status(result)
+
+
+def _write(result: Result, json_file: Path | None, plot_file: Path | None) -> None:
     if json_file is not None:
-        from deep_bench.measure.storage import replace
+        from deep_bench.measure.storage import written
 
         text = json.dumps(result.as_json(), indent=1) + "\n"
-        replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
+        written(json_file, lambda path: path.write_text(text, encoding="utf-8"))
         click.echo(f"figures: {json_file}")
     if plot_file is not None:
         click.echo(f"picture: {result.plot(plot_file)}")

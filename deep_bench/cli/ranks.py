@@ -14,7 +14,7 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
-from deep_bench.errors import CommunicationFailed, DeepBenchError
+from deep_bench.errors import CommunicationFailed, DeepBenchError, RanksAbsent
 
 if TYPE_CHECKING:
     from deep_bench.distributed.communicators.communicator import Communicator
@@ -80,7 +80,7 @@ class Joined:
         failed = self.comm.allgather(np.array([failure is not None])).reshape(-1)
         if failed.any():
             if failure is not None and not failed.all():
-                click.echo(f"deep-bench: on {self._where()}:", err=True)
+                failure = _placed(failure, f"on {self._where()}")
             raise _AllFail(failure if self.comm.rank == int(failed.argmax()) else None)
         return found
 
@@ -147,6 +147,16 @@ class Joined:
         return f"rank {self.comm.rank} of {self.comm.size} on {self.started.node}"
 
 
+def _placed(failure: Exception, where: str) -> Exception:
+    """The same in words that begin with the place."""
+    if isinstance(failure, DeepBenchError):
+        return DeepBenchError(f"{where}: {failure.came}", failure.expected, failure.advice)
+    if isinstance(failure, click.ClickException):
+        return click.UsageError(f"{where}: {failure.format_message()}")
+    assert isinstance(failure, OSError)
+    return OSError(failure.errno, f"{where}: {failure.strerror or failure}")
+
+
 @contextmanager
 def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
     """Join the other ranks, if training is to be distributed; if this one fails where others do not, all end.
@@ -169,7 +179,8 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
     from deep_bench.distributed.training.same import RanksDiffer
 
     with _once(started):
-        comm = distributed_world(options["over"], threads=_overlaps(options["distributed"]))
+        threads = _overlaps(options["distributed"])
+        comm = distributed_world(options["over"], threads=threads, patience_s=options["patience"])
     if comm.size == 1:
         how = "it was started alone" if not started.started else f"{started.launcher} started it alone"
         click.echo(f"one rank, since {how}; for four: mpirun -n 4 deep-bench {' '.join(sys.argv[1:])}", err=True)
@@ -198,9 +209,15 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
 
 @contextmanager
 def _once(started: Launch) -> Iterator[None]:
-    """What each process finds for itself, and ends for, is told by the first."""
+    """What each process finds for itself, and ends for, is told by the first; that some are absent, by one of the others."""
     try:
         yield
+    except RanksAbsent as absent:
+        from deep_bench.distributed.faults.leaving import FAULT, say
+
+        if absent.teller == started.rank:
+            say(str(absent))
+        raise click.exceptions.Exit(FAULT) from None
     except (DeepBenchError, click.ClickException):
         if started.rank == 0:
             raise

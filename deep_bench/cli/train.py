@@ -15,7 +15,7 @@ from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import PictureToWrite, Seconds, check_systems
 from deep_bench.cli.ranks import Joined, joined
 from deep_bench.cli.verb import Verb
-from deep_bench.errors import DeepBenchError, shortened
+from deep_bench.errors import DeepBenchError, NotKept, shortened
 
 if TYPE_CHECKING:
     from deep_bench.training.recipes import Recipe
@@ -119,7 +119,7 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     of it: optimizer.lr=0.01 data.root=/data.
 
     Exit status: 0 all runs reached the target, or came to their end where there is none; 1 one missed it or failed, its loss
-    is not finite in the end, or a step was wrong; 2 bad usage or input; 3 a rank was lost, and the others ended; 130
+    is not finite in the end, a step was wrong, or what was measured could not be written; 2 bad usage or input; 3 a rank was lost, and the others ended; 130
     interrupted (what is there is kept).
     """
     with joined(options) as ranks:
@@ -140,18 +140,28 @@ def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: di
     usable = frameworks if options["validate"] is None else [name for name in frameworks if _loads(name)]
     fine = options["validate"] is None or _validated(made, usable, seeds[0], options["validate"], options["as_json"])
     runs: Runs | None = None
+    unwritten: DeepBenchError | None = None
     for framework in usable:
         loads = partial(_loads, framework)
         if not (loads() if ranks is None else ranks.all(loads)):
             fine = False
             continue
-        runs = _train(made, framework, seeds, target, folder, options, runs, ranks)
+        try:
+            runs = _train(made, framework, seeds, target, folder, options, runs, ranks)
+        except NotKept as error:
+            runs, unwritten = error.found, error
+        assert runs is not None
         if runs.record.interrupted:
             break
     if runs is None:
         return FAILED
     if ranks is None or ranks.first:
-        _show(runs, frameworks, options)
+        try:
+            _show(runs, frameworks, options)
+        except DeepBenchError as error:  # a picture
+            unwritten = unwritten or error
+        if unwritten is not None:
+            click.echo(f"deep-bench: {unwritten}", err=True)
         for run in runs.runs:
             if run.lost_from is not None:
                 who = f"{run.label}, seed {run.seed}"
@@ -161,6 +171,7 @@ def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: di
     status = 0 if fine and len(usable) == len(frameworks) and _fine(runs) else FAILED
     if runs.record.interrupted:
         status = INTERRUPTED
+    status = FAILED if unwritten is not None else status
     return status if ranks is None else ranks.status(status)
 
 
@@ -319,6 +330,7 @@ def _trainer(
     trainer = make(recipe, framework, seed=seed, callbacks=[*callbacks, kept, StopAtSignal()])
 
     def find() -> Any:
+        kept.hold()
         latest = _latest(kept.folder, f"{framework}, seed {seed}")
         return None if latest is None else read_checkpoint(latest)
 

@@ -120,7 +120,9 @@ class Agreement:
         """A rank's text, on all ranks."""
         text = np.frombuffer(mine.encode(), np.uint8)
         size = int(self._comm.broadcast(np.array([text.size], np.int64), rank)[0])
-        return bytes(self._comm.broadcast(text.copy() if self._comm.rank == rank else np.empty(size, np.uint8), rank)).decode()
+        return bytes(
+            self._comm.broadcast(text.copy() if self._comm.rank == rank else np.empty(size, np.uint8), rank)
+        ).decode()
 
     def _who_says(self, *, says: bool) -> str:
         told = self._comm.allgather(np.array(says)).reshape(-1)

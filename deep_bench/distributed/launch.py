@@ -31,6 +31,9 @@ _LAUNCHERS: Mapping[str, tuple[str, ...]] = {
     "SLURM": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID"),
 }
 
+_LONGER_S = 60.0
+"""Ranks that watch each other tell who keeps them waiting, which an operation that gives up before could not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -91,7 +94,11 @@ def launch(variables: Mapping[str, str] | None = None) -> Launch:
 
 
 def distributed_world(
-    over: Over | str | None = None, variables: Mapping[str, str] | None = None, *, threads: bool = False
+    over: Over | str | None = None,
+    variables: Mapping[str, str] | None = None,
+    *,
+    threads: bool = False,
+    patience_s: float | None = None,
 ) -> Communicator:
     """All processes that were started together.
 
@@ -100,12 +107,15 @@ def distributed_world(
             launcher started several, else local.
         variables: Of the environment; this process's by default.
         threads: Whether several threads of each are going to talk at the same time, which MPI must know when it begins.
+        patience_s: How long ranks wait over torch until all have come, and somewhat less than how long they wait for each
+            other afterwards; the communicator's own patience by default. MPI's launcher sees to it that all come.
 
     Raises:
         UnknownName: No such communicator.
         FrameworkMissing: It is not installed.
         Unsupported: An MPI that takes no calls of several threads.
         CommunicationFailed: A launcher started another number than have found each other.
+        RanksAbsent: Some did not come within the patience.
 
     Example:
         >>> distributed_world("local").size
@@ -113,7 +123,10 @@ def distributed_world(
     """
     if over is None:
         over = "mpi" if launch(variables).size > 1 else "local"
-    made: Communicator = communicators[over](**({"threads": "multiple"} if threads and over == "mpi" else {}))
+    options: dict[str, Any] = {"threads": "multiple"} if threads and over == "mpi" else {}
+    if patience_s is not None and over == "torch":
+        options |= {"meeting_s": patience_s, "patience_s": patience_s + _LONGER_S}
+    made: Communicator = communicators[over](**options)
     if over != "local":
         check_joined(made, launch(variables))
     return made

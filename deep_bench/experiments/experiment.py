@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.acceptance import Rule, rules_of
 from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.changing import changed
 from deep_bench.experiments.code import code_in
 from deep_bench.experiments.fields import LEVELS, TOGETHER, Level, Part
 from deep_bench.experiments.matrix import combinations, measurements
@@ -120,7 +121,7 @@ class Experiment:
             InvalidArgument: No ``path=value``, or what it gives is no recipe.
         """
         return Experiment(
-            assigned(self.content, assignments), self.name, home=self.home, lines=self._lines, allow_code=bool(self.code)
+            changed(self.content, assignments), self.name, home=self.home, lines=self._lines, allow_code=bool(self.code)
         )
 
     @property

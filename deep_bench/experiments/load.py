@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.experiments.changing import changed
 from deep_bench.experiments.experiment import Experiment
 from deep_bench.experiments.refusal import nearest
-from deep_bench.training.recipes.assignment import assigned
 from deep_bench.yaml_text import Place, parsed_with_lines, text_in
 
 _FOLDER = Path(__file__).parent / "ready"
@@ -55,7 +55,7 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
     if not isinstance(content, Mapping):
         raise InvalidArgument(f"the recipe {path} is a {type(content).__name__}", "fields, such as level and fixed")
     home = Path.cwd() if source in READY else path.parent
-    return Experiment(assigned(content, assignments), path.stem, home=home, lines=lines, allow_code=allow_code)
+    return Experiment(changed(content, assignments), path.stem, home=home, lines=lines, allow_code=allow_code)
 
 
 def _made_by(path: Path, allow_code: bool) -> Any:

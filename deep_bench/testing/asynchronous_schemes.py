@@ -23,7 +23,7 @@ from deep_bench.reference.distributed.asynchronous import Asynchronous
 from deep_bench.reference.distributed.gossip import Gossip
 from deep_bench.reference.distributed.stale_synchronous import StaleSynchronous
 from deep_bench.testing.scheme_problem import Arrays, Problem, drawn_problem, joined, wide
-from deep_bench.testing.schemes import SchemeFinding, SchemeReport, located
+from deep_bench.testing.schemes import SchemeFinding, SchemeReport, Unusable, located, pair_of
 
 Record: TypeAlias = "list[tuple[int, int]]"
 Make: TypeAlias = "Callable[[Communicator, Record], DistributedOptimizer[Any, Any]]"
@@ -70,31 +70,34 @@ def check_asynchronous(
             f"{list(ranks)} ranks, {steps} steps, {list(orders)} orders", "numbers of at least 1, an order"
         )
     findings: list[SchemeFinding] = []
-    fewest, name = float("inf"), ""
+    fewest, names = float("inf"), set[str]()
     for size in ranks:
         problem = drawn_problem(size, steps + 1, 0, np.dtype(np.float32), 0, contracts=False)
         for order in orders:
             record: Record = []
             try:
-                runs = run_local(size, partial(_run, make, problem, record, steps), order=order)
-            except CommunicationFailed as error:
-                findings.append(SchemeFinding(size, None, None, str(error)))
+                runs = run_local(size, partial(_run, make, problem, record, steps, names), order=order)
+            except (CommunicationFailed, Unusable) as error:
+                told = "; ".join([str(error), *getattr(error, "__notes__", [])])
+                findings.append(SchemeFinding(size, None, None, told))
                 break
-            name = runs[0][0]
-            held = {key: x for _, _, mine in runs for key, x in mine.items()}
+            held = {key: x for _, mine in runs for key, x in mine.items()}
             found, bits = _judged(reference, problem, record, held)
             fewest = min(fewest, bits)
-            if runs[0][1] != reference.promise:
-                found.insert(0, f"promises {runs[0][1]!r}; the reference {reference.promise!r}")
+            if runs[0][0] != reference.promise:
+                found.insert(0, f"promises {runs[0][0]!r}; the reference {reference.promise!r}")
             findings += [SchemeFinding(size, None, None, f"order {order}: {what}") for what in found[:1]]
             if found:
                 break
-    return SchemeReport(name, type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
+    return SchemeReport(", ".join(names), type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
 
 
-def _run(make: Make, problem: Problem, record: Record, steps: int, comm: LocalCommunicator) -> tuple[str, str, Held]:
-    """What one rank held."""
+def _run(
+    make: Make, problem: Problem, record: Record, steps: int, names: set[str], comm: LocalCommunicator
+) -> tuple[str, Held]:
+    """What the scheme promises, and what one rank held; the scheme's name is noted."""
     optimizer, rank = make(comm, record), comm.rank
+    names.add(type(optimizer).__name__)
     found: Held = {}
     held: Any = {name: x.copy() for name, x in problem.parameters.items()}
     if optimizer.dedicated and comm.size > 1 and rank == 0:
@@ -103,11 +106,11 @@ def _run(make: Make, problem: Problem, record: Record, steps: int, comm: LocalCo
         state = optimizer.init(held, NUMPY)
         for step in range(steps + rank % 2):
             gradients = {n: np.asarray(g) for n, g in _slopes(problem.gradients[step][rank], held).items()}
-            held, state = optimizer.update(gradients, state, held, NUMPY)
+            held, state = pair_of(optimizer.update(gradients, state, held, NUMPY), step)
             found[rank, step] = {name: np.array(x) for name, x in held.items()}
         held, _ = optimizer.finish(state, held, NUMPY)
     found[rank, None] = {name: np.array(x) for name, x in held.items()}
-    return type(optimizer).__name__, optimizer.promise, found
+    return optimizer.promise, found
 
 
 def _slopes(drawn: Arrays, at: Arrays) -> Arrays:

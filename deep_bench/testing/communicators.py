@@ -2,18 +2,22 @@
 
     mpirun -n 3 python -m deep_bench.testing.communicators mpi
     torchrun --nproc-per-node 3 -m deep_bench.testing.communicators torch
+    mpirun -n 3 python -m deep_bench.testing.communicators package.module:MyCommunicator
     python -m deep_bench.testing.communicators local --ranks 7
 
-The exit status is 0 if all ranks found all in order.
+The exit status is 0 if all ranks found all in order. A check that does not come to its end is named with each rank's stack.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import Timer
 
 import deep_bench as db
 from deep_bench.distributed.communicators.communicator import Communicator
@@ -24,19 +28,25 @@ from deep_bench.testing.communicator_checks import COMMUNICATOR_CHECKS
 RANKS = (1, 2, 3, 4, 7)
 """The numbers of ranks for which a communicator should be checked."""
 
+_GRACE_S = 5.0
+
 
 def check_communicator(
-    comm: Communicator, checks: Iterable[str] = COMMUNICATOR_CHECKS, told: Callable[[str], object] | None = None
+    comm: Communicator,
+    checks: Iterable[str] = COMMUNICATOR_CHECKS,
+    told: Callable[[str], object] | None = None,
+    limit_s: float | None = None,
 ) -> dict[str, str]:
     """Put a communicator through the checks; all of its ranks call this at the same time.
 
     A check sends all of its messages before it judges, so that ranks stay together where one of them finds a fault. One that
-    raises amid its messages may leave others waiting: run it under a time limit.
+    raises amid its messages may leave others waiting: give it a limit.
 
     Args:
         comm: This rank's.
         checks: Their names, out of `COMMUNICATOR_CHECKS`.
         told: Called with each fault as it is found.
+        limit_s: After so long in one check this process says which one it is, and where, and ends with the status 1.
 
     Returns:
         Name of the check to what this rank found wrong; empty if all is well.
@@ -49,7 +59,8 @@ def check_communicator(
     found = {}
     for name in checks:
         try:
-            COMMUNICATOR_CHECKS[name](comm)
+            with _limited(comm, name, limit_s):
+                COMMUNICATOR_CHECKS[name](comm)
         except Exception as error:
             found[name] = _words(error)
             if told is not None:
@@ -85,6 +96,29 @@ def check_in_threads(
     return found
 
 
+@contextmanager
+def _limited(comm: Communicator, name: str, limit_s: float | None) -> Iterator[None]:
+    if limit_s is None:
+        yield
+        return
+    timer = Timer(limit_s, _end, [f"rank {comm.rank} of {comm.size}, {name}: not at its end after {limit_s:g} s"])
+    timer.daemon = True
+    timer.start()
+    faulthandler.dump_traceback_later(limit_s + _GRACE_S, exit=True)  # where nothing else of Python runs any more
+    try:
+        yield
+    finally:
+        timer.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _end(text: str) -> None:
+    print(f"{text}; it may wait for a rank that failed in it before", file=sys.stderr, flush=True)
+    faulthandler.dump_traceback()
+    sys.stdout.flush()
+    os._exit(1)
+
+
 def _on_one(name: str, wrapped: Callable[[Communicator], Communicator], comm: Communicator) -> None:
     COMMUNICATOR_CHECKS[name](wrapped(comm))
 
@@ -99,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="in db.communicators, or package.module:attribute")
     parser.add_argument("--ranks", type=int, help="threads of this process, for local only")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a rank that hangs is ended")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds in one check after which a rank is ended")
     given = parser.parse_args(arguments)
     if given.name == "local":
         found = [f"{ranks} ranks, {name}: {what}" for ranks in _ranks(given.ranks) for name, what in _local(ranks).items()]
@@ -107,15 +141,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1 if found else 0
     if given.ranks is not None:
         parser.error("--ranks is for local; others are started by mpirun, srun or torchrun")
-    faulthandler.dump_traceback_later(given.limit, exit=True)
     comm: Communicator = db.communicators[given.name]()
     with guarded(comm):
-        faults = check_communicator(comm, told=lambda text: print(text, flush=True))
+        faults = check_communicator(comm, told=lambda text: print(text, flush=True), limit_s=given.limit)
         if comm.rank == 0:
             facts = ", ".join(f"{name} {value}" for name, value in comm.describe().items())
             print(f"rank 0 of {comm.size}: {len(COMMUNICATOR_CHECKS)} checks, {len(faults)} faults ({facts})", flush=True)
-        comm.barrier()
-    faulthandler.cancel_dump_traceback_later()
+        with _limited(comm, "the barrier at the end", given.limit):
+            comm.barrier()
     return 1 if faults else 0
 
 

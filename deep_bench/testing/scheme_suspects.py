@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from deep_bench.reference.distributed.allreduce import AllReduce
@@ -15,9 +16,12 @@ from deep_bench.testing.scheme_problem import Arrays, Problem, counts, trajector
 _CLOSE = 2.0**-16
 """How near to a mistake's result, relative to its largest element, the result must be for the mistake to explain it."""
 
+_NEARER = 8.0
+"""So many times nearer than to the right result: a mistake that changes nothing explains nothing."""
+
 
 def suspected(reference: Scheme, problem: Problem, held: Sequence[Arrays], step: int) -> str:
-    """The mistake that leads to these parameters, in words; empty where none of the usual ones does.
+    """The mistake that leads to these parameters, in words; the size of the error where none of the usual ones does.
 
     Args:
         reference: The scheme as it should be.
@@ -26,19 +30,23 @@ def suspected(reference: Scheme, problem: Problem, held: Sequence[Arrays], step:
         step: Its number, from 0.
     """
     short = replace(problem, gradients=problem.gradients[: step + 1], samples=problem.samples[: step + 1])
+    error = _distance(held, trajectory(reference, short)[-1])
     for words, mistake in _mistakes(reference, short):
-        if _near(held, mistake()):
+        rest = _distance(held, mistake())
+        if rest <= _CLOSE and rest * _NEARER < error:
             return f"as if {words}"
-    return ""
+    rounding = float(ml_dtypes.finfo(problem.dtype).eps) / 2
+    return f"off by up to {error:.2g} of a parameter's largest element, where {problem.dtype} rounds by {rounding:.1g}"
 
 
-def _near(held: Sequence[Arrays], mistaken: Sequence[Arrays]) -> bool:
-    for mine, other in zip(held, mistaken, strict=True):
-        for name, x in other.items():
-            scale = float(np.max(np.abs(x), initial=0.0))
-            if mine[name].shape != x.shape or not np.all(np.abs(mine[name] - x) <= _CLOSE * scale):
-                return False
-    return True
+def _distance(held: Sequence[Arrays], other: Sequence[Arrays]) -> float:
+    """The largest difference of an element, relative to the largest element of its parameter."""
+    found = 0.0
+    for mine, wanted in zip(held, other, strict=True):
+        for name, x in wanted.items():
+            off, scale = float(np.max(np.abs(mine[name] - x), initial=0.0)), float(np.max(np.abs(x), initial=0.0))
+            found = max(found, off / scale if scale else np.inf if off else 0.0)
+    return found
 
 
 def _mistakes(reference: Scheme, problem: Problem) -> Iterator[tuple[str, Callable[[], Sequence[Arrays]]]]:

@@ -137,24 +137,24 @@ def check_scheme(
     if not ranks or min(ranks) < 1 or steps < 1 or quiet < 0:
         raise InvalidArgument(f"{list(ranks)} ranks, {steps} steps and {quiet} quiet ones", "numbers of at least 1, and 0")
     findings: list[SchemeFinding] = []
-    fewest, name = float("inf"), ""
+    fewest, names = float("inf"), set[str]()
     for size in ranks:
         for dtype, weighted in _ways(reference, size, ranks):
             contracts = reference.promise == "contracting"
             problem = drawn_problem(size, steps, quiet, np.dtype(dtype), seed, contracts=contracts, weighted=weighted)
             try:
-                runs = run_local(size, partial(_run, make, problem, broadcast))
-            except (CommunicationFailed, _Unusable) as error:
+                runs = run_local(size, partial(_run, make, problem, broadcast, names))
+            except (CommunicationFailed, Unusable) as error:
                 notes = getattr(error, "__notes__", [])
                 found = [SchemeFinding(size, None, None, "; ".join([str(error), *notes]))]
             else:
                 wrong, bits = _differences(reference, problem, runs)
-                name, fewest = runs[0].scheme, min(fewest, bits)
+                fewest = min(fewest, bits)
                 found = [*_told(runs), *wrong, *_broken_promises(reference, problem, runs)]
             findings += found
             if found:
                 break
-    return SchemeReport(name, type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
+    return SchemeReport(", ".join(names), type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
 
 
 def _ways(reference: Scheme, size: int, ranks: Sequence[int]) -> list[tuple[str, bool]]:
@@ -171,20 +171,22 @@ def _ways(reference: Scheme, size: int, ranks: Sequence[int]) -> list[tuple[str,
 class _Run:
     """What one rank saw."""
 
-    scheme: str
     start: Arrays
     promise: str
     held: list[dict[str, np.ndarray]] = field(default_factory=list)
     complaints: dict[int, str] = field(default_factory=dict)
 
 
-def _run(make: Make, problem: Problem, broadcast: Broadcast | None, comm: LocalCommunicator) -> _Run:
-    """All steps of one rank."""
+def _run(
+    make: Make, problem: Problem, broadcast: Broadcast | None, names: set[str], comm: LocalCommunicator
+) -> _Run:
+    """All steps of one rank, which notes the scheme's name."""
     optimizer, rank = make(comm), comm.rank
+    names.add(type(optimizer).__name__)
     held: Mapping[str, np.ndarray] = _copied(problem.parameters)
     if broadcast is not None:
         held = broadcast(comm, {name: np.asarray(x + rank, x.dtype) for name, x in held.items()})
-    run = _Run(type(optimizer).__name__, _copied(held), optimizer.promise)
+    run = _Run(_copied(held), optimizer.promise)
     state = optimizer.init(held, NUMPY)
     before: list[tuple[Mapping[str, np.ndarray], Arrays]] = [(held, _copied(held))]
     for step, (gradients, samples) in enumerate(zip(problem.gradients, problem.samples, strict=True)):
@@ -192,7 +194,7 @@ def _run(make: Make, problem: Problem, broadcast: Broadcast | None, comm: LocalC
         if step % 2 and (told := optimizer.begin(own)) is not None:
             for name in reversed(list(given)):
                 told(name, given[name])
-        held, state = optimizer.update(given, state, held, NUMPY, samples=own)
+        held, state = pair_of(optimizer.update(given, state, held, NUMPY, samples=own), step)
         _check_usable(held, problem, step)
         run.held.append(_copied(held))
         if not _same(given, gradients[rank]):
@@ -203,8 +205,26 @@ def _run(make: Make, problem: Problem, broadcast: Broadcast | None, comm: LocalC
     return run
 
 
-class _Unusable(DeepBenchError):
-    """Parameters that no further step can be taken with."""
+class Unusable(DeepBenchError):
+    """What an update returned, with which no further step can be taken."""
+
+
+def pair_of(returned: Any, step: int) -> tuple[Any, Any]:
+    """The parameters and the state that ``update`` returned in a step, counted from 0.
+
+    Raises:
+        Unusable: It returned something else.
+    """
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        what = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+        what = "None" if returned is None else what
+        raise Unusable(f"update returned {what} in step {step + 1}", "the new parameters and the new state")
+    parameters, state = returned
+    arrays = parameters.values() if isinstance(parameters, Mapping) else [None]
+    if not all(isinstance(x, np.ndarray | np.generic) for x in arrays):
+        came = f"update returned a {type(parameters).__name__} for the new parameters in step {step + 1}"
+        raise Unusable(came, "a dict of arrays by name")
+    return parameters, state
 
 
 def _check_usable(held: Mapping[str, Any], problem: Problem, step: int) -> None:
@@ -212,12 +232,12 @@ def _check_usable(held: Mapping[str, Any], problem: Problem, step: int) -> None:
         {name: f"{name!r}: {x.dtype}{list(x.shape)}" for name, x in one.items()} for one in (held, problem.parameters)
     )
     if list(came) != list(wanted):
-        raise _Unusable(f"step {step + 1} returned the parameters {', '.join(came)}", ", ".join(wanted))
+        raise Unusable(f"step {step + 1} returned the parameters {', '.join(came)}", ", ".join(wanted))
     for name, told in wanted.items():
         if came[name] != told:
-            raise _Unusable(f"step {step + 1} returned {came[name]}", told)
+            raise Unusable(f"step {step + 1} returned {came[name]}", told)
         if lost := int(np.sum(~np.isfinite(held[name]))):
-            raise _Unusable(f"step {step + 1} returned {lost} elements of {name!r} that are not finite", "finite numbers")
+            raise Unusable(f"step {step + 1} returned {lost} elements of {name!r} that are not finite", "finite numbers")
 
 
 def _copied(x: Mapping[str, Any]) -> Arrays:
@@ -253,8 +273,7 @@ def _differences(reference: Scheme, problem: Problem, runs: Sequence[_Run]) -> t
             if opinion.level != "clear":
                 told = located(runs[rank].held[step], opinion, expectation)
                 why = suspected(reference, problem, [run.held[step] for run in runs], step)
-                what = f"{told}; {why}" if why else told
-                return [SchemeFinding(len(runs), rank, step + 1, what)], fewest
+                return [SchemeFinding(len(runs), rank, step + 1, f"{told}; {why}")], fewest
     return [], fewest
 
 

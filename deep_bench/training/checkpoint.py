@@ -17,6 +17,7 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.events import Moment
 from deep_bench.measure.storage import written
 from deep_bench.training.file_for_hdf5 import FileForHdf5
+from deep_bench.training.lock import FolderLock
 from deep_bench.training.progress import Progress
 from deep_bench.training.samplers.draws import natural
 from deep_bench.training.steps import Tree
@@ -168,6 +169,8 @@ def _keys(path: str) -> tuple[str, ...]:
 class Checkpoints:
     """A callback that writes checkpoints into a folder, and keeps the last ones.
 
+    While a run goes on, no other can write into the folder, which is locked (`deep_bench.training.lock.FolderLock`).
+
     One is written at the end of a run too, unless an error ended it, or Ctrl-C amid a step; with
     `deep_bench.training.callbacks.StopAtSignal` beside it, Ctrl-C ends a run after its step.
 
@@ -211,6 +214,7 @@ class Checkpoints:
         self.folder = Path(folder)
         self.steps, self.seconds, self.epochs, self.keep = steps, seconds, epochs, keep
         self._last_ns = perf_counter_ns()
+        self._lock = FolderLock(self.folder)
         self._whole: tuple[int, int] | None = None
         self._written: tuple[int, int] | None = None
 
@@ -220,8 +224,12 @@ class Checkpoints:
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
         """Write one if it is due."""
-        if self.due(moment, index, time_ns, data):
-            self.write(data)
+        try:
+            if self.due(moment, index, time_ns, data):
+                self.write(data)
+        finally:
+            if moment is Moment.AFTER_RUN:
+                self.release()
 
     def due(self, moment: Moment, index: int, time_ns: int, data: Progress) -> bool:
         """Whether one is to be written now; before the run, see that it can be, and that no other run's are there."""
@@ -243,18 +251,32 @@ class Checkpoints:
             self._whole = here
         return due
 
-    def check_folder(self, step: int) -> None:
-        """See that a run which is at this step can write here, and make the folder if it is missing.
+    def hold(self) -> None:
+        """Keep other runs out of the folder until `release`, and make it if it is missing; before it is read to go on.
 
         Raises:
-            InvalidArgument: It cannot be made, or holds another run's.
+            InvalidArgument: It cannot be made, or another run is writing there.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidArgument(f"cannot make the folder {self.folder}: {error.strerror}", "another folder") from error
+        self._lock.take()
+
+    def release(self) -> None:
+        """Let other runs write there."""
+        self._lock.give_back()
+
+    def check_folder(self, step: int) -> None:
+        """See that a run which is at this step can write here, and hold the folder.
+
+        Raises:
+            InvalidArgument: It cannot be made, is in use, or holds another run's.
+        """
+        self.hold()
         latest = latest_checkpoint(self.folder)
         if latest is not None and int(latest.stem.rpartition("_")[2]) > step:
+            self.release()
             raise InvalidArgument(
                 f"{self.folder} holds {latest.name}, and this run is at step {step}: it is another run's",
                 "an empty folder, or a run that goes on from there",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,14 @@ from deep_bench.errors import InvalidArgument
 
 _KIND = "kind of step"
 """What cannot be changed from one part of a run to the next: the optimizer's state has another form."""
+
+_KINDS = re.compile(r"\b[A-Z]\w*(?=\()")
+"""The classes in what an optimizer shows of itself."""
+
+AFRESH = (
+    "or start afresh from its parameters alone, put into the network's file: docs/distributed.md, "
+    "'From the parameters of another run'"
+)
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -56,11 +66,13 @@ def check_identity(mine: dict[str, str], snapshot: Any, *, changed: bool = False
     Raises:
         InvalidArgument: They differ; what differs is told.
     """
-    theirs = json.loads(np.asarray(snapshot, np.uint8).tobytes())
+    theirs = unpacked(snapshot)
     differing = [name for name in mine if theirs.get(name) != mine[name] and (name == _KIND or not changed)]
     if not differing:
         return
     advice = "go on with the same settings; or with these by restore(…, changed=True), on the command line --changed"
+    if "optimizer" in differing and not same_kind(mine["optimizer"], theirs.get("optimizer", "")):
+        advice = "go on with the same optimizer and scheme; with --changed, if the state of another happens to fit; " + AFRESH
     if _KIND in differing:
         advice = f"go on as it began, in {theirs.get('framework')}; or start afresh here"
     raise InvalidArgument(
@@ -68,3 +80,53 @@ def check_identity(mine: dict[str, str], snapshot: Any, *, changed: bool = False
         "; ".join(mine[name] for name in differing),
         advice,
     )
+
+
+def unpacked(identity: Any) -> dict[str, str]:
+    """The inverse of `packed`."""
+    found: dict[str, str] = json.loads(np.asarray(identity, np.uint8).tobytes())
+    return found
+
+
+def same_kind(one: str, other: str) -> bool:
+    """Whether two optimizers that show themselves so are of the same classes, whatever their settings.
+
+    Example:
+        >>> same_kind("AllReduce(inner=Adam(lr=1))", "AllReduce(inner=Adam(lr=2))"), same_kind("Adam(lr=1)", "Sgd(lr=1)")
+        (True, False)
+    """
+    return _KINDS.findall(one) == _KINDS.findall(other)
+
+
+@contextmanager
+def explained(mine: dict[str, str], taker: Any, snapshot: Any) -> Iterator[None]:
+    """Where a snapshot of the same parameters is refused in the block, say so if its optimizer is of another kind.
+
+    Args:
+        mine: Of the trainer that is to go on.
+        taker: What takes its steps.
+        snapshot: What it goes on from.
+    """
+    try:
+        yield
+    except InvalidArgument as error:
+        if snapshot["step"].get("parameters", {}).keys() == taker.parameters.keys():
+            check_kind(mine["optimizer"], snapshot["identity"], error)
+        raise
+
+
+def check_kind(mine: str, snapshot: Any, cause: Exception | None = None) -> None:
+    """Whether a snapshot's state is of an optimizer of the same kind.
+
+    Args:
+        mine: What the optimizer that is to go on shows of itself.
+        snapshot: The identity of the snapshot, `packed`.
+        cause: What came of it.
+
+    Raises:
+        InvalidArgument: It is of another optimizer or scheme; both are named.
+    """
+    theirs = unpacked(snapshot).get("optimizer", "")
+    if not same_kind(mine, theirs):
+        came = f"a snapshot of {theirs}: {mine} has a state of another form"
+        raise InvalidArgument(came, "the same optimizer and scheme", f"go on with these; {AFRESH}") from cause

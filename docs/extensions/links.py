@@ -15,7 +15,8 @@ class Certain(PythonDomain):
     def find_obj(self, env: Any, modname: Any, classname: Any, name: str, type: Any, searchmode: int = 0) -> list[Any]:  # noqa: A002
         """See `PythonDomain.find_obj`."""
         matches = [] if hasattr(builtins, name) else super().find_obj(env, modname, classname, name, type, searchmode)
-        return matches if len(matches) == 1 else []
+        certain = [match for match in matches if not match[1].aliased] or matches
+        return certain if len(certain) == 1 else []
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

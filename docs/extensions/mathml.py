@@ -11,15 +11,18 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-
 _SIZES = re.compile(r"\\(?:text|display)style\b|\\[bB]igg?[lrm]?\b")
 """Hints that MathML does without: delimiters grow by themselves."""
+
+_FRACTION = re.compile(r"\\([td]?frac)\s*(\d)\s*(\d)")
+"""One half may be written without braces; the converter wants them."""
 
 
 def _visit(translator: Any, node: nodes.Element) -> None:
     block = isinstance(node, nodes.math_block)
+    text = _FRACTION.sub(r"\\\1{\2}{\3}", _SIZES.sub("", node.astext()))
     try:
-        formula = tex2mathml(_SIZES.sub("", node.astext()), as_block=block)
+        formula = tex2mathml(text, as_block=block)
     except MathError as error:
         logging.getLogger(__name__).warning("no MathML for %r: %s", node.astext(), error, location=node)
         raise nodes.SkipNode from error

@@ -9,10 +9,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType
+from typing import Any
 
 import click
 from sphinx.application import Sphinx
+from sphinx.util import logging
 
 ROOT = "deep_bench"
 
@@ -28,9 +29,6 @@ INSIDES = (
     "deep_bench.data",
     "deep_bench.network.gradient.rules",
 )
-
-# Libraries that modules import when they are imported. One that is not installed is replaced by an empty one.
-LIBRARIES = ("jax", "keras", "mpi4py", "mxnet", "onnxruntime", "tensorflow", "torch", "tvm_ffi", "matplotlib", "submitit")
 
 
 def packages(name: str = ROOT) -> Iterator[str]:
@@ -65,6 +63,20 @@ def _folders(package: str) -> list[str]:
     return list(spec.submodule_search_locations or []) if spec else []
 
 
+def _here(module: str, name: str | None = None) -> Any:
+    """A module, or a name in it; ``None`` where it needs a library that is not installed."""
+    try:
+        found = import_module(module)
+        return found if name is None else getattr(found, name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith(ROOT):
+            raise
+        logging.getLogger(__name__).info(
+            "%s is left out: %s is not installed", ".".join(filter(None, (module, name))), error.name
+        )
+        return None
+
+
 def _heading(text: str, line: str = "=") -> str:
     return f"{text}\n{line * len(text)}\n"
 
@@ -83,7 +95,7 @@ class Pages:
         self.texts = {package: text for package in self._packages if (text := self._page(package))}
 
     def _page(self, package: str) -> str:
-        rows, descriptions = self._exported(import_module(package))
+        rows, descriptions = self._exported(package)
         parts = []
         if rows:
             table = "\n".join(f"   {line}" for row in rows for line in row.split("\n"))
@@ -93,16 +105,16 @@ class Pages:
                 *descriptions,
             ]
         for module in modules(package):
-            if module in self._whole:
+            if module in self._whole and _here(module):
                 parts += [_heading(module.removeprefix(f"{ROOT}."), "-"), f".. automodule:: {module}\n"]
         head = [_heading(package), f".. automodule:: {package}\n   :no-members:\n"]
         return "\n".join([*head, *parts]) if parts else ""
 
-    def _exported(self, package: ModuleType) -> tuple[list[str], list[str]]:
+    def _exported(self, package: str) -> tuple[list[str], list[str]]:
         rows, descriptions = [], []
-        for name in getattr(package, "__all__", ()):
-            value = getattr(package, name)
-            if inspect.ismodule(value) or name.startswith("_"):
+        for name in getattr(_here(package), "__all__", ()):
+            value = _here(package, name)
+            if value is None or inspect.ismodule(value) or name.startswith("_"):
                 continue
             if not (inspect.isclass(value) or inspect.isfunction(value)):
                 rows.append(f"* - ``{name}``\n  - a value: {type(value).__name__}")
@@ -157,5 +169,4 @@ def write(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("builder-inited", write)
-    app.config.autodoc_mock_imports = [name for name in LIBRARIES if find_spec(name) is None]  # type: ignore[attr-defined]
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -77,6 +77,20 @@ def test_cells_are_chosen_by_their_factors() -> None:
             selected(found.cells, [wrong], found.factors)
 
 
+def test_what_is_set_from_outside_is_a_field_a_factor_or_a_path_into_one() -> None:
+    found = load_experiment(
+        "scaling-strong", "fixed.sampler.batch=8", "matrix.ranks=[2]", "matrix.optimizer.lr=[0.1, 0.2]", "limits.cell=5min"
+    )
+    cell = found.cells[-1]
+    assert (cell.changes["sampler.batch"], cell.changes["optimizer.lr"], cell.factors["ranks"]) == (8, 0.2, 2)
+    assert found.fields.limits.cell == 300
+    nested = load_experiment("resnet50-inference", "fixed.network.width=2").fields.fixed
+    assert nested["network"] == {"name": "resnet", "depth": 50, "width": 2}
+    for wrong in ("fixed.batch", "=3", "limits.cell.more=3"):
+        with pytest.raises(InvalidArgument):
+            load_experiment("small-network", wrong)
+
+
 # Commands
 
 

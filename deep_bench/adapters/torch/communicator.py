@@ -41,12 +41,14 @@ class TorchCommunicator(Communicator):
         address: ``host:port`` of rank 0; ranks are numbered by the launcher. Without either: torchrun's environment, MPI
             under ``mpirun`` and ``srun``, or one rank alone.
         patience_s: So long does a rank wait for others, in every operation.
+        meeting_s: So long does it wait until all have come; ``patience_s`` by default.
 
     Attributes:
         group: torch's group.
 
     Raises:
         CommunicationFailed: Several ranks were started, and nothing says where they meet.
+        RanksAbsent: Not all of them came.
 
     Example:
         >>> TorchCommunicator().allreduce(np.ones(3)).tolist()
@@ -62,13 +64,17 @@ class TorchCommunicator(Communicator):
         over: Communicator | None = None,
         address: str | None = None,
         patience_s: float = 300.0,
+        meeting_s: float | None = None,
     ) -> None:
+        waits = patience_s if meeting_s is None else meeting_s
+        if not (patience_s > 0 and waits > 0):
+            raise InvalidArgument(f"patience_s={patience_s}, meeting_s={meeting_s}", "more than 0 seconds")
         backend = backend or ("cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo")
         self._patience = timedelta(seconds=patience_s)
         self._how = "torch.distributed was begun before"
         self._owns = not dist.is_initialized()
         if self._owns:
-            self._how = _begin(backend, meeting(over, address, self._patience), self._patience)
+            self._how = _begin(backend, meeting(over, address, timedelta(seconds=waits)), self._patience)
         world = tuple(range(dist.get_world_size()))
         self._enter(dist.new_group(world, timeout=self._patience, backend=backend), world, backend)
 
@@ -326,10 +332,7 @@ class TorchCommunicator(Communicator):
 
 
 def _begin(backend: str, where: Meeting, patience: timedelta) -> str:
-    if where.store is None:
-        dist.init_process_group(backend, init_method="env://", timeout=patience)
-    else:
-        dist.init_process_group(backend, store=where.store, rank=where.rank, world_size=where.size, timeout=patience)
+    dist.init_process_group(backend, store=where.store, rank=where.rank, world_size=where.size, timeout=patience)
     return where.how
 
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,22 @@ import torch.distributed as dist
 
 import deep_bench as db
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.errors import CommunicationFailed, InvalidArgument
+from deep_bench.errors import CommunicationFailed, InvalidArgument, RanksAbsent
 
-_TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+_ADDRESS = {"MASTER_ADDR", "MASTER_PORT"}
+_TORCHRUN = {*_ADDRESS, "RANK", "WORLD_SIZE"}
 _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMIX_RANK", "SLURM_NTASKS"),
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
+_AGENT = "TORCHELASTIC_USE_AGENT_STORE"
 _ADDRESS_BYTES = 256
+_JOINED = "deep_bench/joined"
+_LOOK_S = 0.05
+_MOST_NAMED = 8
+_ADVICE = "see that all ranks are started, with the same address and port, and can reach it; or wait longer (--patience)"
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Meeting:
     Args:
         rank: Its number.
         size: How many there are.
-        store: Through which they find each other; ``None`` for what torchrun set up.
+        store: Through which they have found each other.
         how: In words.
     """
 
@@ -52,7 +59,8 @@ def meeting(over: Communicator | None, address: str | None, patience: timedelta)
         patience: How long ranks wait for each other.
 
     Raises:
-        CommunicationFailed: Several ranks were started, and nothing says where they meet.
+        CommunicationFailed: Several ranks were started, and nothing says where they meet; or rank 0 cannot open the port.
+        RanksAbsent: Not all have come within the patience.
         InvalidArgument: An address without a port.
     """
     environment = os.environ
@@ -64,18 +72,27 @@ def meeting(over: Communicator | None, address: str | None, patience: timedelta)
         if not colon or not port.isdigit():
             raise InvalidArgument(f"address {address!r}", "host:port")
         rank, size = started or (0, 1)
-        return Meeting(rank, size, _store(host, int(port), rank, size, patience), "address given")
-    if all(name in environment for name in _TORCHRUN):
-        return Meeting(int(environment["RANK"]), int(environment["WORLD_SIZE"]), None, "torchrun's environment")
+        return Meeting(rank, size, _met(_Place(host, _port(port)), rank, size, patience), "address given")
+    if environment.keys() >= _TORCHRUN:
+        rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+        return _at_master(rank, size, environment, patience, "torchrun's environment")
     if started is None or started[1] == 1:
         return Meeting(0, 1, dist.HashStore(), "alone")
     if not db.communicators.missing("mpi"):
         return _over(db.communicators["mpi"](), patience)
+    if environment.keys() >= _ADDRESS:
+        return _at_master(*started, environment, patience, "MASTER_ADDR and MASTER_PORT")
     raise CommunicationFailed(
-        f"rank {started[0]} of {started[1]}, and no address of rank 0",
-        "mpi4py, MASTER_ADDR and MASTER_PORT in the environment, or an address",
-        'pip install mpi4py, or TorchCommunicator(address="host:port")',
+        f"rank {started[0]} of {started[1]} over torch, no mpi4py by which to meet, and no address of rank 0",
+        "one of the two",
+        "pip install 'deep-bench[mpi]', or set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0 on all ranks",
     )
+
+
+def _at_master(rank: int, size: int, environment: Mapping[str, str], patience: timedelta, how: str) -> Meeting:
+    kept = environment.get(_AGENT) == "True"
+    place = _Place(environment["MASTER_ADDR"], _port(environment["MASTER_PORT"]), kept)
+    return Meeting(rank, size, _met(place, rank, size, patience), how)
 
 
 def launched_as(environment: Mapping[str, str]) -> tuple[int, int] | None:
@@ -98,12 +115,110 @@ def _over(comm: Communicator, patience: timedelta) -> Meeting:
     told[: len(name)] = np.frombuffer(name, np.uint8)
     hosts = comm.allgather(told)
     host = "127.0.0.1" if (hosts == hosts[0]).all() else bytes(hosts[0]).rstrip(b"\0").decode()
-    store = _store(host, 0, 0, comm.size, patience) if comm.rank == 0 else None
+    place = _Place(host, 0)
+    store = _opened(place, comm.size, patience) if comm.rank == 0 else None
     port = int(comm.broadcast(np.array([0 if store is None else store.port], np.int64))[0])
+    place = _Place(host, port)
     if store is None:
-        store = _store(host, port, comm.rank, comm.size, patience)
+        store = _reached(place, comm.rank, comm.size, patience)
+    _await(store, place, comm.rank, comm.size, patience)
     return Meeting(comm.rank, comm.size, store, f"over {comm.name}")
 
 
-def _store(host: str, port: int, rank: int, size: int, patience: timedelta) -> Any:
-    return dist.TCPStore(host, port, size, is_master=rank == 0, timeout=patience, wait_for_workers=False)
+@dataclass(frozen=True)
+class _Place:
+    """Where ranks meet.
+
+    Args:
+        host: Of rank 0.
+        port: There.
+        kept: Whether the launcher holds the place open, and rank 0 comes to it like the others.
+    """
+
+    host: str
+    port: int
+    kept: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**16:
+        raise InvalidArgument(f"port {text!r} of rank 0", "a whole number below 65536")
+    return int(text)
+
+
+def _met(place: _Place, rank: int, size: int, patience: timedelta) -> Any:
+    """The store through which ranks have met, each of which looks from Python, so that signals are heard meanwhile."""
+    opens = rank == 0 and not place.kept
+    store = _opened(place, size, patience) if opens else _reached(place, rank, size, patience)
+    _await(store, place, rank, size, patience)
+    return store
+
+
+def _opened(place: _Place, size: int, patience: timedelta) -> Any:
+    try:
+        return dist.TCPStore(place.host, place.port, size, is_master=True, timeout=patience, wait_for_workers=False)
+    except RuntimeError as error:
+        raise CommunicationFailed(
+            f"rank 0 cannot open {place}: {_first_line(error)}", "a free port of this host", "name another address or port"
+        ) from error
+
+
+def _reached(place: _Place, rank: int, size: int, patience: timedelta) -> Any:
+    until, why = monotonic() + patience.total_seconds(), ""
+    while True:
+        try:
+            with socket.create_connection((place.host, place.port), timeout=max(_LOOK_S, min(1.0, until - monotonic()))):
+                break
+        except OSError as error:  # rank 0 has not come yet, or its name is not known yet
+            why = str(error)
+        if monotonic() > until:
+            raise RanksAbsent(
+                f"rank {rank} of {size} found nobody at {place} within {patience.total_seconds():g} s: {why}",
+                f"rank 0 at {place}",
+                _ADVICE,
+                teller=rank,
+            )
+        sleep(_LOOK_S)
+    try:
+        return dist.TCPStore(place.host, place.port, size, is_master=False, timeout=patience, wait_for_workers=False)
+    except RuntimeError as error:
+        raise CommunicationFailed(
+            f"rank {rank} of {size} reached {place}, and no rank 0 of torch.distributed there: {_first_line(error)}",
+            "rank 0 at that port, which nothing else listens to",
+            "name another port",
+        ) from error
+
+
+def _await(store: Any, place: _Place, rank: int, size: int, patience: timedelta) -> None:
+    """Wait until all ranks have come to the store."""
+    until = monotonic() + patience.total_seconds()
+    try:
+        store.set(f"{_JOINED}/{rank}", "")
+        came = store.add(_JOINED, 1)
+        while came < size and monotonic() < until:
+            sleep(_LOOK_S)
+            came = store.add(_JOINED, 0)
+        here = range(size) if came >= size else [one for one in range(size) if store.check([f"{_JOINED}/{one}"])]
+    except RuntimeError as error:
+        raise RanksAbsent(
+            f"rank {rank} of {size} lost rank 0 at {place} while ranks met: {_first_line(error)}",
+            "a rank 0 that waits until all have come",
+            "see what rank 0 printed; start all ranks at about the same time, with the same patience",
+            teller=rank,
+        ) from error
+    absent = [one for one in range(size) if one not in here]
+    if absent:
+        named = ", ".join(map(str, absent[:_MOST_NAMED])) + (", …" if len(absent) > _MOST_NAMED else "")
+        raise RanksAbsent(
+            f"{len(here)} of {size} ranks joined at {place} within {patience.total_seconds():g} s; not there: rank {named}",
+            "all ranks that were started",
+            _ADVICE,
+            teller=min(here),
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

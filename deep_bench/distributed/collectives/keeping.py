@@ -19,7 +19,7 @@ from deep_bench.distributed.collectives.settings import Settings
 from deep_bench.distributed.collectives.trial import Trial
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.machine.model import Machine
-from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept
 from deep_bench.measure.environment import StealMeter, capture
 from deep_bench.measure.record import (
     BlockRecord,
@@ -41,7 +41,7 @@ _SOURCE = "operations and sizes after the OSU micro-benchmarks, bandwidths after
 
 
 class Keeper:
-    """Collects what was found, and writes it.
+    """Collects what was found, and writes it; what cannot be written is tried again with the next size, and told in the end.
 
     Args:
         systems: Label to communicator.
@@ -89,9 +89,11 @@ class Keeper:
             systems=made,
             notes=notes,
         )
-        self._writer = None if output is None else RecordWriter(output, self.record)
-        if output is not None and machine is not None and measured:
-            machine.save(output / MACHINE_FILE)
+        self._output = output
+        self._writer: RecordWriter | None = None
+        self._machine = machine if measured else None
+        self._unwritten: InvalidArgument | None = None
+        self._write()
 
     def add(self, label: str, kind: Kind, size: int, trial: Trial | None, failure: DeepBenchError | None) -> None:
         """Keep what one trial found, or why it found nothing."""
@@ -109,15 +111,35 @@ class Keeper:
         """Bring the file up to date."""
         for system in self.record.systems:
             system.facts["clocks"] = [asdict(clock) for clock in clocks.models()]
-        if self._writer is not None:
-            self._writer.write(self.record)
+        self._write()
+
+    def _write(self) -> None:
+        if self._output is None:
+            return
+        self._unwritten = None
+        try:
+            if self._writer is None:
+                self._writer = RecordWriter(self._output, self.record)
+            else:
+                self._writer.write(self.record)
+            if self._machine is not None:
+                self._machine.save(self._output / MACHINE_FILE)
+                self._machine = None
+        except InvalidArgument as error:
+            self._unwritten = error
 
     def finished(self, clocks: Clocks, *, interrupted: bool) -> Result:
-        """Complete the record, and read it."""
+        """Complete the record, and read it.
+
+        Raises:
+            NotKept: It could not be written; the error has it.
+        """
         self.record.steal = self._steal.share()
         self.record.load_after = psutil.getloadavg()[0]
         self.record.interrupted, self.record.complete = interrupted, not interrupted
         self.write(clocks)
+        if self._unwritten is not None:
+            raise NotKept(self._unwritten, Result(self.record)) from self._unwritten
         return Result(self.record, None if self._writer is None else self._writer.path)
 
 

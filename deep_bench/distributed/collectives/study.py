@@ -62,6 +62,7 @@ def study(
 
     Raises:
         InvalidArgument: There is one rank alone; no communicator; or they differ in their ranks.
+        NotKept: On rank 0, when all is measured: the record could not be written. The error's ``found`` is the result.
 
     Example:
         >>> from deep_bench.distributed.communicators.local import run_local

@@ -15,7 +15,7 @@ from deep_bench.distributed.faults.lines import Lines
 from deep_bench.distributed.faults.party import Party
 from deep_bench.distributed.faults.report import Tracebacks, killed_for_memory, message
 from deep_bench.distributed.faults.verdict import Failure, Fault, Seen, Verdicts
-from deep_bench.distributed.faults.where import Place, stacks
+from deep_bench.distributed.faults.where import Place, Where, stacks
 
 _LAST_WORDS_S = 2.0
 """So long do ranks have to tell their stacks and end."""
@@ -26,6 +26,7 @@ class Monitor(Thread):
 
     Args:
         party: The ranks; this is rank 0.
+        where: The place of rank 0, which knows how far all are.
 
     Attributes:
         judges: Whether all are connected, so that a connection which ends means something.
@@ -33,10 +34,10 @@ class Monitor(Thread):
         over: Whether it is no longer wanted.
     """
 
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: Party, where: Where) -> None:
         super().__init__(name="monitor of ranks", daemon=True)
         self.judges = self.survives = self.over = False
-        self._party = party
+        self._party, self._where = party, where
         now = monotonic()
         seen = {rank: Seen(member.host, member.pid, now) for rank, member in enumerate(party.members)}
         self._verdicts = Verdicts(seen, patience_s=party.patience_s, every_s=party.beat_s)
@@ -168,6 +169,8 @@ class Monitor(Thread):
 
     def _message(self, fault: Fault, tracebacks: Tracebacks | None = None) -> str:
         here = self._party.beside(fault.ranks[0]) and fault.kind == "lost"
+        for rank in fault.ranks:
+            self._verdicts.ranks[rank].place = self._where.least(self._verdicts.ranks[rank].place)
         return message(
             fault,
             self._verdicts.ranks,

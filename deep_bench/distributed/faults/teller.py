@@ -107,7 +107,8 @@ class Teller(Thread):
     def _speak(self, fault: Fault) -> None:
         party, now = self._party, monotonic()
         seen = {rank: Seen(member.host, member.pid, now) for rank, member in enumerate(party.members)}
-        seen[0].place = self._first
+        for rank in fault.ranks:
+            seen[rank].place = self._where.least(self._first if rank == 0 else seen[rank].place)
         tracebacks = Tracebacks(party.folder)
         tracebacks.begin(())
         party.tell(message(fault, seen, len(party.members), file=tracebacks.file, resume=party.resume))

@@ -44,14 +44,15 @@ class Watch:
     def __init__(self, party: Party, teller: Teller, where: Where, monitor: Monitor | None) -> None:
         self._party, self._teller, self._where, self._monitor = party, teller, where, monitor
 
-    def follow(self, steps: Callable[[], int], calls: Callable[[], int]) -> None:
+    def follow(self, steps: Callable[[], int], calls: Callable[[], int], common: Callable[[], int] | None = None) -> None:
         """Tell others how far this rank is.
 
         Args:
             steps: How many steps it has taken.
             calls: How many operations are behind it.
+            common: How many steps this rank knows that all have taken.
         """
-        self._where.step, self._where.calls = steps, calls
+        self._where.step, self._where.calls, self._where.common = steps, calls, common
 
     def survive(self) -> None:
         """From now on ranks but rank 0 may be lost: the others go on."""
@@ -158,7 +159,7 @@ def end_all(comm: Communicator, error: BaseException) -> None:
 def _begun(party: Party, comm: Communicator) -> Watch | None:
     """The watch, if every rank reaches rank 0; else it is told, and there is none."""
     where = Where()
-    monitor = Monitor(party) if comm.rank == 0 else None
+    monitor = Monitor(party, where) if comm.rank == 0 else None
     if monitor is not None:
         monitor.start()
     lines = party.reach(0, _CONNECTING_S)

@@ -46,6 +46,7 @@ class Where:
     Attributes:
         step: Tells how many steps were taken.
         calls: Tells how many operations were.
+        common: Tells how many steps all ranks have certainly taken.
 
     Example:
         >>> where = Where()
@@ -58,6 +59,7 @@ class Where:
         self._thread = threading.get_ident()
         self.step: Callable[[], int] | None = None
         self.calls: Callable[[], int] | None = None
+        self.common: Callable[[], int] | None = None
         self._last: Any = None
         self._since = monotonic()
 
@@ -70,6 +72,18 @@ class Where:
         if found != self._last:
             self._last, self._since = found, now
         return Place(step, operation, now - self._since, _line(frame))
+
+    def least(self, heard: Place) -> Place:
+        """The place of another rank, no earlier than all are known to be: what it told may be half a second old.
+
+        Example:
+            >>> where = Where()
+            >>> where.common = lambda: 15
+            >>> where.least(Place(2, "allreduce")), where.least(Place(15, "allreduce")).operation
+            (Place(step=15, operation='', since_s=0.0, line=''), 'allreduce')
+        """
+        common = 0 if self.common is None else self.common()
+        return Place(common) if common > (heard.step or 0) else heard
 
 
 def operation_of(frame: FrameType | None) -> str:

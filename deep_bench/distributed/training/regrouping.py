@@ -8,6 +8,7 @@ from deep_bench.arrays import Tree
 from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.distributed.training.parts import mean_of
 from deep_bench.errors import InvalidArgument
+from deep_bench.training.identity import check_kind
 
 
 def regrouped(rule: DistributedOptimizer[Any, Any], snapshots: list[Tree]) -> Tree:
@@ -18,9 +19,10 @@ def regrouped(rule: DistributedOptimizer[Any, Any], snapshots: list[Tree]) -> Tr
         snapshots: Of all ranks that there were.
 
     Raises:
-        InvalidArgument: Their states cannot be shared out anew, or they took steps each on their own and not all have ended
+        InvalidArgument: Their states are of another scheme or cannot be shared out anew; or they took steps each on their own and not all have ended
             the same epoch.
     """
+    check_kind(repr(rule), snapshots[0]["identity"])
     if not rule.lockstep:
         _check_between_epochs(snapshots, rule.comm.size)
     steps = [one["step"] for one in snapshots]

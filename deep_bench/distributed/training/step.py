@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from deep_bench.training.form import TrainingForm
 from deep_bench.training.steps import SeparateStep, Step, Tree
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+Agreed: TypeAlias = "Callable[[Callable[[], Any]], Any]"
+"""Gives what a rank makes by itself, once it is known that all ranks can."""
+
 _PER_RANK = ("device", "threads")
 """What ranks may have each their own of."""
 
@@ -52,6 +56,7 @@ class DistributedStep(Step[A]):
         loss: Name of the loss.
         wrt: Names of the parameters to train; all by default.
         synchronise_statistics: Whether running statistics are averaged over ranks.
+        agreed: Is given what this rank makes by itself, before any message; see `deep_bench.distributed.train`.
 
     Attributes:
         samples: How many samples this rank has in the next step; ``None``: all ranks have equally many.
@@ -88,12 +93,13 @@ class DistributedStep(Step[A]):
         loss: str = "loss",
         wrt: Sequence[str] | None = None,
         synchronise_statistics: bool = False,
+        agreed: Agreed = lambda make: make(),
     ) -> None:
         if not isinstance(optimizer, DistributedOptimizer):
             raise InvalidArgument(
                 f"{type(optimizer).__name__} on several ranks", "one of db.distributed_optimizers around it"
             )
-        self._step = SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
+        self._step = agreed(partial(SeparateStep, executor, optimizer, form=form, loss=loss, wrt=wrt))
         self._normalization = _normalization(form.training if form is not None else executor.network)
         self.executor, self.optimizer, self.loss, self.rule = executor, optimizer, loss, optimizer
         self.device, self.comm = executor.device, optimizer.comm
@@ -222,6 +228,7 @@ def distributed_step_on(
     fused: bool | None = None,
     synchronise_statistics: bool = False,
     synchronise_normalization: bool = False,
+    agreed: Agreed = lambda make: make(),
 ) -> DistributedStep[Any]:
     """Steps on a framework. Where its arrays have no arithmetic, updates are computed in NumPy.
 
@@ -235,6 +242,7 @@ def distributed_step_on(
         synchronise_statistics: See `DistributedStep`.
         synchronise_normalization: Whether batch normalizations take mean and variance over all ranks' samples of a step, so
             that N ranks do as one process does; each costs a message in each direction. See `SynchronisedNormalization`.
+        agreed: See `DistributedStep`.
 
     Raises:
         Unsupported: ``fused=True``; or normalizations of ranks that do not take their steps together, or that are more
@@ -247,7 +255,15 @@ def distributed_step_on(
         check_normalization(adapter, optimizer)
         form = synchronised(form, optimizer.comm)
     executor = with_arithmetic(adapter).prepare(form.training, mode="train")
-    return DistributedStep(executor, optimizer, form=form, loss=loss, wrt=wrt, synchronise_statistics=synchronise_statistics)
+    return DistributedStep(
+        executor,
+        optimizer,
+        form=form,
+        loss=loss,
+        wrt=wrt,
+        synchronise_statistics=synchronise_statistics,
+        agreed=agreed,
+    )
 
 
 def check_normalization(adapter: Adapter[Any], optimizer: DistributedOptimizer[Any, Any]) -> None:

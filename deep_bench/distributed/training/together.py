@@ -140,6 +140,7 @@ class Together(Ranks):
         self._totals: list[int] = []
         self._sharded = False
         self._checked = self._evaluates = False
+        self._common = 0
 
     def listening(self, callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
         """All but those that rank 0 has for all, and those that this does itself: checkpoints, and ends by signals."""
@@ -160,6 +161,8 @@ class Together(Ranks):
     def running(self, trainer: Trainer[Any]) -> Iterator[None]:
         """See that all ranks are about to do the same; end all of them if one fails; take signals."""
         with ExitStack() as stack:
+            for checkpoints in self._checkpoints:
+                stack.callback(checkpoints.release)
             if self.comm.size > 1:
                 stack.enter_context(ending_all(self.comm))
             self._begin(trainer)
@@ -172,7 +175,7 @@ class Together(Ranks):
     def _begin(self, trainer: Trainer[Any]) -> None:
         _step_of(trainer).after_step = self.observed.end
         if (watch := current()) is not None:
-            watch.follow(lambda: trainer.progress.step, lambda: len(self.comm.log.rows))
+            watch.follow(lambda: trainer.progress.step, lambda: len(self.comm.log.rows), lambda: self._common)
             if self._survives:
                 watch.survive()
         sampler = getattr(trainer.loader, "sampler", None)
@@ -217,6 +220,7 @@ class Together(Ranks):
             return self._before_own_step(trainer, samples, self._wishes)
         begun = perf_counter_ns()
         agreed = agree(self.comm, samples, trainer.wish, checkpoint=self._due(trainer))
+        self._common = trainer.progress.step  # all ranks are here
         if agreed.checkpoint:
             self._write(trainer)
         if agreed.stop:

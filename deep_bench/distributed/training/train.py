@@ -15,7 +15,7 @@ from deep_bench.distributed.training.samplers import Replicated, Reshuffled, Sha
 from deep_bench.distributed.training.scheme import Around, scheme_of
 from deep_bench.distributed.training.step import check_normalization, distributed_step_on
 from deep_bench.distributed.training.together import Together
-from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.errors import CommunicationFailed, InvalidArgument, UnknownName
 from deep_bench.events import Callback
 from deep_bench.framework import Adapter
 from deep_bench.network.suspect import as_adapter
@@ -52,7 +52,7 @@ def train(
     local: Mapping[str, Any] | None = None,
     job: Mapping[str, Any] | None = None,
     remarks: Iterable[str] = (),
-    agreed: Callable[[Callable[[], OwnPart]], OwnPart] = lambda make: make(),
+    agreed: Callable[[Callable[[], Any]], Any] = lambda make: make(),
     **loading: Any,
 ) -> Trainer[Any]:
     """A trainer that does this rank's part of what a recipe says; all ranks make theirs, and run it, together.
@@ -75,8 +75,8 @@ def train(
         local: What is known of this process, and
         job: of what started all of them, for the record.
         remarks: What a report should say besides.
-        agreed: Is given what each rank makes by itself, before any message; where ranks are to hear of it if one of them
-            cannot, this tells them.
+        agreed: Is given what each rank makes by itself, with no message to others; where ranks are to hear of it if one of
+            them cannot, this tells them. All ranks call it equally often.
         **loading: Of `deep_bench.training.loader.Loader`.
 
     Raises:
@@ -101,19 +101,64 @@ def train(
         return made, Together(optimizer, local=local, job=job, remarks=[said, *remarks]), adapter
 
     made, ranks, adapter = agreed(own_part)
-    return train_alone(
-        made,
-        adapter,
-        callbacks=callbacks,
-        stop_at_target=stop_at_target,
-        ranks=ranks,
-        make_step=partial(
-            distributed_step_on,
-            synchronise_statistics=synchronise_statistics,
-            synchronise_normalization=synchronise_normalization,
-        ),
-        **loading,
-    )
+    by_itself = _ByItself(agreed)
+
+    def trainer() -> Trainer[Any]:
+        return train_alone(
+            made,
+            adapter,
+            callbacks=callbacks,
+            stop_at_target=stop_at_target,
+            ranks=ranks,
+            make_step=partial(
+                distributed_step_on,
+                synchronise_statistics=synchronise_statistics,
+                synchronise_normalization=synchronise_normalization,
+                agreed=by_itself.step,
+            ),
+            **loading,
+        )
+
+    return by_itself.trainer(trainer)
+
+
+class _ByItself:
+    """A trainer of which all is made by each rank for itself, but for what the step says to others when it is made.
+
+    Ranks agree twice: when the step is about to meet others, and in the end. Whoever fails before tells it there.
+
+    Args:
+        agreed: See `train`.
+    """
+
+    def __init__(self, agreed: Callable[[Callable[[], Any]], Any]) -> None:
+        self._agreed, self._told = agreed, False
+
+    def step(self, make: Callable[[], Any]) -> Any:
+        """What the step needs before it meets others."""
+        try:
+            return self._agreed(make)
+        except Exception:
+            self._told = True
+            raise
+
+    def trainer(self, make: Callable[[], Trainer[Any]]) -> Trainer[Any]:
+        """The trainer, if all ranks have theirs."""
+        try:
+            made = make()
+        except CommunicationFailed:
+            raise  # on all ranks, or for lack of one
+        except Exception as error:
+            if self._told:
+                raise
+            failure = error
+        else:
+            return self._agreed(lambda: made)  # type: ignore[no-any-return]
+
+        def fail() -> Trainer[Any]:
+            raise failure
+
+        return self._agreed(fail)  # type: ignore[no-any-return]
 
 
 def _joined(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.testing.communicator_checks import collectives, groups, messages, refusals
+from deep_bench.testing.communicator_checks import collectives, exact, groups, large, messages, refusals
 
 Check = Callable[[Communicator], None]
 
@@ -21,14 +21,23 @@ COMMUNICATOR_CHECKS: dict[str, Check] = {
         collectives.reduces_and_scatters,
         collectives.gathers_different_lengths,
         collectives.takes_any_layout,
+        collectives.takes_arrays_without_dimensions,
         collectives.takes_empty_arrays,
         collectives.cuts_long_arrays,
         messages.keeps_tags_and_order,
+        messages.tells_distant_tags_apart,
         messages.keeps_every_bit,
         messages.waits_for_everyone,
         messages.receives_from_anyone,
         messages.goes_on_meanwhile,
         collectives.works_in_place,
+        exact.sums_every_bit,
+        exact.picks_and_multiplies_every_bit,
+        exact.rounds_to_nearest,
+        exact.keeps_what_is_not_finite,
+        exact.agrees_bit_by_bit,
+        large.carries_middling_arrays,
+        large.carries_large_arrays,
         groups.splits,
         messages.exchanges,
         refusals.refuses_what_is_wrong,

@@ -77,14 +77,16 @@ def reduces_and_scatters(comm: Communicator) -> None:
 
 
 def gathers_different_lengths(comm: Communicator) -> None:
-    """Allgather with counts, some of them 0."""
+    """Allgather with counts, some of them 0; and with the same for all."""
     counts = [(rank * 3 + 2) % 4 for rank in range(comm.size)]
     mine = values(comm.rank, counts[comm.rank])
     out = np.zeros(sum(counts), np.float32)
     found, returned = comm.allgather(mine, counts), comm.allgather(mine, counts, out)
+    alike = comm.allgather(values(comm.rank, 3, salt=1), [3] * comm.size)
     expected = np.concatenate([values(rank, count) for rank, count in enumerate(counts)])
     same(found, expected, "allgather with counts")
     same(out, expected, "allgather with counts and out")
+    same(alike, np.concatenate([values(rank, 3, salt=1) for rank in range(comm.size)]), "allgather with equal counts")
     assert returned is out, "allgather returns another array than its out"
 
 
@@ -107,8 +109,6 @@ def takes_any_layout(comm: Communicator) -> None:
         comm.sendrecv(x, to, arrived, source)
     begun = spread(np.zeros((3, 4), np.float32))
     comm.iallreduce(x, begun).wait()
-    none = np.array(2.0, np.float64)
-    scalar = comm.allreduce(none)
     columns = comm.allgather(turned)
     expected = reduced(comm, 12)
     same(flat.reshape(-1), expected, "allreduce from and to each second element")
@@ -119,9 +119,34 @@ def takes_any_layout(comm: Communicator) -> None:
     same(got.reshape(-1), reduced(comm, (comm.size, 3))[comm.rank], "reduce_scatter from and to each second element")
     same(swapped, np.stack([values(r, (comm.size, 3))[comm.rank] for r in range(comm.size)]), "alltoall, each second")
     same(sent, values(0, 6), "broadcast of each second element")
-    same(np.asarray(scalar), np.array(2.0 * comm.size), "allreduce of an array without dimensions")
     if comm.size > 1:
         same(arrived, values(source, 12), "sendrecv from and to each second element")
+
+
+def takes_arrays_without_dimensions(comm: Communicator) -> None:
+    """What goes in and comes out has no dimension, and is an array all the same."""
+    to, source = neighbours(comm)
+    mine, got, place, begun = np.array(float(comm.rank + 1)), np.array(0.0), np.array(0.0), np.array(0.0)
+    row, total = np.arange(1.0, comm.size + 1), np.array(comm.size * (comm.size + 1) / 2)
+    if comm.size > 1:
+        comm.sendrecv(mine, to, got, source)
+    comm.iallreduce(mine, begun).wait()
+    comm.scatter(row if comm.rank == 0 else None, place)
+    results: dict[str, tuple[np.ndarray | None, np.ndarray]] = {
+        "allreduce": (comm.allreduce(mine), total),
+        "iallreduce": (begun, total),
+        "broadcast": (comm.broadcast(mine.copy()), np.array(1.0)),
+        "allgather": (comm.allgather(mine), row),
+        "alltoall": (comm.alltoall(np.full(comm.size, mine)), row),
+        "reduce_scatter": (comm.reduce_scatter(row), mine * comm.size),
+        "scatter": (place, mine),
+        "a message": (got, np.array(source + 1.0) if comm.size > 1 else got),
+    }
+    rooted, gathered = comm.reduce(mine), comm.gather(mine)
+    if comm.rank == 0:
+        results |= {"reduce": (rooted, total), "gather": (gathered, row)}
+    for name, (result, expected) in results.items():
+        same(result, np.asarray(expected), f"{name} of arrays without dimensions")
 
 
 def takes_empty_arrays(comm: Communicator) -> None:

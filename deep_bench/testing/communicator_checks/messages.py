@@ -42,14 +42,58 @@ def keeps_tags_and_order(comm: Communicator) -> None:
         assert int(out[0]) == value, f"receive {value} of four that were begun first got message {int(out[0])}"
 
 
+def tells_distant_tags_apart(comm: Communicator) -> None:
+    """Tags that have the same last bits, or digits; and messages that wait while operations with tags of their own go on."""
+    if comm.size == 1:
+        return
+    to, source = neighbours(comm)
+    tags = [0, 1, 2, 3, *(3 + 2**k for k in range(2, 20)), *(3 + 10**k for k in range(1, 6))]
+    begun = [comm.isend(np.array([1000 * comm.rank + tag]), to, tag) for tag in tags]
+    mine = np.array([-1])
+    begun_sum = np.zeros(1, np.int64)
+    comm.iallreduce(mine, begun_sum).wait()
+    found: dict[str, tuple[np.ndarray | None, int]] = {
+        "allreduce": (comm.allreduce(mine), -comm.size),
+        "iallreduce": (begun_sum, -comm.size),
+        "alltoall": (comm.alltoall(np.full((comm.size, 1), -1)), -1),
+    }
+    for root in range(comm.size):
+        rows = np.full((comm.size, 1), -1) if comm.rank == root else None
+        found |= {
+            f"broadcast from {root}": (comm.broadcast(mine.copy(), root), -1),
+            f"gather to {root}": (comm.gather(mine, root), -1),
+            f"scatter from {root}": (comm.scatter(rows, np.zeros(1, np.int64), root), -1),
+        }
+    came = {}
+    for tag in reversed(tags):
+        out = np.zeros(1, np.int64)
+        came[tag] = (comm.recv(out, source, tag), int(out[0]))
+    for request in begun:
+        request.wait()
+    for tag, (received, number) in came.items():
+        assert (number, received.tag) == (1000 * source + tag, tag), f"tag {tag}: {received} with {number} from {source}"
+    for name, (result, expected) in found.items():
+        assert result is None or (result == expected).all(), f"{name} took a message with a tag of a user: {result}"
+
+
 def keeps_every_bit(comm: Communicator) -> None:
-    """The largest and smallest numbers, -0.0 and the bits of NaNs arrive as they were sent, in messages and broadcasts."""
+    """The largest and smallest numbers, -0.0 and the bits of NaNs arrive as they were sent, however they are sent."""
     to, source = neighbours(comm)
     found = []
     for number, dtype in enumerate(DTYPES):
         x = extremes(dtype)
         got, given = np.zeros_like(x), x.copy() if comm.rank == number % comm.size else np.zeros_like(x)
-        pieces = {"broadcast": comm.broadcast(given, number % comm.size), "allgather": comm.allgather(x)[source]}
+        rows, place = np.stack([x] * comm.size), np.zeros_like(x)
+        pieces = {
+            "broadcast": comm.broadcast(given, number % comm.size),
+            "allgather": comm.allgather(x)[source],
+            "allgather with counts": comm.allgather(x, [x.size] * comm.size)[: x.size],
+            "alltoall": comm.alltoall(rows)[source],
+            "scatter": comm.scatter(rows if comm.rank == 0 else None, place),
+        }
+        gathered = comm.gather(x)
+        if gathered is not None:
+            pieces["gather"] = gathered[source]
         if comm.size > 1:
             begun = comm.irecv(got, source, 8)
             comm.isend(x, to, 8).wait()

@@ -71,12 +71,24 @@ def _quiet_nans(dtype: np.dtype, mantissa: int) -> np.ndarray:
     return np.array([ones | 1, ones | 3 | 1 << (8 * dtype.itemsize - 1)], whole).view(dtype)
 
 
+def same_numbers(found: np.ndarray, expected: np.ndarray, what: str) -> None:
+    """Fail unless two arrays have the same bits, but for those of NaNs."""
+    none = np.isnan(expected)
+    _alike(found, expected, what)
+    assert np.isnan(found[none]).all(), f"{what}: {found[none]!r} instead of NaNs"
+    same_bits(found[~none], expected[~none], what)
+
+
 def same_bits(found: np.ndarray, expected: np.ndarray, what: str) -> None:
     """Fail unless two arrays have the same bits."""
-    assert found.dtype == expected.dtype, f"{what}: {found.dtype} instead of {expected.dtype}"
-    rows = (np.ascontiguousarray(x).view(np.uint8).reshape(expected.size, -1) for x in (found, expected))
-    off = np.any(np.not_equal(*rows), axis=1)
-    assert not off.any(), f"{what}: {found.reshape(-1)[off][0]!r} instead of {expected.reshape(-1)[off][0]!r}, or other bits"
+    _alike(found, expected, what)
+    rows = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (found, expected)]
+    if np.array_equal(*rows):
+        return
+    off = np.any(np.not_equal(*(row.reshape(expected.size, -1) for row in rows)), axis=1)
+    first = int(np.flatnonzero(off)[0])
+    came, wanted = (x.reshape(-1)[first] for x in (found, expected))
+    raise AssertionError(f"{what}: element {first} is {came!r} instead of {wanted!r}, or has other bits")
 
 
 def reduced(comm: Communicator, shape: int | tuple[int, ...], dtype: Any = np.float32, op: str = "sum") -> np.ndarray:
@@ -86,10 +98,14 @@ def reduced(comm: Communicator, shape: int | tuple[int, ...], dtype: Any = np.fl
 
 def same(found: np.ndarray | None, expected: np.ndarray, what: str) -> None:
     """Fail unless two arrays have the same type, shape and contents."""
+    _alike(found, expected, what)
+    np.testing.assert_array_equal(found, expected, what)
+
+
+def _alike(found: Any, expected: np.ndarray, what: str) -> None:
     assert isinstance(found, np.ndarray), f"{what}: {type(found).__name__} instead of an array"
     assert found.dtype == expected.dtype, f"{what}: {found.dtype} instead of {expected.dtype}"
     assert found.shape == expected.shape, f"{what}: shape {found.shape} instead of {expected.shape}"
-    np.testing.assert_array_equal(found, expected, what)
 
 
 def spread(x: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ def lenet(
         seed: Of `deep_bench.training.initial.initialize`.
 
     Returns:
-        From ``image``, float32 [batch, *sample], to ``logits``, float32 [batch, classes].
+        From ``image``, float32 ``[batch, *sample]``, to ``logits``, float32 [batch, classes].
 
     Raises:
         InvalidArgument: A size below 1, or an image that is too small.

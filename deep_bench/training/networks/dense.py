@@ -25,7 +25,7 @@ def mlp(
         sample: Shape of one sample, which is flattened.
         hidden: Width of each hidden layer.
         classes: Width of the last.
-        data: Name of the input, float32 [batch, *sample].
+        data: Name of the input, float32 ``[batch, *sample]``.
         output: Name of the output, float32 [batch, classes].
         activation: An ONNX operator.
         dropout: Share that is dropped after each activation in training.

@@ -31,7 +31,7 @@ def resnet_cifar(
         seed: Of `deep_bench.training.initial.initialize`.
 
     Returns:
-        From ``image``, float32 [batch, *sample], to ``logits``, float32 [batch, classes].
+        From ``image``, float32 ``[batch, *sample]``, to ``logits``, float32 [batch, classes].
 
     Raises:
         InvalidArgument: Another depth, a size below 1, or an image that cannot be halved twice.
@@ -73,7 +73,7 @@ def resnet(
         seed: Of `deep_bench.training.initial.initialize`.
 
     Returns:
-        From ``image``, float32 [batch, *sample], to ``logits``, float32 [batch, classes].
+        From ``image``, float32 ``[batch, *sample]``, to ``logits``, float32 [batch, classes].
 
     Raises:
         InvalidArgument: Another depth, a size below 1, or an image smaller than 32 x 32.

@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import JsonValue
 
 import deep_bench
-from deep_bench.errors import InvalidArgument, WorkerDied
+from deep_bench.errors import InvalidArgument, NotKept, WorkerDied
 from deep_bench.measure.environment import capture
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.record import ErrorRecord, Recipe
@@ -64,6 +65,8 @@ def several(
         UnknownName: The first trainer does not evaluate the target's score.
         InvalidArgument: No seeds, one of them twice, no limit; the first trainer cannot be made or lacks the callbacks;
             ``make_trainer`` cannot be pickled; or ``into`` has runs of this label, or of another target.
+        NotKept: The record cannot be written after the last run; its ``found`` holds the runs. Before that, the next run's
+            end is another chance.
 
     Example:
         >>> import deep_bench as db
@@ -103,12 +106,16 @@ def several(
             record.runs.append(run)
             _note_target(record, plan)
             if path is not None:
-                storage.write(record, path)
+                with suppress(InvalidArgument):  # it is written again in the end, and told then
+                    storage.write(record, path)
             if run.stopped_because == INTERRUPTED:
                 raise KeyboardInterrupt  # the trainer ends at Ctrl-C and returns; here it ends them all
             bars.advance()
     if path is not None:
-        storage.write(record, path)
+        try:
+            storage.write(record, path)
+        except InvalidArgument as error:
+            raise NotKept(error, Runs(record)) from error
     return Runs(record, path)
 
 

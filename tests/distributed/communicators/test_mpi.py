@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from deep_bench.testing.communicator_checks import COMMUNICATOR_CHECKS
 from deep_bench.testing.communicators import RANKS
 from tests.distributed.launched import launched
 
@@ -15,7 +16,24 @@ RANKS_PROGRAM = "tests.distributed.communicators.mpi_ranks"
 def test_conforms(ranks):
     done = launched(ranks, SUITE, "mpi", timeout_s=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"rank 0 of {ranks}: 16 checks, 0 faults (communicator mpi, library Open MPI 5" in done.stdout
+    assert (
+        f"rank 0 of {ranks}: {len(COMMUNICATOR_CHECKS)} checks, 0 faults (communicator mpi, library Open MPI 5"
+        in done.stdout
+    )
+
+
+def test_one_that_has_messages_only_conforms():
+    done = launched(3, SUITE, "tests.distributed.communicators.minimal:Minimal", timeout_s=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 faults (communicator minimal)" in done.stdout
+
+
+def test_a_check_that_hangs_is_named():
+    done = launched(2, SUITE, "tests.distributed.communicators.minimal:Hanging", "--limit", "1", timeout_s=60)
+    assert done.returncode != 0
+    assert "rank 0 of 2, moves: TypeError: no such array" in done.stdout
+    assert "rank 1 of 2, moves: not at its end after 1 s" in done.stderr
+    assert "in moves" in done.stderr  # the stack
 
 
 def test_what_only_mpi_has():

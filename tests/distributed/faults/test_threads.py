@@ -36,11 +36,13 @@ class Watched:
             replace(party, rank=rank, server=server, tell=self._to(self.told, rank), leave=self._to(self.ended, rank))
             for rank, server in enumerate(servers)
         ]
-        self.monitor = Monitor(self.parties[0])
+        self.wheres = [Where() for _ in range(RANKS)]
+        self.monitor = Monitor(self.parties[0], self.wheres[0])
         self.monitor.start()
         self.lines = [one.reach(0, WITHIN_S) for one in self.parties]
         self.monitor.judges = True
-        self.tellers = [Teller(p, lines, Where()) for p, lines in zip(self.parties, self.lines, strict=True) if lines]
+        made = zip(self.parties, self.lines, self.wheres, strict=True)
+        self.tellers = [Teller(party, lines, where) for party, lines, where in made if lines]
 
     def _to(self, queue: Queue[Any], rank: int) -> Callable[[Any], object]:
         return lambda what: queue.put((rank, what))
@@ -90,17 +92,19 @@ def test_one_that_fails_ends_all_with_one_message(watched: Watched, tmp_path: Pa
 
 
 def test_when_rank_0_is_gone_the_lowest_of_the_others_speaks(watched: Watched) -> None:
+    watched.wheres[1].common = lambda: 15
     watched.begin()
     watched.monitor.over = True
     rank, text = watched.told.get(timeout=WITHIN_S)
     assert rank == 1
-    assert text.startswith("rank 0 of 3 on n0 was killed or crashed")
+    assert text.startswith("rank 0 of 3 on n0 was killed or crashed, last heard of after 15 steps: ")
     assert ended(watched, 2) == [(1, 3), (2, 3)]
     assert watched.told.empty()
 
 
 def test_where_it_may_the_others_go_on_without_a_lost_rank(watched: Watched) -> None:
     watched.monitor.survives = True
+    watched.wheres[0].common = lambda: 15  # what all have agreed on is later than what each has told
     watched.begin()
     lines = watched.lines[2]
     assert lines is not None
@@ -108,6 +112,7 @@ def test_where_it_may_the_others_go_on_without_a_lost_rank(watched: Watched) -> 
     lines.close()
     rank, text = watched.told.get(timeout=WITHIN_S)
     assert (rank, text.splitlines()[-1]) == (0, "The others go on without it.")
+    assert text.startswith("rank 2 of 3 on n2 was killed or crashed, last heard of after 15 steps: ")
     for teller in watched.tellers[:2]:
         teller.goodbye()
     watched.monitor.join(WITHIN_S)

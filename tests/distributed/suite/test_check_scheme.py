@@ -78,6 +78,37 @@ def test_a_shard_that_ends_too_early_is_named_by_its_elements() -> None:
     assert "as if" not in found.findings[0].what
 
 
+@pytest.mark.parametrize(("fault", "size"), [("0.99999", "off by up to 1e-05"), ("float32", "where float64 rounds by 1e-16")])
+def test_what_no_mistake_explains_is_told_by_its_size(fault: str, size: str) -> None:
+    """A mistake that changes nothing (a state forgotten in the first step, samples that nobody tells) explains nothing."""
+
+    class Imprecise(Small):
+        def mean(self, gradients, samples):
+            found = super().mean(gradients, samples)
+            if fault == "float32":
+                return {n: np.asarray(np.asarray(g, np.float32), g.dtype) for n, g in found.items()}
+            return {n: np.asarray(g * g.dtype.type(fault)) for n, g in found.items()}
+
+    found = check_scheme(lambda comm: Imprecise(RULE, comm), AllReduce(RULE), ranks=(2,), steps=2)
+    assert size in str(found)
+    assert "as if" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [(None, "returned None in step 1"), (({}, {}, {}), "3 values"), ([], "a list"), (([], {}), "a list for the new")],
+)
+def test_an_update_that_returns_something_else_is_told_with_scheme_and_rank(returned: Any, said: str) -> None:
+    class Returns(Small):
+        def update(self, gradients, state, parameters, xp, *, evaluate=None, samples=None):
+            return returned
+
+    found = str(check_scheme(lambda comm: Returns(RULE, comm), AllReduce(RULE), ranks=(1, 2), steps=1))
+    assert found.startswith("Returns beside AllReduce, 1, 2 ranks")
+    assert said in found
+    assert "on rank 0 of 2" in found
+
+
 def test_ranks_that_wait_for_each_other_are_told() -> None:
     class Waits(Small):
         def update(self, gradients, state, parameters, xp, *, evaluate=None, samples=None):

@@ -121,7 +121,7 @@ def test_an_ignored_bound_is_caught() -> None:
 @pytest.mark.parametrize(
     ("make", "reference", "said"),
     [
-        (lambda comm, log: Sums(RULE, comm, record=log), Gossip(RULE), "rank 2 after its step 1: "),
+        (lambda comm, log: Sums(RULE, comm, record=log), Gossip(RULE), "rank 0 after its step 1: "),
         (
             lambda comm, log: Forgets(RULE, comm, record=log, bound=1),
             StaleSynchronous(RULE, 1),

@@ -43,7 +43,7 @@ def test_ranks_that_are_told_different_things_end_with_one_message(tmp_path: Pat
     found = launched(2, PROGRAMS / "differing.py", str(tmp_path), environment=_PATH)
     assert found.returncode == 0, found.stdout + found.stderr
     assert found.stderr.count("no recipe 'digitz'") == 1  # all ranks found so
-    assert found.stderr.count("deep-bench: on rank 1 of 2 on ") == 1
+    assert found.stderr.count("deep-bench: on rank 1 of 2 on ") == found.stderr.count("deep-bench: on rank 1 of 2") == 1
     assert found.stderr.count("unknown data set 'digitz'") == 1
     assert found.stderr.count("ranks 0 and 1 differ in their optimizer: ") == 1
     for option, value in (("runs", "1 and 2"), ("resume", "False and True"), ("checkpoints", "None and kept")):
@@ -51,6 +51,9 @@ def test_ranks_that_are_told_different_things_end_with_one_message(tmp_path: Pat
     for misspelt in ("distributed optimizer 'alreduce'", "setting of allreduce 'bukket'", "topology 'rang'"):
         assert found.stderr.count(f"unknown {misspelt}") == 1
     assert found.stderr.count("this run is at step 0: it is another run's") == 1
+    assert found.stderr.count("nothing to train: the network has no parameters") == 1
+    assert found.stderr.count("batches of 1 sample for 2 ranks") == 1
+    assert found.stderr.count("deep-bench: ") == 10  # one for each end
     assert "Traceback" not in found.stderr
 
 
