@@ -75,14 +75,21 @@ class NotKept(InvalidArgument):
     """What was measured is here, but could not be written.
 
     Args:
-        cause: Why not.
+        came: See `DeepBenchError`.
+        expected: See `DeepBenchError`.
+        advice: See `DeepBenchError`.
         found: What was measured; it can be shown, or saved to another folder.
     """
 
-    def __init__(self, cause: DeepBenchError, found: Any) -> None:
-        advice = "free some space, or name another folder, and measure again: the figures shown are all that is left"
-        super().__init__(cause.came, cause.expected, advice)
-        self.args = (cause, found)  # so that the error survives pickling
+    def __init__(
+        self,
+        came: str,
+        expected: str = "",
+        advice: str = "free some space, or name another folder, and measure again: the figures shown are all that is left",
+        found: Any = None,
+    ) -> None:
+        super().__init__(came, expected, advice)
+        self.args = (came, expected, advice, found)  # so that the error survives pickling
         self.found = found
 
 

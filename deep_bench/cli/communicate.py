@@ -60,8 +60,8 @@ def command(
     Each is put beside what LogGP predicts for its algorithms from the cost of single messages, which is measured first and
     kept in OUTPUT/machine.json. Rank 0 prints and writes.
 
-    Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130 interrupted (what was
-    measured is kept).
+    Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130
+    interrupted (what was measured is kept).
     """
     options.pop("debug")  # looked for by the main program
     from deep_bench.distributed.collectives.settings import Settings
@@ -101,8 +101,8 @@ def _shown(result: Result, json_file: Path | None, plot_file: Path | None, unwri
         _write(result, json_file, plot_file)
     except DeepBenchError as error:
         unwritten = [*unwritten, error]
-    for error in unwritten:
-        click.echo(f"deep-bench: {error}", err=True)
+    for reason in unwritten:
+        click.echo(f"deep-bench: {reason}", err=True)
     return FAILED if unwritten else _status(result)
 
 

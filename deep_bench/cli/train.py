@@ -119,8 +119,8 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     of it: optimizer.lr=0.01 data.root=/data.
 
     Exit status: 0 all runs reached the target, or came to their end where there is none; 1 one missed it or failed, its loss
-    is not finite in the end, a step was wrong, or what was measured could not be written; 2 bad usage or input; 3 a rank was lost, and the others ended; 130
-    interrupted (what is there is kept).
+    is not finite in the end, a step was wrong, or what was measured could not be written; 2 bad usage or input; 3 a rank was
+    lost, and the others ended; 130 interrupted (what is there is kept).
     """
     with joined(options) as ranks:
         status = _run(recipe, changes, on, options, ranks)

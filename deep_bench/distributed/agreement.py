@@ -15,6 +15,8 @@ from deep_bench.errors import InvalidArgument
 Form: TypeAlias = "tuple[tuple[int, ...], np.dtype]"
 """A shape and an element type."""
 
+_SAID = "the number of samples on every rank, or on none"
+
 
 class Agreement:
     """The parameters of a scheme as they were at first, with which later ones, gradients and other ranks are compared.
@@ -93,21 +95,18 @@ class Agreement:
         if self._compared or not self._lockstep or self._comm.size == 1:
             return
         mine = "\n".join(f"{name!r} {dtype}{list(shape)}" for name, (shape, dtype) in self._forms.items())
-        digest, says = int.from_bytes(sha256(mine.encode()).digest()[:7], "big"), samples is not None
-        most = self._comm.allreduce(np.array([digest, -digest, says, not says], np.int64), "max").tolist()
-        if most[0] != -most[1]:
-            raise InvalidArgument(self._difference(mine, digest), "the same parameters in the same order on all ranks")
-        if most[2] and most[3]:
-            raise InvalidArgument(
-                self._who_says(says=says),
-                "the number of samples on every rank, or on none",
-                "samples=0 on a rank that has none in a step",
-            )
+        digest = int.from_bytes(sha256(mine.encode()).digest()[:7], "big")
+        told = 2 * digest + (samples is not None)
+        most, least = self._comm.allreduce(np.array([told, -told], np.int64), "max").tolist()
+        if most != -least:
+            digests, say = np.divmod(self._comm.allgather(np.array([told], np.int64)).reshape(-1), 2)
+            if (digests == digests[0]).all():
+                raise InvalidArgument(_who_says(say), _SAID, "samples=0 on a rank that has none in a step")
+            raise InvalidArgument(self._difference(mine, digests), "the same parameters in the same order on all ranks")
         self._compared = True
 
-    def _difference(self, mine: str, digest: int) -> str:
+    def _difference(self, mine: str, digests: np.ndarray) -> str:
         """What the first rank that differs from rank 0 has otherwise."""
-        digests = self._comm.allgather(np.array(digest, np.int64))
         other = int(np.argmax(digests != digests[0]))
         first, theirs = (self._told(mine, rank).split("\n") for rank in (0, other))
         for number in range(max(len(first), len(theirs))):
@@ -120,11 +119,10 @@ class Agreement:
         """A rank's text, on all ranks."""
         text = np.frombuffer(mine.encode(), np.uint8)
         size = int(self._comm.broadcast(np.array([text.size], np.int64), rank)[0])
-        return bytes(
-            self._comm.broadcast(text.copy() if self._comm.rank == rank else np.empty(size, np.uint8), rank)
-        ).decode()
+        sent = text.copy() if self._comm.rank == rank else np.empty(size, np.uint8)
+        return bytes(self._comm.broadcast(sent, rank)).decode()
 
-    def _who_says(self, *, says: bool) -> str:
-        told = self._comm.allgather(np.array(says)).reshape(-1)
-        with_, without = (", ".join(str(rank) for rank in np.flatnonzero(told == said)) for said in (True, False))
-        return f"a number of samples on rank {with_}, and none (samples=None) on rank {without}"
+
+def _who_says(say: np.ndarray) -> str:
+    with_, without = (", ".join(map(str, np.flatnonzero(say == one))) for one in (1, 0))
+    return f"a number of samples on rank {with_}, and none (samples=None) on rank {without}"

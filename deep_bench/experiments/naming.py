@@ -176,10 +176,12 @@ def _known(registry: Registry, name: str, line: int | None) -> None:
 
 
 def _scheme(text: str, line: Line) -> None:
-    from deep_bench.distributed.training.scheme import settings_of
+    from deep_bench.distributed.training.scheme import name_of, settings_of
 
-    _known(distributed_optimizers, text.partition(":")[0], line("distributed"))
-    settings_of(text)
+    name = name_of(text)
+    _known(distributed_optimizers, name, line("distributed"))
+    if name in distributed_optimizers:  # others' code is not imported to look at a recipe
+        settings_of(text)
 
 
 def _told(line: int | None, came: str, expected: str, advice: str = "") -> InvalidArgument:

@@ -177,9 +177,7 @@ class _Run:
     complaints: dict[int, str] = field(default_factory=dict)
 
 
-def _run(
-    make: Make, problem: Problem, broadcast: Broadcast | None, names: set[str], comm: LocalCommunicator
-) -> _Run:
+def _run(make: Make, problem: Problem, broadcast: Broadcast | None, names: set[str], comm: LocalCommunicator) -> _Run:
     """All steps of one rank, which notes the scheme's name."""
     optimizer, rank = make(comm), comm.rank
     names.add(type(optimizer).__name__)

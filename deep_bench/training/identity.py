@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -72,7 +70,9 @@ def check_identity(mine: dict[str, str], snapshot: Any, *, changed: bool = False
         return
     advice = "go on with the same settings; or with these by restore(…, changed=True), on the command line --changed"
     if "optimizer" in differing and not same_kind(mine["optimizer"], theirs.get("optimizer", "")):
-        advice = "go on with the same optimizer and scheme; with --changed, if the state of another happens to fit; " + AFRESH
+        advice = (
+            "go on with the same optimizer and scheme; with --changed, if the state of another happens to fit; " + AFRESH
+        )
     if _KIND in differing:
         advice = f"go on as it began, in {theirs.get('framework')}; or start afresh here"
     raise InvalidArgument(
@@ -98,17 +98,16 @@ def same_kind(one: str, other: str) -> bool:
     return _KINDS.findall(one) == _KINDS.findall(other)
 
 
-@contextmanager
-def explained(mine: dict[str, str], taker: Any, snapshot: Any) -> Iterator[None]:
-    """Where a snapshot of the same parameters is refused in the block, say so if its optimizer is of another kind.
+def restore_step(taker: Any, snapshot: Any, mine: dict[str, str]) -> None:
+    """Have the step go on from a snapshot; if that is refused for another optimizer's state, say so.
 
     Args:
-        mine: Of the trainer that is to go on.
-        taker: What takes its steps.
-        snapshot: What it goes on from.
+        taker: What takes the steps.
+        snapshot: The whole snapshot.
+        mine: The identity of the trainer that is to go on.
     """
     try:
-        yield
+        taker.restore(snapshot["step"])
     except InvalidArgument as error:
         if snapshot["step"].get("parameters", {}).keys() == taker.parameters.keys():
             check_kind(mine["optimizer"], snapshot["identity"], error)

@@ -18,7 +18,7 @@ from deep_bench.training.dataset import Dataset
 from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.form import TrainingForm, training_form
 from deep_bench.training.history import Evaluated, History
-from deep_bench.training.identity import check_identity, explained, identity_of, packed
+from deep_bench.training.identity import check_identity, identity_of, packed, restore_step
 from deep_bench.training.listeners import Listeners
 from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
@@ -281,8 +281,7 @@ class Trainer(Generic[A]):
         keepers = self._listeners.keepers()
         if sorted(keepers) != sorted(snapshot["callbacks"]):
             raise InvalidArgument(f"a snapshot with the callbacks {sorted(snapshot['callbacks'])}", f"{sorted(keepers)}")
-        with explained(self._identity, self.taker, snapshot):
-            self.taker.restore(snapshot["step"])
+        restore_step(self.taker, snapshot, self._identity)
         for name, keeper in keepers.items():
             keeper.restore(snapshot["callbacks"][name])
         self.history = History.of_tree(snapshot["history"])

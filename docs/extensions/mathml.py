@@ -18,15 +18,20 @@ _FRACTION = re.compile(r"\\([td]?frac)\s*(\d)\s*(\d)")
 """One half may be written without braces; the converter wants them."""
 
 
+def mathml(formula: str, *, block: bool = False) -> str:
+    """A formula of LaTeX as an element of MathML.
+
+    Raises:
+        MathError: It uses a command that the converter does not know.
+    """
+    return tex2mathml(_FRACTION.sub(r"\\\1{\2}{\3}", _SIZES.sub("", formula)), as_block=block)
+
+
 def _visit(translator: Any, node: nodes.Element) -> None:
-    block = isinstance(node, nodes.math_block)
-    text = _FRACTION.sub(r"\\\1{\2}{\3}", _SIZES.sub("", node.astext()))
     try:
-        formula = tex2mathml(text, as_block=block)
+        translator.body.append(mathml(node.astext(), block=isinstance(node, nodes.math_block)))
     except MathError as error:
         logging.getLogger(__name__).warning("no MathML for %r: %s", node.astext(), error, location=node)
-        raise nodes.SkipNode from error
-    translator.body.append(formula)
     raise nodes.SkipNode
 
 

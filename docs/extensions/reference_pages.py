@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,6 +77,11 @@ def _here(module: str, name: str | None = None) -> Any:
         return None
 
 
+def _first(value: Any) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+
+
 def _heading(text: str, line: str = "=") -> str:
     return f"{text}\n{line * len(text)}\n"
 
@@ -101,7 +106,7 @@ class Pages:
             table = "\n".join(f"   {line}" for row in rows for line in row.split("\n"))
             parts += [
                 f"To be imported from ``{package}``:\n",
-                f".. list-table::\n   :widths: 30 70\n\n{table}\n",
+                f".. list-table::\n   :widths: auto\n\n{table}\n",
                 *descriptions,
             ]
         for module in modules(package):
@@ -120,8 +125,7 @@ class Pages:
                 rows.append(f"* - ``{name}``\n  - a value: {type(value).__name__}")
                 continue
             place = f"{value.__module__}.{value.__qualname__}"
-            first = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
-            rows.append(f"* - :py:obj:`{name} <{place}>`\n  - {first}")
+            rows.append(f"* - :py:obj:`{name} <{place}>`\n  - {_first(value)}")
             if place not in self._described and value.__module__ not in self._whole:
                 self._described.add(place)
                 descriptions.append(f".. auto{'class' if inspect.isclass(value) else 'function'}:: {place}\n")
@@ -150,13 +154,22 @@ def _verbs(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tupl
                 yield from _verbs(inner, (*path, name))
 
 
+def index(pages: Sequence[str]) -> str:
+    """The page that lists the others, each with what its package is for."""
+    lines = {name: _first(_here(name)) for name in pages if name.startswith(ROOT)} | {"commands": "The help of every verb."}
+    rows = "\n".join(f"   * - :doc:`{name.removeprefix(f'{ROOT}.')} <{name}>`\n     - {lines[name]}" for name in pages)
+    table = f".. list-table::\n   :widths: auto\n\n{rows}\n"
+    tree = "\n".join(f"   {name}" for name in pages)
+    intro = "What packages export, the slow references, and the modules that other pages name; from their docstrings.\n"
+    return "\n".join([_heading("Reference"), intro, table, f".. toctree::\n   :hidden:\n\n{tree}\n"])
+
+
 def write(app: Sphinx) -> None:
     """Write the pages into ``reference``, which is not kept; those that did not change stay as they are."""
     folder = Path(app.srcdir, "reference")
     folder.mkdir(exist_ok=True)
     pages = Pages(named_in(Path(app.srcdir))).texts | {"commands": commands()}
-    entries = "\n".join(f"   {name}" for name in sorted(pages, key=lambda name: (name != "commands", name)))
-    pages["index"] = f"{_heading('Reference')}\nFrom the docstrings.\n\n.. toctree::\n   :maxdepth: 1\n\n{entries}\n"
+    pages["index"] = index(sorted(pages, key=lambda name: (name != "commands", name)))
     for name, text in pages.items():
         file = folder / f"{name}.rst"
         if not file.exists() or file.read_text(encoding="utf-8") != text:

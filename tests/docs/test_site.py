@@ -1,6 +1,7 @@
 """The documentation as a whole, unbuilt: links lead somewhere, every page can be found, every verb is explained."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,3 +86,20 @@ def test_pages_name_no_file_that_is_not_there() -> None:
         for path in re.findall(r"\b(?:benchmarks|examples|reference)/[\w/]+\.\w+", page.read_text(encoding="utf-8"))
     }
     assert {(page, path) for page, path in named if not (ROOT / path).exists()} == set()
+
+
+@pytest.mark.parametrize(
+    ("formula", "found"),
+    [
+        (r"\tfrac12 (r - l)", '<mn>1</mn>\n    <mn>2</mn>\n  </mfrac>\n  <mo stretchy="false">(</mo>'),
+        (r"\Big(\textstyle x\Big)", "<mi>x</mi>"),
+        (r"\sqrt{\sum_{i \le t} a_i^2}", "<msqrt>"),
+    ],
+)
+def test_formulas_are_set_without_scripts(formula: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx", reason="the documentation's tools are not installed")
+    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
+    monkeypatch.delitem(sys.modules, "mathml", raising=False)
+    from mathml import mathml
+
+    assert found in mathml(formula)

@@ -30,7 +30,8 @@ sys.stdin.read()
 def test_another_process_is_named_and_its_death_gives_the_folder_back(tmp_path: Path) -> None:
     pipe: Any = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _HOLDS, str(tmp_path)], stdin=pipe, stdout=pipe, text=True) as other:
-        assert other.stdout is not None and other.stdout.readline() == "taken\n"
+        assert other.stdout is not None
+        assert other.stdout.readline() == "taken\n"
         run = small.trainer(callbacks=[Checkpoints(tmp_path)])
         with pytest.raises(InvalidArgument, match=f"in use by another run: process {other.pid} on ") as refused:
             run.run(epochs=1)
@@ -63,7 +64,8 @@ def test_a_run_holds_its_folder_until_it_ends_and_no_longer(tmp_path: Path) -> N
     (tmp_path / FILE).write_text("\x1b[2J" + "x" * 10_000)
     with pytest.raises(InvalidArgument) as refused:
         FolderLock(tmp_path).take()
-    assert "\x1b" not in refused.value.came and len(refused.value.came) < 600
+    assert "\x1b" not in refused.value.came
+    assert len(refused.value.came) < 600
 
 
 def test_without_locks_a_run_goes_on_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

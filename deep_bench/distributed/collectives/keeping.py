@@ -139,7 +139,8 @@ class Keeper:
         self.record.interrupted, self.record.complete = interrupted, not interrupted
         self.write(clocks)
         if self._unwritten is not None:
-            raise NotKept(self._unwritten, Result(self.record)) from self._unwritten
+            why = self._unwritten
+            raise NotKept(why.came, why.expected, found=Result(self.record)) from why
         return Result(self.record, None if self._writer is None else self._writer.path)
 
 

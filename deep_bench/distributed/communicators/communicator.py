@@ -54,8 +54,10 @@ class Communicator(ABC):
     Arrays are NumPy arrays of any shape and element type, or others that an implementation names; nothing is pickled. What
     is received is written into ``out`` where that is given, which must have the right number of elements and the same type;
     otherwise into a new array. Collective operations are called by all ranks in the same order, with arrays of the same
-    shape and type. A subclass needs ``isend``, ``irecv`` and ``split``; everything else is written with these and may be
-    replaced by what is faster.
+    shape and type. What they return are arrays, also those without dimensions. A reduction is computed in the arrays' own
+    type or a wider one and rounded to nearest, in any order, and all ranks get the same bits of it. A subclass needs
+    ``isend``, ``irecv`` and ``split``; everything else is written with these and may be replaced by what is faster.
+    `deep_bench.testing.communicators` puts any through all of this.
 
     Attributes:
         name: In the registry ``db.communicators``.
@@ -82,7 +84,7 @@ class Communicator(ABC):
         Args:
             x: What is sent.
             to: The rank that gets it.
-            tag: Tells messages between the same two ranks apart.
+            tag: Tells messages between the same two ranks apart; below 2**20, from where on operations have theirs.
 
         Raises:
             InvalidArgument: No such rank, or a negative tag.

@@ -19,8 +19,8 @@ def regrouped(rule: DistributedOptimizer[Any, Any], snapshots: list[Tree]) -> Tr
         snapshots: Of all ranks that there were.
 
     Raises:
-        InvalidArgument: Their states are of another scheme or cannot be shared out anew; or they took steps each on their own and not all have ended
-            the same epoch.
+        InvalidArgument: Their states are of another scheme or cannot be shared out anew; or they took steps each on their
+            own and not all have ended the same epoch.
     """
     check_kind(repr(rule), snapshots[0]["identity"])
     if not rule.lockstep:

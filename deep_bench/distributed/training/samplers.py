@@ -259,4 +259,3 @@ def sharded_files(paths: Sequence[T], rank: int, size: int) -> list[T]:
         )
     begin, end = bounds(len(paths), size)[rank : rank + 2]
     return list(paths[begin:end])
-

@@ -144,6 +144,7 @@ class _ByItself:
 
     def trainer(self, make: Callable[[], Trainer[Any]]) -> Trainer[Any]:
         """The trainer, if all ranks have theirs."""
+        failure: Exception | None = None
         try:
             made = make()
         except CommunicationFailed:
@@ -152,13 +153,13 @@ class _ByItself:
             if self._told:
                 raise
             failure = error
-        else:
-            return self._agreed(lambda: made)  # type: ignore[no-any-return]
 
-        def fail() -> Trainer[Any]:
-            raise failure
+        def own() -> Trainer[Any]:
+            if failure is not None:
+                raise failure
+            return made
 
-        return self._agreed(fail)  # type: ignore[no-any-return]
+        return self._agreed(own)
 
 
 def _joined(

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.testing.communicator_checks.values import neighbours, same_bits
+from deep_bench.testing.communicator_checks.values import later, neighbours, same_bits
 
 _BITS = {
     np.dtype(kind): bits
@@ -25,21 +25,26 @@ _MIXING = 0x9E3779B97F4A7C15
 def carries_large_arrays(comm: Communicator) -> None:
     """Messages and sums of 4 MiB and an element more, for each size of an element."""
     to, source = neighbours(comm)
+    faults: list[AssertionError] = []
     for dtype in _BITS:
         n = _LARGE // dtype.itemsize + 1
         mine, what, got = _of(comm, comm.rank, n, dtype).copy(), f"{n} elements of {dtype}", np.zeros(n, dtype)
         if comm.size > 1:
             came = comm.sendrecv(mine, to, got, source, 12)
         total = comm.allreduce(mine)
-        if comm.size > 1:
-            assert came.elements == n, f"{came.elements} elements came of {what}"
-            same_bits(got, _of(comm, source, n, dtype), f"a message of {what}")
-        same_bits(total, _total(comm.size, n, dtype), f"allreduce of {what}")
+        with later(faults):
+            if comm.size > 1:
+                assert came.elements == n, f"{came.elements} elements came of {what}"
+                same_bits(got, _of(comm, source, n, dtype), f"a message of {what}")
+            same_bits(total, _total(comm.size, n, dtype), f"allreduce of {what}")
+    if faults:
+        raise faults[0]
 
 
 def carries_middling_arrays(comm: Communicator) -> None:
     """Everything with 64 KiB and an element more, for each size of an element."""
     to, source = neighbours(comm)
+    faults: list[AssertionError] = []
     for number, dtype in enumerate(_BITS):
         n, root = _SMALL // dtype.itemsize + 1, number % comm.size
         ranks = [_of(comm, rank, n, dtype) for rank in range(comm.size)]
@@ -55,7 +60,9 @@ def carries_middling_arrays(comm: Communicator) -> None:
         results = {
             "allreduce": (comm.allreduce(mine), total),
             "iallreduce": (begun, total),
+            "broadcast": (comm.broadcast(mine.copy(), root), ranks[root]),
             "allgather": (comm.allgather(mine), received),
+            "allgather with counts": (comm.allgather(mine, [n] * comm.size), received.reshape(-1)),
             "alltoall": (comm.alltoall(rows), received),
             "reduce_scatter": (comm.reduce_scatter(rows), total),
             "scatter": (place, ranks[root]),
@@ -64,8 +71,11 @@ def carries_middling_arrays(comm: Communicator) -> None:
         gathered, rooted = comm.gather(mine, root), comm.reduce(mine, root=root)
         if gathered is not None and rooted is not None:
             results |= {"gather": (gathered, received), "reduce": (rooted, total)}
-        for name, (result, expected) in results.items():
-            same_bits(result, expected, f"{name} of {what}")
+        with later(faults):
+            for name, (result, expected) in results.items():
+                same_bits(result, expected, f"{name} of {what}")
+    if faults:
+        raise faults[0]
 
 
 def _of(comm: Communicator, rank: int, n: int, dtype: np.dtype) -> np.ndarray:

@@ -83,7 +83,7 @@ def same_bits(found: np.ndarray, expected: np.ndarray, what: str) -> None:
     """Fail unless two arrays have the same bits."""
     _alike(found, expected, what)
     rows = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (found, expected)]
-    if np.array_equal(*rows):
+    if np.array_equal(rows[0], rows[1]):
         return
     off = np.any(np.not_equal(*(row.reshape(expected.size, -1) for row in rows)), axis=1)
     first = int(np.flatnonzero(off)[0])
@@ -106,6 +106,15 @@ def _alike(found: Any, expected: np.ndarray, what: str) -> None:
     assert isinstance(found, np.ndarray), f"{what}: {type(found).__name__} instead of an array"
     assert found.dtype == expected.dtype, f"{what}: {found.dtype} instead of {expected.dtype}"
     assert found.shape == expected.shape, f"{what}: shape {found.shape} instead of {expected.shape}"
+
+
+@contextmanager
+def later(faults: list[AssertionError]) -> Iterator[None]:
+    """Keep a fault that is found amid messages until all are through."""
+    try:
+        yield
+    except AssertionError as fault:
+        faults.append(fault)
 
 
 def spread(x: np.ndarray) -> np.ndarray:

@@ -115,7 +115,7 @@ def several(
         try:
             storage.write(record, path)
         except InvalidArgument as error:
-            raise NotKept(error, Runs(record)) from error
+            raise NotKept(error.came, error.expected, found=Runs(record)) from error
     return Runs(record, path)
 
 

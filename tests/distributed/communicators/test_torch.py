@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch.distributed as dist
 from click.testing import CliRunner
 
 import deep_bench as db
@@ -56,6 +57,8 @@ def alone(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)  # as another test may have left it
+
     def start(rank):
         for name, value in {**_environment(rank, 3, port), "LOCAL_RANK": "0"}.items():
             monkeypatch.setenv(name, value)
@@ -87,6 +90,7 @@ def test_training_ends_after_the_patience(alone, capfd, tmp_path):
 
 
 def test_a_port_that_is_taken_or_is_none_is_told(monkeypatch):
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(CommunicationFailed, match=f"rank 0 cannot open {place}"):
@@ -110,10 +114,12 @@ def test_signals_are_heard_while_ranks_meet(alone):
         with pytest.raises(KeyboardInterrupt):
             TorchCommunicator(meeting_s=60.0)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
 def test_without_mpi4py_several_ranks_are_told_what_to_do(monkeypatch):
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setattr(type(db.communicators), "missing", lambda _, name: ("mpi4py",) if name == "mpi" else ())

@@ -78,7 +78,9 @@ def test_a_shard_that_ends_too_early_is_named_by_its_elements() -> None:
     assert "as if" not in found.findings[0].what
 
 
-@pytest.mark.parametrize(("fault", "size"), [("0.99999", "off by up to 1e-05"), ("float32", "where float64 rounds by 1e-16")])
+@pytest.mark.parametrize(
+    ("fault", "size"), [("0.99999", "off by up to 1e-05"), ("float32", "where float64 rounds by 1e-16")]
+)
 def test_what_no_mistake_explains_is_told_by_its_size(fault: str, size: str) -> None:
     """A mistake that changes nothing (a state forgotten in the first step, samples that nobody tells) explains nothing."""
 

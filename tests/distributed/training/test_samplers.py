@@ -72,12 +72,14 @@ def test_what_is_left_over_is_joined_and_told_and_smaller_batches_are_refused() 
 
     assert [len(b) for b in sharded(18, 8, 4).whole(0)] == [8, 10]  # the last one, of 2, to the one before it
     (told,) = sharded(18, 8, 4).remarks()
-    assert "one batch of an epoch has 2 samples for 4 ranks" in told and "2 batches of 3" in told
+    assert "one batch of an epoch has 2 samples for 4 ranks" in told
+    assert "2 batches of 3" in told
     assert sharded(20, 8, 4).remarks() == sharded(18, 8, 1).remarks() == []
     for count in (12, 13):
         with pytest.raises(InvalidArgument, match="batches of 2 samples for 4 ranks") as refused:
             next(sharded(count, 2, 4).whole(0))
-        assert "--scaling weak" in refused.value.advice and "at most 2 ranks" in refused.value.advice
+        assert "--scaling weak" in refused.value.advice
+        assert "at most 2 ranks" in refused.value.advice
     with pytest.raises(InvalidArgument, match="an epoch of 3 samples for 4 ranks"):
         next(sharded(3, 3, 4).whole(0))
 

@@ -37,7 +37,9 @@ def test_a_scheme_by_its_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(tmp_path)
 
     def on_rank(comm):
-        trainer = db.distributed.train("digits", on="reference", over=comm, scheme="own_scheme_of_a_user:Right:scale=1.0", seed=1)
+        trainer = db.distributed.train(
+            "digits", on="reference", over=comm, scheme="own_scheme_of_a_user:Right:scale=1.0", seed=1
+        )
         return trainer.run(steps=2).losses.tolist()
 
     one, other = run_local(2, on_rank)

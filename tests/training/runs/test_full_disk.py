@@ -28,7 +28,8 @@ def test_training_is_shown_before_it_is_told(words: list[str], tmp_path: Path, m
     whole = ["digits", "--on", "reference", "--steps", "2", "--no-target", "--output", str(tmp_path), *words]
     found = CliRunner().invoke(command, whole)
     assert found.exit_code == 1
-    assert "reference" in found.stdout and "record:" not in found.stdout
+    assert "reference" in found.stdout
+    assert "record:" not in found.stdout
     assert found.stderr.count("No space left on device") == found.stderr.count("What to do: free some space") == 1
     assert not list(tmp_path.glob("*.json"))
 
