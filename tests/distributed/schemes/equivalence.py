@@ -145,3 +145,29 @@ def check_equivalent(
         for name, expectation in expected[step - 1].items():
             opinion = assess(runs[0][step - 1][name], expectation)
             assert opinion.level == "clear", f"{name} after {step} steps {opinion.reason}"
+
+
+SCHEMES = ("allreduce", "parameter-server", "sharded-state", "hierarchical")
+"""Those that promise what one process does."""
+
+
+def table(framework: str = "torch") -> str:
+    """Significant bits of the worst parameter beside one process, uneven shards, after 1 and 50 steps; Markdown."""
+    rule = db.optimizers["momentum"](lr=0.05)
+    expected = alone(rule)
+    rows = ["| scheme | after | " + " | ".join(f"N = {ranks}" for ranks in PARTS) + " |", "|---|---|" + "---|" * len(PARTS)]
+    for scheme in SCHEMES:
+        kind = db.distributed_optimizers[scheme]
+        runs = {ranks: on_ranks(lambda comm, kind=kind: kind(rule, comm), ranks, framework) for ranks in PARTS}
+        for step in (1, STEPS):
+            cells = []
+            for found in runs.values():
+                opinions = [assess(found[0][step - 1][name], wanted) for name, wanted in expected[step - 1].items()]
+                word = "equal" if all(o.level == "clear" for o in opinions) else "not equal"
+                cells.append(f"{word}, {min(o.bits for o in opinions):.1f} bits")
+            rows.append(f"| {scheme} | {step} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())
