@@ -145,7 +145,9 @@ def test_shared_memory_that_is_full_is_told(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [print, object(), Path("/"), np.array([None]), np.array(["2020"], "datetime64[Y]")], ids=repr
+    "value",
+    [print, object(), Path("/"), np.array([None]), np.array(["2020"], "datetime64[Y]")],
+    ids=["function", "object", "path", "objects", "dates"],
 )
 def test_what_is_no_plain_data_is_refused(ends: Ends, value: Any) -> None:
     with pytest.raises(Unsupported, match="another environment"):
