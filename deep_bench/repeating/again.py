@@ -8,41 +8,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord, Unsupported
+from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord
 from deep_bench.repeating.bits import Bits, digests, fed
 from deep_bench.repeating.bundling import bundle
-from deep_bench.repeating.environment import clean, is_ours, not_set, variables
+from deep_bench.repeating.environment import clean, not_set, variables
 from deep_bench.repeating.manifest import MANIFEST, Manifest
 from deep_bench.repeating.repetition import LOG, Repetition
+from deep_bench.repeating.trust import checked
 from deep_bench.repeating.unpacking import check_folder, unpack
 from deep_bench.repeating.words import AGAIN
 from deep_bench.results import Results, gather
 from deep_bench.results.comparing import compare
 from deep_bench.results.comparing.facts import differing, facts_of
-
-_DATA = frozenset(
-    [
-        ".csv",
-        ".data",
-        ".h5",
-        ".json",
-        ".jsonl",
-        ".md",
-        ".npy",
-        ".npz",
-        ".onnx",
-        ".parquet",
-        ".pb",
-        ".png",
-        ".toml",
-        ".txt",
-        ".yaml",
-        ".yml",
-    ]
-)
-"""Files that are read and not run. All others may be code, whatever the manifest calls them: an environment's Python too."""
 
 Tell = Callable[[str], object]
 
@@ -82,7 +61,7 @@ def repeat(
         WorkerError: The environment cannot be built.
     """
     place, made = _opened(Path(source), Path(folder), tell)
-    command = _command(made, here=here, allow_code=allow_code)
+    command = checked(made, place, here=here, allow_code=allow_code)
     if here:
         bin_folder = Path(sys.executable).parent
     else:
@@ -120,27 +99,6 @@ def _opened(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest]:
     tell(f"bundling {source}")
     bundle([source], archive)
     return folder / "unpacked", unpack(archive, folder / "unpacked")
-
-
-def _command(made: Manifest, *, here: bool, allow_code: bool) -> list[str]:
-    """What is run: deep-bench, or a script of the bundle.
-
-    Raises:
-        InvalidArgument: Nothing, or another program.
-        Unsupported: Code of a stranger, without leave.
-    """
-    if not made.command:
-        raise InvalidArgument("a bundle without a command", "one that says what repeats it: deep-bench bundle --command '…'")
-    first = made.command[0]
-    if first != "deep-bench" and not (first in {file.path for file in made.files} and first.endswith(".py")):
-        raise InvalidArgument(f"the command {first!r}", "deep-bench, or a Python file of the bundle", "run it by hand")
-    code = [file.path for file in made.files if file.role != "package" and PurePosixPath(file.path).suffix not in _DATA]
-    if not here and not is_ours(made):
-        code += [file.path for file in made.of("package")]
-    if code and not allow_code:
-        shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
-        raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
-    return list(made.command)
 
 
 def _with(bin_folder: Path, command: Sequence[str]) -> list[str]:

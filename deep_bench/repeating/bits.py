@@ -24,31 +24,52 @@ def digests(files: Iterable[Path]) -> dict[str, str]:
         files: The records of one run, or of several alike.
 
     Returns:
-        A name for each result to its SHA-256. Of several records with the same name the last counts.
+        A name for each result to its SHA-256. Those of one name in several records are numbered, in the records' order.
     """
     found: dict[str, str] = {}
     for file in files:
         kind = kind_of(file)
         if kind == MEASUREMENT:
-            found |= _measured(load(file))
+            record = load(file)
+            _add(found, _measured(record), _which(record))
         elif kind == "training":
-            found |= _trained(training.load(file))
+            trained = training.load(file)
+            _add(found, _trained(trained), _which(trained))
     return found
+
+
+def _add(found: dict[str, str], more: Iterable[tuple[str, str]], which: str) -> None:
+    for name, value in more:
+        whole, number = f"{name}{which}", 1
+        while (key := whole if number == 1 else f"{whole} ({number})") in found:
+            number += 1
+        found[key] = value
+
+
+def _which(record: Record | TrainingRecord) -> str:
+    """What tells a record from others of the same systems: sizes, and the factors of the cell that it is of."""
+    network = record.network if isinstance(record, Record) else None
+    cell = record.recipe.options.get("cell")
+    factors = cell.get("factors") if isinstance(cell, dict) else None
+    parts = {**(network.sizes if network is not None else {}), **(factors if isinstance(factors, dict) else {})}
+    return f" [{', '.join(f'{name}={value}' for name, value in sorted(parts.items()))}]" if parts else ""
 
 
 def fed(files: Iterable[Path]) -> dict[str, str]:
     """What the runs of some records were given, by digest: networks, and the arrays that they were fed."""
     found: dict[str, str] = {}
     for file in files:
-        if kind_of(file) == MEASUREMENT:
+        kind = kind_of(file)
+        if kind == MEASUREMENT:
             record = load(file)
-            if record.network is not None:
-                found[f"the network {record.network.name}"] = record.network.sha256
-            if record.data is not None:
-                found |= {f"the input {name}": digest for name, digest in record.data.sha256.items()}
-        elif kind_of(file) == "training":
-            networks = [run.network for run in training.load(file).runs if run.network is not None]
-            found |= {f"the network {network.name}": network.sha256 for network in networks}
+            networks = {record.network.name: record.network.sha256} if record.network is not None else {}
+            inputs = record.data.sha256 if record.data is not None else {}
+            named = {f"the network {name}": value for name, value in networks.items()}
+            _add(found, (named | {f"the input {name}": value for name, value in inputs.items()}).items(), _which(record))
+        elif kind == "training":
+            trained = training.load(file)
+            ran = {f"the network {r.network.name}": r.network.sha256 for r in trained.runs if r.network is not None}
+            _add(found, ran.items(), _which(trained))
     return found
 
 

@@ -67,7 +67,7 @@ def bundle(
         raise InvalidArgument(f"the archive {target}", "a name that ends in .zip")
     found = _gathered(records)
     told = [json.loads(file.read_bytes()) for file in found.files()]
-    given = list(command) if command is not None else _command(told)
+    given = list(command) if command is not None else _command(told, [Path(path) for path in records])
     with TemporaryDirectory() as scratch:
         contents = Contents()
         kept = _records(contents, found, [Path(path) for path in records])
@@ -102,8 +102,11 @@ def _gathered(records: Sequence[str | Path]) -> Results:
     return found
 
 
-def _command(told: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The command that all records came from."""
+def _command(told: Sequence[Mapping[str, Any]], roots: Sequence[Path]) -> list[str]:
+    """The command that all records came from; of a recipe's folder, what runs the recipe."""
+    recipes = [root / "recipe.yaml" for root in roots if (root / "recipe.yaml").is_file()]
+    if len(roots) == 1 and recipes:
+        return ["deep-bench", "recipe", "run", str(recipes[0].resolve())]
     commands = {tuple(content.get("command") or ()) for content in told}
     if len(commands) > 1:
         shown = "; ".join(shlex.join(one)[:80] for one in sorted(commands)[:3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,7 +18,10 @@ from deep_bench.cli.bundle import command as bundle_verb
 from deep_bench.cli.repeat import command as repeat_verb
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
 from deep_bench.repeating import Manifest, bundle, repeat
+from deep_bench.repeating.bits import digests
 from deep_bench.repeating.environment import clean, locked, not_set, variables
+from deep_bench.repeating.manifest import Packed
+from deep_bench.repeating.trust import checked
 from deep_bench.repeating.unpacking import unpack
 from tests.repeating.conftest import WORDS
 
@@ -40,8 +44,8 @@ def changed(record: Path, folder: Path, change: Callable[[dict[str, Any]], None]
 def test_a_run_is_repeated(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
     found = repeat(packed[0], tmp_path / "again", here=True, margin=0.5)
     assert (found.verdict, found.status, found.clean) == ("repeated to the last bit", 0, False)
-    assert found.bits.same == ("reference on small: y",)
-    assert found.given.same == ("the network small", "the input x")
+    assert found.bits.same == ("reference on small: y [batch=1]",)
+    assert found.given.same == ("the network small [batch=1]", "the input x [batch=1]")
     assert found.differences == {}
     assert [result.labels["system"] for result in found.after] == ["reference"]
     text = found.report(100)
@@ -59,11 +63,11 @@ def test_other_bits_and_other_verdicts(packed: tuple[Path, Manifest], place: Pat
     changed(record, tmp_path / "bits", change)
     bundle([tmp_path / "bits"], tmp_path / "bits.zip", command=["deep-bench", *WORDS], folder=place)
     found = repeat(tmp_path / "bits.zip", tmp_path / "again", here=True)
-    assert (found.verdict, found.bits.differ) == ("repeated", ("reference on small: y",))
+    assert (found.verdict, found.bits.differ) == ("repeated", ("reference on small: y [batch=1]",))
     assert found.differences["numpy"][0] == "1.0"
     assert found.manifest.lock.drifted["numpy"][0] == "1.0"
     assert "numpy: 1.0 → " in found.report(100)
-    assert "not the same to the last bit: reference on small: y" in found.report(100)
+    assert "not the same to the last bit: reference on small: y [batch=1]" in found.report(100)
 
 
 def test_runs_that_fail_now(packed: tuple[Path, Manifest], place: Path, tmp_path: Path) -> None:
@@ -97,6 +101,51 @@ def test_code_of_strangers_is_run_with_leave_only(place: Path, tmp_path: Path) -
     bundle([place / "mine"], tmp_path / "d.zip", command=[])
     with pytest.raises(InvalidArgument, match="without a command"):
         repeat(tmp_path / "d.zip", tmp_path / "none", here=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "kind", "message"),
+    [
+        (["deep-bench", "export", "records", "-o", "repeated"], {}, InvalidArgument, "the command deep-bench export"),
+        (["deep-bench"], {}, InvalidArgument, "the command deep-bench "),
+        (["deep-bench", "run", "x", "--output", "/tmp/there"], {}, InvalidArgument, "leads out of the bundle's folder"),
+        (["deep-bench", "run", "x", "--output=mine"], {}, InvalidArgument, "goes to repeated"),
+        (["deep-bench", "run", "../x.onnx"], {}, InvalidArgument, "leads out of the bundle's folder"),
+        (["deep-bench", "operators", "/tmp/e.py:X"], {}, InvalidArgument, "leads out of the bundle's folder"),
+        (["deep-bench", "run", "x", "--on", "torch@/opt/env"], {}, InvalidArgument, "leads out of the bundle's folder"),
+        (["deep-bench", "recipe", "run", "e.yaml", "--allow-code"], {}, Unsupported, "--allow-code"),
+        (["deep-bench", "recipe", "run", "e.yaml"], {"e.yaml": "environments: {a: {container: sh}}"}, Unsupported, "e.yaml"),
+        (["deep-bench", "run", "x"], {"environments.yaml": "a: {requirements: [evil]}"}, Unsupported, "environments.yaml"),
+        (["deep-bench", "run", "x"], {"broken.yaml": "a: [&b *b"}, Unsupported, "broken.yaml"),
+        (["deep-bench", "run", "x"], {"evil.so": ""}, Unsupported, "evil.so"),
+    ],
+)
+def test_commands_of_strangers(
+    command: list[str],
+    files: dict[str, str],
+    kind: type[Exception],
+    message: str,
+    packed: tuple[Path, Manifest],
+    tmp_path: Path,
+) -> None:
+    made = packed[1]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        more = Packed(path=name, role="input", bytes=len(text), sha256="0" * 64)
+        made = made.model_copy(update={"files": [*made.files, more]})
+    made = made.model_copy(update={"command": command})
+    with pytest.raises(kind, match=re.escape(message)):
+        checked(made, tmp_path, here=True, allow_code=False)
+
+
+def test_cells_of_a_recipe_do_not_hide_each_other(record: Path, tmp_path: Path) -> None:
+    files = []
+    for batch in (1, 8):
+        cell = {"recipe": "r", "id": str(batch), "factors": {"batch": batch}}
+        file = changed(record, tmp_path / str(batch), lambda c, cell=cell: c["recipe"]["options"].update(cell=cell))
+        files.append(file)
+    assert list(digests(files)) == ["reference on small: y [batch=1]", "reference on small: y [batch=8]"]
+    assert list(digests([files[0], files[0]])) == ["reference on small: y [batch=1]", "reference on small: y [batch=1] (2)"]
 
 
 def test_what_a_bundle_may_set_and_install(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
