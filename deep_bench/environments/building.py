@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from deep_bench.environments.declaration import Declaration
@@ -97,7 +96,7 @@ class _Build:
     def __init__(self, name: str, declaration: Declaration, folder: Path, tell: Tell) -> None:
         self.name, self.declaration, self.folder, self.tell = name, declaration, folder, tell
         self.python = str(folder / "venv" / "bin" / "python")
-        here = not declaration.prefix and find_spec("pip") is not None
+        here = not declaration.prefix and any(importlib.metadata.distributions(name="pip"))
         self.pip = (sys.executable, "-m", "pip", "--python", self.python) if here else (self.python, "-m", "pip")
         self.venv = ("-m", "venv", *(["--without-pip"] if here else []), str(folder / "venv"))
 

@@ -7,6 +7,7 @@ import select
 import socket
 from contextlib import suppress
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 _LARGEST = 2**22
@@ -59,6 +60,18 @@ class Lines:
         """Have whoever hears at this moment stop."""
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RD)
+
+    def finish(self, within_s: float) -> None:
+        """Say no more, and wait for the other end to close: what is unheard when this one ends would undo what it said.
+
+        Args:
+            within_s: At most so long.
+        """
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+        until = monotonic() + within_s
+        while (left := until - monotonic()) > 0 and self.hear(left) is not None:
+            pass
 
     def close(self) -> None:
         """Close the connection."""

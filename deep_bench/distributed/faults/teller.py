@@ -88,6 +88,7 @@ class Teller(Thread):
         if "end" in content:
             self._over = True
             self._lines.say(stacks=stacks())
+            self._lines.finish(_LATE_S)
             self._party.leave(content["end"])
 
     # Without rank 0

@@ -73,7 +73,12 @@ def weasyprint() -> Any:
         Unsupported: It is not installed, or a system library that it needs is not.
     """
     try:
+        from PIL import ImageFile
+
+        truncated = ImageFile.LOAD_TRUNCATED_IMAGES
         import weasyprint as found
+
+        ImageFile.LOAD_TRUNCATED_IMAGES = truncated  # WeasyPrint lets all of the process read half an image as a whole one
     except ImportError as error:
         raise Unsupported("a PDF without WeasyPrint", advice="pip install 'deep-bench[report]'") from error
     except OSError as error:
