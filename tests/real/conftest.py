@@ -15,8 +15,8 @@ from .table import REAL, Real
 FIRST = {real.package.name: real for real in reversed(REAL)}
 """The first network of each package: the others, which are much like it, run in ``make test-full``."""
 
-LONG = {"dnsmos_sig"}
-"""Takes the reference minutes, and has no operator that the others lack."""
+LONG = {"dnsmos_sig", "ppocr_det", "magika"}
+"""They take longest, and run in ``make test-full`` only."""
 
 
 def parameters(short: Collection[str]) -> list[ParameterSet]:
