@@ -60,6 +60,7 @@ def test_an_asynchronous_run_survives_the_loss_of_a_worker(tmp_path: Path) -> No
     words = ["train", "digits", "--on", "reference", "--distributed", "asynchronous:survive=true", "--steps", "12"]
     words += ["--no-target", "--checkpoints", str(tmp_path / "kept")]
     found = launched(3, PROGRAM, "kill", "2", str(tmp_path / "out"), *words, timeout_s=120.0, options=("--with-ft", "ulfm"))
+    assert len(messages(found)) == 1, found.stderr
     (message,) = messages(found)
     assert re.match(r"rank 2 of 3 on .* was killed or crashed, last heard of", message)
     assert "The others go on without it." in found.stderr
