@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from deep_bench.environments.declaration import Declaration
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.storage import written
@@ -77,8 +79,10 @@ def lock_of(
         installed: ``name==version`` to the hash of its archive, of what pip installed.
     """
     pins = dict(sorted(installed.items(), key=lambda pair: pair[0].lower()))
-    names = {_normal(pin.partition("==")[0]) for pin in pins}
-    others = [f"# {n}=={v} came with the interpreter" for n, v in sorted(frozen.items()) if _normal(n) not in names]
+    names = {canonicalize_name(pin.partition("==")[0]) for pin in pins}
+    others = [
+        f"# {n}=={v} came with the interpreter" for n, v in sorted(frozen.items()) if canonicalize_name(n) not in names
+    ]
     lines = [f"{pin} --hash=sha256:{found}" if found else pin for pin, found in pins.items()]
     head = [f"# deep-bench environment {name}", f"# declaration {declaration.sha256}", f"# {python}"]
     return "\n".join([*head, *others, *lines]) + "\n"
@@ -108,7 +112,3 @@ def read_lock(path: Path, name: str) -> Lock | None:
 def write_lock(path: Path, text: str) -> Path:
     """Write a lock beside the declarations, whole or not at all."""
     return written(path, lambda file: file.write_text(text, encoding="utf-8"))
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import onnx
+
+from deep_bench.graph.load import all_nodes
 
 
 def oldest_stamp(serialized: bytes) -> bytes:
@@ -27,7 +28,7 @@ def oldest_stamp(serialized: bytes) -> bytes:
     stated = next((entry for entry in model.opset_import if entry.domain in ("", "ai.onnx")), None)
     if stated is None or model.functions:
         return serialized
-    own = [node.op_type for node in _nodes(model.graph.node) if node.domain in ("", "ai.onnx")]
+    own = [node.op_type for node in all_nodes(model.graph.node) if node.domain in ("", "ai.onnx")]
     if not all(onnx.defs.has(operator, stated.version, "") for operator in own):
         return serialized
     stated.version = max((onnx.defs.get_schema(operator, stated.version, "").since_version for operator in own), default=1)
@@ -43,11 +44,3 @@ def stamped_run(method: str, asked: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _OLDEST_IR = 4
 """From here on initializers need not be inputs."""
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _nodes(graph.node)

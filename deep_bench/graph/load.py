@@ -187,7 +187,7 @@ def _check_operators(proto: onnx.ModelProto, file: Path) -> None:
     bodies = [(proto.graph.node, proto.opset_import), *((f.node, f.opset_import) for f in proto.functions)]
     for nodes, opset_import in bodies:
         opsets = {_domain(entry.domain): entry.version for entry in opset_import}
-        for node in _all_nodes(nodes):
+        for node in all_nodes(nodes):
             known = (node.domain, node.op_type) in functions or node.domain.startswith("com.microsoft")
             version = opsets.get(_domain(node.domain))
             if not known and (version is None or not onnx.defs.has(node.op_type, version, _domain(node.domain))):
@@ -280,13 +280,13 @@ def _type_name(kind: onnx.TypeProto) -> str:
     return ""
 
 
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes, and those of all subgraphs in them."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                yield from _all_nodes(graph.node)
+                yield from all_nodes(graph.node)
 
 
 def _called(node: onnx.NodeProto) -> str:

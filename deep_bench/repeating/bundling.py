@@ -20,8 +20,6 @@ from deep_bench.repeating.readme import readme
 from deep_bench.repeating.words import AGAIN, words
 from deep_bench.results import Results, gather
 
-_SAME_TIME = (1980, 1, 1, 0, 0, 0)
-
 
 def bundle(
     records: Sequence[str | Path],
@@ -236,7 +234,7 @@ def _explained(contents: Contents, made: Manifest, scratch: Path) -> Manifest:
 def _write(target: Path, made: Manifest, contents: Contents) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         content = made.model_dump_json(indent=1).encode() + b"\n"
-        archive.writestr(zipfile.ZipInfo(MANIFEST, _SAME_TIME), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(MANIFEST, lock.SAME_TIME), content, zipfile.ZIP_DEFLATED)
         for path in sorted(contents.files):
             with contents.files[path].open("rb") as source, archive.open(_entry(path), "w", force_zip64=True) as into:
                 while block := source.read(2**20):
@@ -244,6 +242,6 @@ def _write(target: Path, made: Manifest, contents: Contents) -> None:
 
 
 def _entry(path: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(path, _SAME_TIME)
+    entry = zipfile.ZipInfo(path, lock.SAME_TIME)
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
-import re
 import sysconfig
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
@@ -13,13 +12,14 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import deep_bench
 from deep_bench.errors import Unsupported
 
 DISTRIBUTION = "deep-bench"
 
-_SAME_TIME = (1980, 1, 1, 0, 0, 0)
+SAME_TIME = (1980, 1, 1, 0, 0, 0)
 """Of all files in an archive, so that equal contents make equal archives."""
 
 
@@ -34,7 +34,9 @@ def requirements(extras: Collection[str] | None = None) -> list[str]:
         >>> set(few) < set(all_of_them), any(line.startswith("numpy==") for line in few)
         (True, True)
     """
-    installed = {canonical(one.name): one for one in metadata.distributions() if one.name}
+    installed: dict[str, metadata.Distribution] = {
+        canonicalize_name(one.name): one for one in metadata.distributions() if one.name
+    }
     wanted = installed if extras is None else _needed(installed, frozenset(extras))
     return [f"{name}=={installed[name].version}" for name in sorted(wanted) if name != DISTRIBUTION]
 
@@ -51,21 +53,8 @@ def _needed(installed: Mapping[str, metadata.Distribution], extras: frozenset[st
         for line in installed[name].requires or ():
             one = Requirement(line)
             if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
-                open_ones.append((canonical(one.name), frozenset(one.extras)))
+                open_ones.append((canonicalize_name(one.name), frozenset(one.extras)))
     return {name for name, _ in found}
-
-
-def canonical(name: str) -> str:
-    """A distribution's name as package indexes compare them.
-
-    Example:
-        >>> canonical("Deep_Bench")
-        'deep-bench'
-
-    Source:
-        PEP 503, normalized names.
-    """
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def python() -> str:
@@ -94,9 +83,9 @@ def drifted(then: Mapping[str, str], locked: list[str]) -> dict[str, tuple[str, 
     """
     now = dict(line.split("==", 1) for line in locked)
     return {
-        name: (version, now[canonical(name)])
+        name: (version, now[canonicalize_name(name)])
         for name, version in then.items()
-        if canonical(name) in now and now[canonical(name)].split("+")[0] != version.split("+")[0]
+        if canonicalize_name(name) in now and now[canonicalize_name(name)].split("+")[0] != version.split("+")[0]
     }
 
 
@@ -131,7 +120,7 @@ def write_wheel(target: Path) -> None:
     content[record] = ("\n".join([*rows, f"{record},,"]) + "\n").encode()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in content.items():
-            archive.writestr(zipfile.ZipInfo(path, _SAME_TIME), data, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(path, SAME_TIME), data, zipfile.ZIP_DEFLATED)
 
 
 def _package() -> Iterator[tuple[str, bytes]]:

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.storage import digest
@@ -93,7 +94,7 @@ def test_the_package_is_a_wheel(tmp_path: Path) -> None:
         assert {"deep_bench/__init__.py", "deep_bench/reference/__init__.py", "deep_bench/py.typed"} <= names
         archive.extractall(tmp_path / "there")
     (found,) = metadata.distributions(path=[str(tmp_path / "there")])
-    assert (lock.canonical(found.name), found.version) == ("deep-bench", metadata.version("deep-bench"))
+    assert (canonicalize_name(found.name), found.version) == ("deep-bench", metadata.version("deep-bench"))
     assert any(entry.name == "deep-bench" for entry in found.entry_points)
     assert found.requires
     files = [file for file in found.files or () if file.hash is not None]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from deep_bench.arrays import Path, Tree, grown, leaves
+from deep_bench.arrays import Path, Tree, digest, grown, leaves
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.training.bytes import Bytes, as_bytes, broadcast, empty_branches, gather, of_bytes, scatter
 from deep_bench.errors import InvalidArgument
@@ -30,7 +29,7 @@ def gathered(comm: Communicator, tree: Tree) -> Tree:
         tree: This rank's.
     """
     mine = leaves(tree)
-    tables = gather(comm, _text({json.dumps(path): _digest(leaf) for path, leaf in mine.items()}))
+    tables = gather(comm, _text({json.dumps(path): digest(np.asarray(leaf)) for path, leaf in mine.items()}))
     if tables is None:
         wanted = json.loads(scatter(comm, None).tobytes())
         own = grown({path: mine[path] for path in map(tuple, wanted)})
@@ -114,13 +113,7 @@ def mean_of(trees: Sequence[Tree]) -> Tree:
 
 def alike(arrays: Iterable[Any]) -> bool:
     """Whether arrays are equal bit for bit, with shapes and types."""
-    return len({_digest(array) for array in arrays}) <= 1
-
-
-def _digest(leaf: Any) -> str:
-    array = np.ascontiguousarray(leaf)
-    head = f"{array.dtype.name}{np.shape(leaf)}".encode()
-    return hashlib.sha256(head + array.reshape(-1).view(np.uint8).tobytes()).hexdigest()
+    return len({digest(np.asarray(array)) for array in arrays}) <= 1
 
 
 def _text(content: Any) -> Bytes:
