@@ -334,15 +334,21 @@ def _trainer(
         latest = _latest(kept.folder, f"{framework}, seed {seed}")
         return None if latest is None else read_checkpoint(latest)
 
-    if resume and ranks is not None:
-        ranks.resumed(trainer, find)
-    elif resume and (found := find()) is not None:
-        trainer.restore(found, changed=changed)
-    check = partial(kept.check_folder, trainer.progress.step)
-    if ranks is None:
-        check()
-    else:
-        ranks.agreed(check if ranks.first else lambda: None)
+    def check() -> None:
+        kept.check_folder(trainer.progress.step)
+
+    try:
+        if resume and ranks is not None:
+            ranks.resumed(trainer, find)
+        elif resume and (found := find()) is not None:
+            trainer.restore(found, changed=changed)
+        if ranks is None:
+            check()
+        else:
+            ranks.agreed(check if ranks.first else lambda: None)
+    except BaseException:
+        kept.release()  # a run that was refused would hold the folder for as long as its traceback lives
+        raise
     return trainer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,17 @@ def test_other_settings_are_not_resumed(capsys: Any) -> None:
     assert len(json.loads(out)["runs"][0]["losses"]) == 6
     status, _, err = run(capsys, *words, "--epochs", "2")
     assert status in (1, 2)
+
+
+def test_a_refused_run_lets_go_of_its_folder(capsys: Any) -> None:
+    assert run(capsys, *KEEPING, "--epochs", "1")[0] == 0
+    gc.disable()
+    try:
+        assert run(capsys, *KEEPING, "--epochs", "2", "--resume", "optimizer.lr=0.5")[0] == 2
+        status, _, err = run(capsys, *KEEPING, "--epochs", "2", "--resume")
+    finally:
+        gc.enable()
+    assert status == 0, err
 
 
 def test_nothing_to_resume_is_said(capsys: Any) -> None:
