@@ -9,17 +9,22 @@ OPTIONS ?=
 
 # The workers share the cores, so each framework gets one thread in the tests.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
+
+# Plugins by name: pytest rewrites every module of a package that brings one, and deep_bench brings one.
+PLUGINS := -p xdist.plugin -p _hypothesis_pytestplugin
+# Tests start many processes: with bytecode kept, each of them is spared compiling deep_bench.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(ONE_THREAD) $(BIN)/python -m pytest $(PLUGINS)
 
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
-.PHONY: help demo test test-full test-gpu mpich check bench coverage gradients corpus docs clean
+.PHONY: help demo test test-full test-gpu mpich row check bench coverage gradients corpus docs clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
 	@echo "make test       all tests, in at most 15 minutes"
 	@echo "make test-full  all tests, with the big tables whole"
 	@echo "make mpich      the communicators over MPICH, which is installed beside"
+	@echo "make row        run, report, compare, bundle and repeat a recipe in a new environment, as docs/howto/publish.md has it"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make check      lint, format, types, the import rule, the examples in the documentation"
 	@echo "make bench      what deep_bench itself costs"
@@ -56,6 +61,10 @@ mpich: $(INSTALLED)
 	    $(BIN)/python -m venv build/mpich && \
 	    build/mpich/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mpich mpi4py pytest -e .; }
 	DEEP_BENCH_MPICH=build/mpich/bin/mpiexec $(PYTEST) -q tests/distributed/communicators/test_mpi.py -k mpich
+
+# Needs no .venv: it makes one of its own, and another one to repeat in.
+row:
+	tests/row.sh
 
 test-gpu: $(INSTALLED)
 	$(PYTEST) -m gpu

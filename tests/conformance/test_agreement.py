@@ -36,7 +36,7 @@ _SAMPLED = [*((name, False) for name in db.frameworks), ("torch", True)]
 
 @pytest.mark.parametrize(("framework", "double"), [*_SAMPLED, pytest.param("tensorflow", True, marks=pytest.mark.full)])
 def test_a_sample(framework: str, double: bool) -> None:
-    chosen = set(sorted(one_for_each_operator(_cases(), SEED + double))[SEED % 2 :: 2])  # half of them: each takes long
+    chosen = one_for_each_operator(_cases(), SEED + double, part=1, parts=2)  # half of them: each takes long
     assert not _disagreeing(framework, tuple(case for case in _cases() if case.name in chosen), double=double)
 
 

@@ -22,13 +22,10 @@ GOALS = {"onnxruntime": 777, "reference": 823, "tensorflow": 801, "torch": 816}
 """How many cases are right at least, beside those at a kink."""
 
 
-def chosen(case: Case) -> bool:
-    return case.name in _sample()
-
-
 @cache
-def _sample() -> frozenset[str]:
-    return one_for_each_operator(filter(has_gradient, standard_cases("node")), SEED)
+def _sample(part: int) -> frozenset[str]:
+    """One half of the operators, or the other: each half runs on two frameworks."""
+    return one_for_each_operator(filter(has_gradient, standard_cases("node")), SEED, part, parts=2)
 
 
 def conformance(framework: str, **options) -> GradientConformance:
@@ -40,8 +37,9 @@ def conformance(framework: str, **options) -> GradientConformance:
 
 @pytest.mark.parametrize("framework", GOALS)
 def test_a_sample(framework: str) -> None:
-    found = conformance(framework, only=chosen)
-    assert len(found.results) > 100
+    sample = _sample(list(GOALS).index(framework) % 2)
+    found = conformance(framework, only=lambda case: case.name in sample)
+    assert len(found.results) > 50
     assert found.ok, gradients_as_text(found)
 
 

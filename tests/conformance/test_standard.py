@@ -67,13 +67,11 @@ ONCE_FAILED = frozenset(
 """Cases that some framework has failed at some time."""
 
 
-def chosen(case: Case) -> bool:
-    return case.name in ONCE_FAILED or case.name in _sample()
-
-
 @cache
-def _sample() -> frozenset[str]:
-    return one_for_each_operator((case for kind in KINDS for case in standard_cases(kind)), SEED)
+def _sample(frozen: bool) -> frozenset[str]:
+    """Half of the operators as they are, the others frozen: the whole runs in ``make test-full``."""
+    cases = (case for kind in KINDS for case in standard_cases(kind))
+    return ONCE_FAILED | one_for_each_operator(cases, SEED, part=int(frozen), parts=2)
 
 
 def conformance(framework: str, frozen: bool, **options) -> Conformance:
@@ -86,8 +84,9 @@ def conformance(framework: str, frozen: bool, **options) -> Conformance:
 @FORMS
 @pytest.mark.parametrize("framework", GOALS)
 def test_a_sample(framework: str, frozen: bool) -> None:
-    found = conformance(framework, frozen, only=chosen)
-    assert len(found.results) > 150
+    sample = _sample(frozen)
+    found = conformance(framework, frozen, only=lambda case: case.name in sample)
+    assert len(found.results) > 100
     assert found.ok, as_text(found)
     if framework == "reference":
         assert set(found.words) <= {"passed", "skipped"}, as_text(found)

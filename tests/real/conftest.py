@@ -15,7 +15,7 @@ from .table import REAL, Real
 FIRST = {real.package.name: real for real in reversed(REAL)}
 """The first network of each package: the others, which are much like it, run in ``make test-full``."""
 
-LONG = {"dnsmos_sig", "ppocr_det", "magika"}
+LONG = {"dnsmos_sig", "ppocr_det", "magika", "swift_f0"}
 """They take longest, and run in ``make test-full`` only."""
 
 

@@ -13,7 +13,7 @@ from .conftest import parameters
 from .gradients import scored
 from .table import Real
 
-pytestmark = [pytest.mark.real, pytest.mark.parametrize("real", parameters({"silero_vad_16k_op15", "magika"}))]
+pytestmark = [pytest.mark.real, pytest.mark.parametrize("real", parameters({"silero_vad_16k_op15"}))]
 
 _SLOW = ("dnsmos_sig", "dnsmos_bak_ovr", "dnsmos_sig_bak_ovr", "pdnsmos_sig_bak_ovr")
 """Their convolutions of whole spectrograms take the reference minutes; `dnsmos_p808` is of the same kind."""

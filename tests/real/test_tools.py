@@ -13,7 +13,9 @@ from deep_bench.network import transform
 from .conftest import parameters
 from .table import Real, sizes
 
-pytestmark = [pytest.mark.real, pytest.mark.parametrize("real", parameters({"silero_vad_16k_sequence", "swift_f0"}))]
+pytestmark = pytest.mark.real
+SMALL = pytest.mark.parametrize("real", parameters({"silero_vad_16k_sequence"}))
+TWO = pytest.mark.parametrize("real", parameters({"silero_vad_16k_sequence", "swift_f0"}))
 
 
 def _fixed(real: Real, path: Path) -> tuple[db.Network, dict[str, np.ndarray]]:
@@ -25,6 +27,7 @@ def _installed(*names: str) -> list[str]:
     return [name for name in names if not db.frameworks.missing(name)]
 
 
+@SMALL
 def test_every_node_of_every_framework_is_explained_by_rounding(real: Real, path: Path) -> None:
     network, inputs = db.load(path), dict(real.inputs())
     for framework in _installed("onnxruntime", "torch"):
@@ -33,6 +36,7 @@ def test_every_node_of_every_framework_is_explained_by_rounding(real: Real, path
         assert any(node.word == "right" for node in found.nodes)
 
 
+@TWO
 def test_time_is_told_node_by_node(real: Real, path: Path) -> None:
     network, inputs = _fixed(real, path)
     found = db.network.profile(
@@ -45,6 +49,7 @@ def test_time_is_told_node_by_node(real: Real, path: Path) -> None:
         assert 0 < system.in_nodes < float("inf")
 
 
+@TWO
 @pytest.mark.parametrize("name", ["fold", "fuse_batchnorm", "precision"])
 def test_a_transformed_network_computes_the_same(real: Real, path: Path, name: str) -> None:
     network, inputs = _fixed(real, path)
