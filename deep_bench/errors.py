@@ -6,11 +6,14 @@ Each message says what came, what was expected and what to do about it. Anything
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 _LONGEST = 4_000
 """So many characters of what came are told: it may quote an exception of others, whose message may have any length."""
+
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def shortened(text: str, most: int) -> str:
@@ -28,6 +31,16 @@ def shortened(text: str, most: int) -> str:
         return text
     end = most // 4
     return f"{text[: most - end]} [… {len(text) - most} characters left out …] {text[-end:]}"
+
+
+def short_digests(text: str) -> str:
+    """A text with twelve digits of each SHA-256 in it.
+
+    Example:
+        >>> short_digests("network " + "0123456789abcdef" * 4)
+        'network 0123456789ab'
+    """
+    return _DIGEST.sub(lambda found: found[0][:12], text)
 
 
 def printable(text: str) -> str:
@@ -191,7 +204,8 @@ class Incomparable(DeepBenchError):
     """
 
     def __init__(self, came: str, differences: Mapping[str, tuple[str, str]], advice: str = "") -> None:
-        lines = [f"  {name}: {shortened(one, 80)} | {shortened(other, 80)}" for name, (one, other) in differences.items()]
+        shown = {name: [shortened(short_digests(value), 80) for value in both] for name, both in differences.items()}
+        lines = [f"  {name}: {one} | {other}" for name, (one, other) in shown.items()]
         super().__init__(printable("\n".join([came, *lines])), "results that differ in one factor only", advice)
         self.args = (came, differences, advice)  # so that the error survives pickling
         self.differences = differences

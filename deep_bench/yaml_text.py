@@ -121,7 +121,7 @@ def _read(text: str, what: str) -> tuple[Any, yaml.Node | None]:
         raise InvalidArgument(f"{what} is no YAML: {' '.join(str(error).split())}", "see https://yaml.org") from error
     except RecursionError as error:
         raise InvalidArgument(f"{what} is nested too deeply", "fewer levels") from error
-    except ValueError as error:  # a number or date that there is not, such as 2026-13-01
+    except (ValueError, OverflowError, AttributeError, LookupError) as error:  # such as 2026-13-01, or !!timestamp x
         raise InvalidArgument(f"{what} holds a value that cannot be read: {error}", "see https://yaml.org") from error
 
 

@@ -76,7 +76,8 @@ def _interrupt(*_: object) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and exit: 0 all right, 1 something was wrong, 2 bad usage or input, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
-    sys.path.append(os.getcwd())  # for adapters that are named by the import path of a file right here
+    if os.environ.get("DEEP_BENCH_INSTALLED_ONLY") != "1":  # the cells of a recipe that may run no code
+        sys.path.append(os.getcwd())  # for adapters that are named by the import path of a file right here
     signal.signal(signal.SIGTERM, _interrupt)  # a batch system's time limit: what was measured is kept, as after Ctrl-C
     try:
         status = _cli.main(words, prog_name="deep-bench", standalone_mode=False)

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
 from deep_bench.cli.options import FileToWrite
 from deep_bench.cli.verb import Verb
+
+
+class Place(click.ParamType[tuple[str, str]]):
+    """Something, and where it can be had: ``net.onnx=https://…``."""
+
+    name = "name=where"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Read a pair."""
+        if isinstance(value, tuple):
+            return value
+        name, _, where = str(value).partition("=")
+        if not name.strip() or not where.strip():
+            self.fail(f"{value!r}: write a name and where it can be had, such as net.onnx=https://…", param, ctx)
+        return name, where
 
 
 @click.command("bundle", cls=Verb)
@@ -17,39 +33,49 @@ from deep_bench.cli.verb import Verb
 @click.option("--command", "words", metavar="'COMMAND …'", help="What repeats it. Default: what the records say.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path, exists=True), multiple=True,
               help="A further file or folder that it reads. Repeat for more.")  # fmt: skip
+@click.option("--elsewhere", type=Place(), multiple=True, metavar="NAME=WHERE",
+              help="Where others can have a network that is gone, or a file too large. Repeat for more.")  # fmt: skip
 @click.option("--licence", default="", metavar="NAME", help="Under which it is shared: CC-BY-4.0, …")
 @click.option("--licence-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The licence's text.")
 @click.option("--title", default="", help="What it is, in words.")
+@click.option("--force", is_flag=True, help="Replace the archive if it is there already.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     records: tuple[Path, ...],
     output: Path,
     words: str | None,
     inputs: tuple[Path, ...],
+    elsewhere: tuple[tuple[str, str], ...],
     licence: str,
     licence_file: Path | None,
     title: str,
+    force: bool,
     debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Pack what others need to repeat a run: records, what it read, the exact environment, deep_bench, and a README.
 
     RECORDS are the files of one run, or a folder. Paths in the run's command are looked up from here: call it where the run
-    was called.
+    was called. A file of the run that is gone, or is another now, is refused.
     """
+    from deep_bench.errors import printable
     from deep_bench.repeating import bundle
+    from deep_bench.repeating.manifest import told
 
     made = bundle(
         records,
         output,
         command=None if words is None else shlex.split(words),
         inputs=inputs,
+        elsewhere=dict(elsewhere),
         licence=licence,
         licence_file=licence_file,
         title=title,
+        force=force,
     )
     click.echo(f"bundle: {output}, {len(made.files)} files, {output.stat().st_size} bytes")
     for one in made.left:
-        click.echo(f"not in it: {one.what}: {one.why}")
+        lost = one.files or not one.source
+        click.echo(printable(f"{'warning: ' if lost else ''}not in it: {told(one)}"), err=bool(lost))
     for name, (then, now) in made.lock.drifted.items():
         click.echo(f"the run had {name} {then}, the lock has {now or 'none'}: bundle in the environment of the run")
     for remark in made.remarks:

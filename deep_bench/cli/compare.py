@@ -69,6 +69,8 @@ def command(
     facts such as commit, governor, torch or OMP_NUM_THREADS, or the groups machine, clock, threads and versions.
 
     --fail-on slower:5% means: slower, all comparisons considered, and even the better end of the interval is beyond 5 %.
+    With it, sides that differ in the machine, the network or an option are refused, unless --factor names it: only the time,
+    the commit, and versions of what is measured may differ unasked.
 
     Exit status: 0, 1 if a condition of --fail-on holds, 2 for what cannot be compared.
     """

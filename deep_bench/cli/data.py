@@ -270,25 +270,18 @@ def _show(known: Sequence[_Known], measured: Measured | None, written: Sequence[
 
 
 def _lines(one: _Known) -> list[str]:
+    from deep_bench.measure.units import in_bytes
+
     facts = one.facts
-    size = f", {facts['kind']}, {_size(facts['bytes'])}" if "kind" in facts else ""
+    size = f", {facts['kind']}, {in_bytes(facts['bytes'])}" if "kind" in facts else ""
     lines = [f"{one.name}: {facts['samples']} samples{size}", *(f"  {spec}" for spec in facts["specs"])]
     if counts := facts.get("classes"):
         least, most = min(counts, key=counts.get), max(counts, key=counts.get)
         lines.append(f"  {len(counts)} classes, from {counts[least]} samples ({least}) to {counts[most]} ({most})")
         if len(counts) <= 20:
             lines.append("  " + ", ".join(f"{name}: {count}" for name, count in counts.items()))
-    lines += [f"  in {text}: {_size(found['bytes'])}" for text, found in facts["containers"].items()]
+    lines += [f"  in {text}: {in_bytes(found['bytes'])}" for text, found in facts["containers"].items()]
     return lines + [f"  in {text}: refused: {reason}" for text, reason in one.refused.items()]
-
-
-def _size(count: int) -> str:
-    from deep_bench.measure.units import significant
-
-    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= length:
-            return f"{significant(count / length)} {unit}"
-    return f"{count} B"
 
 
 def _show_latencies(console: Any, latencies: Sequence[Latencies]) -> None:

@@ -77,8 +77,11 @@ def inference(network: str, **options: Any) -> None:
     if overwrite is not None and overwrite.resolve() != folder.resolve():
         raise click.UsageError(f"--overwrite {overwrite} is not the folder of --output, {folder}: name the same")
     settings = Settings(**{name: options[name] for name in _SETTINGS})
-    if not options["as_json"]:
-        click.echo(f"running under LoadGen; its logs are in {folder}", err=True)
+
+    def begun(home: Path) -> None:
+        if not options["as_json"]:
+            click.echo(f"running under LoadGen; its logs are in {home}", err=True)
+
     record = run(
         network,
         options["framework"],
@@ -89,6 +92,7 @@ def inference(network: str, **options: Any) -> None:
         overwrite=overwrite is not None,
         system=options["system"],
         against=options["against"],
+        begun=begun,
     )
     click.echo(record.model_dump_json(exclude={"latencies"}) if options["as_json"] else as_text(record))
     sys.exit(INTERRUPTED if record.interrupted else 0 if record.valid else FAILED)

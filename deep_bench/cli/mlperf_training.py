@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ _DEBUG = click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, help="This seed instead. Repeat for more runs.")
 @click.option("--benchmark", metavar="NAME", help="What the logs call it. Default: the recipe's name.")
 @_FACTS
+@click.option("--hyperparameter", "stated", multiple=True, metavar="KEY=VALUE", help="What nobody tells. Repeat for more.")
 @click.option("--keep-caches", is_flag=True, help="Do not clear the machine's caches before each run: for trying.")
 @click.option("--apart", is_flag=True, help="A fresh process for each run.")
 @click.option("--limit", type=Seconds(), help="At most so long for a run.")
@@ -89,12 +90,24 @@ def _planned(name: str, changes: tuple[str, ...], framework: str, options: dict[
         "facts": load_facts(options["facts"]) if options["facts"] is not None else None,
         "benchmark": options["benchmark"],
         "clear": kept_caches if options["keep_caches"] else clear_caches,
+        "hyperparameters": dict(map(_pair, options["stated"])),
     }
     if ranks is None:
         return planned(recipe, framework, **plan)
     found = ranks.agreed(lambda: planned(recipe, framework, **plan, make=ranks.trainer, logs=ranks.first))
     ranks.check_alike(recipe, [framework])
     return found
+
+
+def _pair(text: str) -> tuple[str, int | float | str]:
+    """A key, and a value that is a number where it can be."""
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise click.UsageError(f"--hyperparameter {text!r}: say KEY=VALUE, as in precision=fp32")
+    for kind in (int, float):
+        with suppress(ValueError):
+            return key, kind(value)
+    return key, value
 
 
 def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:

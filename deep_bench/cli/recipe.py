@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import click
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.group import Subcommands
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deep_bench.experiments import Cell, Experiment, Outcome
@@ -72,24 +75,26 @@ def listing(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
 @click.command("check", cls=Verb)
 @_recipe
 @_changes
-@click.option("--here", is_flag=True, help="Also whether frameworks, data and programs that it needs are here.")
+@click.option("--here", is_flag=True, help="Also whether all that it needs is here, and fits; frameworks are imported.")
 @_code
 @_debug
 def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, debug: bool) -> None:  # noqa: ARG001
     """See whether a recipe is sound: each wrong field is named with its line and the nearest right one.
 
-    Exit status: 0 it is; 1 something that it needs is missing here (--here); 2 it is not.
+    Exit status: 0 it is; 1 something that it needs is missing here, or does not fit (--here); 2 it is not.
     """
     found = _load(recipe, changes, allow_code)
     click.echo(f"{found.name}: level {found.level}, cells: {len(found.cells)}, conditions: {len(found.rules)}")
     if here:
+        from deep_bench.experiments.fitting import wrong_here
         from deep_bench.experiments.here import missing_here
 
-        lacking = missing_here(found)
-        for line in lacking:
-            click.echo(f"missing: {line}")
-        click.echo("this machine cannot run it as it is" if lacking else "this machine can run it")
-        sys.exit(FAILED if lacking else 0)
+        faults = [f"missing: {what}" for what in missing_here(found)]
+        faults += [f"wrong: {what}" for what in wrong_here(found)] if found.home.is_dir() else []
+        for line in faults:
+            click.echo(line)
+        click.echo("this machine cannot run it as it is" if faults else "this machine can run it")
+        sys.exit(FAILED if faults else 0)
 
 
 @click.command("expand", cls=Verb)
@@ -150,10 +155,9 @@ def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequen
             click.echo(f"{one['id']}  {one['name']}\n    {one['command']}")
         return
     folder = Path("results") / found.name if output is None else output
-    outcome = run_experiment(
-        found, folder, only=only, launcher=options["launcher"], wait=not options["no_wait"], progress=not options["as_json"]
-    )
-    _end(outcome, folder, options)
+    with _space_told():
+        outcome = run_experiment(found, folder, only=only, **_how(options))
+    _end(outcome, options)
 
 
 @click.command("resume", cls=Verb)
@@ -171,15 +175,25 @@ def resume(folder: Path, failed: bool, **options: Any) -> None:
     """
     from deep_bench.experiments import resume_experiment
 
-    outcome = resume_experiment(
-        folder,
-        failed=failed,
-        allow_code=options["allow_code"],
-        launcher=options["launcher"],
-        wait=not options["no_wait"],
-        progress=not options["as_json"],
-    )
-    _end(outcome, folder, options)
+    with _space_told():
+        outcome = resume_experiment(folder, failed=failed, allow_code=options["allow_code"], **_how(options))
+    _end(outcome, options)
+
+
+def _how(options: dict[str, Any]) -> dict[str, Any]:
+    return {"launcher": options["launcher"], "wait": not options["no_wait"], "progress": not options["as_json"]}
+
+
+@contextmanager
+def _space_told() -> Iterator[None]:
+    """A disk that is full is no bad input."""
+    from deep_bench.experiments import NotWritten
+
+    try:
+        yield
+    except NotWritten as error:
+        click.echo(f"deep-bench: {error}", err=True)
+        sys.exit(FAILED)
 
 
 @click.command("status", cls=Verb)
@@ -195,6 +209,8 @@ def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (r
 
     outcome = experiment_status(folder)
     click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())
+    if not outcome.ended and not outcome.running:
+        click.echo(f"some cells were not measured; go on: {outcome.store.resume}", err=True)
     sys.exit(0 if outcome.ok else FAILED)
 
 
@@ -205,18 +221,33 @@ def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
     ran = [f"the program {recipe}"] if recipe.endswith(".py") else []
     if ran or found.code:
         click.echo(f"this recipe runs code: {'; '.join([*ran, *found.code])}", err=True)
+    for cell in found.cells:
+        _check_words(recipe, cell)
     return found
 
 
-def _end(outcome: Outcome, folder: Path, options: dict[str, Any]) -> None:
+def _check_words(recipe: str, cell: Cell) -> None:
+    """See that the verb that measures a cell takes its words, which it reads and does nothing with."""
+    from deep_bench.experiments.words import plain_words
+
+    name, *words = plain_words(cell)
+    verb: click.Command = import_module(f"deep_bench.cli.{name}").command
+    try:
+        verb.make_context(name, words)
+    except click.UsageError as error:
+        told = f"{recipe}: the cell {cell.name}: {error.format_message()}"
+        raise InvalidArgument(told, advice=f"see deep-bench {name} -h") from error
+
+
+def _end(outcome: Outcome, options: dict[str, Any]) -> None:
     """Print what became of it, and exit."""
     click.echo(json.dumps(outcome.as_json(), indent=2) if options["as_json"] else outcome.table())
-    again = f"deep-bench recipe resume {click.format_filename(folder)}"
-    again += "".join(f" --{name}" for name in ("allow-code",) if options["allow_code"])
+    again = outcome.store.resume
     if options["launcher"] == "slurm":
         again += " --launcher slurm"
         if outcome.jobs:
-            click.echo(f"jobs waiting or running: {len(outcome.jobs)}; see deep-bench recipe status {folder}", err=True)
+            seen = f"deep-bench recipe status {click.format_filename(outcome.store.path)}"
+            click.echo(f"jobs waiting or running: {len(outcome.jobs)}; see {seen}", err=True)
             if options["no_wait"]:
                 sys.exit(0)
     if outcome.interrupted:

@@ -33,6 +33,9 @@ class ReportToWrite(FileToWrite):
 @click.option("-o", "--output", "file", required=True, type=ReportToWrite(), help="NAME.html, NAME.md or NAME.pdf.")
 @click.option("--base", metavar="SYSTEM|LABEL=VALUE", help="What ratios are over. Default: the system with most results.")
 @click.option("--title", help="Default: what was run on what.")
+@click.option(
+    "--note", "notes", metavar="TEXT", multiple=True, help="What no record says, such as why not all CPUs were used."
+)
 @WHERE
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
@@ -40,6 +43,7 @@ def command(
     file: Path,
     base: str | None,
     title: str | None,
+    notes: tuple[str, ...],
     where: tuple[tuple[str, str], ...],
     debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -52,6 +56,6 @@ def command(
     from deep_bench.results.report.verdicts import sentence
 
     results = gathered(paths, where)
-    written = write(results, file, base=base, title=title)
+    written = write(results, file, base=base, title=title, notes=notes)
     click.echo(f"{sentence(results)} {len(results)} results, {len(results.refused)} files not read.")
     click.echo(f"report: {written}")

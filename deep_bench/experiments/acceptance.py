@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.experiments.refusal import at_line, line_of, nearest
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.expected import FACTOR, VERDICTS, labels_of
+from deep_bench.experiments.refusal import at_line, line_of, nearest, several
 from deep_bench.experiments.units import amount, in_unit
+from deep_bench.results.reading.labels import text_of
 from deep_bench.yaml_text import Place
 
 if TYPE_CHECKING:
@@ -19,8 +22,6 @@ if TYPE_CHECKING:
 VERDICT = "verdict"
 BITS = "significant bits"
 WHERE = "where"
-VERDICTS = ("right", "reduced precision", "wrong", "cannot tell", "no information", "unchecked")
-
 _SIGNS = {"<=": "lower", "<": "lower", ">=": "higher", ">": "higher"}
 
 
@@ -35,6 +36,7 @@ class Rule:
         unit: this unit, as written.
         verdicts: Which are accepted.
         where: Labels of the results that it is about; all of a cell by default.
+        place: Of the group of conditions that it stands in, in the recipe.
     """
 
     figure: str
@@ -43,6 +45,7 @@ class Rule:
     unit: str = ""
     verdicts: tuple[str, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)
+    place: Place = field(default=(), compare=False)
 
     def __str__(self) -> str:
         if self.figure == VERDICT:
@@ -50,7 +53,7 @@ class Rule:
         return f"{self.figure} {self.sign} {self.value:g}{' ' if self.unit else ''}{self.unit}"
 
     @classmethod
-    def parse(cls, figure: str, written: Any, where: Mapping[str, str] | None = None) -> Rule:
+    def parse(cls, figure: str, written: Any, where: Mapping[str, str] | None = None, place: Place = ()) -> Rule:
         """Read a condition as a recipe has it.
 
         Raises:
@@ -61,14 +64,24 @@ class Rule:
             ('forward <= 5 ms', 'verdict right or reduced precision')
         """
         if figure == VERDICT:
-            return cls(figure, verdicts=_verdicts(written), where=where or {})
+            return cls(figure, verdicts=_verdicts(written), where=where or {}, place=place)
         found = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
         if found is None:
             raise ValueError(f'{written!r} is no condition: write "<= 5 ms" or ">= 20"')
         value, unit = amount(found[2])
         if figure == BITS and (_SIGNS[found[1]] != "higher" or unit):
             raise ValueError(f'{written!r}: more significant bits are better, and have no unit: write ">= 20"')
-        return cls(figure, found[1], value, unit, where=where or {})
+        return cls(figure, found[1], value, unit, where=where or {}, place=place)
+
+    @property
+    def better(self) -> str:
+        """Which values fulfil it: ``"lower"`` or ``"higher"`` ones."""
+        return _SIGNS[self.sign]
+
+    def about(self, cell: Cell) -> bool:
+        """Whether a cell can have results that it is about."""
+        labels = labels_of(cell)
+        return all((values := labels.get(name)) is None or value in values for name, value in self.where.items())
 
     def judge(self, result: Result) -> Judged:
         """Whether a result fulfils it."""
@@ -88,9 +101,8 @@ class Rule:
         return self._of(figure)
 
     def _of(self, figure: Figure) -> Judged:
-        if _SIGNS[self.sign] != figure.direction:
-            wanted = next(sign for sign, direction in _SIGNS.items() if direction == figure.direction)
-            return Judged(self, False, f"{figure.direction} is better: write {wanted!r}")
+        if self.better != figure.direction:
+            return Judged(self, False, wrong_direction(figure.direction))
         from deep_bench.results import table
 
         try:
@@ -132,8 +144,18 @@ class Judged:
         return f"{self.result + ': ' if self.result else ''}{self.rule} {'met' if self.met else 'missed'} ({self.found})"
 
 
+def wrong_direction(better: str) -> str:
+    """What is wrong with the sign of a condition.
+
+    Example:
+        >>> wrong_direction("lower")
+        "lower is better: write '<='"
+    """
+    return f"{better} is better: write {next(sign for sign, direction in _SIGNS.items() if direction == better)!r}"
+
+
 def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Mapping[Place, int]) -> tuple[Rule, ...]:
-    """The conditions of a recipe.
+    """The conditions of a recipe, each by itself; `deep_bench.experiments.accepting` sees whether they fit the recipe.
 
     Raises:
         InvalidArgument: One is none; with its line.
@@ -144,21 +166,25 @@ def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Map
     """
     groups: list[tuple[Place, Mapping[str, Any]]]
     groups = [(("accept",), accept)] if isinstance(accept, Mapping) else [(("accept", n), a) for n, a in enumerate(accept)]
-    found = []
+    found: list[Rule] = []
+    faults: list[InvalidArgument] = []
     for place, group in groups:
         where = group.get(WHERE, {})
         if not isinstance(where, Mapping):
-            raise InvalidArgument(
-                f"{at_line(line_of(lines, (*place, WHERE)))}'where' is {where!r}", "label: value, such as {system: torch}"
-            )
+            line = at_line(line_of(lines, (*place, WHERE)))
+            faults.append(InvalidArgument(f"{line}'where' is {where!r}", "label: value, such as {system: torch}"))
+            continue
+        labels = {str(name): text_of(value) for name, value in where.items()}
         for figure, written in group.items():
             if figure == WHERE:
                 continue
             try:
-                found.append(Rule.parse(figure, written, {str(name): str(value) for name, value in where.items()}))
+                found.append(Rule.parse(figure, written, labels, place))
             except ValueError as error:
                 line = at_line(line_of(lines, (*place, figure)))
-                raise InvalidArgument(f"{line}{figure!r} of accept: {error}", "a condition") from error
+                faults.append(InvalidArgument(f"{line}{figure!r} of accept: {error}"))
+    if faults:
+        raise several(faults)
     return tuple(found)
 
 
@@ -171,7 +197,7 @@ def judged(rules: Sequence[Rule], results: Sequence[Result]) -> list[Judged]:
     """
     found = []
     for rule in rules:
-        about = [r for r in results if all(r.labels.get(name) == value for name, value in rule.where.items())]
+        about = [result for result in results if all(_label(result, name) == value for name, value in rule.where.items())]
         if not about:
             which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
             found.append(Judged(rule, False, f"no result{' with ' + which if which else ''}"))
@@ -179,6 +205,11 @@ def judged(rules: Sequence[Rule], results: Sequence[Result]) -> list[Judged]:
             one = rule.judge(result)
             found.append(Judged(rule, one.met, one.found, result.name))
     return found
+
+
+def _label(result: Result, name: str) -> str | None:
+    """A label; where a factor has the name of another label, the factor is meant."""
+    return result.labels.get(f"{FACTOR}{name}", result.labels.get(name))
 
 
 def _verdicts(written: Any) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from deep_bench.environments import Declarations, build
 from deep_bench.environments.declaration import FILE, VARIABLE
 from deep_bench.experiments.state import Store
 from deep_bench.measure.progress import Bars
-from deep_bench.measure.storage import written
 
 
 def build_environments(store: Store, progress: bool) -> None:
@@ -23,13 +22,14 @@ def build_environments(store: Store, progress: bool) -> None:
 
     Raises:
         InvalidArgument: One of the same name was built from another declaration.
+        NotWritten: The folder can no longer be written.
         WorkerError: A step failed; ``details`` holds the end of what it said.
     """
     stated = store.experiment.fields.environments
     if not stated:
         return
     text = yaml.safe_dump(stated, sort_keys=False)
-    written(store.path / FILE, lambda file: file.write_text(text, encoding="utf-8"))
+    store.write(store.path / FILE, text)
     bars = Bars(progress)
     bars.phase("building environments", len(stated), "environments")
     try:

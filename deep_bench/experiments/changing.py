@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from deep_bench.training.recipes.assignment import assigned
 from deep_bench.yaml_text import parsed
 
 
@@ -34,6 +33,8 @@ def changed(content: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
         within = found.get(part, {})
         own = bool(equals and name) and part in ("fixed", "matrix") and isinstance(within, dict)
         if not own or (part == "fixed" and _leads_into(within, name)):
+            from deep_bench.training.recipes.assignment import assigned
+
             found = assigned(found, [assignment])
         else:
             kept = {key: value for key, value in within.items() if not str(key).startswith(f"{name}.")}

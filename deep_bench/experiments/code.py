@@ -15,6 +15,10 @@ from deep_bench.experiments.schema import ExperimentModel
 from deep_bench.experiments.training import training_content
 from deep_bench.registry import Registry
 
+INSTALLED_ONLY = "DEEP_BENCH_INSTALLED_ONLY"
+"""The variable that, set to 1, keeps the current folder off the path of imports: a file beside a recipe may have the name of
+a library that a framework looks for, and that is not there."""
+
 _PATH = re.compile(r"[\w./-]+:[^\W\d][\w.]*(:.*)?")
 
 

@@ -13,16 +13,17 @@ from pydantic import ValidationError
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.acceptance import Rule, rules_of
+from deep_bench.experiments.accepting import check_accepted
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.changing import changed
 from deep_bench.experiments.code import code_in
+from deep_bench.experiments.expected import figures_of
 from deep_bench.experiments.fields import LEVELS, TOGETHER, Level, Part
 from deep_bench.experiments.matrix import combinations, measurements
 from deep_bench.experiments.naming import check_names
-from deep_bench.experiments.refusal import at_line, line_of, names, refusal, unknown_field
-from deep_bench.experiments.schema import ExperimentModel
-from deep_bench.training.recipes.assignment import assigned
-from deep_bench.training.recipes.schema import RecipeModel
+from deep_bench.experiments.plain import check_plain
+from deep_bench.experiments.refusal import at_line, kind_of, line_of, names, refusal, unknown_field
+from deep_bench.experiments.schema import NOTICE_S, ExperimentModel
 from deep_bench.yaml_text import Place
 
 WITH_TRAINING = ("training", "scaling")
@@ -48,7 +49,7 @@ class Experiment:
 
     Raises:
         InvalidArgument: A field that is unknown, missing or of another kind, named with its line and the nearest known one;
-            a matrix that is none; or it names code, and that is not allowed.
+            a matrix that is none; a condition that nothing can meet; or it names code, and that is not allowed.
         UnknownName: A framework, suite, network, … that there is not.
 
     Example:
@@ -69,9 +70,10 @@ class Experiment:
         checked: bool = True,
     ) -> None:
         if not isinstance(content, Mapping):
-            raise InvalidArgument(f"the recipe {name} is a {type(content).__name__}", "fields, such as level and fixed")
+            raise InvalidArgument(f"the recipe {name} is {kind_of(content)}", "fields, such as level and fixed")
         self.home = Path.cwd() if home is None else home.absolute()
         self._lines = lines or {}
+        check_plain(content, self._lines)
         try:
             self.fields = ExperimentModel.model_validate({"name": name, **content})
         except ValidationError as error:
@@ -88,7 +90,12 @@ class Experiment:
                 "a recipe of data only",
                 "look at that code; then say --allow-code (allow_code=True)",
             )
+        self._check_time()
         check_names(self.cells, self.fields, self.home, self._line)
+        metrics = self.fields.metrics
+        if self.rules or metrics:
+            known = [(cell, figures_of(cell, self.home, metrics)) for cell in self.cells]
+            check_accepted(self.rules, metrics, known, self._lines)
 
     @property
     def name(self) -> str:
@@ -151,6 +158,15 @@ class Experiment:
             self._cell(factors, values, inner) for factors, values in measurements(combinations(fields, self._lines), inner)
         ]
 
+    def _check_time(self) -> None:
+        """Whether a job has the time that its cell may take."""
+        limit, time = self.fields.limits.cell, self.fields.slurm.time
+        if time is not None and time < limit + NOTICE_S:
+            raise InvalidArgument(
+                f"{at_line(line_of(self._lines, ('slurm', 'time')))}jobs of {time:g} s for cells that may take {limit:g} s",
+                f"slurm.time of at least {limit + NOTICE_S:g} s, or a shorter limits.cell",
+            )
+
     def _check_known(self, place: str) -> None:
         """Whether there is a field for everything that is fixed or varies."""
         stated = getattr(self.fields, place)
@@ -163,6 +179,8 @@ class Experiment:
 
     @property
     def _training(self) -> list[str]:
+        from deep_bench.training.recipes.schema import RecipeModel
+
         own = names(LEVELS[self.level])
         return [name for name in RecipeModel.model_fields if name not in (*own, "frameworks", "name")]
 
@@ -217,4 +235,6 @@ def followed(content: Mapping[str, Any], path: str, value: Any) -> dict[str, Any
         >>> followed({"sizes": {"seq": 8}}, "sizes.batch", 2)
         {'sizes': {'seq': 8, 'batch': 2}}
     """
+    from deep_bench.training.recipes.assignment import assigned
+
     return assigned(content, [f"{path}={json.dumps(value)}"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from deep_bench.experiments.units import Seconds
 from deep_bench.measure.settings import Checking
@@ -21,6 +22,23 @@ class Part(BaseModel):
     """What all parts of a recipe share: a field that there is not is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def matching(pattern: str, what: str) -> AfterValidator:
+    """A check of a text, which says in words what is right.
+
+    Args:
+        pattern: The whole text.
+        what: It in words.
+    """
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if compiled.fullmatch(text) is None:
+            raise ValueError(what)
+        return text
+
+    return AfterValidator(check)
 
 
 def _listed(value: Any) -> Any:
@@ -44,7 +62,7 @@ class CaseFields(Part):
         count: How often it occurs; 1 by default.
     """
 
-    operator: Annotated[str, Field(pattern=r"^\w+$")]
+    operator: Annotated[str, matching(r"\w+", "the name of an operator of ONNX, such as MatMul")]
     inputs: list[list[NonNegativeInt] | str]
     attributes: dict[str, Any] = {}
     dtype: str | None = None

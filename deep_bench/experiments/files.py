@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -16,8 +16,10 @@ from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.fields import NetworkFields, OperatorsFields, ScalingFields, TrainingFields
 from deep_bench.experiments.training import training_content
 from deep_bench.measure.storage import written
-from deep_bench.operators.case import Case
-from deep_bench.operators.suites.suite import Suite
+
+if TYPE_CHECKING:
+    from deep_bench.graph import Network
+    from deep_bench.operators.suites.suite import Suite
 
 
 def suite_of_cases(cell: Cell) -> Suite:
@@ -26,6 +28,9 @@ def suite_of_cases(cell: Cell) -> Suite:
     Raises:
         InvalidArgument: One is no case of its operator.
     """
+    from deep_bench.operators.case import Case
+    from deep_bench.operators.suites.suite import Suite
+
     fields = cell.fields
     assert isinstance(fields, OperatorsFields)
     made = []
@@ -65,16 +70,41 @@ def prepared(cell: Cell, folder: Path, home: Path) -> dict[str, Path]:
     return {}
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a name is that of a file, and not of something that ships.
+
+    Example:
+        >>> is_file_name("mine.onnx"), is_file_name("models/mine"), is_file_name("digits-cnn")
+        (True, True, False)
+    """
+    return bool(Path(name).suffix) or "/" in name
+
+
+def made_network(stated: dict[str, Any]) -> Network:
+    """A network with fresh parameters.
+
+    Args:
+        stated: Its name in ``db.networks``, and its settings.
+
+    Raises:
+        InvalidArgument: It does not take these settings.
+
+    Example:
+        >>> made_network({"name": "mlp", "hidden": [4]}).name
+        'mlp'
+    """
+    name = str(stated["name"])
+    try:
+        return networks[name](**{key: value for key, value in stated.items() if key != "name"})
+    except TypeError as error:
+        raise InvalidArgument(f"the network {stated}: {error}", f"settings of db.networks[{name!r}]") from error
+
+
 def _network(stated: dict[str, Any], folder: Path) -> Path:
     """A network with fresh parameters, made once for all cells that have the same."""
     sha256 = hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
-    name = str(stated["name"])
-    file = folder / "networks" / sha256[:12] / f"{re.sub(r'[^A-Za-z0-9-]', '-', name)}.onnx"
+    file = folder / "networks" / sha256[:12] / f"{re.sub(r'[^A-Za-z0-9-]', '-', str(stated['name']))}.onnx"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            network = networks[name](**{key: value for key, value in stated.items() if key != "name"})
-        except TypeError as error:
-            raise InvalidArgument(f"the network {stated}: {error}", f"settings of db.networks[{name!r}]") from error
-        written(file, network.save)
+        written(file, made_network(stated).save)
     return file

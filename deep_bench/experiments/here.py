@@ -17,6 +17,7 @@ from deep_bench.errors import DeepBenchError
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.experiment import Experiment
 from deep_bench.experiments.fields import CommunicationFields, NetworkFields, OperatorsFields, ScalingFields, TrainingFields
+from deep_bench.experiments.files import is_file_name
 from deep_bench.experiments.training import training_content
 from deep_bench.experiments.words import ranks_of
 from deep_bench.registry import Registry
@@ -102,7 +103,7 @@ def _files(fields: Part) -> Iterator[str]:
             yield fields.suite
         yield from (kernel.rpartition(":")[0] for kernel in fields.kernels)
     if isinstance(fields, NetworkFields):
-        if isinstance(fields.network, str) and fields.network.endswith(".onnx"):
+        if isinstance(fields.network, str) and is_file_name(fields.network):
             yield fields.network
         if fields.inputs is not None:
             yield fields.inputs

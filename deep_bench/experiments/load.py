@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.experiments.changing import changed
 from deep_bench.experiments.experiment import Experiment
-from deep_bench.experiments.refusal import nearest
+from deep_bench.experiments.refusal import in_file, kind_of, nearest
 from deep_bench.yaml_text import Place, parsed_with_lines, text_in
 
 _FOLDER = Path(__file__).parent / "ready"
@@ -32,8 +32,8 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
         allow_code: Whether code may run: a Python file, or what a recipe names that is no part of deep_bench.
 
     Raises:
-        InvalidArgument: There is none of this name, it cannot be read, is no recipe, or runs code without being allowed to.
-        UnknownName: It names something that there is not.
+        InvalidArgument: There is none of this name, it cannot be read, is no recipe, or runs code without being allowed to;
+            with the file's name, and the line where it has one.
 
     Example:
         >>> recipe = load_experiment("small-network", "matrix.batch=[1, 8, 64]")
@@ -53,9 +53,12 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
             nearest(str(source), READY),
         )
     if not isinstance(content, Mapping):
-        raise InvalidArgument(f"the recipe {path} is a {type(content).__name__}", "fields, such as level and fixed")
+        raise InvalidArgument(f"the recipe {path} is {kind_of(content)}", "fields, such as level and fixed")
     home = Path.cwd() if source in READY else path.parent
-    return Experiment(changed(content, assignments), path.stem, home=home, lines=lines, allow_code=allow_code)
+    try:
+        return Experiment(changed(content, assignments), path.stem, home=home, lines=lines, allow_code=allow_code)
+    except DeepBenchError as error:
+        raise in_file(str(source), error) from error
 
 
 def _made_by(path: Path, allow_code: bool) -> Any:

@@ -22,8 +22,10 @@ def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Com
     """All combinations of the factors, without those that are excluded and with those that are included; each once.
 
     Raises:
-        InvalidArgument: They are too many or none; or ``exclude`` names a factor or value that there is not.
+        InvalidArgument: They are too many or none; a factor has no values, or one twice; or ``exclude`` names a factor or
+            value that there is not.
     """
+    _check_values(model, lines)
     count = prod(len(values) for values in model.matrix.values())
     if count > MOST_CELLS:
         raise InvalidArgument(f"the matrix of {model.name!r} has {count} combinations", f"at most {MOST_CELLS}")
@@ -105,6 +107,19 @@ def _product(matrix: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 def _fits(one: Combination, rule: Combination) -> bool:
     return all(canonical(one.get(name)) == canonical(value) for name, value in rule.items())
+
+
+def _check_values(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
+    for name, values in model.matrix.items():
+        if not values:
+            line = at_line(line_of(lines, ("matrix", name)))
+            raise InvalidArgument(f"{line}the factor {name!r} has no values", "one value at least")
+        seen: set[str] = set()
+        for number, value in enumerate(values):
+            if canonical(value) in seen:
+                line = at_line(line_of(lines, ("matrix", name, number)))
+                raise InvalidArgument(f"{line}the factor {name!r} has the value {_word(value)} twice", "each value once")
+            seen.add(canonical(value))
 
 
 def _check_excluded(model: ExperimentModel, lines: Mapping[Place, int]) -> None:

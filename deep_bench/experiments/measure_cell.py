@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Iterable
@@ -11,19 +13,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from deep_bench import communicators, frameworks
-from deep_bench.errors import DeepBenchError
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.experiments.building import told
 from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.code import INSTALLED_ONLY
 from deep_bench.experiments.fields import CommunicationFields
 from deep_bench.experiments.files import prepared
 from deep_bench.experiments.note import noted
 from deep_bench.experiments.process import INTERRUPTED, Ending, end_leftovers, launched, run_process
-from deep_bench.experiments.state import OUTPUT, CellState, Store
+from deep_bench.experiments.state import OUTPUT, CellState, NotWritten, Store
 from deep_bench.experiments.words import ranks_of, variables, words
 from deep_bench.registry import Registry
 
 _WRONG = 1
 """The exit status of a measurement that came to its end and found something wrong."""
+
+_LEAST_BYTES = 2**16
 
 
 def measure_cell(store: Store, cell: Cell) -> CellState:
@@ -38,8 +43,15 @@ def measure_cell(store: Store, cell: Cell) -> CellState:
 
     Raises:
         KeyboardInterrupt: This process was told to end; the cell has ended by then, and is kept as interrupted.
-        InvalidArgument: The folder can no longer be written.
+        NotWritten: There is no space for what it finds: it is no failure of the cell, and no other would fare better.
     """
+    try:
+        return _measured(store, cell)
+    except OSError as error:
+        raise store.full(f"cannot write {error.filename or store.folder(cell)}: {error.strerror}", cell) from error
+
+
+def _measured(store: Store, cell: Cell) -> CellState:
     before = store.state(cell)
     if before.state == "running":  # whoever ran it is gone, and it may be there still
         end_leftovers(store.folder(cell) / OUTPUT)
@@ -69,12 +81,21 @@ def measure_cell(store: Store, cell: Cell) -> CellState:
             limit_s=store.experiment.fields.limits.cell,
         )
     except KeyboardInterrupt:
-        noted(cell, store.folder(cell))
+        _noted(store, cell)
         _kept(store, cell, state.model_copy(update={"state": "interrupted", "why": "what it had is kept"}))
+        raise
+    except NotWritten:
         raise
     except (DeepBenchError, OSError) as error:
         return _kept(store, cell, state.model_copy(update={"state": "failed", "why": " ".join(str(error).split())}))
-    return _kept(store, cell, _ended(state, ending, noted(cell, store.folder(cell))))
+    return _kept(store, cell, _ended(state, ending, _noted(store, cell)))
+
+
+def _noted(store: Store, cell: Cell) -> bool:
+    try:
+        return noted(cell, store.folder(cell))
+    except InvalidArgument as error:
+        raise store.full(error.came, cell) from error
 
 
 def _ended(state: CellState, ending: Ending, complete: bool) -> CellState:
@@ -88,8 +109,20 @@ def _ended(state: CellState, ending: Ending, complete: bool) -> CellState:
 
 
 def _kept(store: Store, cell: Cell, state: CellState) -> CellState:
+    full = state.state == "failed" and _no_space(state.why, store.folder(cell))
+    if full:
+        state = state.model_copy(update={"state": "interrupted"})
     store.keep(cell, state)
+    if full:
+        raise store.full(state.why or f"cannot write {store.folder(cell) / OUTPUT}: {os.strerror(errno.ENOSPC)}", cell)
     return state
+
+
+def _no_space(why: str, folder: Path) -> bool:
+    """Whether it is space that a cell lacked; where there was none, it could not even say so."""
+    if why:
+        return any(os.strerror(code) in why for code in (errno.ENOSPC, errno.EDQUOT))
+    return shutil.disk_usage(folder).free < _LEAST_BYTES
 
 
 def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
@@ -97,13 +130,14 @@ def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
     started, crowd = launched(ranks_of(cell.fields), fields.slurm.mpi, fields.slurm.cpus_per_task)
     files = prepared(cell, folder, store.experiment.home)
     said = words(cell, folder, files, fields.metrics)
-    return [*started, *_deep_bench(), *said], {**variables(cell.fields), **crowd, **told(store)}
+    path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
+    return [*started, *_deep_bench(), *said], {**variables(cell.fields), **crowd, **told(store), **path}
 
 
 def _deep_bench() -> list[str]:
     """The command of this environment, as a person types it: a record keeps it."""
     script = Path(sys.executable).with_name("deep-bench")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "deep_bench"]
+    return [str(script)] if script.exists() else [sys.executable, "-P", "-m", "deep_bench"]
 
 
 def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:

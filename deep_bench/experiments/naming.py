@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from deep_bench import communicators, distributed_optimizers, frameworks, networks, suites
 from deep_bench.environments import Declarations
@@ -11,11 +14,12 @@ from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument,
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.code import is_path
 from deep_bench.experiments.fields import CommunicationFields, NetworkFields, OperatorsFields, ScalingFields, TrainingFields
-from deep_bench.experiments.refusal import at_line
+from deep_bench.experiments.files import is_file_name, suite_of_cases
+from deep_bench.experiments.refusal import at_line, nearest
 from deep_bench.experiments.schema import ExperimentModel
 from deep_bench.experiments.training import training_content
 from deep_bench.registry import Registry
-from deep_bench.variant import lean_frameworks
+from deep_bench.variant import Variant, lean_frameworks
 
 Line = Callable[..., "int | None"]
 """From a path in what is fixed or varies to its line."""
@@ -41,7 +45,7 @@ def check_names(cells: Sequence[Cell], fields: ExperimentModel, home: Path, line
         try:
             _CHECKS[cell.level](cell, home, line)
         except FrameworkMissing:
-            continue  # whether it is installed is a matter of where the cell runs
+            continue  # such as the optimizer of a framework that is not here
         except DeepBenchError as error:
             raise InvalidArgument(f"{_where(cell, error, line)}{error.came}", error.expected, error.advice) from error
 
@@ -65,8 +69,6 @@ def _operators(cell: Cell, _home: Path, line: Line) -> None:
     if not written and fields.suite is None:
         raise _told(None, "a recipe of operators without cases", "a suite, or cases written out")
     if written:
-        from deep_bench.experiments.files import suite_of_cases
-
         suite_of_cases(cell)
     elif fields.suite is not None and Path(fields.suite).suffix not in (".toml", ".onnx"):
         _known(suites, fields.suite, line("suite"))
@@ -76,19 +78,43 @@ def _operators(cell: Cell, _home: Path, line: Line) -> None:
                 found.case(label)
 
 
-def _network(cell: Cell, _home: Path, line: Line) -> None:
+def _network(cell: Cell, home: Path, line: Line) -> None:
+    from deep_bench.network.transform.steps import Step
+
     fields = cell.fields
     assert isinstance(fields, NetworkFields)
     _frameworks(fields.on, line)
     if isinstance(fields.network, dict):
-        name = fields.network.get("name")
-        if not isinstance(name, str):
-            raise _told(line("network"), f"the network {fields.network}", "its name in db.networks, and its settings")
-        _known(networks, name, line("network"))
+        _built(fields.network, line("network"))
+    else:
+        _named(fields.network, home, line("network"))
     for text in fields.transform:
-        from deep_bench.network.transform.steps import Step
-
         Step.parse(text)
+
+
+def _built(stated: dict[str, Any], line: int | None) -> None:
+    """See that there is what makes a network, and that it takes these settings."""
+    name = stated.get("name")
+    if not isinstance(name, str):
+        raise _told(line, f"the network {stated}", "its name in db.networks, and its settings")
+    _known(networks, name, line)
+    if name not in networks:
+        return  # others' code is not imported to look at a recipe
+    known = list(inspect.signature(networks[name]).parameters)
+    for setting in stated:
+        if setting != "name" and setting not in known:
+            came = f"the network {name} has no setting {setting!r}"
+            raise _told(line, came, f"one of {', '.join(known)}", nearest(setting, known))
+
+
+def _named(network: str, home: Path, line: int | None) -> None:
+    """See that a word that looks like no file is the name of a network that ships."""
+    from deep_bench.graph.load import DATA
+
+    shipped = sorted(file.stem for file in DATA.glob("*.onnx"))
+    if network not in shipped and not is_file_name(network) and not (home / network).exists():
+        error = UnknownName("network", network, shipped, "or name an .onnx file")
+        raise _told(line, error.came, f"{error.expected}, or an .onnx file", error.advice)
 
 
 def _training(cell: Cell, home: Path, line: Line) -> None:
@@ -157,14 +183,30 @@ _CHECKS: dict[str, Callable[[Cell, Path, Line], None]] = {
 }
 
 
-def _frameworks(names: Iterable[str], line: Line) -> None:
-    names = list(names)
+def _frameworks(names: Sequence[str], line: Line) -> None:
+    seen: dict[object, str] = {}
     for name in names:
         framework, environment, _ = name.partition("@")
         if not environment or framework not in lean_frameworks:
             _known(frameworks, framework, line("on"))
-    if len(set(names)) < len(names):
-        raise _told(line("on"), f"on {', '.join(names)}", "each once")
+        try:
+            same = _identity(name)
+        except FrameworkMissing:
+            same = name  # whether it is installed is a matter of where the cell runs
+        except DeepBenchError as error:
+            raise _told(line("on"), error.came, error.expected, error.advice) from error
+        if same in seen:
+            raise _told(line("on"), f"on {seen[same]} and {name}", "each once")
+        seen[same] = name
+
+
+def _identity(name: str) -> object:
+    """What is the same for two variants that are; the order of options makes no difference. Nothing is imported."""
+    head = re.split("[:@]", name, maxsplit=1)[0]
+    if head == name or (head not in frameworks and head not in lean_frameworks):
+        return name  # without options, or an import path: others' code
+    variant = Variant.parse(name)
+    return variant.framework, variant.environment, tuple(sorted(variant.options.items()))
 
 
 def _known(registry: Registry, name: str, line: int | None) -> None:

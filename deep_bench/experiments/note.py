@@ -10,7 +10,7 @@ from typing import Any
 
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.state import CELL
-from deep_bench.measure.storage import replace
+from deep_bench.measure.storage import written
 
 _LARGEST_BYTES = 256 * 2**20
 _OPTIONS = re.compile(r'"recipe":\s*\{\s*"options":\s*\{')
@@ -27,6 +27,9 @@ def noted(cell: Cell, folder: Path) -> bool:
 
     Returns:
         Whether there is a record of a run that came to its end.
+
+    Raises:
+        InvalidArgument: A record cannot be written; it stays as it was.
     """
     complete = False
     for path, content in _records(folder):
@@ -61,4 +64,4 @@ def _note(path: Path, content: dict[str, Any], note: dict[str, Any]) -> None:
         text = f'{text[: begin.end()]}\n   "cell": {json.dumps(note)}{comma}{text[begin.end() :]}'
     if begin is None or json.loads(text) != content:
         text = json.dumps(content, indent=1) + "\n"
-    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

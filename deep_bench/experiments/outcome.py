@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deep_bench.experiments.acceptance import VERDICT, Judged, judged
 from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.seen import seen
 from deep_bench.experiments.slurm import active_jobs
 from deep_bench.experiments.state import ENDED, CellState, Store
 
@@ -81,11 +82,12 @@ class Outcome:
     def _cell(self, cell: Cell) -> CellOutcome:
         from deep_bench.results.gathering import Results, gather
 
-        state, folder = self.store.state(cell), self.store.folder(cell)
+        state, folder = seen(self.store, cell, self.jobs), self.store.folder(cell)
         if state.state != "done":
             return CellOutcome(cell, state, folder, (), Results())
         results = gather(folder)
-        return CellOutcome(cell, state, folder, judged(self.store.experiment.rules, results), results)
+        rules = [rule for rule in self.store.experiment.rules if rule.about(cell)]
+        return CellOutcome(cell, state, folder, judged(rules, results), results)
 
     @property
     def results(self) -> Results:
@@ -102,6 +104,11 @@ class Outcome:
     def jobs(self) -> dict[str, str]:
         """Cell to number and state of its job, of those that SLURM has in its queue."""
         return active_jobs(self.store)
+
+    @property
+    def running(self) -> bool:
+        """Whether a process runs cells there now, or jobs wait or run."""
+        return bool(self.jobs or self.store.runner)
 
     @property
     def ended(self) -> bool:

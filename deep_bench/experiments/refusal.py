@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from deep_bench.errors import InvalidArgument, shortened
+from deep_bench.errors import DeepBenchError, InvalidArgument, shortened
 from deep_bench.yaml_text import Place
 
 _MANY = 5
@@ -73,10 +73,54 @@ def refusal(
         at: The place in the file that was validated.
     """
     faults = _once(error.errors(include_url=False), lines, at)
-    told = [_worded(model, where, fault, line_of(lines, (*at, *fault["loc"]))) for fault in faults]
-    more = f"; and {len(told) - _MANY} more" if len(told) > _MANY else ""
-    first = told[0]
-    return InvalidArgument("; ".join(one.came for one in told[:_MANY]) + more, first.expected, first.advice)
+    return several([_worded(model, where, fault, line_of(lines, (*at, *fault["loc"]))) for fault in faults])
+
+
+def several(faults: Sequence[InvalidArgument]) -> InvalidArgument:
+    """The error that tells of several, each with what was expected.
+
+    Args:
+        faults: At least one.
+
+    Example:
+        >>> print(several([InvalidArgument("line 3: 'x' is 2", "at most 1"), InvalidArgument("line 4: 'y' is none")]).came)
+        2 things are wrong:
+          line 3: 'x' is 2; expected: at most 1
+          line 4: 'y' is none
+    """
+    if len(faults) == 1:
+        return faults[0]
+    told = [_in_a_line(fault) for fault in faults]
+    more = [f"and {len(told) - _MANY} more"] if len(told) > _MANY else []
+    return InvalidArgument("\n  ".join([f"{len(told)} things are wrong:", *told[:_MANY], *more]))
+
+
+def _in_a_line(fault: InvalidArgument) -> str:
+    if fault.advice:
+        return fault.came if fault.advice in fault.came else f"{fault.came}; {fault.advice}"
+    return f"{fault.came}; expected: {fault.expected}" if fault.expected else fault.came
+
+
+def in_file(file: str, error: DeepBenchError) -> InvalidArgument:
+    """An error of what is in a file, with the file's name before it.
+
+    Example:
+        >>> in_file("mine.yaml", InvalidArgument("line 3: 'x' is 2", "at most 1")).came
+        "mine.yaml, line 3: 'x' is 2"
+    """
+    came = error.came if file in error.came else f"{file}{', ' if error.came.startswith('line ') else ': '}{error.came}"
+    return InvalidArgument(came, error.expected, error.advice)
+
+
+def kind_of(value: Any) -> str:
+    """What a value in YAML is, for a reader who does not write Python.
+
+    Example:
+        >>> kind_of(None), kind_of([1]), kind_of("text"), kind_of(2.5), kind_of({})
+        ('empty', 'a list', 'a text', 'a number', 'fields')
+    """
+    kinds = {type(None): "empty", list: "a list", str: "a text", int: "a number", float: "a number", dict: "fields"}
+    return kinds.get(type(value), f"a {type(value).__name__}")
 
 
 def _once(faults: Sequence[Any], lines: Mapping[Place, int], at: Place) -> list[Any]:
@@ -104,7 +148,7 @@ def _worded(model: type[BaseModel], where: str, fault: Any, line: int | None) ->
         advice = f"is {near[0]!r} it, misspelt?" if near else ""
         return InvalidArgument(f"{at_line(line)}{where} lacks {path[-1]!r}", f"a value for {path[-1]!r}", advice)
     message = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    value = shortened(repr(fault["input"]), _LONGEST_VALUE)
+    value = "empty" if fault["input"] is None else shortened(repr(fault["input"]), _LONGEST_VALUE)
     return InvalidArgument(f"{at_line(line)}{'.'.join(_shown(path))!r} of {where} is {value}", message)
 
 

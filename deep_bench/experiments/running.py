@@ -50,6 +50,7 @@ def run_experiment(
         InvalidArgument: The folder holds something else, or another recipe, which is told; or ``only`` names what there is
             not.
         InUse: Another process runs cells there.
+        NotWritten: There is no space for what is found; all that was written before is kept.
         WorkerError: An environment that the recipe declares cannot be built.
 
     Example:
@@ -88,6 +89,7 @@ def resume_experiment(
         InvalidRecord: It is no such folder, or damaged.
         InvalidArgument: The recipe runs code, and that is not allowed.
         InUse: Another process runs cells there.
+        NotWritten: As `run_experiment`.
     """
     store = Store(Path(folder), allow_code=allow_code)
     return _run(store, store.experiment.cells, ("done",) if failed else ENDED, launcher, wait, progress)

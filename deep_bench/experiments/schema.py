@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import Field, PositiveInt
 
-from deep_bench.experiments.fields import Level, Part, Word
+from deep_bench.experiments.fields import Level, Part, Word, matching
 from deep_bench.experiments.units import Seconds
 
-Factors: TypeAlias = dict[str, list[Any]]
-
-_WORD = r"^[A-Za-z0-9_][\w.,:+=/@%-]*$"
-Parameter = Annotated[str, Field(pattern=_WORD, max_length=200)]
+Parameter = Annotated[
+    str, matching(r"[A-Za-z0-9_][\w.,:+=/@%-]{0,199}", "a word of up to 200 letters, digits and . , : + = / @ % - _")
+]
 """A value of an ``#SBATCH`` line: without what a shell takes for more than a word."""
+
+_Option = Annotated[str, matching(r"[a-z][a-z-]*", "an option of sbatch without its dashes, such as exclusive")]
+_Name = Annotated[
+    str,
+    matching(r"[^/\\.\x00-\x1f][^/\\\x00-\x1f]{0,79}", "up to 80 letters without / or \\ that do not begin with a dot"),
+]
+
+
+NOTICE_S = 60
+"""So long before a job's end SLURM tells it."""
 
 
 class Limits(Part):
@@ -57,15 +66,8 @@ class Slurm(Part):
     memory: Parameter | None = None
     at_once: PositiveInt = 16
     mpi: Parameter = "pmix"
-    parameters: dict[Annotated[str, Field(pattern=r"^[a-z][a-z-]*$")], Parameter | int] = Field(default_factory=dict)
+    parameters: dict[_Option, Parameter | int] = Field(default_factory=dict)
     setup: list[Word] = Field(default_factory=list)
-
-
-def _some(matrix: Factors) -> Factors:
-    for name, values in matrix.items():
-        if not values:
-            raise ValueError(f"the factor {name!r} has no values")
-    return matrix
 
 
 class ExperimentModel(Part):
@@ -89,12 +91,12 @@ class ExperimentModel(Part):
             environments.yaml; built once, and named after an ``@``: ``torch@old``. They are code, and need --allow-code.
     """
 
-    name: Annotated[str, Field(pattern=r"^[^/\\.\x00-\x1f][^/\\\x00-\x1f]*$", max_length=80)]
+    name: _Name
     title: str = ""
     notes: list[str] = Field(default_factory=list)
     level: Level
     fixed: dict[str, Any] = Field(default_factory=dict)
-    matrix: Annotated[Factors, AfterValidator(_some)] = Field(default_factory=dict)
+    matrix: dict[str, list[Any]] = Field(default_factory=dict)
     exclude: list[dict[str, Any]] = Field(default_factory=list)
     include: list[dict[str, Any]] = Field(default_factory=list)
     metrics: list[Word] = Field(default_factory=list)

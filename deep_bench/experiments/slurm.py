@@ -18,14 +18,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument
+from deep_bench.errors import DeepBenchError, FrameworkMissing
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.measure_cell import measure_cell
-from deep_bench.experiments.schema import ExperimentModel
+from deep_bench.experiments.schema import NOTICE_S, ExperimentModel
 from deep_bench.experiments.state import ENDED, Store
 from deep_bench.experiments.words import ranks_of
 from deep_bench.measure.progress import Bars
-from deep_bench.measure.storage import read_model, written
+from deep_bench.measure.storage import read_model
 
 FOLDER = "slurm"
 _JOBS = "jobs.json"
@@ -35,7 +35,6 @@ _SPARE_S = 300.0
 _MOST_IN_ARRAY = 500
 """SLURM takes arrays of up to 1,000 where a site does not say otherwise."""
 
-_NOTICE_S = 60
 _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 1.0, 20.0
 
 
@@ -65,7 +64,6 @@ def run_jobs(store: Store, cells: Sequence[Cell], *, wait: bool, progress: bool)
 
     Raises:
         FrameworkMissing: submitit or SLURM is not here.
-        InvalidArgument: A job would have less time than its cell.
         SubmissionFailed: SLURM refuses them; it is told why.
     """
     active = active_jobs(store)
@@ -80,10 +78,20 @@ def run_jobs(store: Store, cells: Sequence[Cell], *, wait: bool, progress: bool)
 def active_jobs(store: Store) -> dict[str, str]:
     """Cell to number and state of its job, of those that SLURM has in its queue."""
     known = _known(store)
-    if not known or shutil.which("squeue") is None:
+    if not known or not can_ask():
         return {}
     queue = _queue()
     return {cell: f"{job} {queue[job]}" for cell, job in known.items() if job in queue}
+
+
+def can_ask() -> bool:
+    """Whether SLURM can be asked for its queue from here."""
+    return shutil.which("squeue") is not None
+
+
+def job_of(store: Store, cell: Cell) -> str:
+    """The number of the job that a cell was last submitted as; empty if it never was."""
+    return _known(store).get(cell.id, "")
 
 
 def measure_job(folder: str, cell: str, allow_code: bool) -> None:
@@ -111,9 +119,6 @@ def parameters(fields: ExperimentModel, ranks: int) -> dict[str, Any]:
         fields: The recipe.
         ranks: Of its cells.
 
-    Raises:
-        InvalidArgument: It would have less time than its cell.
-
     Example:
         >>> from deep_bench.experiments import load_experiment
         >>> recipe = load_experiment("small-network", "slurm.partition=short", "limits.cell=10min")
@@ -122,11 +127,6 @@ def parameters(fields: ExperimentModel, ranks: int) -> dict[str, Any]:
         ('short', 15, {'signal': 'TERM@60'})
     """
     slurm, limit = fields.slurm, fields.limits.cell
-    if slurm.time is not None and slurm.time < limit + _NOTICE_S:
-        raise InvalidArgument(
-            f"jobs of {slurm.time:g} s for cells that may take {limit:g} s",
-            f"slurm.time of at least {limit + _NOTICE_S:g} s, or a shorter limits.cell",
-        )
     stated = {
         "account": slurm.account,
         "partition": slurm.partition,
@@ -145,7 +145,7 @@ def parameters(fields: ExperimentModel, ranks: int) -> dict[str, Any]:
         "ntasks_per_node": slurm.tasks_per_node or math.ceil(ranks / slurm.nodes),
         "array_parallelism": slurm.at_once,
         "use_srun": False,
-        "additional_parameters": {"signal": f"TERM@{_NOTICE_S}", **further},
+        "additional_parameters": {"signal": f"TERM@{NOTICE_S}", **further},
     }
 
 
@@ -167,7 +167,7 @@ def _submit(store: Store, cells: Sequence[Cell], ranks: int) -> None:
         raise SubmissionFailed(f"sbatch took no jobs: {told}", advice="look at the recipe's section slurm") from error
     known = {**_known(store), **{cell.id: str(job.job_id) for cell, job in zip(cells, jobs, strict=True)}}
     text = Jobs(cells=known).model_dump_json(indent=1) + "\n"
-    written(store.path / FOLDER / _JOBS, lambda file: file.write_text(text, encoding="utf-8"))
+    store.write(store.path / FOLDER / _JOBS, text)
 
 
 def _executor(store: Store, stated: Mapping[str, Any]) -> Any:
@@ -212,7 +212,7 @@ def _await(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
 
 
 def _lose(store: Store, cell: Cell) -> None:
-    job = _known(store).get(cell.id, "")
+    job = job_of(store, cell)
     logs = store.path / FOLDER
     why = f"its job {job} is gone from SLURM's queue and left no result; its log is in {logs}"
     store.keep(cell, store.state(cell).model_copy(update={"state": "interrupted", "why": why, "job": job}))

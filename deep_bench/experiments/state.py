@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import socket
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +20,7 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidRecord
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.experiment import Experiment
 from deep_bench.measure.folder import output_folder
-from deep_bench.measure.storage import read_model, written
+from deep_bench.measure.storage import read_model, replace
 from deep_bench.yaml_text import parsed, text_in
 
 RECIPE = "recipe.yaml"
@@ -27,6 +29,7 @@ CELL = "cell.json"
 OUTPUT = "output.txt"
 EARLIER = ".earlier"
 _LOCK = ".lock"
+_LOOKS, _MOMENT_S = 3, 0.02
 
 End: TypeAlias = Literal["waiting", "submitted", "running", "done", "failed", "skipped", "interrupted", "left"]
 
@@ -36,6 +39,10 @@ ENDED = ("done", "failed", "skipped")
 
 class InUse(DeepBenchError):
     """Another process runs the cells of this folder."""
+
+
+class NotWritten(DeepBenchError):
+    """There is no space for what was found, or no right to write it; all that was written before is kept."""
 
 
 class _Model(BaseModel):
@@ -113,7 +120,8 @@ class Store:
         """The folder for an experiment: a new one, or one in which the same recipe ran before.
 
         Raises:
-            InvalidArgument: It cannot be made or written, holds something else, or another recipe ran there, which is told.
+            InvalidArgument: It cannot be made, holds something else, or another recipe ran there, which is told.
+            NotWritten: It cannot be written.
         """
         folder = output_folder(path)
         if (folder / RECIPE).exists():
@@ -128,8 +136,13 @@ class Store:
                 f"the folder {folder} is not empty", "a new folder, or that of an earlier run", "name another"
             )
         about, text = About(home=str(experiment.home)), experiment.to_yaml()
-        written(folder / ABOUT, lambda file: file.write_text(about.model_dump_json(indent=1) + "\n", encoding="utf-8"))
-        written(folder / RECIPE, lambda file: file.write_text(text, encoding="utf-8"))
+        try:
+            for name, content in {ABOUT: about.model_dump_json(indent=1) + "\n", RECIPE: text}.items():
+                _write(folder / name, content)
+        except OSError as error:
+            raise NotWritten(
+                f"cannot write {folder / name}: {error.strerror}", "space for records", "free some, or name another folder"
+            ) from error
         return cls(folder, allow_code=bool(experiment.code))
 
     def folder(self, cell: Cell) -> Path:
@@ -149,10 +162,42 @@ class Store:
         """Write what became of a cell.
 
         Raises:
-            InvalidArgument: The folder can no longer be written.
+            NotWritten: The folder can no longer be written.
         """
-        folder = output_folder(self.folder(cell))
-        written(folder / CELL, lambda file: file.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8"))
+        self.write(self.folder(cell) / CELL, state.model_dump_json(indent=1) + "\n", cell)
+
+    def write(self, file: Path, text: str, cell: Cell | None = None) -> None:
+        """Write a file below the folder, whole or not at all.
+
+        Args:
+            file: Its path.
+            text: What it holds.
+            cell: The cell that it is about, if it is about one.
+
+        Raises:
+            NotWritten: The folder can no longer be written.
+        """
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _write(file, text)
+        except OSError as error:
+            raise self.full(f"cannot write {file}: {error.strerror}", cell) from error
+
+    def full(self, what: str, cell: Cell | None = None) -> NotWritten:
+        """The error for what cannot be written: what it is, of which cell, what is kept, and how it goes on."""
+        done = sum(self.state(one).state == "done" for one in self.experiment.cells)
+        of = f"of {len(self.experiment.cells)} cells"
+        return NotWritten(
+            f"{'' if cell is None else f'the cell {cell.name}: '}{what}",
+            "space for its records",
+            f"all that was written before is kept, {done} {of} are done; free some space, then: {self.resume}",
+        )
+
+    @property
+    def resume(self) -> str:
+        """The command by which a run here goes on."""
+        allowed = " --allow-code" if self.experiment.code else ""
+        return f"deep-bench recipe resume {shlex.quote(str(self.path))}{allowed}"
 
     def set_aside(self, cell: Cell, attempt: int) -> None:
         """Move what an earlier attempt left out of the way, checkpoints apart; nothing of it is lost."""
@@ -172,18 +217,45 @@ class Store:
             InUse: One does.
         """
         with open(self.path / _LOCK, "a+", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it if this process dies
-            except OSError as error:
-                lock.seek(0)
-                who = lock.read(200).strip() or "another process"
+            if not _taken(lock, fcntl.LOCK_EX):
                 raise InUse(
-                    f"{who} runs the cells of {self.path}", "one at a time", "wait for it, or end it first"
-                ) from error
+                    f"{_holder(lock)} runs the cells of {self.path}", "one at a time", "wait for it, or end it first"
+                )
             lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}")
-            lock.flush()
+            with suppress(OSError):  # who it is helps a reader, and takes space; the lock does not
+                lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+                lock.flush()
             yield
+
+    @property
+    def runner(self) -> str:
+        """Who runs cells here now; empty if nobody does, as far as this machine can see."""
+        try:
+            with open(self.path / _LOCK, encoding="utf-8") as lock:
+                return "" if _taken(lock, fcntl.LOCK_SH) else _holder(lock)
+        except FileNotFoundError:
+            return ""
+
+
+def _taken(lock: TextIO, how: int) -> bool:
+    """Whether a lock could be taken. The system releases it if its process dies; who only looks has it for a moment."""
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_MOMENT_S)
+        else:
+            return True
+    return False
+
+
+def _holder(lock: TextIO) -> str:
+    lock.seek(0)
+    return lock.read(200).strip() or "another process"
+
+
+def _write(file: Path, text: str) -> None:
+    replace(file, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def different(old: Experiment, new: Experiment) -> list[str]:
@@ -193,7 +265,7 @@ def different(old: Experiment, new: Experiment) -> list[str]:
         >>> from deep_bench.experiments import load_experiment
         >>> old = load_experiment("small-network")
         >>> different(old, old.changed("fixed.budget=5s")), different(old, old.changed("limits.cell=5min"))
-        (["fixed.budget was '2s', is '5s'"], [])
+        (["fixed.budget was '10s', is '5s'"], [])
     """
     parts = ("name", "level", "fixed", "matrix", "exclude", "include", "metrics", "accept", "environments")
     found = []
@@ -220,4 +292,4 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
     }
 
 
-__all__ = ["CELL", "ENDED", "OUTPUT", "About", "CellState", "InUse", "Store", "different"]
+__all__ = ["CELL", "ENDED", "OUTPUT", "About", "CellState", "InUse", "NotWritten", "Store", "different"]

@@ -10,9 +10,6 @@ from typing import Any
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.fields import ScalingFields, TrainingFields
-from deep_bench.training.recipes import RECIPES
-from deep_bench.training.recipes import __file__ as package
-from deep_bench.training.recipes.assignment import assigned
 from deep_bench.yaml_text import parsed, text_in
 
 
@@ -26,6 +23,10 @@ def training_content(cell: Cell, home: Path) -> dict[str, Any]:
     Raises:
         InvalidArgument: Its file cannot be read, or a change leads nowhere.
     """
+    from deep_bench.training.recipes import RECIPES
+    from deep_bench.training.recipes import __file__ as package
+    from deep_bench.training.recipes.assignment import assigned
+
     fields = cell.fields
     assert isinstance(fields, TrainingFields | ScalingFields)
     base: Any = {}

@@ -30,6 +30,8 @@ SCALES: Mapping[str, Mapping[str, float]] = MappingProxyType(
 )
 """The unit of a figure, to the units that it may be written in and what one of each is in it."""
 
+_LONGEST_S = 3650 * 86400.0
+
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 
@@ -73,7 +75,10 @@ def in_unit(value: float, given: str, unit: str) -> float:
 
 
 def seconds(value: Any) -> Any:
-    """A duration in seconds: a number of them, or a text such as ``"5min"``; what is neither is left as it is.
+    """A duration in seconds: a number of them, or a text such as ``"5min"``.
+
+    Raises:
+        ValueError: It is none, or longer than ten years; what may be written is told.
 
     Example:
         >>> seconds("5min"), seconds("500 ms"), seconds(3)
@@ -81,17 +86,15 @@ def seconds(value: Any) -> Any:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         number, unit = float(value), "s"
-    elif isinstance(value, str):
+    else:
         try:
-            number, unit = amount(value)
+            number, unit = amount(value) if isinstance(value, str) else (0.0, "")
         except ValueError:
             number, unit = 0.0, ""
-    else:
-        number, unit = 0.0, ""
-    unit = unit or "s"
-    if unit not in _SECONDS or not 0 < number < float("inf"):
-        raise ValueError("write a duration above 0, such as 20s, 500ms, 5min or 2h")
-    return number * _SECONDS[unit]
+    found = number * _SECONDS.get(unit or "s", 0.0)
+    if not 0 < found <= _LONGEST_S:
+        raise ValueError("a duration above 0 and up to 3650d, such as 20s, 500ms, 5min or 2h")
+    return found
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]

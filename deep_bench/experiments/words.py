@@ -50,8 +50,18 @@ def words(cell: Cell, folder: Path, files: Mapping[str, Path], metrics: Sequence
         >>> words(load_experiment("small-network").cells[0], Path("out"), {})[:4]
         ['run', '--on=reference', '--on=onnxruntime', '--batch=1']
     """
-    asked = _Asked(cell, folder, files, metrics)
-    return [*_VERBS[cell.level](asked), f"--output={folder}", "--", *_arguments(cell, files)]
+    asked, rest = _Asked(cell, folder, files, metrics), _arguments(cell, files)
+    return [*_VERBS[cell.level](asked), f"--output={folder}", *(["--", *rest] if rest else [])]
+
+
+def plain_words(cell: Cell) -> list[str]:
+    """The words after ``deep-bench`` in a folder with the files that the cell needs.
+
+    Args:
+        cell: The cell.
+    """
+    files = {kind: Path(cell.id, name) for kind, name in _FILES.items() if _is_written(getattr(cell.fields, kind, ...))}
+    return words(cell, Path(cell.id), files)
 
 
 def as_typed(cell: Cell) -> str:
@@ -65,10 +75,9 @@ def as_typed(cell: Cell) -> str:
         >>> as_typed(load_experiment("small-communication").cells[0])[:46]
         'mpirun -n 2 deep-bench communicate --collectiv'
     """
-    files = {kind: Path(cell.id, name) for kind, name in _FILES.items() if _is_written(getattr(cell.fields, kind, ...))}
     ranks = ranks_of(cell.fields)
     started = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
-    return shlex.join([*started, "deep-bench", *words(cell, Path(cell.id), files)])
+    return shlex.join([*started, "deep-bench", *plain_words(cell)])
 
 
 _FILES = {"suite": "suite.toml", "recipe": "training.yaml", "network": "network.onnx"}

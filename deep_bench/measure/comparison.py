@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from deep_bench.measure.grounds import grounds
+from deep_bench.measure.ranks import Ends, shift
 from deep_bench.measure.statistics import CONFIDENCE, Basis, Times, select
 from deep_bench.measure.timing import Block
 
-Ends = tuple[float, float]
 Word = Literal["faster", "slower", "equivalent", "cannot tell"]
 
 _RESAMPLES = 1000
 _GRID = np.unique(np.r_[np.linspace(0, 1, 129), np.linspace(0.4, 0.6, 257)])
 """Shares of the samples; finer in the middle, where the resampled medians mostly lie."""
-_FEWEST_GROUPS = 6
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,12 @@ class Ratio:
 
     Args:
         value: The ratio of the medians; below 1 is faster than the base.
-        interval: The ends of its 95 % interval; None where the blocks are too few.
+        interval: The ends of its 95 % interval; None where the blocks, or launches, are too few.
         narrow: The ends of its 90 % interval, which serves the test of equivalence.
         median: The system's median in nanoseconds.
         base: The base's median in nanoseconds.
-        basis: What was resampled: ``"blocks"``, or ``"launches"`` where both have several.
+        basis: Over what the intervals are: ``"blocks"``, or ``"launches"`` where both have several.
+        why: Why there is no interval, and what to do; empty where there is one.
     """
 
     value: float
@@ -42,6 +43,7 @@ class Ratio:
     median: float
     base: float
     basis: Basis
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,11 @@ class Comparison:
 
 
 def ratio(launches: Sequence[Sequence[Block]], base: Sequence[Sequence[Block]], *, seed: int = 0) -> Ratio:
-    """The ratio of two medians, with an interval from a bootstrap over launches, or over blocks within a single launch.
+    """The ratio of two medians of systems that took turns.
 
-    Whole blocks are drawn with replacement, so that correlation within them and variance between them are both kept. The
-    bootstrap is too sure of itself with few groups, so its intervals are widened to those of Student's t.
+    Where both have several launches, the interval is that of ranks over the launches' medians. Else whole blocks are drawn
+    with replacement, so that correlation within them and variance between them are both kept. The bootstrap is too sure of
+    itself with few groups, so its intervals are widened to those of Student's t.
 
     Args:
         launches: The blocks of each launch of one system.
@@ -73,20 +76,38 @@ def ratio(launches: Sequence[Sequence[Block]], base: Sequence[Sequence[Block]], 
 
     Source:
         Efron and Tibshirani, An introduction to the bootstrap, 1993, section 8.5 (blocks). Hesterberg, What teachers should
-        know about the bootstrap, The American Statistician 69 (2015), section 4.2 (widening).
+        know about the bootstrap, The American Statistician 69 (2015), section 4.2 (widening). For launches as
+        `deep_bench.measure.ranks.Shift`.
     """
-    over_launches = min(len(launches), len(base)) >= 2
-    ours, theirs = _groups(launches, over_launches), _groups(base, over_launches)
-    median, base_median = (float(np.median(np.concatenate(g))) for g in (ours, theirs))
+    ours, theirs = ([select(blocks)[0] for blocks in side] for side in (launches, base))
+    basis, why = grounds(theirs, ours)
+    if basis == "launches":
+        return over_launches(*([float(np.median(np.concatenate(groups))) for groups in side] for side in (ours, theirs)))
+    pooled = [[group for groups in side for group in groups] for side in (ours, theirs)]
+    median, base_median = (float(np.median(np.concatenate(groups))) for groups in pooled)
     wide: Ends | None = None
     narrow: Ends | None = None
-    smallest = min(len(ours), len(theirs))
-    if smallest >= (2 if over_launches else _FEWEST_GROUPS):
+    if not why:
         random = np.random.default_rng(seed)
-        draws = np.log(resampled_medians(ours, random)) - np.log(resampled_medians(theirs, random))
-        wide, narrow = (widened(draws, level, smallest) for level in (CONFIDENCE, 0.9))
-    basis: Basis = "launches" if over_launches else "blocks"
-    return Ratio(median / base_median, wide, narrow, median, base_median, basis)
+        draws = np.log(resampled_medians(pooled[0], random)) - np.log(resampled_medians(pooled[1], random))
+        wide, narrow = (widened(draws, level, min(map(len, pooled))) for level in (CONFIDENCE, 0.9))
+    return Ratio(median / base_median, wide, narrow, median, base_median, basis, why)
+
+
+def over_launches(medians: Sequence[float], base: Sequence[float]) -> Ratio:
+    """The ratio of the medians over several launches of each of two systems.
+
+    Args:
+        medians: Of each launch of one system, in nanoseconds.
+        base: Those of the other.
+    """
+    _, why = grounds(*([[np.array([value])] for value in side] for side in (base, medians)))
+    ended, base_ended = np.zeros(len(medians), bool), np.zeros(len(base), bool)
+    found = shift(np.log(medians), np.log(base), late=ended, late_before=base_ended)
+    ends = [found.interval(level) for level in (CONFIDENCE, 0.9)]
+    wide, narrow = (None if why or pair is None else (float(np.exp(pair[0])), float(np.exp(pair[1]))) for pair in ends)
+    median, base_median = float(np.median(medians)), float(np.median(base))
+    return Ratio(median / base_median, wide, narrow, median, base_median, "launches", why)
 
 
 def compare(
@@ -140,13 +161,6 @@ def resampled_medians(
     lower = (below >= half).argmax(axis=1)
     upper = (below > half).argmax(axis=1)
     return (grid[lower] + grid[upper]) / 2
-
-
-def _groups(launches: Sequence[Sequence[Block]], over_launches: bool) -> list[Times]:
-    chosen = [select(blocks)[0] for blocks in launches]
-    if over_launches:
-        return [np.concatenate(groups) for groups in chosen]
-    return [group for groups in chosen for group in groups]
 
 
 def widened(draws: NDArray[np.float64], level: float, groups: int) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field, model_validator
 
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.events import Moment
@@ -17,6 +17,8 @@ from deep_bench.measure.record import Model
 from deep_bench.measure.resident import forget_peak, peak_memory_bytes, resident_bytes
 
 Direction = Literal["lower", "higher"]
+
+_TIMES = ("ns", "s")
 
 
 class MetricRecord(Model):
@@ -37,9 +39,16 @@ class MetricRecord(Model):
     unit: str
     direction: Direction
     values: tuple[float, ...] = ()
-    calls: int = 1
+    calls: int = Field(default=1, ge=1)
     unavailable: str = ""
     remark: str = ""
+
+    @model_validator(mode="after")
+    def _check_times(self) -> MetricRecord:
+        wrong = [value for value in self.values if self.unit in _TIMES and not 0 <= value < float("inf")]
+        if wrong:
+            raise ValueError(f"a time of {wrong[0]:g} {self.unit}: at least 0 expected")
+        return self
 
 
 class Metric(ABC):

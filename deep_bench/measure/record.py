@@ -8,21 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
-    PlainSerializer,
-    WithJsonSchema,
     model_validator,
 )
 
+from deep_bench.measure.amounts import Count, Flags, Nanoseconds, NotNegative, Share, Time
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
@@ -30,30 +26,6 @@ from deep_bench.measure.timing import Block
 SCHEMA_VERSION = 1
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
-def _array(dtype: type, kinds: str) -> Any:
-    def check(value: Any) -> np.ndarray:
-        array = np.asarray(value)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in kinds):
-            raise ValueError(f"a list of {dtype.__name__} expected")
-        return array.astype(dtype)
-
-    return BeforeValidator(check)
-
-
-Nanoseconds = Annotated[
-    NDArray[np.int64],
-    _array(np.int64, "iu"),
-    PlainSerializer(np.ndarray.tolist, return_type=list),
-    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
-]
-Flags = Annotated[
-    NDArray[np.bool_],
-    _array(np.bool_, "b"),
-    PlainSerializer(np.ndarray.tolist, return_type=list),
-    WithJsonSchema({"type": "array", "items": {"type": "boolean"}}),
-]
 
 
 class Model(BaseModel):
@@ -94,10 +66,10 @@ class DataFacts(Model):
 class BlockRecord(Model):
     """Samples taken in one go (see `deep_bench.measure.timing.Block`); ``n`` of them, wherever they lie."""
 
-    start_ns: int
+    start_ns: Time
     batch: int = Field(ge=1)
-    n: int = Field(ge=0)
-    resume_ns: int | None = None
+    n: Count
+    resume_ns: Time | None = None
     ns: Nanoseconds
     preempted: Flags
     cpu_ns: Nanoseconds | None = None
@@ -107,11 +79,11 @@ class WarmUpRecord(Model):
     """See `deep_bench.measure.warmup.WarmUp`."""
 
     steady: bool | None
-    first_call_ns: int
-    cost_ns: int
-    calls: int
-    medians_ns: list[float]
-    batch: int
+    first_call_ns: Time
+    cost_ns: Time
+    calls: Count
+    medians_ns: list[NotNegative]
+    batch: int = Field(ge=1)
     reason: str
 
 
@@ -120,7 +92,7 @@ class SampleSet(Model):
 
     quantity: str
     unit: Literal["ns"] = "ns"
-    launch: int = 0
+    launch: Count = 0
     warm_up: WarmUpRecord | None = None
     blocks: list[BlockRecord] = []
     stopped_because: str | None = None
@@ -216,13 +188,13 @@ class CaseFacts(Model):
     outputs: list[Tensor] = []
     dtype: str = ""
     tags: list[str] = []
-    count: int = 1
+    count: int = Field(default=1, ge=1)
     source: str = ""
-    flops: int | None = None
-    special: int | None = None
-    comparisons: int | None = None
-    read_bytes: int | None = None
-    written_bytes: int | None = None
+    flops: Count | None = None
+    special: Count | None = None
+    comparisons: Count | None = None
+    read_bytes: Count | None = None
+    written_bytes: Count | None = None
 
 
 class SuiteFacts(Model):
@@ -241,8 +213,8 @@ class TrialRecord(Model):
     case: str
     forms: Forms | None = None
     known_faults: list[FaultRecord] = []
-    setup_ns: int | None = None
-    first_call_ns: int | None = None
+    setup_ns: Time | None = None
+    first_call_ns: Time | None = None
     samples: list[SampleSet] = []
     verdict: VerdictRecord | None = None
     gradients: VerdictRecord | None = None
@@ -267,10 +239,10 @@ class SystemRecord(Model):
     known_faults: list[FaultRecord] = []
     threaded: bool | None = None
     cpus: list[int] | None = None
-    prepare_ns: int | None = None
-    first_call_ns: int | None = None
-    peak_memory_bytes: int | None = None
-    stamp_overhead_ns: int | None = None
+    prepare_ns: Time | None = None
+    first_call_ns: Time | None = None
+    peak_memory_bytes: Count | None = None
+    stamp_overhead_ns: Time | None = None
     samples: list[SampleSet] = []
     trials: list[TrialRecord] = []
     verdict: VerdictRecord | None = None
@@ -308,10 +280,10 @@ class Record(Model):
     data: DataFacts | None = None
     roofline: dict[str, JsonValue] | None = None
     environment: Environment
-    steal: float | None = Field(
+    steal: Share | None = Field(
         default=None, description="Share of CPU time that the hypervisor gave to others during the run"
     )
-    load_after: float | None = Field(default=None, description="One-minute load average at the end of the run")
+    load_after: NotNegative | None = Field(default=None, description="One-minute load average at the end of the run")
     systems: list[SystemRecord] = []
     in_process: bool = False
     interrupted: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from deep_bench.measure.environment import Environment
+from deep_bench.measure.units import in_bytes
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -105,13 +106,13 @@ def _affinity(e: Environment) -> Risk | None:
 def _swap(e: Environment) -> Risk | None:
     if not e.swap_used_bytes or e.swap_used_bytes < 2**26:
         return None
-    return Risk("swap", f"{e.swap_used_bytes / 2**30:.1f} GiB are swapped out", "End other work, or turn swap off")
+    return Risk("swap", f"{in_bytes(e.swap_used_bytes, digits=3)} are swapped out", "End other work, or turn swap off")
 
 
 def _memory(e: Environment) -> Risk | None:
     if e.memory_available_bytes is None or e.memory_available_bytes > 2**30:
         return None
-    return Risk("memory", f"only {e.memory_available_bytes / 2**20:.0f} MiB are free", "End other work on this machine")
+    return Risk("memory", f"only {in_bytes(e.memory_available_bytes, digits=3)} are free", "End other work on this machine")
 
 
 def _numa(e: Environment) -> Risk | None:

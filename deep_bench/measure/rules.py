@@ -1,4 +1,6 @@
-"""The report's check of itself against the twelve rules of Hoefler and Belli.
+"""The report's check of itself against the twelve rules of Hoefler and Belli: judged here for records of every kind.
+
+What a rule asks is collected as `Facts`: of a `Record` by `facts_of`, of other kinds by what reports them.
 
 Source:
     Hoefler and Belli, Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting
@@ -7,19 +9,26 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
-from deep_bench.measure.comparison import ratio
+from deep_bench.measure.environment import Environment
+from deep_bench.measure.grounds import grounds
 from deep_bench.measure.record import Record, SystemRecord
-from deep_bench.measure.statistics import Summary, launch_interval, summarize
+from deep_bench.measure.statistics import launch_interval, select, summarize
 from deep_bench.measure.timing import Block
 
 _LISTED = 5
 
 State = Literal["holds", "fails", "does not apply"]
+Said: TypeAlias = tuple[State, str]
+
+_GRANTS = ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "PBS_NUM_PPN", "PBS_NP", "LSB_DJOB_NUMPROC")
+"""In which a scheduler says how many CPUs it gave."""
+
+_ABOUT_CPUS = re.compile(r"\b(cpus?|cores?|processors?|affinity|taskset|bound|pinned)\b", re.IGNORECASE)
 
 RULES = (
     "A speed-up names its base, and the base's absolute performance is given.",
@@ -47,6 +56,54 @@ class Check:
     reason: str
 
 
+@dataclass(frozen=True)
+class Timed:
+    """One figure of a report.
+
+    Args:
+        name: Of what it is.
+        basis: What its interval is over, such as "launches of fresh processes"; ``None`` where it has none.
+        ratio: Whether it is one of those that are compared.
+        lacking: Why a ratio with it has no interval; empty where it has one.
+        split: Whether its samples cluster at several places.
+    """
+
+    name: str
+    basis: str | None
+    ratio: bool = True
+    lacking: str = ""
+    split: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules are judged by.
+
+    Args:
+        systems: How many systems are compared.
+        environment: Where it ran.
+        notes: What explains that not all of a machine was used.
+        cpus: The CPUs that ranks were bound to, of one node; empty for a single process.
+        failed: What failed, each with its error in the report.
+        complete: Whether it came to its end.
+        timed: All figures.
+        known: What must be known of the setup, to its value.
+        documented: What is in the record, in words.
+        settled: Number of a rule to what is said of it for this kind of record, whatever was measured.
+    """
+
+    systems: int
+    environment: Environment | None
+    notes: Sequence[str] = ()
+    cpus: Sequence[int] = ()
+    failed: Sequence[str] = ()
+    complete: bool = True
+    timed: Sequence[Timed] = ()
+    known: Mapping[str, Any] = field(default_factory=dict)
+    documented: str = ""
+    settled: Mapping[int, Said] = field(default_factory=dict)
+
+
 def check(record: Record, *, plotted: bool = False) -> list[Check]:
     """Judge a record, as deep_bench reports it, by all twelve rules.
 
@@ -54,172 +111,206 @@ def check(record: Record, *, plotted: bool = False) -> list[Check]:
         record: The run.
         plotted: Whether the report shows the samples' distribution.
     """
-    facts = _Facts(record, plotted)
-    return [Check(i, rule, *judge(facts)) for i, (rule, judge) in enumerate(zip(RULES, _JUDGES, strict=True), 1)]
+    return judged(facts_of(record, plotted=plotted))
 
 
-@dataclass(frozen=True)
-class _Series:
-    """One quantity of one system, on one case where there are several; ``launches`` are never empty."""
+def judged(facts: Facts) -> list[Check]:
+    """Judge a report by all twelve rules.
 
-    system: SystemRecord
-    quantity: str
-    name: str
-    launches: list[list[Block]]
-
-
-@dataclass(frozen=True)
-class _Facts:
-    record: Record
-    plotted: bool
-
-    @cached_property
-    def series(self) -> list[_Series]:
-        found = []
-        for s in self.record.systems:
-            for q in dict.fromkeys(x.quantity for x in s.samples):
-                found.append(_Series(s, q, f"{s.label} {q}", s.launches(q)))
-            for t in s.trials:
-                for q in dict.fromkeys(x.quantity for x in t.samples if x.blocks):
-                    found.append(_Series(s, q, f"{s.label} {q} on {t.case}", t.launches(q)))
-        return [x for x in found if x.launches]
-
-    @cached_property
-    def timed(self) -> list[SystemRecord]:
-        return [s for s in self.record.systems if any(x.system is s for x in self.series)]
-
-    @cached_property
-    def rivals(self) -> list[SystemRecord]:
-        return [s for s in self.timed if s.twin_of is None]
-
-    @cached_property
-    def summaries(self) -> dict[str, list[Summary]]:
-        """The summaries of each launch, by name of the series."""
-        return {x.name: [summarize(blocks) for blocks in x.launches] for x in self.series}
+    Example:
+        >>> checks = judged(Facts(1, None))
+        >>> checks[0].state, checks[8].state, checks[8].reason
+        ('does not apply', 'fails', 'the environment is not known')
+    """
+    return [Check(i, rule, *(facts.settled.get(i) or judge(facts)))
+            for i, (rule, judge) in enumerate(zip(RULES, _JUDGES, strict=True), 1)]  # fmt: skip
 
 
-def _speed_up(f: _Facts) -> tuple[State, str]:
-    if len(f.rivals) < 2:
-        return "does not apply", "a single system was timed"
-    base = (
-        "the absolute time of its base, which is named" if f.record.suite else "the fastest system's absolute time, its base"
+def facts_of(record: Record, *, plotted: bool = False) -> Facts:
+    """What a record of networks or operators gives to judge by.
+
+    Args:
+        record: The run.
+        plotted: Whether the report shows the samples' distribution.
+    """
+    series = _series(record)
+    systems = {system.label for system, _, _, _ in series}
+    main = series[0][1] if series else ""
+    told = {system.label for system, quantity, _, _ in series if quantity == main}
+    timed = [_timed(name, launches, ratio=system.twin_of is None and (quantity == main or system.label not in told),
+                    lacking="" if system.label in told else f"{main} was not timed")
+             for system, quantity, name, launches in series]  # fmt: skip
+    r, e = record, record.environment
+    failed = [s.label for s in r.systems if s.error]
+    failed += [f"{s.label} on {t.case}" for s in r.systems for t in s.trials if t.error]
+    return Facts(
+        systems=sum(s.twin_of is None and s.label in systems for s in r.systems),
+        environment=e,
+        notes=r.notes,
+        failed=failed,
+        complete=r.complete and not r.interrupted,
+        timed=timed,
+        known={
+            "command": r.command, **({"cases": r.suite} if r.suite else {"network": r.network, "data": r.data}),
+            "seeds": r.recipe.seeds, **known_of(e),
+        },
+        documented=f"command, {'cases' if r.suite else 'network, data'}, seeds, hardware and software",
+        settled=_settled(record, plotted),
+    )  # fmt: skip
+
+
+_Series: TypeAlias = tuple[SystemRecord, str, str, list[list[Block]]]
+"""A system, a quantity, the name of both with the case where there are several, and launches, never empty."""
+
+
+def _series(record: Record) -> list[_Series]:
+    found: list[_Series] = []
+    for s in record.systems:
+        for q in dict.fromkeys(x.quantity for x in s.samples):
+            found.append((s, q, f"{s.label} {q}", s.launches(q)))
+        for t in s.trials:
+            for q in dict.fromkeys(x.quantity for x in t.samples):
+                found.append((s, q, f"{s.label} {q} on {t.case}", t.launches(q)))
+    return [one for one in found if one[3]]
+
+
+def _timed(name: str, launches: list[list[Block]], *, ratio: bool, lacking: str) -> Timed:
+    summaries = [summarize(blocks) for blocks in launches]
+    if len(launches) > 1:
+        interval = launch_interval([s.median for s in summaries])
+    else:
+        interval = summaries[0].interval
+    groups = [select(blocks)[0] for blocks in launches]
+    return Timed(
+        name,
+        None if interval is None else basis_of(interval.basis),
+        ratio=ratio,
+        lacking=lacking or grounds(groups, groups)[1],
+        split=any(len(s.modes) > 1 for s in summaries),
     )
-    return "holds", f"each ratio stands beside {base}"
 
 
-def _subset(f: _Facts) -> tuple[State, str]:
-    e = f.record.environment
-    allowed = len(e.cpus_allowed or ())
-    if e.logical_cpus and 0 < allowed < e.logical_cpus and not f.record.notes:
-        return "fails", f"only {allowed} of {e.logical_cpus} CPUs could be used, and no note says why"
-    failed = [s.label for s in f.record.systems if s.error]
-    failed += [f"{s.label} on {t.case}" for s in f.record.systems for t in s.trials if t.error]
-    return (
-        "holds",
-        f"failed and so not timed, each with its error: {_named(failed)}"
-        if failed
-        else "all that was asked for is reported",
-    )
+def basis_of(basis: str) -> str:
+    """What an interval is over, in words.
+
+    Example:
+        >>> basis_of("launches"), basis_of("blocks")
+        ('launches of fresh processes', 'blocks within one launch')
+    """
+    return "launches of fresh processes" if basis == "launches" else f"{basis} within one launch"
 
 
-def _means(_: _Facts) -> tuple[State, str]:
-    return "holds", "only times, which are costs, are summarised"
+def known_of(e: Environment) -> dict[str, Any]:
+    """What must be known of where it ran."""
+    return {
+        "processor": e.cpu_model, "memory": e.memory_bytes, "kernel": e.kernel, "Python": e.python,
+        "package versions": e.packages,
+    }  # fmt: skip
 
 
-def _ratios(f: _Facts) -> tuple[State, str]:
-    return (
-        ("holds", "each ratio is one of two medians or of two total times; none is averaged")
-        if len(f.rivals) > 1
-        else ("does not apply", "no ratio is given")
-    )
+def _settled(record: Record, plotted: bool) -> dict[int, Said]:
+    threaded = any(s.threaded for s in record.systems if s.samples or s.trials)
+    return {
+        3: ("holds", "only times, which are costs, are summarised"),
+        6: ("holds", "medians, order statistics and rank tests assume no distribution"),
+        10: ("holds", "wall time of one process, its threads joined or its device synchronised inside the stamps; median of "
+                      "calls") if threaded else ("does not apply", "nothing ran in parallel"),
+        11: ("holds", "each time stands beside the share of the roofline that it reached, where its cost is known")
+            if record.roofline is not None else NO_BOUND,
+        12: ("holds", "all samples are drawn") if plotted
+            else ("does not apply", "nothing is plotted; the record holds all samples"),
+    }  # fmt: skip
 
 
-def _intervals(f: _Facts) -> tuple[State, str]:
-    if not f.summaries:
-        return "does not apply", "nothing was timed"
-    without = [name for name, launches in f.summaries.items() if not _has_interval(launches)]
+NO_BOUND: Said = ("fails", "no upper bound of the performance is known here")
+
+
+def _speed_up(f: Facts) -> Said:
+    if f.systems < 2:
+        return "does not apply", "a single system was measured"
+    return "holds", "each ratio stands beside the absolute value of its base, which is named"
+
+
+def _subset(f: Facts) -> Said:
+    part, why = _part_of_the_machine(f)
+    if part and not why:
+        return "fails", (
+            f"only {part} CPUs could be used, and nothing says why: taskset, a launcher or a container may bind a process; "
+            'say why with deep-bench report --note "…"'
+        )
+    used = [f"{part} CPUs could be used: {why}"] if part else []
+    told = [f"failed, each with its error: {_named(f.failed)}"] if f.failed else ["all that was asked for is reported"]
+    return "holds", "; ".join([*told, *used, *([] if f.complete else ["the run ended early, which is said"])])
+
+
+def _part_of_the_machine(f: Facts) -> tuple[str, str]:
+    """How many CPUs of how many could be used, empty for all of them; and why, empty where nobody says."""
+    e = f.environment or Environment()
+    allowed, logical = len(f.cpus or e.cpus_allowed or ()), e.logical_cpus or 0
+    if not 0 < allowed < logical:
+        return "", ""
+    granted = [f"{name}={e.variables[name]}" for name in _GRANTS if _at_most(e.variables.get(name, ""), allowed)]
+    told = [note for note in f.notes if _ABOUT_CPUS.search(note)]
+    return f"{allowed} of {logical}", next(iter([*granted, *told]), "")
+
+
+def _at_most(number: str, most: int) -> bool:
+    return number.isascii() and number.isdecimal() and int(number[:9]) <= most
+
+
+def _ratios(f: Facts) -> Said:
+    if f.systems < 2:
+        return "does not apply", "no ratio is given"
+    return "holds", "each ratio is one of two medians or of two total times; none is averaged"
+
+
+def _intervals(f: Facts) -> Said:
+    if not f.timed:
+        return "does not apply", "nothing was measured"
+    without = [one.name for one in f.timed if one.basis is None]
     if without:
-        return "fails", f"too few samples for an interval: {_named(without)}"
-    several = all(len(launches) > 1 for launches in f.summaries.values())
-    basis = (
-        "over launches of fresh processes"
-        if several
-        else "within one launch: it does not hold what differs between launches"
-    )
-    return "holds", f"95 % interval of each median, {basis}"
+        return "fails", f"a single value, or too few samples for an interval: {_named(without)}"
+    bases = list(dict.fromkeys(one.basis for one in f.timed if one.basis is not None))
+    within = "; what differs between launches is in none within one" if any("within" in basis for basis in bases) else ""
+    return "holds", f"95 % interval of each median, over {_named(bases)}{within}"
 
 
-def _normality(_: _Facts) -> tuple[State, str]:
-    return "holds", "medians, order statistics and rank tests assume no distribution"
+def _comparison(f: Facts) -> Said:
+    if f.systems < 2:
+        return "does not apply", "a single system was measured"
+    lacking = [one for one in f.timed if one.ratio and one.lacking]
+    if lacking:
+        return "fails", f"no interval of a ratio with {_named([one.name for one in lacking])}: {lacking[0].lacking}"
+    return "holds", "ratios have intervals, over blocks or launches; no difference is a test of its own"
 
 
-def _comparison(f: _Facts) -> tuple[State, str]:
-    if len(f.rivals) < 2:
-        return "does not apply", "a single system was timed"
-    main = [x for x in f.series if x.quantity == f.series[0].quantity and x.system in f.rivals]
-    without = [s.label for s in f.rivals if not any(x.system is s for x in main)]
-    without += [x.name if f.record.suite else x.system.label for x in main if ratio(x.launches, x.launches).interval is None]
-    if without:
-        return "fails", f"too few blocks for the interval of a ratio: {_named(without)}"
-    return "holds", "ratios have a bootstrap interval over blocks or launches; equivalence is tested"
-
-
-def _centre(f: _Facts) -> tuple[State, str]:
-    split = [name for name, launches in f.summaries.items() if any(len(s.modes) > 1 for s in launches)]
+def _centre(f: Facts) -> Said:
+    split = [one.name for one in f.timed if one.split]
     if split:
         return "fails", f"several modes, for which one median stands badly: {_named(split)}"
     return "holds", "no sign of several modes; percentiles are given where the samples are enough"
 
 
-def _setup(f: _Facts) -> tuple[State, str]:
-    r, e = f.record, f.record.environment
-    known = {
-        "command": r.command, **({"cases": r.suite} if r.suite else {"network": r.network, "data": r.data}),
-        "seeds": r.recipe.seeds, "processor": e.cpu_model,
-        "memory": e.memory_bytes, "kernel": e.kernel, "Python": e.python, "package versions": e.packages,
-    }  # fmt: skip
-    missing = [name for name, value in known.items() if not value]
+def _setup(f: Facts) -> Said:
+    if f.environment is None:
+        return "fails", "the environment is not known"
+    missing = [name for name, value in f.known.items() if not value]
     if missing:
         return "fails", f"not known: {', '.join(missing)}"
-    open_facts = f"; not known: {', '.join(e.unknown)}" if e.unknown else ""
-    what = "cases" if r.suite else "network, data"
-    return "holds", f"command, {what}, seeds, hardware and software are in the record{open_facts}"
+    open_facts = f"; not known: {_named(list(f.environment.unknown))}" if f.environment.unknown else ""
+    return "holds", f"{f.documented} are in the record{open_facts}"
 
 
-def _parallel(f: _Facts) -> tuple[State, str]:
-    if not any(s.threaded for s in f.timed):
-        return "does not apply", "nothing ran in parallel"
-    return (
-        "holds",
-        "wall time of one process, its threads joined or its device synchronised inside the stamps; median of calls",
-    )
+def _unsettled(_: Facts) -> Said:
+    return "does not apply", "nothing is known of it"
 
 
-def _bounds(f: _Facts) -> tuple[State, str]:
-    if f.record.roofline is not None:
-        return "holds", "each time stands beside the share of the roofline that it reached, where its cost is known"
-    return "fails", "no upper bound of the performance is known here"
-
-
-def _plots(f: _Facts) -> tuple[State, str]:
-    return (
-        ("holds", "all samples are drawn")
-        if f.plotted
-        else ("does not apply", "nothing is plotted; the record holds all samples")
-    )
-
-
-def _named(names: list[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     """The names, or some of them and how many more there are."""
     return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
 
-def _has_interval(launches: list[Summary]) -> bool:
-    if len(launches) > 1:
-        return launch_interval([s.median for s in launches]) is not None
-    return launches[0].interval is not None
-
-
-_JUDGES: tuple[Callable[[_Facts], tuple[State, str]], ...] = (
-    _speed_up, _subset, _means, _ratios, _intervals, _normality, _comparison, _centre, _setup, _parallel, _bounds, _plots,
+_JUDGES: tuple[Callable[[Facts], Said], ...] = (
+    _speed_up, _subset, _unsettled, _ratios, _intervals, _unsettled, _comparison, _centre, _setup, _unsettled, _unsettled,
+    _unsettled,
 )  # fmt: skip

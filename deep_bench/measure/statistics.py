@@ -246,13 +246,22 @@ def batch_medians(groups: Sequence[Times]) -> Times:
 
 def neighbour_stretch(medians: Times) -> float:
     """How much wider an interval over so many medians in a row must be, since neighbours are alike."""
-    n = len(medians)
-    ranked = centred_ranks(medians)
-    power = float(ranked @ ranked)
-    found = float(ranked[1:] @ ranked[:-1]) / power if power else 0.0
+    n, found = len(medians), neighbour_correlation(medians)
     unbiased = (n * found + 1) / (n - 4) if n > 4 else found
     rho = min(max(unbiased, _LEAST_RHO), _MOST_RHO)
     return ((1 + rho) / (1 - rho)) ** 0.5
+
+
+def neighbour_correlation(medians: Times) -> float:
+    """Lag-1 autocorrelation of the ranks of medians in a row, 0.0 where all are equal.
+
+    Example:
+        >>> neighbour_correlation(np.arange(10.0)), neighbour_correlation(np.ones(10))
+        (0.7, 0.0)
+    """
+    ranked = centred_ranks(medians)
+    power = float(ranked @ ranked)
+    return float(ranked[1:] @ ranked[:-1]) / power if power else 0.0
 
 
 def _tick(samples: Times) -> float:

@@ -17,6 +17,8 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.measure.amounts import MOMENTS, nanoseconds
+from deep_bench.measure.metric import MetricRecord
 from deep_bench.measure.record import SCHEMA_VERSION, ArrayFile, Record, SampleSet
 
 M = TypeVar("M", bound=BaseModel)
@@ -25,6 +27,7 @@ INLINE_SAMPLES = 5_000
 """Up to so many samples stay in the JSON file; more go to HDF5."""
 
 _COLUMNS = {"ns": np.int64, "preempted": np.bool_, "cpu_ns": np.int64}
+_KINDS = {"ns": "iu", "preempted": "b", "cpu_ns": "iu"}
 _LARGEST_JSON_BYTES = 256 * 2**20
 _LARGEST_ARRAYS_BYTES = 4 * 2**30
 
@@ -93,14 +96,11 @@ def load(path: Path) -> Record:
     try:
         record = Record.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidRecord(
-            f"{path}: {where}: {first['msg']}", "a record as docs/record.schema.json describes it"
-        ) from error
+        raise _refused(str(path), error, "a record as docs/record.schema.json describes it") from error
     if record.arrays is not None:
         _fill(record, path, record.arrays)
-    _check_sizes(record, path)
+    _check_samples(record, path)
+    _check_metrics(record, path)
     record.arrays = None
     return record
 
@@ -211,9 +211,7 @@ def read_model(path: Path, kind: type[M], what: str) -> M:
     except OSError as error:
         raise InvalidRecord(f"cannot read {path}: {error.strerror}", what) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f"{part}." for part in first["loc"])[:-1]
-        raise InvalidRecord(": ".join(filter(None, (str(path), where, first["msg"]))), what) from error
+        raise _refused(str(path), error, what) from error
 
 
 def file_beside(path: Path, arrays: ArrayFile, what: str, most_bytes: int | None = None) -> Path:
@@ -277,18 +275,48 @@ def _fill_set(samples: SampleSet, group: h5py.Group, path: Path) -> None:
         total, stored = sum(block.n for block in holders), group[column]
         if total * 8 > _LARGEST_ARRAYS_BYTES or stored.shape != (total,):
             raise InvalidRecord(f"{path}: {samples.dataset} holds {stored.shape} samples", f"({total},)")
+        if stored.dtype.kind not in _KINDS[column]:
+            raise InvalidRecord(f"{path}: {samples.dataset}/{column} holds {stored.dtype}", dtype.__name__)
         values = stored[()].astype(dtype)
         for block, end in zip(holders, np.cumsum([block.n for block in holders]), strict=True):
             setattr(block, column, values[end - block.n : end])
     samples.dataset = None
 
 
-def _check_sizes(record: Record, path: Path) -> None:
-    for samples in _sets(record).values():
-        for block in samples.blocks:
+def _check_samples(record: Record, path: Path) -> None:
+    for place, samples in _sets(record).items():
+        least = 0 if samples.quantity.startswith(MOMENTS) else 1
+        for number, block in enumerate(samples.blocks):
+            where = f"{path}: {place.replace('/', '.')}.blocks.{number}"
             lengths = {column: len(v) for column in _COLUMNS if (v := getattr(block, column)) is not None}
             if set(lengths.values()) != {block.n}:
-                raise InvalidRecord(f"{path}: a block of {samples.quantity!r} has {lengths}", f"{block.n} of each")
+                raise InvalidRecord(f"{where} has {lengths}", f"{block.n} of each")
+            _see_times(block.ns, least, f"{where}.ns")
+            _see_times(block.cpu_ns if block.cpu_ns is not None else (), 0, f"{where}.cpu_ns")
+
+
+def _see_times(values: Any, least: int, where: str) -> None:
+    try:
+        nanoseconds(np.asarray(values, np.int64), least)
+    except ValueError as error:
+        raise InvalidRecord(f"{where}: {error}", "the times of calls, in nanoseconds") from error
+
+
+def _check_metrics(record: Record, path: Path) -> None:
+    for i, system in enumerate(record.systems):
+        for k, trial in enumerate(system.trials):
+            for j, metric in enumerate(trial.metrics):
+                try:
+                    MetricRecord.model_validate(metric)
+                except ValidationError as error:
+                    raise _refused(f"{path}: systems.{i}.trials.{k}.metrics.{j}", error, "what a metric found") from error
+
+
+def _refused(where: str, error: ValidationError, expected: str) -> InvalidRecord:
+    """The first of what is wrong, with its place."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    return InvalidRecord(": ".join(filter(None, (where, place, first["msg"]))), expected)
 
 
 def _sets(record: Record) -> dict[str, SampleSet]:

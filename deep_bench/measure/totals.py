@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.comparison import Ends, Ratio, resampled_medians, widened
+from deep_bench.measure.comparison import Ratio, over_launches, resampled_medians
+from deep_bench.measure.grounds import grounds
+from deep_bench.measure.ranks import Ends
 from deep_bench.measure.statistics import CONFIDENCE, Basis, batch_medians, launch_interval, neighbour_stretch, select
 from deep_bench.measure.timing import Block
 
@@ -76,7 +78,7 @@ def total(parts: Sequence[Part], *, seed: int = 0) -> Total:
 def ratio_of_totals(parts: Sequence[Part], base: Sequence[Part], *, seed: int = 0) -> Ratio:
     """The total time of one system over that of another, the base, with an interval from the same bootstrap.
 
-    Where both have several launches, the bootstrap is over their totals.
+    Where both have several launches, the interval is that of ranks over their totals.
 
     Args:
         parts: One system's.
@@ -88,13 +90,19 @@ def ratio_of_totals(parts: Sequence[Part], base: Sequence[Part], *, seed: int = 
     """
     ours_of, theirs_of = _totals(parts), _totals(base)
     if min(len(ours_of), len(theirs_of)) > 1:
-        return _over_launches(ours_of, theirs_of, np.random.default_rng(seed))
+        return over_launches(ours_of.tolist(), theirs_of.tolist())
+    why = next((why for ours, theirs in zip(parts, base, strict=True) if (why := _lacking(ours, theirs))), "")
     ends: list[Ends | None] = []
     for level in (CONFIDENCE, 0.9):
         random = np.random.default_rng(seed)
         (value, ours), (base_value, theirs) = (_drawn(p, random, level) for p in (parts, base))
-        ends.append(None if ours is None or theirs is None else _ends(ours / theirs, level))
-    return Ratio(value / base_value, ends[0], ends[1], value, base_value, "blocks")
+        ends.append(None if why or ours is None or theirs is None else _ends(ours / theirs, level))
+    return Ratio(value / base_value, ends[0], ends[1], value, base_value, "blocks", why)
+
+
+def _lacking(part: Part, base: Part) -> str:
+    """Why the ratio of a part has no interval."""
+    return grounds(*([select(blocks)[0] for blocks in one.launches[:1]] for one in (base, part)))[1]
 
 
 def _totals(parts: Sequence[Part]) -> NDArray[np.float64]:
@@ -109,14 +117,6 @@ def _totals(parts: Sequence[Part]) -> NDArray[np.float64]:
 
 def _median(blocks: Sequence[Block]) -> float:
     return float(np.median(np.concatenate(select(blocks)[0])))
-
-
-def _over_launches(ours: NDArray[np.float64], theirs: NDArray[np.float64], random: np.random.Generator) -> Ratio:
-    value, base = float(np.median(ours)), float(np.median(theirs))
-    drawn = [np.median(random.choice(totals, (_RESAMPLES, len(totals))), axis=1) for totals in (ours, theirs)]
-    draws, smallest = np.log(drawn[0]) - np.log(drawn[1]), min(len(ours), len(theirs))
-    wide, narrow = (widened(draws, level, smallest) for level in (CONFIDENCE, 0.9))
-    return Ratio(value / base, wide, narrow, value, base, "launches")
 
 
 def _drawn(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from math import floor, isfinite, log10
+
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_PLAIN_BELOW = 10_000
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
@@ -39,17 +44,81 @@ def duration_range(low: float, high: float) -> str:
     return f"{significant(low / scale, 4)} to {significant(high / scale, 4)} {unit}"
 
 
+def in_bytes(count: float, digits: int | None = 4) -> str:
+    """A number of bytes: in binary units where it is a round number of them, in decimal ones elsewhere.
+
+    Args:
+        count: Bytes; may be negative, as a difference is.
+        digits: Significant digits in decimal units; ``None`` for as many as it has, so that no two sizes look alike.
+
+    Example:
+        >>> in_bytes(8), in_bytes(3000), in_bytes(16 * 2**20), in_bytes(1.5 * 2**30), in_bytes(-4096)
+        ('8 B', '3000 B', '16 MiB', '1.5 GiB', '-4 KiB')
+        >>> in_bytes(67_108_868), in_bytes(67_108_868, digits=None), in_bytes(153_440_000, digits=None)
+        ('67.11 MB', '67.108868 MB', '153.44 MB')
+    """
+    factor, unit = next((pair for pair in _BINARY if abs(count) >= pair[0]), (1, "B"))
+    if factor > 1 and 4 * count % factor == 0:
+        return f"{count / factor:g} {unit}"
+    if abs(count) < _PLAIN_BELOW and count == int(count):
+        return f"{int(count)} B"
+    return _decimal(count, "B", digits)
+
+
+def amount(value: float, unit: str, digits: int | None = 4) -> str:
+    """A value with its unit, times and amounts of memory in the unit that suits them.
+
+    Args:
+        value: In the unit.
+        unit: Such as ``"s"``, ``"B"``, ``"B/s"``; empty for a pure number.
+        digits: Significant digits; ``None`` for as many as it has, of bytes.
+
+    Example:
+        >>> amount(0.0012, "s"), amount(0.98765, ""), amount(345_200_000, "B"), amount(2.5e9, "B/s"), amount(7.0, "W")
+        ('1.200 ms', '0.9877', '345.2 MB', '2.500 GB/s', '7.000 W')
+    """
+    if not isfinite(value):
+        return f"{value:g} {unit}".strip()
+    if unit == "s":
+        return duration(value)
+    if unit == "B":
+        return in_bytes(value, digits)
+    if unit == "B/s":
+        return _decimal(value, unit, digits)
+    return f"{significant(value, digits or 4)} {unit}".strip()
+
+
+def amount_range(low: float, high: float, unit: str, between: str = " to ") -> str:
+    """Two values, with their unit once where it is the same.
+
+    Example:
+        >>> amount_range(2.0, 3.0, "W"), amount_range(9.9e5, 1.2e6, "B/s"), amount_range(0.5, 0.75, "")
+        ('2.000 to 3.000 W', '990.0 kB/s to 1.200 MB/s', '0.5000 to 0.7500')
+    """
+    if unit == "s":
+        return duration_range(low, high)
+    (number, _, of), last = amount(low, unit).rpartition(" "), amount(high, unit)
+    shared = number and last.rpartition(" ")[2] == of
+    return f"{number if shared else amount(low, unit)}{between}{last}"
+
+
+def _decimal(value: float, unit: str, digits: int | None) -> str:
+    factor, prefix = next((pair for pair in _DECIMAL if abs(value) >= pair[0]), (1.0, ""))
+    scaled = value / factor
+    return f"{scaled:.15g} {prefix}{unit}" if digits is None else f"{significant(scaled, digits)} {prefix}{unit}"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with so many significant digits, and no exponent where it can be helped.
 
     Example:
-        >>> significant(1.0), significant(0.98765), significant(123.4), significant(123456.0)
-        ('1.00', '0.988', '123', '123000')
+        >>> significant(1.0), significant(0.98765), significant(0.025432), significant(123.4), significant(123456.0)
+        ('1.00', '0.988', '0.0254', '123', '123000')
     """
     if value == 0 or not abs(value) < float("inf"):
         return f"{value:g}"
     rounded = float(f"{value:.{digits - 1}e}")
-    before = len(str(int(abs(rounded)))) if abs(rounded) >= 1 else 0
+    before = floor(log10(abs(rounded))) + 1
     return f"{rounded:.{max(digits - before, 0)}f}" if abs(rounded) >= 1e-3 else f"{rounded:.{digits - 1}e}"
 
 

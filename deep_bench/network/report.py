@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.fault import remarks
+from deep_bench.measure.grounds import without_interval
 from deep_bench.measure.rules import check
+from deep_bench.measure.statistics import select
 from deep_bench.measure.units import duration, duration_range, share, significant
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ def lines_below(result: Result) -> list[str]:
         lines += [f"{system.label}: {finding}" for finding in system.findings]
         lines += [f"{system.label}: {remark}" for remark in remarks(system.exposures)]
         lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
+    lines += _without_interval(result)
     lines += _twins(result)
     launches = {sample.launch for system in result.record.systems for sample in system.samples}
     if len(launches) > 1:
@@ -157,7 +160,7 @@ def _ratio(result: Result, system: SystemResult) -> str:
     if compared is None:
         return "–"
     ends = compared.interval
-    limits = "too few blocks" if ends is None else f"{significant(ends[0])} to {significant(ends[1])}"
+    limits = f"too few {compared.basis}" if ends is None else f"{significant(ends[0])} to {significant(ends[1])}"
     return f"{significant(compared.value)} ({limits})"
 
 
@@ -200,6 +203,18 @@ def _remarks(system: SystemResult) -> list[str]:
     return remarks
 
 
+def _without_interval(result: Result) -> list[str]:
+    """Why medians and ratios have no interval, and what to do."""
+    lines = []
+    for system in result.values():
+        if system.median is not None and system.interval is None:
+            why = without_interval([select(blocks)[0] for blocks in system.launches()])
+            lines.append(f"{system.label}: no interval of the median: {why}")
+    timed = [label for label in result if result.fastest is not None and label != result.fastest.label]
+    found = {label: compared for label in timed if (compared := result.ratio(label)) is not None and compared.why}
+    return lines + [f"{label}: no interval of the ratio: {compared.why}" for label, compared in found.items()]
+
+
 def _twins(result: Result) -> list[str]:
     twins = result.twins
     if twins is None:
@@ -207,7 +222,7 @@ def _twins(result: Result) -> list[str]:
     label = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
     found = f"A/A: {label} against itself: ratio {significant(twins.ratio.value)}"
     if twins.ratio.interval is None:
-        return [f"{found}; too few blocks for an interval"]
+        return [f"{found} without an interval: {twins.ratio.why}"]
     low, high = twins.ratio.interval
     spread = max(abs(low - 1), abs(high - 1))
     found += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} mean nothing"

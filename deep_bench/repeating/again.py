@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord
-from deep_bench.repeating.bits import Bits, digests, fed
+from deep_bench.measure.storage import digest
+from deep_bench.repeating.bits import Bits, computed, given
 from deep_bench.repeating.bundling import bundle
-from deep_bench.repeating.environment import clean, not_set, variables
+from deep_bench.repeating.environment import clean, dropped, not_set, variables
+from deep_bench.repeating.inputs import network_in
 from deep_bench.repeating.manifest import MANIFEST, Manifest
+from deep_bench.repeating.records import load_records
 from deep_bench.repeating.repetition import LOG, Repetition
 from deep_bench.repeating.trust import checked
 from deep_bench.repeating.unpacking import check_folder, unpack
@@ -55,21 +58,23 @@ def repeat(
         What came of it; its files stay in the folder.
 
     Raises:
-        InvalidRecord: No bundle, or one that was altered.
+        InvalidRecord: No bundle, or one that was altered; or what it does not hold was not put there.
         InvalidArgument: The folder has files; the bundle names no command.
         Unsupported: It holds code and ``allow_code`` is not set; or its lock is for another kind of system.
         WorkerError: The environment cannot be built.
     """
     place, made = _opened(Path(source), Path(folder), tell)
+    _check_put(made, place)
     command = checked(made, place, here=here, allow_code=allow_code)
     if here:
         bin_folder = Path(sys.executable).parent
     else:
         bin_folder = clean(made, place, tell).parent
-    words = _with(bin_folder, command)
+    if any(f"{AGAIN}/" in word for word in command):  # beside records, which a verb makes the folder for
+        (place / AGAIN).mkdir()
     tell(f"running {' '.join(command)}")
-    status = _run(words, place, variables(made), limit_s)
-    return _compared(made, place, tuple(command), status, not here, margin)
+    status = _run(_with(bin_folder, command), place, variables(made, here=here), limit_s)
+    return _compared(made, place, tuple(command), status, here, margin)
 
 
 def _opened(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest]:
@@ -82,9 +87,9 @@ def _opened(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest]:
                     f"{source / AGAIN} is there already", "a folder where nothing was repeated", "remove it"
                 )
             return source, made
-        if folder.exists() and any(folder.iterdir()):
-            raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
-        for path in (MANIFEST, *(file.path for file in made.files)):
+        _check_empty(folder)
+        put = [path for one in made.left for path in one.files if (source / path).is_file()]
+        for path in (MANIFEST, *(file.path for file in made.files), *put):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / path, folder / path)
         return folder, made
@@ -92,13 +97,38 @@ def _opened(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest]:
         return folder, unpack(source, folder)
     if not source.exists():
         raise InvalidRecord(f"there is no {source}", "a bundle, or a record")
+    _check_empty(folder)
     archive = folder / "bundle.zip"
     folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
     tell(f"bundling {source}")
     bundle([source], archive)
     return folder / "unpacked", unpack(archive, folder / "unpacked")
+
+
+def _check_empty(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
+
+
+def _check_put(made: Manifest, folder: Path) -> None:
+    """Whether all is there that the bundle does not hold, and that somebody has to put there."""
+    for one in made.left:
+        for path, sha256 in one.files.items():
+            file = folder / path
+            if not _is(file, sha256):
+                known = f"get it from {one.source}, " if one.source else ""
+                raise InvalidRecord(
+                    f"the bundle does not hold {one.what}, and {file} is {'another file' if file.exists() else 'not there'}",
+                    f"the file with SHA-256 {sha256}",
+                    f"{known}put it there, and repeat it in that folder: deep-bench repeat {folder} --into {folder}",
+                )
+
+
+def _is(file: Path, sha256: str) -> bool:
+    """Whether a file has a digest, or is the network that has it."""
+    if not file.is_file():
+        return False
+    return sha256 in (digest(file), *([network_in(file)[0]] if file.suffix == ".onnx" else []))
 
 
 def _with(bin_folder: Path, command: Sequence[str]) -> list[str]:
@@ -129,11 +159,12 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str], limi
 
 
 def _compared(
-    made: Manifest, folder: Path, command: tuple[str, ...], status: int | None, clean_one: bool, margin: float
+    made: Manifest, folder: Path, command: tuple[str, ...], status: int | None, here: bool, margin: float
 ) -> Repetition:
     before = gather(*(folder / path for path in made.records))
     after = gather(folder / AGAIN) if (folder / AGAIN).is_dir() else Results()
-    differences, comparisons, why = _differences(before, after), None, ""
+    then, now = load_records(before.files()), load_records(after.files())
+    comparisons, why = None, ""
     if before and after:
         try:
             comparisons = compare(before, after, factor="record", margin=margin, allow=_allowed(before, after))
@@ -144,15 +175,17 @@ def _compared(
         folder=folder,
         command=command,
         status=status,
-        clean=clean_one,
+        clean=not here,
         before=tuple(before),
         after=tuple(after),
-        given=Bits.of(fed(before.files()), fed(after.files())),
-        bits=Bits.of(digests(before.files()), digests(after.files())),
+        given=Bits.of(given(then), given(now)),
+        bits=Bits.of(computed(then), computed(now)),
         comparisons=comparisons,
-        differences=differences,
+        differences=_differences(before, after),
         not_set=tuple(not_set(made)),
+        dropped=() if here else tuple(dropped()),
         why=why,
+        unread=tuple(map(str, after.refused)),
     )
 
 

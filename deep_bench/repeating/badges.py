@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from deep_bench.repeating import checks, kept
+from deep_bench.repeating import checks
 from deep_bench.repeating.checks import Check, Question, State
 from deep_bench.repeating.evidence import Claims, Evidence
-from deep_bench.repeating.manifest import MANIFEST
 from deep_bench.repeating.unpacking import unpack
 
 
@@ -85,7 +84,7 @@ def badges(
         tolerance: and the relative difference that is allowed to them.
 
     Raises:
-        InvalidRecord: No bundle, one that was altered, or no repetition.
+        InvalidRecord: No bundle, one that was altered; no repetition, or one of another bundle.
 
     Example:
         >>> import tempfile
@@ -101,12 +100,11 @@ def badges(
     Source:
         ACM and the proposal, as `ACM` and `MLPERF` name them.
     """
-    there = tuple(kept.read(path) for path in repetitions)
-    if Path(source).is_dir() and (Path(source) / MANIFEST).is_file():
-        return _judged(Evidence.of(Path(source), there, claims), reruns, tolerance)
+    if Path(source).is_dir():
+        return _judged(Evidence.of(Path(source), repetitions, claims), reruns, tolerance)
     with TemporaryDirectory() as folder:
         unpack(source, folder)
-        return _judged(Evidence.of(Path(folder), there, claims), reruns, tolerance)
+        return _judged(Evidence.of(Path(folder), repetitions, claims), reruns, tolerance)
 
 
 def _judged(found: Evidence, reruns: int, tolerance: float) -> list[Badge]:

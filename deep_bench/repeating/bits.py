@@ -4,76 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 from deep_bench.arrays import digest
 from deep_bench.measure.record import Record, VerdictRecord
-from deep_bench.measure.storage import load
-from deep_bench.results.reading.files import kind_of
-from deep_bench.results.reading.kinds import MEASUREMENT
+from deep_bench.repeating.records import AnyRecord, cell_factors
 from deep_bench.training.record import TrainingRecord
-from deep_bench.training.runs import storage as training
+
+Named: TypeAlias = Iterator[tuple[str, str]]
+"""Names of things and their digests."""
 
 
-def digests(files: Iterable[Path]) -> dict[str, str]:
-    """What was computed in the runs of some records, by digest: outputs of systems, losses and scores of training.
+def computed(records: Iterable[AnyRecord]) -> dict[str, str]:
+    """What came of some runs, by digest: outputs of systems, losses and scores of training.
 
     Records of other kinds compute nothing that could be compared.
 
     Args:
-        files: The records of one run, or of several alike.
+        records: Of one run, or of several alike.
 
     Returns:
         A name for each result to its SHA-256. Those of one name in several records are numbered, in the records' order.
     """
+    return _numbered((name + _which(record), found) for record in records for name, found in _outcomes(record))
+
+
+def given(records: Iterable[AnyRecord]) -> dict[str, str]:
+    """What some runs were given, by digest: networks, and the arrays that they were fed."""
+    return _numbered((name + _which(record), found) for record in records for name, found in _inputs(record))
+
+
+def _numbered(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for file in files:
-        kind = kind_of(file)
-        if kind == MEASUREMENT:
-            record = load(file)
-            _add(found, _measured(record), _which(record))
-        elif kind == "training":
-            trained = training.load(file)
-            _add(found, _trained(trained), _which(trained))
+    for name, value in pairs:
+        key, number = name, 1
+        while key in found:
+            number += 1
+            key = f"{name} ({number})"
+        found[key] = value
     return found
 
 
-def _add(found: dict[str, str], more: Iterable[tuple[str, str]], which: str) -> None:
-    for name, value in more:
-        whole, number = f"{name}{which}", 1
-        while (key := whole if number == 1 else f"{whole} ({number})") in found:
-            number += 1
-        found[key] = value
-
-
-def _which(record: Record | TrainingRecord) -> str:
+def _which(record: AnyRecord) -> str:
     """What tells a record from others of the same systems: sizes, and the factors of the cell that it is of."""
     network = record.network if isinstance(record, Record) else None
-    cell = record.recipe.options.get("cell")
-    factors = cell.get("factors") if isinstance(cell, dict) else None
-    parts = {**(network.sizes if network is not None else {}), **(factors if isinstance(factors, dict) else {})}
+    parts = {**(network.sizes if network is not None else {}), **cell_factors(record)}
     return f" [{', '.join(f'{name}={value}' for name, value in sorted(parts.items()))}]" if parts else ""
 
 
-def fed(files: Iterable[Path]) -> dict[str, str]:
-    """What the runs of some records were given, by digest: networks, and the arrays that they were fed."""
-    found: dict[str, str] = {}
-    for file in files:
-        kind = kind_of(file)
-        if kind == MEASUREMENT:
-            record = load(file)
-            networks = {record.network.name: record.network.sha256} if record.network is not None else {}
-            inputs = record.data.sha256 if record.data is not None else {}
-            named = {f"the network {name}": value for name, value in networks.items()}
-            _add(found, (named | {f"the input {name}": value for name, value in inputs.items()}).items(), _which(record))
-        elif kind == "training":
-            trained = training.load(file)
-            ran = {f"the network {r.network.name}": r.network.sha256 for r in trained.runs if r.network is not None}
-            _add(found, ran.items(), _which(trained))
-    return found
+def _inputs(record: AnyRecord) -> Named:
+    if isinstance(record, Record):
+        if record.network is not None:
+            yield f"the network {record.network.name}", record.network.sha256
+        if record.data is not None:
+            yield from ((f"the input {name}", found) for name, found in record.data.sha256.items())
+    elif isinstance(record, TrainingRecord):
+        # Runs of several seeds begin with networks of their own, in the order of the runs.
+        networks = (run.network for run in record.runs if run.network is not None)
+        yield from ((f"the network {network.name}", network.sha256) for network in networks)
 
 
-def _measured(record: Record) -> Iterator[tuple[str, str]]:
+def _outcomes(record: AnyRecord) -> Named:
+    if isinstance(record, Record):
+        yield from _measured(record)
+    elif isinstance(record, TrainingRecord):
+        yield from _trained(record)
+
+
+def _measured(record: Record) -> Named:
     where = record.network.name if record.network is not None else "its network"
     for system in record.systems:
         if system.twin_of is not None:
@@ -83,13 +81,13 @@ def _measured(record: Record) -> Iterator[tuple[str, str]]:
             yield from _outputs(f"{system.label} on {trial.case}", trial.verdict)
 
 
-def _outputs(what: str, verdict: VerdictRecord | None) -> Iterator[tuple[str, str]]:
+def _outputs(what: str, verdict: VerdictRecord | None) -> Named:
     for name, facts in (verdict.outputs if verdict is not None else {}).items():
         if isinstance(found := facts.get("sha256"), str):
             yield f"{what}: {name}", found
 
 
-def _trained(record: TrainingRecord) -> Iterator[tuple[str, str]]:
+def _trained(record: TrainingRecord) -> Named:
     for run in record.runs:
         what = f"{run.label}, seed {run.seed}"
         yield f"{what}: losses", digest(run.losses)
@@ -114,7 +112,7 @@ class Bits:
 
     @classmethod
     def of(cls, before: Mapping[str, str], after: Mapping[str, str]) -> Bits:
-        """Compare what `digests` found.
+        """Compare what `computed` or `given` found.
 
         Example:
             >>> Bits.of({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import deep_bench
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.measure.storage import written
+from deep_bench.experiments.state import ABOUT, RECIPE, About
+from deep_bench.measure.storage import read_model, written
 from deep_bench.repeating import lock
 from deep_bench.repeating.contents import Contents, beside
+from deep_bench.repeating.inputs import Inputs, network_in, runs_deep_bench
 from deep_bench.repeating.manifest import MANIFEST, Left, Lock, Manifest
 from deep_bench.repeating.readme import readme
-from deep_bench.repeating.words import AGAIN, words
+from deep_bench.repeating.records import AnyRecord, Recorded, load_records
+from deep_bench.repeating.words import Word
 from deep_bench.results import Results, gather
+from deep_bench.training.record import TrainingRecord
 
 
 def bundle(
@@ -28,14 +30,17 @@ def bundle(
     command: Sequence[str] | None = None,
     folder: str | Path = ".",
     inputs: Sequence[str | Path] = (),
+    elsewhere: Mapping[str, str] | None = None,
     licence: str = "",
     licence_file: str | Path | None = None,
     title: str = "",
+    force: bool = False,
 ) -> Manifest:
     """Write an archive with records, what the run read, the exact environment, deep_bench itself, and how to repeat it.
 
-    Files that the command names are taken in, and compared with the digests of the record where it has some. What is too
-    large, or cannot be found, is listed with what is known of it. Equal contents make equal archives.
+    Files that the command and its recipe name are taken in. One that is not there any more, or is another now than the
+    record says, is refused: a bundle without it, or with the wrong one, repeats another run. What is too large is listed
+    with its digest. Equal contents make equal archives.
 
     Args:
         records: Files of one run, or a folder of the records of one recipe.
@@ -43,13 +48,17 @@ def bundle(
         command: What is run to repeat it; by default what the records say.
         folder: Where it was given, for paths in it.
         inputs: Further files that it reads, which its words do not name.
+        elsewhere: Where others can have what is not packed: a network that is not here any more, or a file that is too
+            large, as the command or its recipe names it, to an address. Its digest is in the bundle.
         licence: Under which it is shared, such as ``"CC-BY-4.0"``.
         licence_file: The licence's text.
         title: What it is.
+        force: Replace a file that is there already.
 
     Raises:
-        InvalidArgument: No record, records of several commands, an archive that is no ``.zip`` or cannot be written.
-        InvalidRecord: A record that cannot be read, or a file that is not what the record says.
+        InvalidArgument: No record, records of several commands, an archive that is no ``.zip``, is there already or cannot
+            be written; ``elsewhere`` names what is packed, or nothing.
+        InvalidRecord: A record that cannot be read, or a file that is gone, or is not what the record says.
 
     Example:
         >>> import tempfile
@@ -60,17 +69,20 @@ def bundle(
         >>> sorted({file.role for file in made.files}), made.command[-2:]
         (['lock', 'package', 'readme', 'record'], ['--output', 'repeated'])
     """
-    target = Path(archive)
-    if target.suffix != ".zip":
-        raise InvalidArgument(f"the archive {target}", "a name that ends in .zip")
+    target, roots = _target(Path(archive), force), [Path(path) for path in records]
     found = _gathered(records)
-    told = [json.loads(file.read_bytes()) for file in found.files()]
-    given = list(command) if command is not None else _command(told, [Path(path) for path in records])
+    ran = load_records(found.files())
+    given, home = (list(command), None) if command is not None else _command(ran, roots)
     with TemporaryDirectory() as scratch:
         contents = Contents()
-        kept = _records(contents, found, [Path(path) for path in records])
-        again = _inputs(contents, given, Path(folder), inputs)
-        _check_networks(contents, told, given)
+        kept = _records(contents, found, roots)
+        taken = Inputs(contents, Recorded.of(ran), elsewhere or {})
+        again = taken.command(given, Path(folder), home)
+        for path in inputs:
+            there = Path(folder, path).exists()
+            taken.take(Word("", str(path), use="reads" if there else "missing"), Path(folder))
+        _check_networks(taken, roots, ours=runs_deep_bench(given))
+        _check_inputs(taken, Path(folder))
         if licence_file is not None:
             contents.add(Path(licence_file), "LICENCE.txt", "licence")
         made = Manifest(
@@ -78,17 +90,25 @@ def bundle(
             deep_bench=deep_bench.__version__,
             title=title or _titled(found),
             command=again,
-            variables=_variables(told),
+            variables=_of_all(record.environment.variables for record in ran),
             records=kept,
             files=contents.packed,
-            left=[*contents.left, *_data(told)],
+            left=[*contents.left, *_data(ran)],
             licence=licence,
-            lock=_lock(contents, told, Path(scratch), _extras(contents, found, again)),
+            lock=_lock(contents, ran, Path(scratch), _extras(contents, found, again)),
             remarks=_remarks(found, given),
         )
         made = _explained(contents, made, Path(scratch))
         written(target, lambda temporary: _write(temporary, made, contents))
     return made
+
+
+def _target(archive: Path, force: bool) -> Path:
+    if archive.suffix != ".zip":
+        raise InvalidArgument(f"the archive {archive}", "a name that ends in .zip")
+    if archive.exists() and not force:
+        raise InvalidArgument(f"{archive} is there already", "a new file", "name another, or say --force (force=True)")
+    return archive
 
 
 def _gathered(records: Sequence[str | Path]) -> Results:
@@ -100,12 +120,12 @@ def _gathered(records: Sequence[str | Path]) -> Results:
     return found
 
 
-def _command(told: Sequence[Mapping[str, Any]], roots: Sequence[Path]) -> list[str]:
-    """The command that all records came from; of a recipe's folder, what runs the recipe."""
-    recipes = [root / "recipe.yaml" for root in roots if (root / "recipe.yaml").is_file()]
-    if len(roots) == 1 and recipes:
-        return ["deep-bench", "recipe", "run", str(recipes[0].resolve())]
-    commands = {tuple(content.get("command") or ()) for content in told}
+def _command(ran: Sequence[AnyRecord], roots: Sequence[Path]) -> tuple[list[str], Path | None]:
+    """The command that all records came from; of an experiment's folder, what runs its recipe, and where that was before."""
+    if len(roots) == 1 and (roots[0] / RECIPE).is_file():
+        about = read_model(roots[0] / ABOUT, About, "what `deep-bench recipe run` wrote")
+        return ["deep-bench", "recipe", "run", str((roots[0] / RECIPE).resolve())], Path(about.home)
+    commands = {tuple(record.command) for record in ran} or {()}
     if len(commands) > 1:
         shown = "; ".join(shlex.join(one)[:80] for one in sorted(commands)[:3])
         raise InvalidArgument(
@@ -113,7 +133,7 @@ def _command(told: Sequence[Mapping[str, Any]], roots: Sequence[Path]) -> list[s
             "records of one",
             "say what repeats them all: command, or --command",
         )
-    return list(commands.pop())
+    return list(commands.pop()), None
 
 
 def _records(contents: Contents, found: Results, roots: Sequence[Path]) -> list[str]:
@@ -130,37 +150,19 @@ def _records(contents: Contents, found: Results, roots: Sequence[Path]) -> list[
     return kept
 
 
-def _inputs(contents: Contents, given: Sequence[str], folder: Path, further: Sequence[str | Path]) -> list[str]:
-    """The command with paths in the archive; what it reads is taken in."""
-    again: list[str] = []
-    writes = False
-    for number, word in enumerate(words(given, folder)):
-        if word.use == "writes":
-            again.append(word.named(AGAIN))
-            writes = True
-        elif not number and _is_ours(str(word)):
-            again.append("deep-bench")
-        elif word.use == "reads":
-            again.append(word.named(contents.take(folder / word.text, word.text)))
-        else:
-            again.append(str(word))
-    for path in further:
-        contents.take(folder / path, str(path))
-    return again if writes or not again or not _is_ours(again[0]) else [*again, "--output", AGAIN]
-
-
-def _is_ours(program: str) -> bool:
-    return Path(program).name in ("deep-bench", "__main__.py")
-
-
-def _check_networks(contents: Contents, told: Sequence[Mapping[str, Any]], given: Sequence[str]) -> None:
-    """Whether the networks that were run are here, or ship with deep_bench; say where that is not known."""
-    here = {file.sha256 for file in contents.packed if file.path.endswith(".onnx")}
-    asked = {network["sha256"]: network["name"] for content in told if (network := content.get("network"))}
-    for found, name in asked.items():
-        if found not in here and name not in given and not _ships(name, found):
-            why = "no file of the command has its digest"
-            contents.left.append(Left(what=f"the network {name}", why=why, sha256={name: found}))
+def _check_networks(taken: Inputs, roots: Sequence[Path], *, ours: bool) -> None:
+    """Whether the networks that were run are in the bundle, ship with deep_bench, or are made by the recipe."""
+    told = {Path(one).stem for one in taken.faults}
+    for name, digests in taken.recorded.networks.items():
+        for found in sorted(digests - taken.networks):
+            if name in told or _ships(name, found) or found in _made_by_recipes(roots):
+                continue
+            source = taken.elsewhere.get(name, "")
+            if ours and not source:
+                taken.faults[name] = f"is the network with SHA-256 {found}, which no file of the command is"
+            else:  # a program of one's own may have made it
+                why = "no file of the command has its digest"
+                taken.contents.left.append(Left(what=f"the network {name}", why=why, source=source, sha256={name: found}))
 
 
 def _ships(name: str, sha256: str) -> bool:
@@ -168,21 +170,39 @@ def _ships(name: str, sha256: str) -> bool:
     return (Path(deep_bench.__file__).parent / "data" / f"{name}.onnx").is_file() and deep_bench.load(name).sha256 == sha256
 
 
-def _data(told: Sequence[Mapping[str, Any]]) -> list[Left]:
+def _made_by_recipes(roots: Sequence[Path]) -> set[str]:
+    """Networks with fresh parameters, which a recipe of an experiment makes again."""
+    return {network_in(file)[0] for root in roots for file in root.glob("networks/*/*.onnx")}
+
+
+def _check_inputs(taken: Inputs, folder: Path) -> None:
+    if taken.faults:
+        raise InvalidRecord(
+            f"not what was run: {'; '.join(f'{name} {why}' for name, why in taken.faults.items())}",
+            f"the files as they were, below {folder.resolve()}, where the command is looked up",
+            "put them back, or bundle where the run was called; for a network, say where others can have the one that was "
+            "run: --elsewhere NAME=WHERE",
+        )
+    told = {one.source for one in taken.contents.left}
+    if unused := [name for name, source in taken.elsewhere.items() if source not in told]:
+        raise InvalidArgument(f"{unused[0]} is not left out of the bundle", "what has to be had elsewhere, by its name")
+
+
+def _data(ran: Sequence[AnyRecord]) -> list[Left]:
     """Data sets of training: where they are from."""
     found: dict[str, Left] = {}
-    for content in told:
-        for run in content.get("runs", ()):
-            for name, facts in (run.get("data") or {}).items():
-                if isinstance(facts, Mapping) and facts.get("source") and not facts.get("synthetic"):
-                    known = {facts["name"]: facts["sha256"]} if facts.get("sha256") else {}
-                    why = f"{name}: deep_bench loads it; licence: {facts.get('licence') or 'not told'}"
-                    found[facts["name"]] = Left(what=facts["name"], why=why, source=facts["source"], sha256=known)
+    runs = (run for record in ran if isinstance(record, TrainingRecord) for run in record.runs)
+    for name, facts in (item for run in runs for item in run.data.items()):
+        if facts.get("source") and not facts.get("synthetic"):
+            what = str(facts["name"])
+            known = {what: str(facts["sha256"])} if facts.get("sha256") else {}
+            why = f"{name}: deep_bench loads it; licence: {facts.get('licence') or 'not told'}"
+            found[what] = Left(what=what, why=why, source=str(facts["source"]), sha256=known)
     return list(found.values())
 
 
-def _variables(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {k: v for content in told for k, v in (content.get("environment") or {}).get("variables", {}).items()}
+def _of_all(found: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for one in found for name, value in one.items()}
 
 
 def _extras(contents: Contents, found: Results, again: Sequence[str]) -> list[str] | None:
@@ -192,18 +212,17 @@ def _extras(contents: Contents, found: Results, again: Sequence[str]) -> list[st
     return sorted({"data", *(result.labels.get("framework", "") for result in found)} - {""})
 
 
-def _lock(contents: Contents, told: Sequence[Mapping[str, Any]], scratch: Path, extras: list[str] | None) -> Lock:
+def _lock(contents: Contents, ran: Sequence[AnyRecord], scratch: Path, extras: list[str] | None) -> Lock:
     lines = lock.requirements(extras)
     file, wheel = scratch / "requirements.txt", scratch / lock.wheel_name()
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     lock.write_wheel(wheel)
-    packages = {k: v for content in told for k, v in (content.get("environment") or {}).get("packages", {}).items()}
     contents.add(wheel, f"package/{wheel.name}", "package")
     return Lock(
         python=lock.python(),
         platform=lock.system(),
         file=contents.add(file, "lock/requirements.txt", "lock"),
-        drifted=lock.drifted(packages, lines),
+        drifted=lock.drifted(_of_all(record.environment.packages for record in ran), lines),
     )
 
 
@@ -211,7 +230,7 @@ def _remarks(found: Results, given: Sequence[str]) -> list[str]:
     said = []
     if not given:
         said.append("the records tell no command: what repeats them has to be said by hand")
-    elif not _is_ours(given[0]):
+    elif not runs_deep_bench(given):
         said.append(f"the run was started by {Path(given[0]).name}, a program of its own, of which the named files are here")
     if any(not result.complete for result in found):
         said.append("not every run came to its end")

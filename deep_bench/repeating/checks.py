@@ -62,14 +62,14 @@ def whole(found: Evidence) -> Judged:
 
 def complete(found: Evidence) -> Judged:
     """Whether nothing is missing that is needed."""
-    bare = [one.what for one in found.manifest.left if not one.source and not one.sha256]
-    if bare:
+    left = found.manifest.left
+    if bare := [one.what for one in left if not one.source]:
         return "fail", f"neither in it nor told where it can be had: {', '.join(bare[:5])}"
-    unhashed = [one.what for one in found.manifest.left if not one.sha256]
-    if unhashed:
+    if unhashed := [one.what for one in left if not one.sha256 and not one.files]:
         return "unknown", f"from elsewhere, without a digest: {', '.join(unhashed[:5])}"
-    if found.manifest.left:
-        return "pass", f"{len(found.manifest.left)} things are from elsewhere, each with source and digest"
+    if left:
+        told = ", ".join(f"{one.what} ({one.source})" for one in left[:5])
+        return "pass", f"{len(left)} things are not in it, and can be had elsewhere, each with its digest: {told}"
     return "pass", "everything is in it"
 
 
@@ -101,9 +101,13 @@ def one_command(found: Evidence) -> Judged:
     absolute = [word for word in command if any(PurePath(part).is_absolute() for part in word.split("="))]
     if absolute:
         return "fail", f"it names places of one machine: {', '.join(absolute[:3])}"
-    if hidden := not_set(found.manifest):
-        return "fail", f"the run had variables that a repetition is not given: {', '.join(hidden[:5])}"
-    return "pass", "deep-bench repeat BUNDLE, with relative paths and declared variables only"
+    how = "deep-bench repeat BUNDLE, with relative paths and declared variables only"
+    hidden = ", ".join(not_set(found.manifest)[:5])
+    if not hidden:
+        return "pass", how
+    if any(one.repeated for one in found.clean):
+        return "pass", f"{how}; a repetition did without {hidden}, which the run had"
+    return "unknown", f"the run had variables that a repetition is not given: {hidden}; one will tell whether it needs them"
 
 
 def locked(found: Evidence) -> Judged:

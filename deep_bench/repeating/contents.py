@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from deep_bench.errors import InvalidArgument
 from deep_bench.measure.storage import digest
 from deep_bench.repeating.manifest import Left, Packed, Role
 
@@ -45,38 +46,73 @@ class Contents:
             self.packed.append(Packed(path=path, role=role, bytes=file.stat().st_size, sha256=found, source=source))
         return path
 
-    def take(self, named: Path, word: str, *, limit: int = FILE_BYTES) -> str:
+    def take(self, named: Path, word: str, place: str = "", *, source: str = "", limit: int = FILE_BYTES) -> str:
         """Take in what a command reads: a file, or a folder with all that is in it.
 
         Args:
             named: The file or folder.
             word: As the command names it.
+            place: Where it goes; by default below ``inputs``.
+            source: Where it can be had, if it is too large.
             limit: The most bytes of all its files.
 
         Returns:
             Its path in the archive, or where it has to be put if it is left outside.
+
+        Raises:
+            InvalidArgument: Another file lies where one of the folder has to.
         """
-        place = f"inputs/{named.resolve().name}"
-        files = list(_within(named))
-        size = sum(file.stat().st_size for _, file in files)
-        if len(files) > _LISTED or size > limit:
-            why = f"more than {_LISTED} files" if len(files) > _LISTED else f"{size} bytes, of which {limit} are taken in"
-            listed = {inside or named.name: digest(file) for inside, file in files[:_LISTED]}
-            self.left.append(Left(what=word, why=why, source=f"put it at {place}", sha256=listed))
+        place = place or f"inputs/{named.resolve().name}"
+        files = {f"{place}/{inside}" if inside else place: file for inside, file in _within(named)}
+        if not self._fits(files, word, source, limit):
             return place
         if named.is_file():
-            return self.add(named, place, "code" if named.suffix in _CODE else "input", word)
-        for inside, file in files:
-            self.add(file, f"{place}/{inside}", "code" if file.suffix in _CODE else "input", f"{word}/{inside}")
+            return self.add(named, place, _role(named), word)
+        self._add_all(files, word)
         return place
+
+    def take_together(self, files: Mapping[str, Path], word: str, *, source: str = "") -> None:
+        """Take in files that have to lie as they do: a network, and those that hold its tensors.
+
+        Args:
+            files: Path in the archive to where the file is.
+            word: As the command names them.
+            source: Where they can be had, if they are too large.
+
+        Raises:
+            InvalidArgument: Another file lies at one of the paths.
+        """
+        if self._fits(files, word, source, FILE_BYTES):
+            self._add_all(files, word)
+
+    def _add_all(self, files: Mapping[str, Path], word: str) -> None:
+        for path, file in files.items():
+            if self.add(file, path, _role(file), word) != path:
+                raise InvalidArgument(
+                    f"{word}: another file lies at {path} in the bundle", "names that differ", "rename one, and run it again"
+                )
+
+    def _fits(self, files: Mapping[str, Path], word: str, source: str, limit: int) -> bool:
+        """Whether files are few and small enough; if not, they are noted as left outside."""
+        size = sum(file.stat().st_size for file in files.values())
+        if len(files) <= _LISTED and size <= limit:
+            return True
+        why = f"more than {_LISTED} files" if len(files) > _LISTED else f"{size} bytes, of which {limit} are taken in"
+        listed = {path: digest(file) for path, file in list(files.items())[:_LISTED]}
+        self.left.append(Left(what=word, why=why, source=source, files=listed))
+        return False
 
     def _free(self, path: str, found: str) -> str:
         taken = {file.path: file.sha256 for file in self.packed}
         number, free = 1, path
         while taken.get(free, found) != found:
             number += 1
-            free = str(Path(path).with_name(f"{Path(path).stem}_{number}{Path(path).suffix}"))
+            free = str(PurePosixPath(path).with_name(f"{PurePosixPath(path).stem}_{number}{PurePosixPath(path).suffix}"))
         return free
+
+
+def _role(file: Path) -> Role:
+    return "code" if file.suffix in _CODE else "input"
 
 
 def _within(named: Path) -> Iterator[tuple[str, Path]]:
@@ -93,7 +129,8 @@ def _within(named: Path) -> Iterator[tuple[str, Path]]:
 
 
 def beside(file: Path, suffixes: Iterable[str] = (".h5",)) -> Iterator[Path]:
-    """The files that belong to a record: those whose names begin with its own."""
-    for other in sorted(file.parent.glob(f"{file.stem}_*")):
-        if other.suffix in suffixes and other.is_file():
+    """The files that belong to a record: named as it is, or with more words after that."""
+    for other in sorted(file.parent.iterdir()):
+        ours = other.stem == file.stem or other.stem.startswith(f"{file.stem}_")
+        if ours and other.suffix in suffixes and other.is_file():
             yield other

@@ -82,16 +82,30 @@ def is_ours(made: Manifest) -> bool:
         return [file.sha256 for file in made.of("package")] == [digest(own)]
 
 
-def variables(made: Manifest) -> dict[str, str]:
-    """The environment variables of a repeated run: this machine's, and those of the bundle that it may set."""
-    dropped = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
-    own = {name: value for name, value in os.environ.items() if name not in dropped}
-    return own | {name: value for name, value in made.variables.items() if _VARIABLES.fullmatch(name)}
+def variables(made: Manifest, *, here: bool) -> dict[str, str]:
+    """The environment variables of a repeated run: this machine's, and those of the bundle that it may set.
+
+    Args:
+        made: The bundle's manifest.
+        here: Whether it runs in this environment; a clean one is not given what changes another Python than its own.
+    """
+    kept = set(os.environ) if here else set(os.environ) - set(dropped())
+    return {name: os.environ[name] for name in kept} | may_set(made)
+
+
+def dropped() -> list[str]:
+    """This machine's variables that a clean environment is not given: they change what Python imports, and how it runs."""
+    return sorted(name for name in os.environ if name.startswith("PYTHON") or name == "VIRTUAL_ENV")
+
+
+def may_set(made: Manifest) -> dict[str, str]:
+    """The variables that the run had, and that a repetition is given."""
+    return {name: value for name, value in made.variables.items() if _VARIABLES.fullmatch(name)}
 
 
 def not_set(made: Manifest) -> list[str]:
     """The variables that the run had, and that a repetition is not given."""
-    return sorted(name for name in made.variables if not _VARIABLES.fullmatch(name))
+    return sorted(set(made.variables) - set(may_set(made)))
 
 
 def _interpreter(version: str) -> str | None:

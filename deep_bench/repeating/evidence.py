@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.storage import digest
-from deep_bench.repeating.kept import RepetitionRecord
+from deep_bench.repeating.kept import RepetitionRecord, read
 from deep_bench.repeating.manifest import MANIFEST, Manifest
 from deep_bench.repeating.unpacking import check_folder
 from deep_bench.results import Result, gather
@@ -47,9 +47,8 @@ class Evidence:
         folder: The unpacked bundle, whose files are as its manifest says.
         manifest: The manifest.
         results: Of its records.
-        repetitions: What came of repeating it; only those of this very bundle.
+        repetitions: What came of repeating it.
         claims: What is claimed.
-        others: Repetitions of other bundles, which were set aside.
     """
 
     folder: Path
@@ -57,19 +56,30 @@ class Evidence:
     results: tuple[Result, ...]
     repetitions: tuple[RepetitionRecord, ...] = ()
     claims: Claims = field(default_factory=Claims)
-    others: int = 0
 
     @classmethod
-    def of(cls, folder: Path, repetitions: tuple[RepetitionRecord, ...] = (), claims: Claims | None = None) -> Evidence:
+    def of(cls, folder: Path, repetitions: Sequence[str | Path] = (), claims: Claims | None = None) -> Evidence:
         """Read a bundle's folder.
 
+        Args:
+            folder: What it was unpacked to.
+            repetitions: Files or folders of what `repeat` left.
+            claims: What is claimed.
+
         Raises:
-            InvalidRecord: A file is missing or was altered.
+            InvalidRecord: A file is missing or was altered; no repetition, or one of another bundle.
         """
         made, own = check_folder(folder), digest(folder / MANIFEST)
-        mine = tuple(one for one in repetitions if one.bundle == own)
+        there = tuple(read(path) for path in repetitions)
+        for path, one in zip(repetitions, there, strict=True):
+            if one.bundle != own:
+                raise InvalidRecord(
+                    f"{path} is a repetition of another bundle, whose {MANIFEST} has SHA-256 {one.bundle}",
+                    f"one of this bundle, whose {MANIFEST} has {own}",
+                    "leave it out, or repeat this bundle: a bundle that is made anew with another licence is another one",
+                )
         results = tuple(gather(*(folder / path for path in made.records)))
-        return cls(folder, made, results, mine, claims or Claims(), len(repetitions) - len(mine))
+        return cls(folder, made, results, there, claims or Claims())
 
     @property
     def clean(self) -> tuple[RepetitionRecord, ...]:

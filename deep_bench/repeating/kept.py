@@ -43,6 +43,7 @@ class RepetitionRecord(Model):
         verdict, reasons: What came of it.
         same, differ, missing: Names of results, by whether they are equal to the last bit.
         differences: What is another in the environment: name to both values.
+        dropped: Environment variables that a clean environment was not given.
         figures: Figures that both runs have.
         environment: Where it was repeated.
     """
@@ -61,6 +62,7 @@ class RepetitionRecord(Model):
     differ: list[str] = Field(default_factory=list)
     missing: list[str] = Field(default_factory=list)
     differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    dropped: list[str] = Field(default_factory=list)
     figures: list[Figures] = Field(default_factory=list)
     environment: Environment
 
@@ -88,6 +90,7 @@ def keep(found: Repetition) -> Path:
         differ=list(found.bits.differ),
         missing=list(found.bits.missing),
         differences=dict(found.differences),
+        dropped=list(found.dropped),
         figures=_figures(found),
         environment=capture(),
     )

@@ -51,14 +51,21 @@ class Left(Model):
     Attributes:
         what: What it is, as the command or the record names it.
         why: Why it is left out.
-        source: Where it can be had.
-        sha256: Its digest, or that of each of its files; empty where it is not known.
+        source: Where it can be had; empty where that was not told.
+        sha256: Its digest, by its name; empty where it is not known.
+        files: What has to be put into the unpacked bundle before it can be repeated: path there to digest.
     """
 
     what: str
     why: str
     source: str = ""
     sha256: dict[str, Sha256] = Field(default_factory=dict)
+    files: dict[Inside, Sha256] = Field(default_factory=dict)
+
+
+def told(one: Left) -> str:
+    """What is left out, why, and where it can be had, in one line."""
+    return f"{one.what}: {one.why}; {one.source or 'where it can be had was not told'}"
 
 
 class Lock(Model):

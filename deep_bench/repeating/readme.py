@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from deep_bench.repeating.environment import may_set, not_set
 from deep_bench.repeating.manifest import Left, Manifest, Packed
 
 
@@ -39,11 +40,14 @@ def _how(made: Manifest) -> str:
     ]
     if made.command:
         said += ["What it runs, in this folder:", f"    {_line(shlex.join([*_set(made), *made.command]))}"]
+    if hidden := not_set(made):
+        said.append(f"The run had variables that a repetition is not given: {', '.join(map(_code, hidden))}.")
     return "\n\n".join(said)
 
 
 def _set(made: Manifest) -> list[str]:
-    return ["env", *(f"{name}={value}" for name, value in sorted(made.variables.items()))] if made.variables else []
+    given = [f"{name}={value}" for name, value in sorted(may_set(made).items())]
+    return ["env", *given] if given else []
 
 
 def _file(file: Packed) -> str:
@@ -56,8 +60,9 @@ def _left(left: list[Left]) -> list[str]:
         return []
     rows = []
     for one in left:
-        rows.append(f"- {_code(one.what)}: {_plain(one.why)}" + (f"; {_plain(one.source)}" if one.source else ""))
+        rows.append(f"- {_code(one.what)}: {_plain(one.why)}; {_plain(one.source) or 'where it can be had was not told'}")
         rows += [f"    - {_code(name)}: SHA-256 `{found}`" for name, found in one.sha256.items()]
+        rows += [f"    - put it at {_code(path)}: SHA-256 `{found}`" for path, found in one.files.items()]
     return ["## What is not in it", "\n".join(rows)]
 
 

@@ -17,6 +17,8 @@ from deep_bench.results.comparing.comparisons import Comparisons
 LOG = "repeated.log"
 """What the run printed, in the bundle's folder."""
 
+_TAIL_BYTES = 16 * 2**10
+
 Word: TypeAlias = Literal["repeated to the last bit", "repeated", "not repeated", "cannot tell"]
 
 
@@ -36,7 +38,9 @@ class Repetition:
         comparisons: All figures of both, compared; ``None`` where there is nothing to compare, which ``why`` tells.
         differences: What is another in the environment now: name to both values.
         why: Why figures were not compared.
+        unread: Records of the repetition that cannot be read, with the reason.
         not_set: Environment variables of the run that a stranger's bundle may not set.
+        dropped: Environment variables of this machine that a clean environment was not given.
     """
 
     manifest: Manifest
@@ -51,7 +55,21 @@ class Repetition:
     comparisons: Comparisons | None
     differences: Mapping[str, tuple[str, str]]
     why: str = ""
+    unread: tuple[str, ...] = ()
     not_set: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def log(self) -> Path:
+        """What the run printed."""
+        return self.folder / LOG
+
+    def last_lines(self, most: int = 12) -> list[str]:
+        """The end of what the run printed, without empty lines."""
+        with self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+        return [line for line in text.splitlines() if line.strip()][-most:]
 
     @cached_property
     def verdict(self) -> Word:
@@ -73,6 +91,7 @@ class Repetition:
         elif self.comparisons is not None:
             found += [f"{c.name}: {c.before} before, {c.after} now: {c.reason}" for c in self.comparisons.changes if c.worse]
             found += [f"{result.name}: there is no result now" for result in self.comparisons.left[0]]
+        found += [f"a record cannot be read: {one}" for one in self.unread]
         found += [f"{name} is another one now" for name in self.given.differ] if self.after else []
         found += [f"{name}: nothing now" for name in self.bits.missing] if self.after else []
         return found

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from deep_bench.errors import printable, shortened
 from deep_bench.measure.tables import columns, print_note
-from deep_bench.repeating.repetition import LOG, Repetition
+from deep_bench.repeating.manifest import told
+from deep_bench.repeating.repetition import Repetition
 
 _LISTED = 10
 
@@ -33,14 +34,17 @@ def _lines(found: Repetition) -> Iterator[str]:
     yield from _listed("not the same to the last bit", found.bits.differ)
     where = "a clean environment from its lock" if found.clean else "the environment that is here"
     yield f"run in {where}: {_short(shlex.join(found.command))}; exit status {found.status}"
-    yield f"what it said: {found.folder / LOG}"
+    yield f"what it said: {found.log}"
+    if found.status != 0 and not found.verdict.startswith("repeated"):
+        yield from (f"| {shortened(line.rstrip(), 200)}" for line in found.last_lines())
     if found.differences:
         yield "other than then:"
         yield from (f"- {name}: {_short(a)} → {_short(b)}" for name, (a, b) in found.differences.items())
     else:
         yield "the environment is the same in all that is compared"
     yield from _listed("variables of the run that were not set", found.not_set)
-    yield from (f"not in the bundle: {_short(one.what)}: {_short(one.why)}" for one in found.manifest.left)
+    yield from _listed("variables of this machine that the clean environment was not given", found.dropped)
+    yield from (f"not in the bundle: {_short(told(one))}" for one in found.manifest.left)
     if found.why:
         yield f"figures were not compared: {_short(found.why)}"
 

@@ -10,7 +10,7 @@ from typing import Any
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.repeating.environment import is_ours
 from deep_bench.repeating.manifest import Manifest
-from deep_bench.repeating.words import AGAIN, WRITES
+from deep_bench.repeating.words import AGAIN, writing
 from deep_bench.yaml_text import parsed
 
 _DATA = frozenset(
@@ -71,9 +71,10 @@ def _check_place(word: str) -> None:
 
 
 def _check_output(command: list[str]) -> None:
+    options = writing(command)
     for number, word in enumerate(command):
         option, equals, value = word.partition("=")
-        if option in WRITES:
+        if option in options:
             value = value if equals else (command[number + 1] if number + 1 < len(command) else "")
             if value != AGAIN and not value.startswith(f"{AGAIN}/"):
                 raise InvalidArgument(f"{option} {value}", f"what a repeated run writes goes to {AGAIN}")
@@ -82,12 +83,11 @@ def _check_output(command: list[str]) -> None:
 def _code(made: Manifest, folder: Path, *, here: bool) -> list[str]:
     """What would be run that did not come with this deep_bench."""
     found = [word for word in made.command if word.startswith("--allow-code")]
-    for file in made.files:
-        suffix = PurePosixPath(file.path).suffix
-        if file.role == "package" or suffix in _DATA:
-            continue
-        if suffix not in _RECIPES or _starts_programs(folder / file.path):
-            found.append(file.path)
+    inside = [file.path for file in made.files if file.role != "package"]
+    for path in (*inside, *(path for one in made.left for path in one.files)):
+        suffix = PurePosixPath(path).suffix
+        if suffix not in _DATA and (suffix not in _RECIPES or _starts_programs(folder / path)):
+            found.append(path)
     if not here and not is_ours(made):
         found += [file.path for file in made.of("package")]
     return found

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from deep_bench.measure.environment import Environment
+from deep_bench.measure.grounds import without_interval
 from deep_bench.measure.record import ErrorRecord, VerdictRecord
 from deep_bench.measure.statistics import Interval, Times, launch_interval, median_interval
 
@@ -67,6 +68,11 @@ class Figure:
         if len(launches) > 1:
             return launch_interval(self.medians)
         return median_interval(launches[0]) if launches and not any(self.censored) else None
+
+    @property
+    def without_interval(self) -> str:
+        """Why there is no interval, and what to do; empty where there is one."""
+        return without_interval(self.launches) if self.interval is None else ""
 
     @property
     def count(self) -> int:

@@ -13,9 +13,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from deep_bench.errors import UnknownName
+from deep_bench.errors import UnknownName, printable
+from deep_bench.measure import units
 from deep_bench.measure.tables import columns, print_line, print_table
-from deep_bench.measure.units import duration, duration_range, significant
 from deep_bench.results.result import Figure, Result
 
 if TYPE_CHECKING:
@@ -66,16 +66,6 @@ def short_names(files: Sequence[Path]) -> dict[Path, str]:
     return {file: end if found.count(end) == 1 else file.stem for file, end in ends.items()}
 
 
-def printable(text: str) -> str:
-    """A text without what steers a terminal: names come from strangers.
-
-    Example:
-        >>> printable("a\x1b[2Jb")
-        'a�[2Jb'
-    """
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
-
-
 def problem(result: Result) -> str:
     """What was run, in words.
 
@@ -83,9 +73,14 @@ def problem(result: Result) -> str:
         >>> from datetime import datetime
         >>> problem(Result("operators", Path("r"), datetime(2026, 1, 1), {"operator": "Gelu", "case": "4x8"}, {}))
         'Gelu 4x8'
+        >>> about = {"operator": "allreduce", "bytes": "67108868", "ranks": "4"}
+        >>> problem(Result("communication", Path("r"), datetime(2026, 1, 1), about, {}))
+        'allreduce 67.108868 MB, 4 ranks'
     """
     of = result.labels
-    if "case" in of:
+    if result.kind == "communication" and of.get("bytes", "").isdecimal():
+        words = [f"{of.get('operator', _NONE)} {units.in_bytes(int(of['bytes']), digits=None)}"]
+    elif "case" in of:
         name, operator = of["case"], of.get("operator", "").rpartition("::")[2]
         words = [name if name.startswith(operator) else f"{operator} {name}"]
     else:
@@ -102,9 +97,7 @@ def amount(value: float, unit: str) -> str:
         >>> amount(0.0012, "s"), amount(0.98765, ""), amount(float("inf"), "s")
         ('1.200 ms', '0.9877', 'not reached')
     """
-    if unit == "s":
-        return duration(value) if isfinite(value) else "not reached"
-    return f"{significant(value, 4)} {unit}".strip()
+    return "not reached" if unit == "s" and not isfinite(value) else units.amount(value, unit)
 
 
 def limits(figure: Figure) -> str:
@@ -120,9 +113,7 @@ def limits(figure: Figure) -> str:
         return "none"
     if not isfinite(found.high):
         return f"{amount(found.low, figure.unit)} to no end"
-    if figure.unit == "s":
-        return duration_range(found.low, found.high)
-    return f"{significant(found.low, 4)} to {significant(found.high, 4)} {figure.unit}".strip()
+    return units.amount_range(found.low, found.high, figure.unit)
 
 
 def _spread(figure: Figure) -> str:

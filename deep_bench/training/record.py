@@ -11,16 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
+from deep_bench.measure.amounts import Count, Nanoseconds, NotNegative, Share, Time
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.metric import MetricRecord
-from deep_bench.measure.record import ArrayFile, ErrorRecord, Model, Nanoseconds, NetworkFacts, Recipe
+from deep_bench.measure.record import ArrayFile, ErrorRecord, Model, NetworkFacts, Recipe
 from deep_bench.training.history import Evaluated, History
 from deep_bench.training.scores import Direction
 
 SCHEMA_VERSION = 1
 
 
-def _floats(value: Any) -> NDArray[np.float64]:
+def floats(value: Any) -> NDArray[np.float64]:
+    """A row of numbers; NaN and infinity may be among them.
+
+    Raises:
+        ValueError: It is none.
+    """
     found = np.asarray(value, np.float64)  # NaN and infinity are words in JSON, which NumPy reads
     if found.ndim != 1:
         raise ValueError("a list of numbers expected")
@@ -34,7 +40,7 @@ def _listed(values: NDArray[np.float64]) -> list[float | str]:
 
 Floats = Annotated[
     NDArray[np.float64],
-    BeforeValidator(_floats),
+    BeforeValidator(floats),
     PlainSerializer(_listed, return_type=list),
     WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "string"}]}}),
 ]
@@ -50,11 +56,11 @@ class ScoreFacts(Model):
 class EvaluationRecord(Model):
     """See `deep_bench.training.history.Evaluated`."""
 
-    step: int
-    epoch: int
-    samples: int
-    time_ns: int
-    cost_ns: int
+    step: Count
+    epoch: Count
+    samples: Count
+    time_ns: Time
+    cost_ns: Time
     figures: dict[str, float]
 
 
@@ -92,10 +98,10 @@ class MessagesRecord(Model):
     """
 
     operation: str
-    calls: int
-    payload_bytes: int
-    moved_bytes: float
-    spent_ns: int
+    calls: Count
+    payload_bytes: Count
+    moved_bytes: NotNegative
+    spent_ns: Time
 
 
 class RankRecord(Model):
@@ -182,13 +188,13 @@ class RunRecord(Model):
     optimizer: str = ""
     loss: str = "loss"
     scores: dict[str, ScoreFacts] = Field(default_factory=dict)
-    every: int | None = None
+    every: Count | None = None
     determinism: DeterminismRecord = Field(default_factory=DeterminismRecord)
-    setup_ns: int = 0
+    setup_ns: Time = 0
     process: bool = False
     stopped_because: str = ""
-    lost_from: int | None = None
-    steps: int = Field(default=0, ge=0)
+    lost_from: Count | None = None
+    steps: Count = 0
     evaluations: list[EvaluationRecord] = Field(default_factory=list)
     losses: Floats = Field(default_factory=lambda: np.zeros(0))
     sizes: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
@@ -231,8 +237,8 @@ class TrainingRecord(Model):
     command: list[str] = Field(default_factory=list)
     recipe: Recipe = Recipe()
     environment: Environment
-    steal: float | None = None
-    load_after: float | None = None
+    steal: Share | None = None
+    load_after: NotNegative | None = None
     target: TargetRecord | None = None
     runs: list[RunRecord] = Field(default_factory=list)
     interrupted: bool = False

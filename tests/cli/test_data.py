@@ -41,7 +41,7 @@ def test_what_a_set_holds(capsys: pytest.CaptureFixture[str], small: Path) -> No
     assert status == 0
     assert "digits/test: 355 samples" in output
     assert "image: float32[1, 8, 8]" in output
-    assert f"{small}: 6 samples, tar, 20.5 kB" in output
+    assert f"{small}: 6 samples, tar, 20 KiB" in output
     assert "3 classes, from 1 samples (1) to 3 (2)" in output
     assert "0: 2, 1: 1, 2: 3" in output
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import deep_bench as db
-from deep_bench.testing import Case, standard_cases
+from deep_bench.testing import standard_cases
 from deep_bench.testing.gradient_conformance import GradientConformance, has_gradient, run_gradients
 from deep_bench.testing.gradient_coverage import line
 from deep_bench.testing.gradient_report import gradients_as_text

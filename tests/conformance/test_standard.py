@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import deep_bench as db
-from deep_bench.testing import Case, standard_cases
+from deep_bench.testing import standard_cases
 from deep_bench.testing.case import KINDS
 from deep_bench.testing.conformance import Conformance, run_conformance
 from deep_bench.testing.coverage import row

@@ -46,11 +46,13 @@ def test_the_tutorial_names_every_recipe_that_ships() -> None:
 def test_the_commands_of_the_tutorial_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("level: network\nfixed: {network: digits-cnn}\nmatrix: {batch: [1, 64]}\n")
-    lines = re.findall(r"^\$ deep-bench recipe (.*)$", TEXT, re.MULTILINE)
+    lines = re.findall(r"^\$ deep-bench recipe (.*)\n((?:[^$`].*\n)*)", TEXT, re.MULTILINE)
     assert len(lines) > 8
-    for line in lines:
+    assert any(shown for _, shown in lines)
+    for line, shown in lines:
         words = shlex.split(line)
         if words[0] in ("status", "resume"):
             continue
         ended = CliRunner().invoke(command, [*words, *(["--dry-run"] if words[0] == "run" else [])])
         assert ended.exit_code == 0, (line, ended.output, ended.exception)
+        assert not shown or ended.output == shown, line

@@ -1,4 +1,7 @@
-"""The small recipes that ship run here, as they are, and what they find is accepted."""
+"""The small recipes that ship run here, as they are, and what they find is accepted.
+
+`test_running` runs one of them whole in each test run, and `test_recipes` sees that all of them are sound.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.experiments import READY, load_experiment, run_experiment
+from tests.experiments.expected import assert_expected
 
 VARIABLES = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -23,6 +27,8 @@ def test_a_small_recipe_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(variable, value)
     outcome = run_experiment(load_experiment(name), tmp_path / "out", progress=False)
     assert [cell.state.state for cell in outcome.cells] == ["done"] * len(outcome.cells), str(outcome)
+    for cell in outcome.cells:
+        assert_expected(cell)
     factors = [name for name in outcome.store.experiment.factors if name in outcome.results.labels()]
     assert factors or {f"factor.{name}" for name in outcome.store.experiment.factors} & set(outcome.results.labels())
     timed = {"time to target", "accuracy"}  # of a machine that others use, too

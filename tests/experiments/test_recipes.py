@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from deep_bench.cli.recipe import command
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments import READY, Experiment, load_experiment
 from deep_bench.experiments.acceptance import Rule, judged, rules_of
-from deep_bench.experiments.files import prepared
+from deep_bench.experiments.files import made_network, prepared
+from deep_bench.experiments.fitting import wrong_here
 from deep_bench.experiments.here import missing_here
 from deep_bench.experiments.matrix import selected
 from deep_bench.experiments.training import training_content
@@ -127,9 +129,8 @@ def test_a_network_with_fresh_parameters_is_made_once(tmp_path: Path) -> None:
     first, second = (prepared(cell, tmp_path / cell.id, Path())["network"] for cell in found.cells)
     assert first == second
     assert first.is_file()
-    wrong = made("network", {"network": {"name": "mlp", "hiden": [4]}, "on": "torch"})
     with pytest.raises(InvalidArgument, match="hiden"):
-        prepared(wrong.cells[0], tmp_path, Path())
+        made_network({"name": "mlp", "hiden": [4]})
 
 
 def test_the_command_of_a_training() -> None:
@@ -209,6 +210,16 @@ def test_a_limit_within_the_interval_is_told() -> None:
     assert "within its interval" not in Rule.parse("forward", "<= 2 s").judge(wide).found
 
 
+def test_a_condition_on_a_factor_is_about_its_cells_only() -> None:
+    accept = [{"where": {"batch": 64, "system": "torch"}, "forward": "<= 1 s"}]
+    found = made("network", {"network": "digits-cnn", "on": ["torch"]}, matrix={"batch": [1, 64]}, accept=accept)
+    (rule,) = found.rules
+    assert [rule.about(cell) for cell in found.cells] == [False, True]
+    one = result("forward", 0.5)
+    labelled = replace(one, labels={**one.labels, "batch": "of another kind", "factor.batch": "64"})
+    assert [judgement.met for judgement in judged([rule], [labelled])] == [True]
+
+
 def test_a_condition_without_results_is_missed() -> None:
     (one,) = judged(rules_of({"forward": "<= 1 s"}, {}), [])
     assert not one.met
@@ -242,6 +253,52 @@ def test_what_is_missing_is_told_before_anything_runs(tmp_path: Path, monkeypatc
     ended = CliRunner().invoke(command, ["check", "scaling-predicted", "--here", "--set", "fixed.machine=none.json"])
     assert ended.exit_code == 1
     assert "missing: the file none.json" in ended.output
+    assert missing_here(load_experiment("small-network", "fixed.network=models/none", "fixed.on=reference")) == [
+        "the file models/none"
+    ]
+
+
+def test_what_does_not_fit_is_told_before_anything_runs(tmp_path: Path) -> None:
+    Path(tmp_path, "machine.json").write_text("{}")
+    Path(tmp_path, "cases.toml").write_text("cases = 3")
+    Path(tmp_path, "damaged.onnx").write_text("no network")
+    recipes = {
+        "level: network\nfixed: {network: digits-cnn, on: [reference, 'onnxruntime:threads=-3', 'reference:nonsense=1']}": [
+            "onnxruntime:threads=-3: option threads=-3; expected: a whole number from 1",
+            "reference:nonsense=1: reference has no option 'nonsense'",
+        ],
+        "level: network\nfixed: {network: digits-cnn, on: reference}\nmatrix: {sizes: [{}, {n: 3}]}": [
+            "the cell sizes={\"n\": 3}: digits-cnn has no open dimension 'n'",
+        ],
+        "level: network\nfixed: {network: damaged.onnx, on: reference}": ["damaged.onnx (10 bytes) is not an ONNX file"],
+        "level: network\nfixed: {network: digits-cnn, on: 'onnxruntime@./none'}": ["there is no environment ./none"],
+        "level: operators\nfixed: {suite: cases.toml, on: reference}": ["cases.toml"],
+        "level: scaling\nfixed: {recipe: digits, on: reference, machine: machine.json}": ["machine.json"],
+    }
+    for number, (text, expected) in enumerate(recipes.items()):
+        file = tmp_path / f"recipe{number}.yaml"
+        file.write_text(text)
+        found = wrong_here(load_experiment(file, allow_code="@" in text))
+        assert len(found) == len(expected), found
+        assert all(words in told for words, told in zip(expected, found, strict=True)), found
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change", "told"),
+    [
+        (
+            "small-scaling",
+            "fixed.latency=banana",
+            "small-scaling: the cell distributed=allreduce: Invalid value for '--latency'",
+        ),
+        ("small-scaling", "fixed.predicted=4..x", "write 4..65536"),
+        ("small-training", "fixed.recipe=none", "the training recipe 'none'"),
+    ],
+)
+def test_what_the_command_of_a_cell_does_not_take_is_found_before_it_runs(recipe: str, change: str, told: str) -> None:
+    ended = CliRunner().invoke(command, ["check", recipe, "--set", change])
+    assert isinstance(ended.exception, InvalidArgument)
+    assert told in str(ended.exception)
 
 
 def test_images_of_imagenet_become_what_the_network_takes(tmp_path: Path) -> None:

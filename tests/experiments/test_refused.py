@@ -23,13 +23,24 @@ WRONG = {
     "a level": ("level: netwrok\n", "line 1: 'level' of a recipe is 'netwrok'"),
     "no level": ("fixed: {}\n", "a recipe lacks 'level'"),
     "a factor": (f"{NETWORK}matrix:\n  batchs: [1]\n", "line 5: 'batchs' is no field of network; did you mean 'batch'?"),
-    "a factor without values": (f"{NETWORK}matrix:\n  batch: []\n", "the factor 'batch' has no values"),
+    "a factor without values": (f"{NETWORK}matrix:\n  batch: []\n", "line 5: the factor 'batch' has no values"),
+    "a value twice": (f"{NETWORK}matrix: {{batch: [1, 8, 1]}}\n", "line 4: the factor 'batch' has the value 1 twice"),
     "fixed and varied": (f"{NETWORK}  batch: 1\nmatrix:\n  batch: [1]\n", "line 6: 'batch' is fixed and varies"),
     "a kind": (f"{NETWORK}  batch: two\n", "line 4: 'batch' of network is 'two'"),
     "a kind of a factor": (f"{NETWORK}matrix:\n  batch:\n  - 1\n  - two\n", "line 7: 'batch' of network is 'two'"),
     "a framework": (f"{NETWORK}  on: [torhc]\n", "line 4: unknown framework 'torhc'"),
     "a framework with options": (f"{NETWORK}  on: [torhc:threads=1]\n", "line 4: unknown framework 'torhc'"),
-    "a framework twice": (f"{NETWORK}  on: [torch, torch]\n", "line 4: on torch, torch"),
+    "a framework twice": (f"{NETWORK}  on: [torch, torch]\n", "line 4: on torch and torch"),
+    "a framework twice, its options in another order": (
+        f"{NETWORK}  on: ['onnxruntime:threads=1,optimize=off', 'onnxruntime:optimize=off,threads=1']\n",
+        "line 4: on onnxruntime:threads=1,optimize=off and onnxruntime:optimize=off,threads=1",
+    ),
+    "options that are none": (f"{NETWORK}  on: [onnxruntime:threads]\n", "line 4: options 'threads' of onnxruntime"),
+    "a network that ships": ("level: network\nfixed: {network: digits-cn}\n", "did you mean 'digits-cnn'?"),
+    "a setting of a network": (
+        "level: network\nfixed:\n  network: {name: mlp, hiden: [4]}\n",
+        "line 3: the network mlp has no setting 'hiden'\nExpected: one of sample, hidden",
+    ),
     "a network": ("level: network\nfixed:\n  network: {name: rasnet}\n", "line 3: unknown network 'rasnet'"),
     "a suite": (f"{OPERATORS}  suite: deepbench/gem/device\n", "line 4: unknown suite 'deepbench/gem/device'"),
     "no cases": (OPERATORS, "a recipe of operators without cases"),
@@ -71,16 +82,90 @@ WRONG = {
     ),
     "nothing left": (f"{NETWORK}matrix: {{batch: [1]}}\nexclude:\n- batch: 1\n", "leaves 0 combinations"),
     "a condition": (f"{NETWORK}accept:\n  forward: 5 ms\n", "line 5: 'forward' of accept: '5 ms' is no condition"),
+    "conditions that are none": (
+        f"{NETWORK}accept:\n  forward: 5 ms\n  verdict: rigt\n",
+        "2 things are wrong:\n  line 5: 'forward' of accept: '5 ms' is no condition",
+    ),
+    "a figure": (
+        f"{NETWORK}accept:\n  forwrd: '<= 5 ms'\n",
+        "line 5: 'forwrd' of accept is no figure of the results (level network)\n"
+        "Expected: one of forward, from NumPy, first call, setup, peak memory, verdict, significant bits\n"
+        "What to do: did you mean 'forward'?",
+    ),
+    "a unit": (f"{NETWORK}accept:\n  forward: <= 5 apples\n", "line 5: 'forward' of accept: the unit 'apples', where ns"),
+    "a direction": (
+        f"{NETWORK}accept:\n  forward: '>= 5 ms'\n",
+        "line 5: 'forward' of accept: lower is better: write '<='",
+    ),
+    "a label": (
+        f"{NETWORK}accept:\n- where:\n    sytem: torch\n  verdict: right\n",
+        "line 6: 'sytem' of where is no label of the results of level network",
+    ),
+    "the value of a label": (
+        f"{NETWORK}  on: [torch]\n  threads: 2\naccept:\n- {{where: {{system: torch}}, verdict: right}}\n",
+        "line 7: no result has system=torch\nExpected: one of torch:threads=2",
+    ),
+    "labels that do not occur together": (
+        f"{NETWORK}matrix: {{batch: [1, 2], seed: [0, 1]}}\nexclude: [{{batch: 1, seed: 1}}]\n"
+        "accept:\n- where: {batch: 1, seed: 1}\n  verdict: right\n",
+        "line 7: no cell has results with batch=1, seed=1",
+    ),
+    "a score": (f"{TRAINING}  on: torch\naccept: {{accurcy: '>= 90 %'}}\n", "did you mean 'accuracy'?"),
+    "a verdict where nothing is checked": (
+        f"{TRAINING}  on: torch\naccept: {{verdict: right}}\n",
+        "line 5: 'verdict' of accept: right, where nothing is checked (level training)",
+    ),
+    "bits that are not found out": (
+        f"{NETWORK}  check: 'off'\naccept: {{significant bits: '>= 20'}}\n",
+        "line 5: 'significant bits' of accept: none are found out",
+    ),
+    "a figure that is not asked for": (
+        f"{OPERATORS}  suite: convnet/1d\naccept:\n  backward: '<= 1 s'\n  peak memory: '<= 1 GB'\n",
+        "it needs backward: true\n  line 7: 'peak memory' of accept is no figure of the results (level operators): it needs "
+        "metrics: [peak memory]",
+    ),
+    "a bandwidth of what has none": (
+        "level: communication\nfixed: {collectives: barrier, ranks: 2}\naccept: {bus bandwidth: '>= 1 GB/s'}\n",
+        "line 3: 'bus bandwidth' of accept is no figure",
+    ),
+    "a figure of the table": (
+        f"{NETWORK}metrics:\n- forward\n- tiem\n",
+        "line 6: 'tiem' of metrics is no figure of the results (level network)",
+    ),
+    "several things": (
+        f"{NETWORK}  batch: two\n  check: hard\n  bugdet: 3s\n",
+        "line 6: 'bugdet' is no field of network; did you mean 'budget'?",
+    ),
+    "several values": (
+        f"{NETWORK}  batch: two\n  check: hard\n",
+        "2 things are wrong:\n  line 4: 'batch' of network is 'two'; expected: a valid integer\n"
+        "  line 5: 'check' of network is 'hard'; expected: 'auto', 'quick', 'full' or 'off'",
+    ),
     "a verdict": (f"{NETWORK}accept: {{verdict: rigt}}\n", "did you mean 'right'?"),
     "fewer bits": (f"{NETWORK}accept: {{significant bits: '<= 20'}}\n", "more significant bits are better"),
+    "a duration of ages": (f"{NETWORK}limits: {{cell: 4000 d}}\n", "Expected: a duration above 0 and up to 3650d"),
+    "a job shorter than its cell": (
+        f"{NETWORK}slurm: {{time: 5min}}\n",
+        "line 4: jobs of 300 s for cells that may take 3600 s",
+    ),
     "an option for sbatch": (f'{NETWORK}slurm:\n  account: "x\\nrm -rf ~"\n', "line 5: 'slurm.account' of a recipe"),
     "a parameter for sbatch": (f"{NETWORK}slurm:\n  parameters: {{gres: 'a; b'}}\n", "of a recipe is 'a; b'"),
     "a line's end for sbatch": (f'{NETWORK}slurm:\n  qos: "high\\n"\n', "line 5: 'slurm.qos' of a recipe"),
     "a large file": ("#" * 4_000_001, "more than 4000000 characters"),
     "a name of an option for sbatch": (f"{NETWORK}slurm:\n  parameters: {{'a b': 1}}\n", "line 5"),
     "a name that is a path": (f"{NETWORK}name: ../../out\n", "line 4: 'name' of a recipe is '../../out'"),
-    "a hidden name": (f"{NETWORK}name: .ssh\n", "line 4: 'name' of a recipe is '.ssh'"),
+    "a hidden name": (
+        f"{NETWORK}name: .ssh\n",
+        "line 4: 'name' of a recipe is '.ssh'\nExpected: up to 80 letters without / or \\ that do not begin with a dot",
+    ),
     "no mapping": ("- level\n", "is a list"),
+    "nothing": ("# to be written\n", "wrong.yaml is empty"),
+    "an empty field": ("level: network\nfixed:\n", "line 2: 'fixed' of a recipe is empty"),
+    "a date": (f"{NETWORK}  seed: 2026-01-01\n", "line 4: 'fixed.seed' is a date, 2026-01-01"),
+    "a number that is none": (f"{NETWORK}  ci_width: .inf\n", "line 4: 'fixed.ci_width' is the number inf"),
+    "a huge number": (f"{NETWORK}  seed: 0x{'f' * 5000}\n", "line 4: 'fixed.seed' is a whole number of more than 64 bits"),
+    "a number out of range": (f"{NETWORK}limits: {{cell: {':'.join('1' * 300)}.5}}\n", "holds a value that cannot be read"),
+    "a tag on something else": (f"{NETWORK}title: !!timestamp x\n", "holds a value that cannot be read"),
     "no YAML": ("level: [", "is no YAML"),
     "an alias within itself": (
         "level: network\nfixed: &a {network: digits-cnn, sizes: *a}\n",
@@ -107,6 +192,7 @@ def test_what_is_wrong_is_told_with_its_line(what: str, tmp_path: Path) -> None:
     with pytest.raises(DeepBenchError) as found:
         load_experiment(file)
     assert expected in str(found.value)
+    assert "wrong.yaml" in str(found.value)
 
 
 CODE = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,13 +18,25 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from deep_bench.cli import main
 from deep_bench.cli.recipe import command
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.experiments import Experiment, experiment_status, process, resume_experiment, run_experiment
+from deep_bench.experiments import (
+    Experiment,
+    NotWritten,
+    experiment_status,
+    load_experiment,
+    process,
+    resume_experiment,
+    run_experiment,
+)
+from deep_bench.experiments.code import INSTALLED_ONLY
+from deep_bench.experiments.measure_cell import measure_cell
 from deep_bench.experiments.note import noted
 from deep_bench.experiments.process import run_process
 from deep_bench.experiments.state import ABOUT, CELL, CellState, InUse, Store
 from deep_bench.results.gathering import gather
+from tests.experiments.expected import assert_expected
 
 FIXED = {"network": "digits-cnn", "on": ["reference", "onnxruntime"], "budget": 0.2, "twin": False, "check": "quick"}
 
@@ -94,54 +108,70 @@ def _is_gone(pid: int) -> None:
 # All cells
 
 
+def _ending(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    """Each process ends so, at once."""
+    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", lambda *_, **__: process.Ending(2, why, 0.0))
+
+
+def shipped(*changes: str) -> Experiment:
+    """A recipe that ships, whole but for its budget, and one more cell, which is bad input."""
+    quick = ("fixed.budget=0.2s", "fixed.twin=false", "include=[{batch: 1, sizes: {nope: 3}}]")
+    return load_experiment("small-network", *quick, *changes)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two cells, of which one is bad input."""
     made = tmp_path_factory.mktemp("run") / "folder"
-    run_experiment(recipe(matrix={"sizes": [{}, {"nope": 3}]}), made, progress=False)
+    run_experiment(shipped(), made, progress=False)
     return made
 
 
 def test_a_cell_that_fails_stops_no_other(folder: Path) -> None:
     outcome = experiment_status(folder)
-    fine, bad = outcome.cells
-    assert (fine.state.state, fine.ok, bad.state.state, bad.ok) == ("done", True, "failed", False)
+    one, many, bad = outcome.cells
+    for fine in (one, many):
+        assert (fine.state.state, fine.ok) == ("done", True), str(outcome)
+        assert [judgement.met for judgement in fine.judgements] == [True] * 4
+    assert (bad.state.state, bad.ok, bad.state.status) == ("failed", False, 2)
     assert "nope" in bad.state.why
-    assert bad.state.status == 2
-    assert [one.met for one in fine.judgements] == [True, True]
     assert not outcome.ok
     assert "not all accepted" in str(outcome)
-    assert outcome.as_json()["cells"][1]["state"] == "failed"
+    assert outcome.as_json()["cells"][2]["state"] == "failed"
 
 
 def test_records_say_which_cell_they_are_of(folder: Path) -> None:
-    cell = experiment_status(folder).cells[0].cell
+    cells = [one.cell for one in experiment_status(folder).cells]
     found = gather(folder)
-    assert [r.labels["system"] for r in found] == ["reference", "onnxruntime"]
-    assert {(r.labels["recipe"], r.labels["cell"], r.labels["sizes"]) for r in found} == {("made", cell.id, "{}")}
+    assert [r.labels["system"] for r in found] == ["reference", "onnxruntime"] * 2
+    assert [r.labels["factor.batch"] for r in found] == ["1", "1", "64", "64"]
+    assert [r.labels["cell"] for r in found] == [cells[0].id] * 2 + [cells[1].id] * 2
+    assert {r.labels["recipe"] for r in found} == {"small-network"}
     assert not found.refused
+
+
+def test_results_hold_what_was_expected_of_them(folder: Path) -> None:
+    for one in experiment_status(folder).cells[:2]:
+        assert_expected(one)
 
 
 def test_what_is_done_is_not_run_again(folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
-    run_experiment(recipe(matrix={"sizes": [{}, {"nope": 3}]}), folder, progress=False)
+    run_experiment(shipped(), folder, progress=False)
     resume_experiment(folder, progress=False)
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")} == before
 
 
 def test_another_recipe_in_an_old_folder_is_refused_with_what_changed(folder: Path) -> None:
-    changed = recipe(matrix={"sizes": [{}, {"nope": 4}]}).changed("fixed.seed=1")
     with pytest.raises(InvalidArgument) as found:
-        run_experiment(changed, folder, progress=False)
+        run_experiment(shipped("fixed.seed=1", "matrix.batch=[1, 8]"), folder, progress=False)
     assert "fixed.seed is new: 1" in str(found.value)
-    assert "matrix.sizes was [{}, {'nope': 3}], is [{}, {'nope': 4}]" in str(found.value)
+    assert "matrix.batch was [1, 64], is [1, 8]" in str(found.value)
 
 
 def test_limits_may_change_under_an_old_folder(folder: Path) -> None:
-    changed = recipe(matrix={"sizes": [{}, {"nope": 3}]}, limits={"cell": "5min"}, notes=["a note"])
-    outcome = run_experiment(changed, folder, progress=False)
+    outcome = run_experiment(shipped("limits.cell=5min", "notes=[a note]"), folder, progress=False)
     assert outcome.store.experiment.fields.limits.cell == 300
-    assert [cell.state.attempts for cell in outcome.cells] == [1, 1]
+    assert [cell.state.attempts for cell in outcome.cells] == [1, 1, 1]
 
 
 def test_two_runs_in_one_folder_are_refused(folder: Path) -> None:
@@ -149,14 +179,15 @@ def test_two_runs_in_one_folder_are_refused(folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InUse):
             resume_experiment(folder, progress=False)
-        assert len(experiment_status(folder).cells) == 2, "looking is allowed"
+        assert len(experiment_status(folder).cells) == 3, "looking is allowed"
 
 
-def test_a_failed_cell_is_run_again_if_asked_and_loses_nothing(folder: Path) -> None:
+def test_a_failed_cell_is_run_again_if_asked_and_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _ending(monkeypatch, "it failed again")
     outcome = resume_experiment(folder, failed=True, progress=False)
-    bad = outcome.cells[1]
-    assert (bad.state.state, bad.state.attempts) == ("failed", 2)
-    assert (folder / ".earlier" / f"{bad.cell.id}-1" / "output.txt").is_file()
+    bad = outcome.cells[2].state
+    assert (bad.state, bad.why, bad.attempts) == ("failed", "it failed again", 2)
+    assert (folder / ".earlier" / f"{outcome.cells[2].cell.id}-1" / "output.txt").is_file()
 
 
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
@@ -196,7 +227,7 @@ def test_no_cell_begins_when_the_time_for_all_is_spent(tmp_path: Path, monkeypat
 
 
 def test_declared_environments_are_built_once_and_told_to_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.experiments import building, measure_cell
+    from deep_bench.experiments import building
 
     built: list[tuple[str, tuple[str, ...]]] = []
     seen: list[str] = []
@@ -206,7 +237,7 @@ def test_declared_environments_are_built_once_and_told_to_cells(tmp_path: Path, 
         return process.Ending(2, "a test", 0.0)
 
     monkeypatch.setattr(building, "build", lambda name, declared: built.append((name, declared.requirements)))
-    monkeypatch.setattr(measure_cell, "run_process", instead)
+    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", instead)
     content = {"environments": {"old": {"requirements": ["onnxruntime==1.20.1"]}}, "matrix": {"batch": [1, 2]}}
     made = Experiment({**recipe().content, **content}, allow_code=True)
     run_experiment(made, tmp_path / "out", progress=False)
@@ -215,7 +246,84 @@ def test_declared_environments_are_built_once_and_told_to_cells(tmp_path: Path, 
     assert "onnxruntime==1.20.1" in (tmp_path / "out" / "environments.yaml").read_text()
 
 
+# No space
+
+
+def test_a_cell_without_space_is_no_failure_and_the_run_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, out = tmp_path / "mine.yaml", tmp_path / "out"
+    file.write_text(recipe(matrix={"batch": [1, 2]}).to_yaml())
+    _ending(monkeypatch, "deep-bench: cannot write the record /out/a.json: No space left on device")
+    ended = CliRunner().invoke(command, ["run", str(file), "-o", str(out)])
+    assert ended.exit_code == 1
+    assert "the cell batch=1: deep-bench: cannot write the record /out/a.json: No space left on device" in ended.output
+    assert "all that was written before is kept, 0 of 2 cells are done" in ended.output
+    assert f"then: deep-bench recipe resume {out}" in ended.output
+    assert [cell.state.state for cell in experiment_status(out).cells] == ["interrupted", "waiting"]
+
+
+def test_a_state_that_cannot_be_written_damages_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_bench.experiments import state
+
+    store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1, 2]}))
+    first, second = store.experiment.cells
+    store.keep(first, CellState(state="done"))
+    before = {path: path.read_bytes() for path in store.path.rglob("*") if path.is_file()}
+
+    def full(target: Path, fill: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(state, "replace", full)
+    with pytest.raises(
+        NotWritten, match=f"cell batch=2: cannot write .*{second.id}/cell.json: No space left on device"
+    ) as told:
+        resume_experiment(store.path, progress=False)
+    assert "1 of 2 cells are done" in told.value.advice
+    after = {path: path.read_bytes() for path in store.path.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert after == before
+    with pytest.raises(NotWritten, match=r"cannot write .*experiment.json"):
+        Store.begun(tmp_path / "other", recipe())
+
+
+def test_a_record_that_cannot_be_noted_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1]}))
+    (cell,) = store.experiment.cells
+    text = '{"schema_version": 1, "recipe": {"options": {}}, "complete": true}'
+
+    def ends(*_: Any, **__: Any) -> process.Ending:
+        (store.folder(cell) / "2026.json").write_text(text)
+        monkeypatch.setattr("deep_bench.measure.storage.os.replace", full)
+        return process.Ending(0, "", 0.0)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", ends)
+    with pytest.raises(NotWritten, match=r"cannot write .*2026.json: No space left on device"):
+        measure_cell(store, cell)
+    assert (store.folder(cell) / "2026.json").read_text() == text
+    assert not list(store.path.rglob("*.part"))
+
+
 # Interrupted
+
+
+def test_a_cell_whose_runner_is_gone_is_interrupted(tmp_path: Path) -> None:
+    store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1, 2]}))
+    here, elsewhere = store.experiment.cells
+    store.keep(here, CellState(state="running", host=socket.gethostname()))
+    store.keep(elsewhere, CellState(state="running", host="another"))
+    ended = CliRunner().invoke(command, ["status", str(store.path)])
+    assert [one.state.state for one in experiment_status(store.path).cells] == ["interrupted", "running"], (
+        "of others none knows"
+    )
+    assert "batch=1: interrupted: the process that ran it is gone" in ended.output
+    assert f"go on: deep-bench recipe resume {store.path}" in ended.output
+    with store.alone():
+        ended = CliRunner().invoke(command, ["status", str(store.path)])
+        assert [one.state.state for one in experiment_status(store.path).cells] == ["running", "running"]
+        assert "go on" not in ended.output
 
 
 def test_an_interrupted_run_keeps_all_and_goes_on(tmp_path: Path) -> None:
@@ -231,6 +339,7 @@ def test_an_interrupted_run_keeps_all_and_goes_on(tmp_path: Path) -> None:
             assert running.poll() is None, running.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        assert experiment_status(out).cells[0].state.state == "running"
         os.kill(running.pid, signal.SIGTERM)
         _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
@@ -257,6 +366,28 @@ def test_a_stranger_s_folder_runs_no_code(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(InvalidArgument, match="runs code"):
         resume_experiment(folder)
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_beside_a_recipe_of_data_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def instead(command: Any, *, variables: Any, **_: Any) -> process.Ending:
+        seen.append(variables.get(INSTALLED_ONLY, ""))
+        return process.Ending(2, "a test", 0.0)
+
+    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", instead)
+    monkeypatch.chdir(tmp_path)
+    run_experiment(recipe(matrix={"batch": [1]}), tmp_path / "data", progress=False)
+    code = {**recipe(matrix={"batch": [1]}).content, "fixed": {**FIXED, "on": ["reference", "mine:Adapter"]}}
+    run_experiment(Experiment(code, allow_code=True), tmp_path / "code", progress=False)
+    assert seen == ["1", ""]
+    monkeypatch.setattr("deep_bench.cli.signal.signal", lambda *_: None)
+    for variable, added in {"1": False, "": True}.items():
+        monkeypatch.setenv(INSTALLED_ONLY, variable)
+        monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        assert (str(tmp_path) in sys.path) is added
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"state": "fine"}', '{"state": "done", "more": 1}', "[" * 100_000])

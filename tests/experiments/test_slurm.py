@@ -48,6 +48,7 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_script_says_what_the_recipe_says(pretended: Path) -> None:
+    (pretended / "queue").write_text("70_0 PENDING\n70_1 PENDING\n")
     slurm = {
         "account": "g1", "partition": "short", "nodes": 2, "gpus_per_node": 4, "cpus_per_task": 3, "memory": "64GB",
         "at_once": 1, "parameters": {"gres": "nvme:1", "exclusive": "user"}, "setup": ["module load openmpi"],
@@ -83,6 +84,8 @@ def test_a_job_that_is_gone_is_submitted_again(pretended: Path) -> None:
     resume_experiment(out, launcher="slurm", wait=False, progress=False)
     assert not (pretended / "script1").exists(), "both are still there"
     (pretended / "queue").write_text("70_0 PENDING\n")
+    lost = experiment_status(out).cells[1].state
+    assert (lost.state, lost.why) == ("interrupted", "its job 70_1 is gone from SLURM's queue and left no result")
     resume_experiment(out, launcher="slurm", wait=False, progress=False)
     assert "#SBATCH --array" not in (pretended / "script1").read_text(), "one alone is a job"
 
@@ -103,7 +106,7 @@ def test_what_sbatch_refuses_is_told_and_nothing_is_lost(pretended: Path) -> Non
 
 def test_a_job_has_more_time_than_its_cell() -> None:
     with pytest.raises(InvalidArgument, match=r"slurm\.time of at least 180 s"):
-        parameters(recipe(slurm={"time": 150}).fields, 1)
+        recipe(slurm={"time": 150})
     assert parameters(recipe(slurm={"time": "1h"}).fields, 1)["time"] == 60
 
 
@@ -121,18 +124,18 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.skipif(
     bool(missing()), reason=f"no SLURM here: {', '.join(missing())} missing (apt-get install slurm-wlm munge libpmix-dev)"
 )
-def test_a_real_slurm_measures_arrays_and_ranks(slurm: None, tmp_path: Path) -> None:
-    out = tmp_path / "with ranks"
+def test_a_real_slurm_measures_an_array_of_cells_with_ranks(
+    slurm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deep_bench.experiments.slurm._LONGEST_LOOK_S", 0.3)
     fixed = {"collectives": "allreduce", "sizes": "8", "budget": 0.05, "ranks": 2}
-    ranks = Experiment({"name": "ranks", "level": "communication", "fixed": fixed, "accept": {"verdict": "right"}})
-    run_experiment(ranks, out, launcher="slurm", wait=False, progress=False)
-    held = subprocess.run(["squeue", "-h", "-o", "%j"], capture_output=True, text=True, check=True)
-    assert held.stdout.split() == ["ranks"]
-    outcome = run_experiment(recipe(), tmp_path / "array", launcher="slurm", progress=False)
-    assert [(cell.state.state, cell.ok) for cell in outcome.cells] == [("done", True)] * 2
-    assert {result.labels["recipe"] for result in outcome.results} == {"made"}
-    outcome = resume_experiment(out, launcher="slurm", progress=False)
-    (cell,) = outcome.cells
-    assert (cell.state.state, cell.ok) == ("done", True), cell.state.why
-    assert cell.results[0].labels["ranks"] == "2"
-    assert "srun" in cell.state.command[0]
+    content = {"name": "ranks", "level": "communication", "fixed": fixed, "matrix": {"seed": [0, 1]}}
+    ranks = Experiment({**content, "accept": {"verdict": "right"}})
+    run_experiment(ranks, tmp_path / "out", launcher="slurm", wait=False, progress=False)
+    held = subprocess.run(["squeue", "-h", "--array", "-o", "%j"], capture_output=True, text=True, check=True)
+    assert held.stdout.split() == ["ranks", "ranks"]
+    outcome = resume_experiment(tmp_path / "out", launcher="slurm", progress=False)
+    assert [(cell.state.state, cell.ok) for cell in outcome.cells] == [("done", True)] * 2, str(outcome)
+    assert {result.labels["recipe"] for result in outcome.results} == {"ranks"}
+    assert {result.labels["ranks"] for result in outcome.results} == {"2"}
+    assert all("srun" in cell.state.command[0] for cell in outcome.cells)

@@ -28,7 +28,7 @@ def test_a_calm_machine_has_no_risk() -> None:
         ({"variables": {"MKL_NUM_THREADS": "8"}}, "threads", "MKL_NUM_THREADS=8"),
         ({"cpu_limit": 2.0, "variables": {"OMP_NUM_THREADS": "2"}}, "CPU limit", "2 CPUs"),
         ({"cpus_allowed": [0, 1], "variables": {"OMP_NUM_THREADS": "2"}}, "affinity", "2 of 4"),
-        ({"swap_used_bytes": 2**31}, "swap", "2.0 GiB"),
+        ({"swap_used_bytes": 2**31}, "swap", "2 GiB"),
         ({"memory_available_bytes": 2**28}, "memory", "256 MiB"),
         ({"numa_nodes": 2}, "NUMA", "2 memory nodes"),
         ({"packages": {}}, "MPI", "mpi4py"),

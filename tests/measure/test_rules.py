@@ -6,7 +6,7 @@ import numpy as np
 
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.record import DataFacts, ErrorRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord
-from deep_bench.measure.rules import RULES, Check, check
+from deep_bench.measure.rules import RULES, Check, Facts, check, judged
 from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
 
@@ -84,7 +84,21 @@ def test_a_subset_of_the_machine_needs_a_note(blocks: Make) -> None:
     part = KNOWN.model_copy(update={"cpus_allowed": [0]})
     timed = system("a", [blocks(np.random.default_rng(0))])
     assert by_number(whole(timed, environment=part))[2].state == "fails"
-    assert by_number(whole(timed, environment=part, notes=["bound to one core on purpose"]))[2].state == "holds"
+    assert "1 of 2" in by_number(whole(timed, environment=part))[2].reason
+    assert by_number(whole(timed, environment=part, notes=["load: the load is 3.0"]))[2].state == "fails"
+    found = by_number(whole(timed, environment=part, notes=["bound to one core on purpose"]))[2]
+    assert found.state == "holds"
+    assert "on purpose" in found.reason
+    job = part.model_copy(update={"variables": {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}})
+    assert by_number(whole(timed, environment=job))[2].state == "holds"
+    wide = part.model_copy(update={"variables": {"SLURM_CPUS_ON_NODE": "2"}})
+    assert by_number(whole(timed, environment=wide))[2].state == "fails"
+
+
+def test_ranks_that_are_bound_apart_use_the_machine_together() -> None:
+    part = KNOWN.model_copy(update={"cpus_allowed": [0]})
+    assert judged(Facts(1, part))[1].state == "fails"
+    assert judged(Facts(1, part, cpus=[0, 1]))[1].state == "holds"
 
 
 def test_failed_systems_are_named(blocks: Make) -> None:

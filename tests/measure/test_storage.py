@@ -111,7 +111,7 @@ def edited(tmp_path: Path, edit: Edit, samples: int = 10) -> Path:
         (lambda c: c.pop("schema_version"), "schema version None"),
         (lambda c: c.pop("environment"), "environment: Field required"),
         (lambda c: c.update(surprise=1), "surprise"),
-        (lambda c: c["systems"][0]["samples"][0]["blocks"][0].update(n=3), "a block of 'native'"),
+        (lambda c: c["systems"][0]["samples"][0]["blocks"][0].update(n=3), r"systems\.0\.samples\.0\.blocks\.0 has"),
         (lambda c: c["systems"][0]["samples"][0]["blocks"][0]["ns"].append("x"), "ns"),
         (lambda c: c["systems"][0]["samples"][0]["blocks"][0]["preempted"].pop(), "'preempted': 9"),
         (lambda c: c.update(arrays={"name": "../x.h5", "sha256": "0" * 64}), "arrays.name"),

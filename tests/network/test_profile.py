@@ -280,7 +280,7 @@ def test_rows_of_no_node_come_last(forward: Profile) -> None:
 
 
 def test_bytes_can_be_given_back() -> None:
-    assert grown(-3_000_000) == "-3.00 MB"
+    assert grown(-3_000_000) == "-3.000 MB"
 
 
 class _Silent(Executor[np.ndarray]):

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from deep_bench.repeating import Manifest, bundle
+from deep_bench.repeating import Manifest, again, bundle, lock
+from deep_bench.repeating.repetition import LOG
+from deep_bench.repeating.words import AGAIN
 from deep_bench.testing.adapter import small_network
 
 PROGRAM = [sys.executable, "-c", "from deep_bench.cli import main; main()"]
-WORDS = ["run", "models/small.onnx", "--on", "reference", "--budget", "0.3s", "--no-twin", "--output", "mine"]
+WORDS = [
+    "run",
+    "models/small.onnx",
+    "--on",
+    "reference",
+    "--budget",
+    "0.1s",
+    "--no-twin",
+    "--in-process",
+    "--output",
+    "mine",
+]
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +47,42 @@ def packed(place: Path) -> tuple[Path, Manifest]:
     """Its bundle."""
     archive = place / "small.zip"
     return archive, bundle([place / "mine"], archive, command=["deep-bench", *WORDS], folder=place, licence="CC0-1.0")
+
+
+@pytest.fixture(scope="session")
+def _lines() -> dict[frozenset[str] | None, list[str]]:
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def _same_environment(
+    packed: tuple[Path, Manifest], _lines: dict[frozenset[str] | None, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel of deep_bench and the lock are made once, for the first bundle; others have copies."""
+    wheel, found = packed[0].with_name(lock.wheel_name()), lock.requirements
+    if not wheel.exists():
+        lock.write_wheel(wheel)
+
+    def requirements(extras: Collection[str] | None = None) -> list[str]:
+        key = None if extras is None else frozenset(extras)
+        if key not in _lines:
+            _lines[key] = found(extras)
+        return _lines[key]
+
+    monkeypatch.setattr(lock, "write_wheel", lambda target: shutil.copyfile(wheel, target))
+    monkeypatch.setattr(lock, "requirements", requirements)
+
+
+@pytest.fixture
+def as_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A repeated run gives the records of before, without running; the environment variables that it was given."""
+    given: dict[str, str] = {}
+
+    def run(_: object, folder: Path, environment: dict[str, str], __: object) -> int:
+        given.update(environment)
+        shutil.copytree(place / "mine", folder / AGAIN, dirs_exist_ok=True)
+        (folder / LOG).write_text("as before\n")
+        return 0
+
+    monkeypatch.setattr(again, "_run", run)
+    return given

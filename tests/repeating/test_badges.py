@@ -14,6 +14,7 @@ from deep_bench.measure.environment import Environment
 from deep_bench.measure.storage import digest
 from deep_bench.repeating import Claims, Manifest, bundle, unpack
 from deep_bench.repeating.badges import Badge, badges
+from deep_bench.repeating.checks import Check
 from deep_bench.repeating.kept import FILE, Figures, RepetitionRecord, read
 from deep_bench.repeating.manifest import MANIFEST
 from tests.repeating.conftest import WORDS
@@ -87,7 +88,6 @@ def test_with_evidence(there: Path, tmp_path: Path) -> None:
     [
         ({"verdict": "not repeated"}, "artifacts evaluated - functional", "1 tries in a clean environment: not repeated"),
         ({"clean": False}, "artifacts evaluated - functional", "it was not repeated in a clean environment yet"),
-        ({"bundle": "0" * 64}, "artifacts evaluated - functional", "it was not repeated in a clean environment yet"),
         ({"ratio": 1.2}, "submission functional / repeatable", "more than 5 % from the first: small forward"),
     ],
 )
@@ -100,7 +100,7 @@ def test_bad_evidence(change: dict[str, object], badge: str, reason: str, there:
 
 def test_what_only_the_author_has(place: Path, tmp_path: Path) -> None:
     words = ["deep-bench", *WORDS, "--where", "/home/me/secret", "--x=/tmp/y"]
-    bundle([place / "mine"], tmp_path / "b.zip", command=words, folder=tmp_path)
+    bundle([place / "mine"], tmp_path / "b.zip", command=words, folder=place)
     found = by_name(badges(tmp_path / "b.zip"))
     reasons = {check.name: check for check in found["artifacts evaluated - functional"].checks}
     assert reasons["exercisable: one command, no paths or variables of the author's"].reason == (
@@ -118,6 +118,30 @@ def test_claims_and_files_that_are_none(there: Path, tmp_path: Path) -> None:
     (there / "README.md").write_text("other")
     with pytest.raises(InvalidRecord, match="was altered"):
         badges(there)
+
+
+def test_a_repetition_of_another_bundle_is_refused(there: Path, tmp_path: Path) -> None:
+    good, other = repetition(tmp_path / "r", there), repetition(tmp_path / "other", there, bundle="0" * 64)
+    with pytest.raises(InvalidRecord, match="other is a repetition of another bundle") as error:
+        badges(there, repetitions=[good, other])
+    assert "0" * 64 in error.value.came
+    assert digest(there / MANIFEST) in error.value.expected
+
+
+def test_variables_that_a_repetition_is_not_given(there: Path, tmp_path: Path) -> None:
+    """Whether a run needs its PYTHONPATH, a clean repetition without it tells."""
+    manifest = there / MANIFEST
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"variables": {"PYTHONPATH": "/mine", "OMP_NUM_THREADS": "1"}}))
+
+    def check(*kept: Path) -> Check:
+        functional = by_name(badges(there, repetitions=kept))["artifacts evaluated - functional"]
+        return next(check for check in functional.checks if check.name.startswith("exercisable"))
+
+    assert (check().state, "is not given: PYTHONPATH;" in check().reason) == ("unknown", True)
+    good, bad = repetition(tmp_path / "r", there), repetition(tmp_path / "bad", there, verdict="not repeated")
+    assert check(bad).state == "unknown"
+    assert (check(good).state, "did without PYTHONPATH" in check(good).reason) == ("pass", True)
 
 
 def test_from_the_command_line(there: Path, tmp_path: Path) -> None:

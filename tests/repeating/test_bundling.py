@@ -17,6 +17,7 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.storage import digest
 from deep_bench.repeating import Manifest, bundle, lock, read_manifest, unpack
 from deep_bench.repeating.contents import Contents
+from deep_bench.repeating.lock import write_wheel
 from deep_bench.repeating.unpacking import check_folder
 from tests.repeating.conftest import WORDS
 
@@ -40,14 +41,6 @@ def test_equal_runs_make_equal_bundles(packed: tuple[Path, Manifest], place: Pat
     assert digest(tmp_path / "again.zip") == digest(archive)
 
 
-def test_a_network_that_is_another_now_is_told(place: Path, tmp_path: Path) -> None:
-    shutil.copytree(place, tmp_path / "p")
-    model = tmp_path / "p" / "models" / "small.onnx"
-    model.write_bytes(model.read_bytes() + b"\x00")
-    made = bundle([tmp_path / "p" / "mine"], tmp_path / "b.zip", command=["deep-bench", *WORDS], folder=tmp_path / "p")
-    assert [(one.what, one.why) for one in made.left] == [("the network small", "no file of the command has its digest")]
-
-
 def test_what_cannot_be_bundled_is_refused(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="a name that ends in"):
         bundle([place / "mine"], tmp_path / "b.tar")
@@ -65,6 +58,16 @@ def test_what_cannot_be_bundled_is_refused(place: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.zip"))
 
 
+def test_an_archive_is_replaced_only_if_told(packed: tuple[Path, Manifest], place: Path, tmp_path: Path) -> None:
+    archive, how = tmp_path / "b.zip", {"command": ["deep-bench", *WORDS], "folder": place}
+    archive.write_text("mine")
+    with pytest.raises(InvalidArgument, match=r"b\.zip is there already(.|\n)*--force"):
+        bundle([place / "mine"], archive, **how)
+    assert archive.read_text() == "mine"
+    made = bundle([place / "mine"], archive, **how, force=True)
+    assert read_manifest(archive) == made
+
+
 def test_large_inputs_and_names_that_are_taken(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -79,16 +82,21 @@ def test_large_inputs_and_names_that_are_taken(tmp_path: Path) -> None:
     assert [file.path for file in contents.packed] == ["inputs/x.bin", "inputs/x_2.bin", "inputs/b/x.bin"]
     contents.take(tmp_path / "a", "a", limit=0)
     (left,) = contents.left
-    assert (left.why, left.source, list(left.sha256)) == (
+    assert (left.why, left.source, list(left.files)) == (
         "1 bytes, of which 0 are taken in",
-        "put it at inputs/a",
-        ["x.bin"],
+        "",
+        ["inputs/a/x.bin"],
     )
+    (tmp_path / "c" / "b").mkdir(parents=True)
+    (tmp_path / "c" / "b" / "x.bin").write_text("c")
+    with pytest.raises(InvalidArgument, match=r"another file lies at inputs/b/x\.bin"):
+        contents.take(tmp_path / "c" / "b", "c/b")
 
 
-def test_the_package_is_a_wheel(tmp_path: Path) -> None:
+def test_the_package_is_a_wheel(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
     wheel = tmp_path / lock.wheel_name()
-    lock.write_wheel(wheel)
+    write_wheel(wheel)
+    assert digest(wheel) == digest(packed[0].with_name(wheel.name))
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         assert {"deep_bench/__init__.py", "deep_bench/reference/__init__.py", "deep_bench/py.typed"} <= names
@@ -173,11 +181,11 @@ def test_files_that_are_no_bundles(packed: tuple[Path, Manifest], tmp_path: Path
 
 
 def test_names_of_strangers_in_the_readme(place: Path, tmp_path: Path) -> None:
-    made = bundle([place / "mine"], tmp_path / "b.zip", command=["deep-bench", "run", "digits-cnn; rm -rf ~"],
-                  title="<script>\n# a heading `x`", licence="[MIT](http://bad)")  # fmt: skip
+    made = bundle([place / "mine"], tmp_path / "b.zip", command=["deep-bench", *WORDS[:2], "--on", "x; rm -rf ~"],
+                  folder=place, title="<script>\n# a heading `x`", licence="[MIT](http://bad)")  # fmt: skip
     unpack(tmp_path / "b.zip", tmp_path / "there")
     text = (tmp_path / "there" / "README.md").read_text()
     assert text.startswith("# \\<script\\> \\# a heading \\`x\\`\n")
     assert "\\[MIT\\](http://bad)" in text
-    assert "deep-bench run 'digits-cnn; rm -rf ~'" in text
-    assert made.command[2] == "digits-cnn; rm -rf ~"
+    assert "deep-bench run inputs/small.onnx --on 'x; rm -rf ~'" in text
+    assert made.command[4] == "x; rm -rf ~"

@@ -18,9 +18,11 @@ from deep_bench.cli.bundle import command as bundle_verb
 from deep_bench.cli.repeat import command as repeat_verb
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
 from deep_bench.repeating import Manifest, bundle, repeat
-from deep_bench.repeating.bits import digests
-from deep_bench.repeating.environment import clean, locked, not_set, variables
+from deep_bench.repeating.bits import Bits, computed
+from deep_bench.repeating.environment import clean, dropped, locked, not_set, variables
 from deep_bench.repeating.manifest import Packed
+from deep_bench.repeating.records import load_records
+from deep_bench.repeating.repetition import Repetition
 from deep_bench.repeating.trust import checked
 from deep_bench.repeating.unpacking import unpack
 from tests.repeating.conftest import WORDS
@@ -42,6 +44,7 @@ def changed(record: Path, folder: Path, change: Callable[[dict[str, Any]], None]
 
 
 def test_a_run_is_repeated(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
+    """In earnest; other tests of what is made of it take the records of before for those of now."""
     found = repeat(packed[0], tmp_path / "again", here=True, margin=0.5)
     assert (found.verdict, found.status, found.clean) == ("repeated to the last bit", 0, False)
     assert found.bits.same == ("reference on small: y [batch=1]",)
@@ -53,7 +56,8 @@ def test_a_run_is_repeated(packed: tuple[Path, Manifest], tmp_path: Path) -> Non
     assert "the environment is the same" in text
 
 
-def test_other_bits_and_other_verdicts(packed: tuple[Path, Manifest], place: Path, record: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("as_before")
+def test_other_bits_and_other_verdicts(place: Path, record: Path, tmp_path: Path) -> None:
     """The record of the bundle is changed, so that what comes now is another result."""
 
     def change(content: dict[str, Any]) -> None:
@@ -71,15 +75,28 @@ def test_other_bits_and_other_verdicts(packed: tuple[Path, Manifest], place: Pat
 
 
 def test_runs_that_fail_now(packed: tuple[Path, Manifest], place: Path, tmp_path: Path) -> None:
-    made = bundle([place / "mine"], tmp_path / "b.zip", command=["deep-bench", "run", "no-such-network"])
-    assert made.command == ["deep-bench", "run", "no-such-network", "--output", "repeated"]
-    assert [one.what for one in made.left] == ["the network small"]
+    words = ["deep-bench", *WORDS[:2], "--on", "no-such-framework"]
+    made = bundle([place / "mine"], tmp_path / "b.zip", command=words, folder=place)
+    assert made.command == ["deep-bench", "run", "inputs/small.onnx", *words[3:], "--output", "repeated"]
     found = repeat(tmp_path / "b.zip", tmp_path / "again", here=True)
     assert (found.verdict, found.status) == ("not repeated", 2)
     assert found.reasons == ("it left no record; exit status 2",)
-    assert "no-such-network" in (tmp_path / "again" / "repeated.log").read_text()
+    assert found.log == tmp_path / "again" / "repeated.log"
+    assert "no-such-framework" in found.log.read_text()
+    text = found.report(200)
+    assert f"what it said: {found.log}\n| deep-bench: unknown framework 'no-such-framework'\n| Expected: one of" in text
     slow = repeat(packed[0], tmp_path / "slow", here=True, limit_s=0.01)
     assert (slow.verdict, slow.status, slow.reasons[0]) == ("not repeated", None, "it took too long, and was ended")
+
+
+def test_only_the_end_of_a_log_is_shown(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
+    nothing = Bits((), (), ())
+    found = Repetition(packed[1], tmp_path, ("deep-bench",), 1, True, (), (), nothing, nothing, None, {})
+    found.log.write_bytes(b"first\n" + b"x" * 100_000 + b"\n" + b"\n".join(b"\x1b[2J%d\xff" % i for i in range(20)))
+    assert found.last_lines(2) == ["\x1b[2J18\ufffd", "\x1b[2J19\ufffd"]
+    text = found.report(100)
+    assert "| \\x1b[2J8\ufffd\n" in text
+    assert ("first" in text, "\x1b" in text, text.count("\n| ")) == (False, False, 12)
 
 
 def test_code_of_strangers_is_run_with_leave_only(place: Path, tmp_path: Path) -> None:
@@ -90,7 +107,7 @@ def test_code_of_strangers_is_run_with_leave_only(place: Path, tmp_path: Path) -
         repeat(tmp_path / "b.zip", tmp_path / "no", here=True)
     (tmp_path / "env" / "bin").mkdir(parents=True)
     (tmp_path / "env" / "bin" / "python").write_text("#!/bin/sh\n")
-    bundle([place / "mine"], tmp_path / "e.zip", command=["deep-bench", "run", "x.onnx"], inputs=["env"], folder=tmp_path)
+    bundle([place / "mine"], tmp_path / "e.zip", command=["deep-bench", *WORDS], inputs=[tmp_path / "env"], folder=place)
     with pytest.raises(Unsupported, match=r"runs code that came with it: inputs/env/bin/python"):
         repeat(tmp_path / "e.zip", tmp_path / "no-env", here=True)
     found = repeat(tmp_path / "b.zip", tmp_path / "yes", here=True, allow_code=True)
@@ -110,6 +127,8 @@ def test_code_of_strangers_is_run_with_leave_only(place: Path, tmp_path: Path) -
         (["deep-bench"], {}, InvalidArgument, "the command deep-bench "),
         (["deep-bench", "run", "x", "--output", "/tmp/there"], {}, InvalidArgument, "leads out of the bundle's folder"),
         (["deep-bench", "run", "x", "--output=mine"], {}, InvalidArgument, "goes to repeated"),
+        (["deep-bench", "operators", "x", "--json", "mine"], {}, InvalidArgument, "goes to repeated"),
+        (["deep-bench", "run", "--json", "x", "-o", "mine"], {}, InvalidArgument, "-o mine"),
         (["deep-bench", "run", "../x.onnx"], {}, InvalidArgument, "leads out of the bundle's folder"),
         (["deep-bench", "operators", "/tmp/e.py:X"], {}, InvalidArgument, "leads out of the bundle's folder"),
         (["deep-bench", "run", "x", "--on", "torch@/opt/env"], {}, InvalidArgument, "leads out of the bundle's folder"),
@@ -144,20 +163,24 @@ def test_cells_of_a_recipe_do_not_hide_each_other(record: Path, tmp_path: Path) 
         cell = {"recipe": "r", "id": str(batch), "factors": {"batch": batch}}
         file = changed(record, tmp_path / str(batch), lambda c, cell=cell: c["recipe"]["options"].update(cell=cell))
         files.append(file)
-    assert list(digests(files)) == ["reference on small: y [batch=1]", "reference on small: y [batch=8]"]
-    assert list(digests([files[0], files[0]])) == ["reference on small: y [batch=1]", "reference on small: y [batch=1] (2)"]
+    one, eight = load_records(files)
+    assert list(computed([one, eight])) == ["reference on small: y [batch=1]", "reference on small: y [batch=8]"]
+    assert list(computed([one, one])) == ["reference on small: y [batch=1]", "reference on small: y [batch=1] (2)"]
 
 
-def test_what_a_bundle_may_set_and_install(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
+def test_what_a_bundle_may_set_and_install(
+    packed: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
     wanted = {"OMP_NUM_THREADS": "3", "LD_PRELOAD": "/tmp/evil.so", "PYTHONPATH": "/tmp", "OMPI_MCA_plugin": "x"}
     made = packed[1].model_copy(update={"variables": wanted})
     assert not_set(made) == ["LD_PRELOAD", "OMPI_MCA_plugin", "PYTHONPATH"]
-    found = variables(made)
-    assert (found["OMP_NUM_THREADS"], found.get("LD_PRELOAD"), "PYTHONPATH" in found) == (
-        "3",
-        os.environ.get("LD_PRELOAD"),
-        False,
-    )
+    found = variables(made, here=False)
+    assert (found["OMP_NUM_THREADS"], found.get("LD_PRELOAD")) == ("3", os.environ.get("LD_PRELOAD"))
+    assert not [name for name in found if name.startswith("PYTHON")]
+    assert {"PYTHONPATH", "PYTHONOPTIMIZE"} <= set(dropped())
+    assert variables(made, here=True)["PYTHONPATH"] == "/elsewhere"
     lines = tmp_path / "lock.txt"
     for line in ("--index-url http://bad", "x @ http://bad/x.whl", "-r other.txt", "numpy>=2", "git+https://bad"):
         lines.write_text(f"numpy==2.4.0\n{line}\n")
@@ -168,6 +191,7 @@ def test_what_a_bundle_may_set_and_install(packed: tuple[Path, Manifest], tmp_pa
         clean(other, tmp_path)
 
 
+@pytest.mark.usefixtures("as_before")
 def test_from_the_command_line(record: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     kept = changed(record, tmp_path / "kept", lambda content: content.update(command=["deep-bench", *WORDS]))
@@ -175,6 +199,9 @@ def test_from_the_command_line(record: Path, place: Path, tmp_path: Path, monkey
     found = CliRunner().invoke(bundle_verb, [str(kept), "-o", str(archive), "--title", "mine"])
     assert found.exit_code == 0, found.output
     assert f"repeat it: deep-bench repeat {archive}" in found.output
+    with pytest.raises(InvalidArgument, match="is there already"):
+        CliRunner().invoke(bundle_verb, [str(kept), "-o", str(archive)], catch_exceptions=False)
+    assert CliRunner().invoke(bundle_verb, [str(kept), "-o", str(archive), "--force"]).exit_code == 0
     unpack(archive, tmp_path / "there")
     words = [str(tmp_path / "there"), "--into", str(tmp_path / "there"), "--here", "--margin", "50%"]
     found = CliRunner().invoke(repeat_verb, words)
@@ -188,6 +215,9 @@ def test_from_the_command_line(record: Path, place: Path, tmp_path: Path, monkey
 @pytest.mark.full
 def test_in_a_clean_environment(packed: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "nothing"))
     found = repeat(packed[0], tmp_path / "again", margin=0.5)
     assert (found.verdict, found.status, found.clean) == ("repeated to the last bit", 0, True)
     assert sys.executable not in (tmp_path / "again" / "repeated.log").read_text()
+    assert "PYTHONPATH" in found.dropped
+    assert "that the clean environment was not given: PYTHON" in found.report(200)

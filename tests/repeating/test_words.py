@@ -22,7 +22,15 @@ def test_what_is_read_and_what_is_written(tmp_path: Path) -> None:
         ("--cases=", "data/rows.npz", ""),
     ]
     assert [str(w) for w in found if w.use == "writes"] == ["net.onnx", "--plot=net.onnx"]
+    assert [w.again() for w in found if w.use == "writes"] == ["repeated", "--plot=repeated/net.onnx"]
+    assert [str(w) for w in found if w.use == "missing"] == ["missing.onnx"]
     assert found[3].named("inputs/kernels.py") == "inputs/kernels.py:Fast"
+
+
+def test_json_is_a_flag_of_some_verbs_and_a_file_of_others() -> None:
+    run, operators = ([verb, "--json", "x"] for verb in ("run", "operators"))
+    assert [w.use for w in words(["deep-bench", *run], Path())] == ["word"] * 4
+    assert [w.use for w in words(["deep-bench", *operators], Path())] == ["word"] * 3 + ["writes"]
 
 
 def test_words_that_are_no_paths_of_this_system(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def test_bad_usage(sides: tuple[Path, Path], tmp_path: Path) -> None:
         ((*sides, "--fail-on", "slower:5"), InvalidArgument),
         ((*sides, "--metric", "forwrad"), UnknownName),
         ((sides[0], tmp_path / "c", "--factor", "commit"), Incomparable),
+        ((sides[0], tmp_path / "c", "--fail-on", "slower:5%"), Incomparable),
         ((sides[0], tmp_path / "empty"), InvalidRecord),
     ):
         with pytest.raises(error):
@@ -108,6 +109,8 @@ def test_bad_usage(sides: tuple[Path, Path], tmp_path: Path) -> None:
     assert compared(*sides, "--margin", "much").exit_code == 2
     assert compared(sides[0], tmp_path / "none").exit_code == 2
     assert compared(sides[0], tmp_path / "c", "--factor", "commit", "--across", "clock").exit_code == 0
+    assert compared(sides[0], tmp_path / "c").exit_code == 0
+    assert compared(sides[0], tmp_path / "c", "--factor", "governor", "--fail-on", "slower:5%").exit_code == 0
 
 
 def test_hostile_files_are_left_out_and_told(sides: tuple[Path, Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ def three(*levels: float, seed: int = 0, **more: Any) -> list[Result]:
 
 
 def test_each_word_and_its_direction() -> None:
-    before = [result(times(1.0, 1, noise=0.01), case=name) for name in ("same", "up", "down")] + [
+    before = [result(times(1.0, 1, noise=0.006), case=name) for name in ("same", "up", "down")] + [
         result(times(1.0, 2, noise=0.2), case="noisy")
     ]
     after = [
         result(times(level, 3, noise=noise), case=name, file="b.json")
-        for name, level, noise in (("same", 1.0, 0.01), ("up", 1.2, 0.01), ("down", 0.8, 0.01), ("noisy", 1.0, 0.2))
+        for name, level, noise in (("same", 1.0, 0.006), ("up", 1.2, 0.006), ("down", 0.8, 0.006), ("noisy", 1.0, 0.2))
     ]
     assert words(compare(before, after)) == {
         "same forward": "no difference", "up forward": "slower", "down forward": "faster", "noisy forward": "cannot tell",
@@ -242,7 +243,7 @@ def test_a_single_value_is_not_tested() -> None:
     found = compare(*sides)
     assert words(found) == {"forward": "no difference", "setup": "cannot tell"}
     assert found.tests == 1
-    assert any(note.startswith("not tested: setup: a single launch with 1 sample") for note in found.notes)
+    assert any(note.startswith("not tested: setup: a single value shows no spread") for note in found.notes)
     assert failures(found, [Condition.parse("cannot-tell")]) == []
 
 
@@ -288,6 +289,44 @@ def test_conditions_on_scores_and_rates() -> None:
 def test_bad_conditions_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="slower:5%"):
         Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("where", "labels", "factor"),
+    [
+        ({"hostname": "another"}, {}, "host"),
+        ({"governor": "powersave"}, {}, "governor"),
+        ({"packages": {"torch": "2.9", "numpy": "2.5"}}, {}, "numpy"),
+        ({}, {"network": "alexnet"}, "network"),
+        ({}, {"network.sha256": "b" * 64}, "network.sha256"),
+        ({}, {"system": "torch:threads=1", "option.threads": "1"}, "option.threads"),
+    ],
+)
+def test_a_gate_refuses_a_factor_that_nobody_named(where: dict[str, Any], labels: dict[str, str], factor: str) -> None:
+    before = [result(times(), **{"network.sha256": "a" * 64})]
+    after = [result(times(), where=where, **{"network.sha256": "a" * 64, **labels})]
+    found = compare(before, after)
+    assert found.factor == factor
+    with pytest.raises(Incomparable, match=f"--factor {factor}") as caught:
+        failures(found, [Condition.parse("slower:5%")])
+    assert caught.value.differences[factor]
+    assert re.search("[0-9a-f]{13}", str(caught.value)) is None
+    assert failures(compare(before, after, factor=factor), [Condition.parse("slower:5%")]) == []
+    assert failures(found, []) == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {},
+        {"git": {"commit": "b" * 40, "branch": "main", "dirty": False}},
+        {"packages": {"torch": "2.10", "numpy": "2.4"}},
+        {"packages": {"torch": "2.9", "numpy": "2.4", "deep-bench": "1.1"}},
+    ],
+)
+def test_a_gate_takes_time_commit_and_version_unasked(where: dict[str, Any]) -> None:
+    found = compare([result(times())], [result(times(), where=where, day=1)])
+    assert failures(found, [Condition.parse("slower:5%")]) == []
 
 
 def test_a_condition_within_the_margin_is_refused() -> None:

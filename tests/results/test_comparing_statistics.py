@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from scipy import stats
 
 from deep_bench.measure import comparison as by_turns
+from deep_bench.measure.ranks import least_p, shift
 from deep_bench.measure.timing import Block
 from deep_bench.results import Figure
 from deep_bench.results.comparing.correction import corrected
-from deep_bench.results.comparing.estimate import Estimate, estimate
-from deep_bench.results.comparing.ranks import least_p, shift
+from deep_bench.results.comparing.estimate import Estimate, estimate, wander
 from tests.results.made import blocks, figure, runs
 
 
@@ -74,15 +75,26 @@ def test_ties_count_against_a_claim() -> None:
     assert found.p_equivalent == pytest.approx(1 / 252)
 
 
-def test_systems_that_took_turns_have_the_interval_that_show_prints(random: np.random.Generator) -> None:
-    def recorded(level: float) -> list[Block]:
-        return [Block(0, 1, (g * 1e6).astype(int), np.zeros(len(g), bool)) for g in blocks(random, level)]
+@pytest.mark.parametrize(("launches", "count"), [(1, 12), (1, 5), (1, 1), (2, 3), (3, 12), (4, 1), (10, 2)])
+def test_systems_that_took_turns_have_the_interval_that_show_prints(
+    random: np.random.Generator, launches: int, count: int
+) -> None:
+    def recorded(level: float) -> list[list[Block]]:
+        return [
+            [Block(0, 1, (g * 1e6).astype(int), np.zeros(len(g), bool)) for g in blocks(random, level, count=count)]
+            for _ in range(launches)
+        ]
 
     base, ours = recorded(1.0), recorded(1.03)
-    sides = [figure([block.calls_ns for block in one]) for one in (base, ours)]
-    found, shown = estimate(*sides, 0.02, apart=False), by_turns.ratio([ours], [base])
-    assert found.interval == pytest.approx(shown.interval, rel=1e-12)
+    sides = [figure(*([block.calls_ns for block in launch] for launch in one)) for one in (base, ours)]
+    found, shown = estimate(*sides, 0.02, apart=False), by_turns.ratio(ours, base)
     assert found.value == pytest.approx(shown.value, rel=1e-12)
+    assert found.basis == shown.basis
+    assert (found.interval is None) == (shown.interval is None) == bool(found.why) == bool(shown.why)
+    if shown.interval is not None:
+        assert found.interval == pytest.approx(shown.interval, rel=1e-12)
+    else:
+        assert re.search("--budget|--launches", found.why)
 
 
 def test_runs_that_missed_the_target_are_later_than_all_they_outlasted() -> None:
@@ -154,6 +166,20 @@ def test_drift_fools_neither_what_took_turns_nor_what_was_taken_apart(random: np
     assert max(turns, apart) <= at_most(15)
 
 
+def test_drift_from_block_to_block_is_no_change_of_what_was_measured_apart(random: np.random.Generator) -> None:
+    apart = alarms(
+        lambda: (figure(blocks(random, walk=0.02, count=60)), figure(blocks(random, walk=0.02, count=60))),
+        apart=True, families=30, size=4,
+    )  # fmt: skip
+    assert apart <= at_most(30)
+
+
+def test_what_wanders_is_told_from_what_only_spreads(random: np.random.Generator) -> None:
+    spread = [wander(random.normal(1, 0.01, 10)) for _ in range(200)]
+    walked = [wander(1 + np.cumsum(random.normal(0, 0.01, 10))) for _ in range(200)]
+    assert np.median(spread) < 0.01 < 0.02 < np.median(walked)
+
+
 def test_five_per_cent_are_found(random: np.random.Generator) -> None:
     for _ in range(10):
         for apart in (False, True):
@@ -173,8 +199,9 @@ def test_no_difference_is_not_claimed_at_the_margin(random: np.random.Generator)
 
 
 def test_samples_of_one_go_are_cut_into_parts(random: np.random.Generator) -> None:
-    many = estimate(figure([random.normal(1, 0.01, 100)]), figure([random.normal(1.1, 0.01, 100)]), 0.02, apart=False)
+    many = estimate(figure([random.normal(1, 0.01, 100)]), figure([random.normal(1.1, 0.01, 100)]), 0.02, apart=True)
     assert many.interval is not None
     assert many.interval[0] > 1.05
-    few = estimate(figure([random.normal(1, 0.01, 20)]), figure([random.normal(1.1, 0.01, 20)]), 0.02, apart=False)
+    few = estimate(figure([random.normal(1, 0.01, 20)]), figure([random.normal(1.1, 0.01, 20)]), 0.02, apart=True)
     assert few.interval is None
+    assert few.why.startswith("20 and 20 samples, where an interval takes 60 of each")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,6 +20,9 @@ import pytest
 from click.testing import CliRunner
 
 from deep_bench.cli.report import command
+from deep_bench.distributed.scaling.record import load_scaling
+from deep_bench.distributed.scaling.report import as_text
+from deep_bench.distributed.scaling.rows import beside, steps
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.results import Results, gather
 from deep_bench.results.report import page, raw, write, writing
@@ -143,6 +147,36 @@ def test_the_twelve_rules_are_judged_for_each_kind(every: Path) -> None:
     assert rows(scaling)[10][1] == "holds"
 
 
+def test_a_note_says_why_not_all_cpus_were_used(records: Path) -> None:
+    bound: dict[str, Any] = {"cpus_allowed": [0], "logical_cpus": 64, "variables": {}}
+    made = [
+        replace(one, environment=one.environment.model_copy(update=bound))
+        for one in gather(records / "training")
+        if one.environment is not None
+    ]
+
+    def second(**options: Any) -> list[str]:
+        return rows(tables(Results(made), "rules", **options)[0])[1]
+
+    assert second()[1] == "fails"
+    assert "1 of 64 CPUs" in second()[3]
+    assert second(notes=["a rare error"])[1] == "fails"
+    why = "taskset: the other cores serve other users"
+    assert second(notes=[why])[1] == "holds"
+    assert why in text_of(page.as_html(report(Results(made), notes=[why])))
+
+
+def test_predictions_are_the_rows_that_show_prints(records: Path) -> None:
+    (file,) = (records / "scaling").glob("*.json")
+    record = load_scaling(file)
+    predicted, measured = tables(gather(file), "results")
+    assert rows(predicted) == [[cell for cell in row if cell != "–"] for row in steps(record).cells]
+    assert rows(measured) == [[cell for cell in row if cell != "–"] for row in beside(record).cells]
+    assert "SimGrid, predicted" not in [column.name for column in predicted.columns]
+    shown = as_text(record, 300)
+    assert all(cell in shown for row in steps(record).cells for cell in row)
+
+
 def hostile(content: Any, key: str = "") -> Any:
     """A record whose names and sentences are all code for a page, Markdown, mathematics or a terminal."""
     if isinstance(content, dict):
@@ -244,8 +278,8 @@ def test_ratios_name_their_base_with_its_time_and_refuse_what_is_wrong() -> None
     found = rows(table)
     assert [row[1] for row in found] == ["jax", "ort"] * 2
     assert [row[-1] for row in found] == ["not comparable: a result is wrong", "slower"] * 2
-    assert all(row[4].endswith(" s") for row in found)
-    assert 1.9 < float(found[1][6]) < 2.1
+    assert all(row[5].endswith(" s") for row in found)
+    assert 1.9 < float(found[1][7]) < 2.1
 
 
 def test_the_base_may_be_any_label() -> None:
@@ -328,14 +362,26 @@ def test_the_latencies_behind_a_percentile_are_drawn_and_nothing_else_in_place_o
     assert len(shown("operators")) == 1
 
 
-def test_a_record_that_cannot_be_drawn_leaves_the_others(records: Path, tmp_path: Path) -> None:
+def test_a_record_of_impossible_times_leaves_the_others(records: Path, tmp_path: Path) -> None:
     shutil.copytree(records / "training", tmp_path / "records")
     (first,) = (tmp_path / "records").glob("*.json")
     content = json.loads(first.read_text(encoding="utf-8"))
     content["runs"][0]["stamps"] = [-stamp for stamp in content["runs"][0]["stamps"]]
-    content["runs"][0]["evaluations"] = []
     (tmp_path / "records" / "backwards.json").write_text(json.dumps(content), encoding="utf-8")
     shown = text_of(page.as_html(report(gather(tmp_path / "records"))))
+    assert "1 result of 1 record" in shown
+    assert "runs.0.stamps" in shown
+
+
+def test_a_record_that_cannot_be_drawn_leaves_the_others(
+    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Any:
+        raise ValueError("nothing to draw")
+
+    monkeypatch.setattr("deep_bench.results.report.plots.training.pictures_of", broken)
+    shown = text_of(page.as_html(report(gather(records / "training", records / "network"))))
+    assert "cannot be drawn: nothing to draw" in shown
     assert "2 results of 2 records" in shown
 
 

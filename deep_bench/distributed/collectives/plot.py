@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from deep_bench.distributed.collectives.sizes import named
 from deep_bench.measure.pictures import SMALL, colour, footnotes, marker, new_figure, tidy, write
+from deep_bench.measure.units import in_bytes
 
 if TYPE_CHECKING:
     from deep_bench.distributed.collectives.result import Result, Row
@@ -54,7 +54,7 @@ def _panel(axes: Axes, name: str, rows: list[Row]) -> None:
     if sized:
         axes.set_xscale("log", base=2)
         axes.set_xlabel("bytes")
-        axes.xaxis.set_major_formatter(lambda value, _: named(round(value)).replace(" ", "\u202f"))
+        axes.xaxis.set_major_formatter(lambda value, _: in_bytes(round(value)).replace(" ", "\u202f"))
         axes.tick_params(axis="x", labelsize=SMALL)
     else:
         axes.set_xticks(range(len(systems)), systems)

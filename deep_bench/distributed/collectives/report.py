@@ -9,15 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from deep_bench.distributed.collectives.sizes import named
 from deep_bench.measure.risks import risks
 from deep_bench.measure.tables import columns, print_line, print_table
-from deep_bench.measure.units import duration, duration_range, share, significant
+from deep_bench.measure.units import amount, duration, duration_range, in_bytes, share, significant
 
 if TYPE_CHECKING:
     from deep_bench.distributed.collectives.result import Result, Row
-
-_RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 
 def as_text(result: Result, width: int | None = None) -> str:
@@ -58,7 +55,7 @@ def _cells(row: Row) -> dict[str, str]:
         interval = duration_range(s.interval.low / 1e9, s.interval.high / 1e9)
     ranks = [None] * 3 if means is None else [float(v) for v in (means.mean(), means.min(), means.max())]
     return {
-        **({"bytes": named(row.size)} if row.kind.sized else {}),
+        **({"bytes": in_bytes(row.size, digits=None)} if row.kind.sized else {}),
         "over": row.system,
         "result": row.verdict,
         "time": duration(row.seconds),
@@ -79,14 +76,11 @@ def _bandwidths(row: Row) -> dict[str, str]:
 
 
 def _named(row: Row) -> str:
-    return f"{row.kind.name}{f' {named(row.size)}' if row.kind.sized else ''} over {row.system}"
+    return f"{row.kind.name}{f' {in_bytes(row.size, digits=None)}' if row.kind.sized else ''} over {row.system}"
 
 
 def _rate(value: float | None) -> str:
-    if value is None:
-        return "–"
-    scale, unit = next((pair for pair in _RATES if value >= pair[0]), _RATES[-1])
-    return f"{significant(value / scale)} {unit}"
+    return "–" if value is None else amount(value, "B/s", digits=3)
 
 
 def lines_below(result: Result) -> list[str]:
@@ -128,7 +122,7 @@ def _machine(result: Result) -> list[str]:
         parts: list[str] = []
         for segment in link.segments:
             p = segment.parameters
-            to = f"up to {named(segment.up_to)}" if segment.up_to is not None else "larger" if parts else "all sizes"
+            to = f"up to {in_bytes(segment.up_to)}" if segment.up_to is not None else "larger" if parts else "all sizes"
             rate = f", G {_rate(1 / p.G)}" if p.G else ""
             parts.append(f"{to}: L {duration(p.L)}, o {duration(p.o)}, g {duration(p.g)}{rate}")
         lines.append(

@@ -17,6 +17,7 @@ from deep_bench.distributed.collectives.kinds import KINDS, Kind, algorithm_band
 from deep_bench.distributed.machine.model import Link
 from deep_bench.distributed.machine.predict import Predicted, predictions
 from deep_bench.errors import InvalidRecord
+from deep_bench.measure.amounts import MOMENTS
 from deep_bench.measure.record import CaseFacts, Record, SystemRecord, TrialRecord
 from deep_bench.measure.statistics import Summary, summarize
 from deep_bench.measure.storage import load
@@ -38,7 +39,7 @@ def rank_name(rank: int) -> str:
 
 def begin_name(rank: int) -> str:
     """What the times are called at which a rank's samples began, counted from the first one of their block."""
-    return f"begin on rank {rank}"
+    return f"{MOMENTS}rank {rank}"
 
 
 def operation_blocks(blocks: Sequence[RankBlock], rank: int | None = None, messages: int = 1) -> list[Block]:

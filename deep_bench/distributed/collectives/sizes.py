@@ -65,16 +65,3 @@ def _number(text: str, whole: str) -> int:
     if not 0 < number <= 2**40:
         raise InvalidArgument(f"sizes {whole!r}", _FORMS)
     return number
-
-
-def named(size: int) -> str:
-    """A size as people read it; exact.
-
-    Example:
-        >>> named(8), named(4096), named(3 * 2**20), named(400000)
-        ('8 B', '4 KiB', '3 MiB', '400000 B')
-    """
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} B"

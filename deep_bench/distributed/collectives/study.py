@@ -23,6 +23,7 @@ from deep_bench.distributed.machine.measure import measured_machine
 from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.session import relative_half_width
+from deep_bench.measure.units import in_bytes
 
 if TYPE_CHECKING:
     from deep_bench.distributed.collectives.keeping import Keeper
@@ -167,8 +168,9 @@ class _Study:
         needed = memory_bytes(kind.name, self.control.size, size) * ranks * len(self.systems)
         available = psutil.virtual_memory().available
         if self.together.most(int(needed > 0.8 * available)):
+            what = f"{kind.name} of {in_bytes(size, digits=None)}"
             return DeepBenchError(
-                f"{kind.name} of {size} bytes needs {needed / 2**30:.3g} GiB of a node; {available / 2**30:.3g} are free",
+                f"{what} needs {in_bytes(needed)} of a node; {in_bytes(available)} are free",
                 advice="ask for smaller sizes, or fewer ranks on a node",
             )
         return None

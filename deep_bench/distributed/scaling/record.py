@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, JsonValue
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
 from deep_bench.distributed.machine.model import Segment
+from deep_bench.measure.amounts import Count, NotNegative, Positive
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.record import Model
 from deep_bench.measure.storage import read_model, replace
-from deep_bench.training.record import Floats
+from deep_bench.training.record import floats
+
+
+def _times(value: Any) -> NDArray[np.float64]:
+    """A row of times in seconds."""
+    found = floats(value)
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if len(wrong):
+        raise ValueError(f"number {wrong[0]} is {found[wrong[0]]:g}: a time of at least 0 seconds expected")
+    return found
+
+
+Times = Annotated[
+    NDArray[np.float64],
+    BeforeValidator(_times),
+    PlainSerializer(np.ndarray.tolist, return_type=list),
+    WithJsonSchema({"type": "array", "items": {"type": "number", "minimum": 0}}),
+]
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class TimesRecord(Model):
@@ -28,12 +48,12 @@ class TimesRecord(Model):
         ready: When each bucket of gradients is complete, as a share of the time of gradients; where messages overlap.
     """
 
-    batch: int
+    batch: AtLeastOne
     source: str
-    before: Floats = Field(default_factory=lambda: np.zeros(0))
-    gradients: Floats = Field(default_factory=lambda: np.zeros(0))
-    update: Floats = Field(default_factory=lambda: np.zeros(0))
-    ready: list[float] = Field(default_factory=list)
+    before: Times = Field(default_factory=lambda: np.zeros(0))
+    gradients: Times = Field(default_factory=lambda: np.zeros(0))
+    update: Times = Field(default_factory=lambda: np.zeros(0))
+    ready: list[NotNegative] = Field(default_factory=list)
 
     @property
     def alone(self) -> float:
@@ -53,8 +73,8 @@ class CostRecord(Model):
 
     what: str
     algorithm: str
-    seconds: float
-    hidden: float = 0.0
+    seconds: NotNegative
+    hidden: NotNegative = 0.0
 
 
 class PointRecord(Model):
@@ -76,22 +96,22 @@ class PointRecord(Model):
         replayed_messages: How many messages it replayed.
     """
 
-    ranks: int
-    batch: int
-    mean: float
-    low: float
-    high: float
-    least: float
-    most: float
-    computing: float
-    communicating: float
+    ranks: AtLeastOne
+    batch: AtLeastOne
+    mean: Positive
+    low: Positive
+    high: Positive
+    least: Positive
+    most: Positive
+    computing: NotNegative
+    communicating: NotNegative
     costs: list[CostRecord] = Field(default_factory=list)
-    sent_least: float
-    sent_most: float
+    sent_least: NotNegative
+    sent_most: NotNegative
     uneven: bool = False
     beyond: bool = False
-    replayed: float | None = None
-    replayed_messages: int = 0
+    replayed: Positive | None = None
+    replayed_messages: Count = 0
 
 
 class MeasuredRecord(Model):
@@ -115,21 +135,21 @@ class MeasuredRecord(Model):
     """
 
     file: str
-    ranks: int
-    batch: int
-    hosts: int
-    steps: Floats
-    mean: float
-    median: float
-    least: float
-    most: float
-    computing: float
-    predicted: float
-    predicted_computing: float
-    predicted_own: float
-    replayed: float | None = None
-    calls: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    payload: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    ranks: AtLeastOne
+    batch: AtLeastOne
+    hosts: AtLeastOne
+    steps: Times
+    mean: Positive
+    median: Positive
+    least: Positive
+    most: Positive
+    computing: NotNegative
+    predicted: Positive
+    predicted_computing: NotNegative
+    predicted_own: Positive
+    replayed: Positive | None = None
+    calls: dict[str, tuple[NotNegative, NotNegative]] = Field(default_factory=dict)
+    payload: dict[str, tuple[NotNegative, NotNegative]] = Field(default_factory=dict)
 
 
 class ScalingRecord(Model):
@@ -166,7 +186,7 @@ class ScalingRecord(Model):
     scheme: str
     framework: str
     scaling: Literal["strong", "weak"]
-    whole_batch: int
+    whole_batch: AtLeastOne
     machine: str
     segments: list[Segment] = Field(default_factory=list)
     network: str | None = None
@@ -175,7 +195,7 @@ class ScalingRecord(Model):
     fitted: list[int] = Field(default_factory=list)
     checked: list[int] = Field(default_factory=list)
     times: list[TimesRecord] = Field(default_factory=list)
-    alone: float
+    alone: Positive
     points: list[PointRecord] = Field(default_factory=list)
     measured: list[MeasuredRecord] = Field(default_factory=list)
     assumptions: list[str] = Field(default_factory=list)

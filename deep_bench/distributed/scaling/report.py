@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from deep_bench.distributed.scaling.assumptions import SHARED
-from deep_bench.distributed.scaling.record import MeasuredRecord, PointRecord, ScalingRecord
-from deep_bench.distributed.scaling.result import apart, efficiency, in_bytes, speed_up, where_it_stops
+from deep_bench.distributed.scaling.record import ScalingRecord
+from deep_bench.distributed.scaling.result import apart, where_it_stops
+from deep_bench.distributed.scaling.rows import Rows, beside, steps
 from deep_bench.measure.risks import risks
 from deep_bench.measure.tables import columns, print_line, print_note, print_table
-from deep_bench.measure.units import duration, duration_range, share, significant
+from deep_bench.measure.units import duration, in_bytes, significant
 
 _KINDS = 12
 """Rows of calls for each number of ranks at most."""
@@ -27,10 +28,10 @@ def as_text(record: ScalingRecord, width: int | None = None) -> str:
     """
     out = io.StringIO()
     console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
-    print_table(console, _steps(record))
+    print_table(console, _table(steps(record)))
     print_table(console, _calls(record), keys=2)
     if record.measured:
-        print_table(console, _measured(record))
+        print_table(console, _table(beside(record)))
         print_table(console, _messages(record), keys=2)
     for line in [*where_it_stops(record), *_below(record)]:
         print_line(console, line)
@@ -42,36 +43,13 @@ def as_text(record: ScalingRecord, width: int | None = None) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _steps(record: ScalingRecord) -> Table:
-    batch = f"a batch of {record.whole_batch} {'together' if record.scaling == 'strong' else 'on each rank'}"
-    table = Table(
-        title=f"predicted, not measured: {record.title} with {record.scheme} on {record.framework}; {record.scaling} "
-        f"scaling, {batch}; one rank alone takes {duration(record.alone)} a step (measured)"
-    )
-    for name in ("ranks", "samples", "step, predicted", "95 % interval", "90 % of steps", "computing", "messages",
-                 "speed-up", "efficiency", "a rank sends", "SimGrid, predicted", "its messages"):  # fmt: skip
+def _table(rows: Rows) -> Table:
+    table = Table(title=rows.title)
+    for name in rows.columns:
         table.add_column(name, justify="right")
-    for point in record.points:
-        table.add_row(*_cells(record, point))
+    for row in rows.cells:
+        table.add_row(*row)
     return table
-
-
-def _cells(record: ScalingRecord, point: PointRecord) -> list[str]:
-    least, most = (in_bytes(sent) for sent in (point.sent_least, point.sent_most))
-    return [
-        f"{point.ranks}{'*' if point.beyond else ''}",
-        f"{point.batch}{' or fewer' if point.uneven else ''}",
-        duration(point.mean),
-        duration_range(point.low, point.high),
-        duration_range(point.least, point.most),
-        duration(point.computing),
-        duration(point.communicating),
-        significant(speed_up(record, point)),
-        share(efficiency(record, point)),
-        most if least == most else f"{least} to {most}",
-        duration(point.replayed),
-        duration(None if point.replayed is None else max(point.replayed - point.computing, 0.0)),
-    ]
 
 
 def _calls(record: ScalingRecord) -> Table:
@@ -87,27 +65,6 @@ def _calls(record: ScalingRecord) -> Table:
         for one in found.costs[:_KINDS]:
             table.add_row(str(found.ranks), one.what, one.algorithm, duration(one.seconds), duration(one.hidden))
     return table
-
-
-def _measured(record: ScalingRecord) -> Table:
-    table = Table(
-        title="predicted against measured: a step on as many ranks; computing: of the slowest rank, without messages; the "
-        "last two are predicted from the computing of the measured run itself"
-    )
-    for name in ("ranks", "samples", "measured, mean", "90 % of steps", "computing", "formulas, predicted", "off",
-                 "computing, predicted", "SimGrid, predicted", "off ", "from its own computing", "off  "):  # fmt: skip
-        table.add_column(name, justify="right")
-    for one in record.measured:
-        table.add_row(
-            str(one.ranks), str(one.batch), duration(one.mean), duration_range(one.least, one.most), duration(one.computing),
-            duration(one.predicted), _off(one.predicted, one), duration(one.predicted_computing), duration(one.replayed),
-            _off(one.replayed, one), duration(one.predicted_own), _off(one.predicted_own, one),
-        )  # fmt: skip
-    return table
-
-
-def _off(predicted: float | None, one: MeasuredRecord) -> str:
-    return "–" if predicted is None else f"{100 * (predicted / one.mean - 1):+.1f} %"
 
 
 def _messages(record: ScalingRecord) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deep_bench.distributed.scaling.record import PointRecord, ScalingRecord
-from deep_bench.measure.units import significant
 
 HALF = 0.5
 
@@ -51,16 +50,3 @@ def apart(record: ScalingRecord) -> list[float]:
         for point in record.points
         if point.replayed is not None and point.communicating > 0
     ]
-
-
-def in_bytes(value: float) -> str:
-    """A volume with three significant digits.
-
-    Example:
-        >>> in_bytes(154664), in_bytes(40), in_bytes(0)
-        ('151 KiB', '40 B', '0 B')
-    """
-    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value >= factor:
-            return f"{significant(value / factor)} {unit}"
-    return f"{round(value)} B"

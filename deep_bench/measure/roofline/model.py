@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from pydantic import Field, JsonValue
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.measure.amounts import Count, NotNegative, Positive
 from deep_bench.measure.record import Model
 
 Kind = Literal["gemm", "copy", "triad", "add"]
@@ -49,12 +50,12 @@ class Rate(Model):
     by: str
     dtype: str
     threads: int | None = None
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    value: Positive | None = None
+    low: NotNegative | None = None
+    high: NotNegative | None = None
     basis: str | None = None
-    size: int | None = None
-    n: int = 0
+    size: Count | None = None
+    n: Count = 0
     unavailable: str = ""
 
     @property

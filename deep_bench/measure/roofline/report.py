@@ -10,7 +10,7 @@ from rich.text import Text
 
 from deep_bench.measure.roofline.model import Rate, Roofline
 from deep_bench.measure.tables import print_table
-from deep_bench.measure.units import significant
+from deep_bench.measure.units import in_bytes, significant
 
 _NAMES = {"gemm": "product of matrices", "copy": "a = b", "triad": "a = b + 3 c", "add": "a = b + c"}
 
@@ -53,7 +53,7 @@ def lines_below(found: Roofline) -> list[str]:
 def _row(rate: Rate) -> tuple[str, ...]:
     threads = "–" if rate.threads is None else str(rate.threads)
     size = (
-        "–" if rate.size is None else f"{rate.size} x {rate.size}" if rate.kind == "gemm" else f"{rate.size / 2**20:.0f} MiB"
+        "–" if rate.size is None else f"{rate.size} x {rate.size}" if rate.kind == "gemm" else in_bytes(rate.size)
     )
     if rate.value is None:
         return _NAMES[rate.kind], rate.dtype, threads, rate.by, "not available", "–", size

@@ -70,7 +70,7 @@ class Judge:
             InvalidRecord: An answer that is no class, to no sample of the data set, or a sample without one.
         """
         classes = np.full(len(self._labels), -1, np.int64)
-        classes[_checked(answers.index, len(self._labels))] = decoded(answers.data)
+        classes[checked(answers.index, len(self._labels))] = decoded(answers.data)
         if missing := int(np.sum(classes < 0)):
             raise InvalidRecord(f"{missing} samples without an answer in the accuracy log", f"{len(classes)} answers")
         return self._compared("accuracy mode", classes)
@@ -119,7 +119,12 @@ def decoded(data: Iterable[bytes]) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(parts), ANSWER).astype(np.int64)
 
 
-def _checked(index: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def checked(index: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Numbers of samples, all of a data set of so many.
+
+    Raises:
+        InvalidRecord: One is not.
+    """
     if index.size and not 0 <= int(index.min()) <= int(index.max()) < count:
         raise InvalidRecord(f"an answer to sample {int(index.max())}", f"samples 0 to {count - 1}")
     return index

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.mlperf.inference.folder import VERIFY_ACCURACY, VERIFY_PERFORMANCE
-from deep_bench.mlperf.inference.logs import Answers, read_answers
+from deep_bench.mlperf.inference.logs import read_answers
 from deep_bench.mlperf.inference.record import AuditRecord, InferenceRecord, load_inference
+from deep_bench.mlperf.inference.sameness import sameness
 from deep_bench.mlperf.inference.settings import Audit, Settings
+from deep_bench.mlperf.inference.workload import Work
 
 _USUAL, _SHORT = 0.10, 0.20
 """How far apart the results of two runs may be, as a share; and where the latencies are short (`_SHORT_BELOW`)."""
@@ -63,13 +65,14 @@ class References:
         return cls(**found)
 
 
-def audited(record: InferenceRecord, home: Path, references: References) -> AuditRecord:
+def audited(record: InferenceRecord, home: Path, references: References, work: Work) -> AuditRecord:
     """Compare an audit with the runs that it is about, and write what the rules' own scripts would have written.
 
     Args:
         record: Of the audit.
         home: Its folder, with LoadGen's logs.
         references: The runs.
+        work: What was run.
 
     Raises:
         InvalidRecord: A log that cannot be read.
@@ -82,8 +85,12 @@ def audited(record: InferenceRecord, home: Path, references: References) -> Audi
     checks = {"same work": _same_work(record, references)}
     if name == "TEST01":
         assert references.accuracy is not None
-        checks["accuracy"] = _same_answers(read_answers(home), read_answers(references.accuracy[1]))
-        _note(home / VERIFY_ACCURACY, checks["accuracy"])
+        logged = read_answers(home), read_answers(references.accuracy[1])
+        found = sameness(*logged, work.labels, work.settings.target_share)
+        checks["accuracy"] = found.passed, found.text()
+        _note(home / VERIFY_ACCURACY, (found.exact, found.text()))
+        for file, text in found.accuracies().items():
+            (home / file).write_text(text, encoding="utf-8")
     checks["performance"] = _performance(name, record, references.performance[0])
     _note(home / VERIFY_PERFORMANCE, checks["performance"])
     against = [str(one[1]) for one in (references.performance, references.accuracy) if one is not None]
@@ -133,25 +140,14 @@ def _performance(name: str, record: InferenceRecord, reference: InferenceRecord)
     return compared(name, record.scenario, first, second)
 
 
-def _same_answers(audit: Answers, accuracy: Answers) -> tuple[bool, str]:
-    """Whether each logged answer is, byte for byte, that of accuracy mode."""
-    reference = accuracy.by_index()
-    missing = sum(int(index) not in reference for index in audit.index)
-    differing = sum(reference.get(int(i), data) != data for i, data in zip(audit.index, audit.data, strict=True))
-    total = len(audit.data)
-    good = total > 0 and not missing and not differing
-    return good, f"{total} logged answers, {differing} differ from accuracy mode, {missing} are not there"
-
-
 def _same_work(record: InferenceRecord, references: References) -> tuple[bool, str]:
     for other in (references.performance, references.accuracy):
         if other is not None:
             one = other[0]
-            ours = (record.network.sha256, record.framework, record.data.get("name"))
-            theirs = (one.network.sha256, one.framework, one.data.get("name"))
+            ours, theirs = ((r.network.sha256, r.framework, r.system, r.data.get("name")) for r in (record, one))
             if ours != theirs:
-                return False, f"{other[1]} is of another network, framework or data set"
-    return True, "network, framework and data set are the same"
+                return False, f"{other[1]} is of another network, framework, system or data set"
+    return True, "network, framework, system and data set are the same"
 
 
 def _note(path: Path, check: tuple[bool, str]) -> None:

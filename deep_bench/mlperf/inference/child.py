@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from deep_bench.mlperf.inference.ledger import Ledger
 from deep_bench.mlperf.inference.library import Library
 from deep_bench.mlperf.inference.pilot import Pilot
 from deep_bench.mlperf.inference.settings import Conf, Settings
-from deep_bench.mlperf.inference.system import System
+from deep_bench.mlperf.inference.system import EXPECTED, System
 from deep_bench.mlperf.inference.watchdog import Watchdog
 from deep_bench.mlperf.inference.workload import Work, make_work
 
@@ -111,8 +112,10 @@ class Run:
         self._watchdog.free()
         found = None
         if self._conf.open is not None:
-            found = pilot.expected(self._system, self._settings.rules, self._settings.most_at_once)
-            self._conf = self._conf.with_value(self._work.model, self._settings.scenario, found)
+            model, scenario = self._work.model, self._settings.scenario
+            rules = replace(self._settings.rules, samples=self._conf.of_query(model, scenario))
+            found = pilot.expected(self._system, rules, self._settings.most_at_once)
+            self._conf = self._conf.with_value(model, scenario, found)
         self._library.unload(first)
         self._ledger = test
         return found
@@ -196,7 +199,7 @@ def _system(path: str, work: Work) -> System:
     try:
         kind = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidArgument(f"system {path!r}: {error}", "an import path, such as my_package.serving:MySystem") from error
+        raise InvalidArgument(f"system {path!r}: {error}", EXPECTED) from error
     if not (isinstance(kind, type) and issubclass(kind, System)):
         raise InvalidArgument(f"system {path!r} is {kind!r}", "a subclass of deep_bench.mlperf.inference.System")
     made: System = kind(work)  # type: ignore[call-arg]

@@ -24,11 +24,26 @@ OF_SUBMITTER = frozenset(
 
 _KEYS = OF_SUBMITTER | {
     "accuracy_log_probability", "accuracy_log_rng_seed", "accuracy_log_sampling_target", "accuracy_sample_count_override",
-    "coalesce_queries", "infer_token_latencies", "max_duration", "max_query_count", "mode", "performance_issue_same",
-    "performance_issue_same_index", "performance_issue_unique", "print_timestamps", "qsl_rng_seed",
-    "sample_concatenate_permutation", "sample_index_rng_seed", "samples_per_query", "schedule_rng_seed", "target_duration",
-    "target_latency_percentile", "token_latency_scaling_factor", "tpot_latency", "ttft_latency", "use_token_latencies",
+    "coalesce_queries", "max_duration", "max_query_count", "performance_issue_same", "performance_issue_same_index",
+    "performance_issue_unique", "print_timestamps", "qsl_rng_seed", "sample_concatenate_permutation",
+    "sample_index_rng_seed", "samples_per_query", "schedule_rng_seed", "target_duration", "target_latency_percentile",
 }  # fmt: skip
+
+_TOKENS = "leave it out: it is about the tokens of generated text, which no workload here has"
+_NOT_HERE = {
+    "mode": "say it by --mode",
+    "infer_token_latencies": _TOKENS,
+    "token_latency_scaling_factor": _TOKENS,
+    "tpot_latency": _TOKENS,
+    "ttft_latency": _TOKENS,
+    "use_token_latencies": _TOKENS,
+}
+"""Keys that LoadGen knows and that have no place in a file here, and why."""
+
+_ABOVE_0 = frozenset({"samples_per_query", "target_latency", "target_qps"})
+_PERCENTS = frozenset({"accuracy_log_probability", "target_latency_percentile"})
+_DECIMALS = 4
+"""Of a percentage: LoadGen's log shows no more."""
 
 _FRACTIONS = frozenset({"accuracy_log_probability", "target_latency_percentile", "target_qps"})
 _EXPECTED = ("SingleStream", "MultiStream")
@@ -133,11 +148,27 @@ def _line(text: str, where: str) -> Line:
         raise InvalidArgument(f"{where}: {text!r}", "model.scenario.key = number", "*.Server.target_qps = 100")
     line = Line(parts[0], parts[1], parts[2], value)
     _known(line.scenario, [*SCENARIOS, "*"], f"{where}: the scenario")
+    if line.key in _NOT_HERE:
+        raise InvalidArgument(f"{where}: the key {line.key!r}", "a user.conf without it", _NOT_HERE[line.key])
     _known(line.key, sorted(_KEYS), f"{where}: the key")
     if not _NUMBER.fullmatch(value):
         raise InvalidArgument(f"{where}: {line.key} = {value!r}", "a decimal number; durations and latencies in ms")
     check_whole(line, where)
+    _check_meaning(line, where)
     return line
+
+
+def _check_meaning(line: Line, where: str) -> None:
+    """Refuse numbers that LoadGen takes and computes nonsense with, such as the 150th percentile."""
+    number, came = float(line.value), f"{where}: {line.scenario}.{line.key} = {line.value}"
+    if line.key in _ABOVE_0 and not number:
+        raise InvalidArgument(came, "a number above 0")
+    if line.key not in _PERCENTS:
+        return
+    if not 0 < number < 100 and not (line.key == "accuracy_log_probability" and number in (0, 100)):
+        raise InvalidArgument(came, "percent: above 0 and below 100, as in 90 or 99.9")
+    if round(number, _DECIMALS) != number:
+        raise InvalidArgument(came, f"percent with at most {_DECIMALS} digits after the point, which LoadGen's log can show")
 
 
 def _known(name: str, known: list[str], what: str) -> None:

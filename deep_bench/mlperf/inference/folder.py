@@ -10,12 +10,13 @@ from deep_bench.mlperf.inference.child import AUDIT_CONF, USER_CONF
 from deep_bench.mlperf.inference.faults import FILE as FAULT
 from deep_bench.mlperf.inference.logs import ACCURACY, DETAIL, SUMMARY, TRACE
 from deep_bench.mlperf.inference.record import ARRAYS, FILE
+from deep_bench.mlperf.inference.sameness import BASELINE_ACCURACY, COMPLIANCE_ACCURACY
 
 LOG, ACCURACY_TEXT = "system.log", "accuracy.txt"
 VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 _OURS = frozenset(
     {FILE, ARRAYS, LOG, FAULT, USER_CONF, AUDIT_CONF, ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE}
-    | {SUMMARY, DETAIL, ACCURACY, TRACE}
+    | {BASELINE_ACCURACY, COMPLIANCE_ACCURACY, SUMMARY, DETAIL, ACCURACY, TRACE}
 )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from deep_bench.mlperf.inference.agreement import disagreements
 from deep_bench.mlperf.inference.record import AccuracyRecord, InferenceRecord, JudgementRecord
 
 
 def judged(record: InferenceRecord) -> JudgementRecord:
-    """VALID only if LoadGen says so, reports no error, and the answers are right; FAILED if the run ended before that.
+    """VALID only if LoadGen says so, reports no error and figures that its trace bears out, and the answers are right.
+
+    FAILED if the run ended before that.
 
     Args:
         record: All but its judgement.
@@ -15,7 +18,7 @@ def judged(record: InferenceRecord) -> JudgementRecord:
         return JudgementRecord(word="FAILED", reasons=[record.error.message])
     if record.interrupted:
         return JudgementRecord(word="FAILED", reasons=["interrupted"])
-    reasons = [*_of_loadgen(record), *_of_answers(record)]
+    reasons = [*_of_loadgen(record), *disagreements(record), *_of_answers(record)]
     if record.audit is not None and not record.audit.passed:
         failed = [f"{name}: {text}" for name, (passed, text) in record.audit.checks.items() if not passed]
         reasons.append(f"audit {record.audit.name} failed: {'; '.join(failed)}")

@@ -74,9 +74,9 @@ class Detail:
 
     @property
     def result(self) -> float | None:
-        """The scenario's metric, in its unit; ``None`` where LoadGen gives none."""
+        """The scenario's metric, in its unit; ``None`` where LoadGen gives none, or 0 for none."""
         value = self.values.get(self.rules.result)
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
             return None
         return value * 1e-9 if self.rules.unit == "s" else float(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,12 @@ class Percentile:
     needed: int
 
 
-def percentiles(latencies: NDArray[np.int64]) -> list[Percentile]:
-    """All that LoadGen prints; none of no latencies.
+def percentiles(latencies: NDArray[np.int64], looked_at: float = 0.99) -> list[Percentile]:
+    """All that LoadGen prints, and the one that it looks at; none of no latencies.
+
+    Args:
+        latencies: Of queries.
+        looked_at: A share.
 
     Example:
         >>> p90 = percentiles(np.arange(1, 101))[1]
@@ -54,12 +58,13 @@ def percentiles(latencies: NDArray[np.int64]) -> list[Percentile]:
     if not n:
         return []
     found = []
-    for share in SHARES:
+    more = (looked_at,) if 0 < looked_at < 1 and not any(isclose(looked_at, share) for share in SHARES) else ()
+    for share in sorted((*SHARES, *more)):
         needed = samples_needed(share)
         rank = int(stats.binom.ppf(0.95, n, share))
         bound = float(ordered[rank]) if n >= needed and rank < n else None
         place = ordered[min(floor(n * share), n - 1)]
-        found.append(Percentile(share, float(place), float(ordered[ceil(n * share) - 1]), bound, needed))
+        found.append(Percentile(share, float(place), float(ordered[ceil(round(n * share, 6)) - 1]), bound, needed))
     return found
 
 

@@ -24,6 +24,8 @@ def read(path: Path) -> list[Result]:
     """
     record = load_inference(path)
     settings = {name: record.settings.get(name) for name in _SHOWN}
+    if record.bound is not None:
+        settings |= {"target_latency": record.bound, "percentile": f"{100 * record.percentile:.8g}"}
     about = labels(
         kind="mlperf",
         network=record.network.name,
@@ -52,7 +54,7 @@ def read(path: Path) -> list[Result]:
 
 def _metric(record: InferenceRecord) -> Figure | None:
     rules = record.rules
-    return single(rules.metric, rules.unit, rules.direction, record.result, "by LoadGen; unverified")
+    return single(record.metric, rules.unit, rules.direction, record.result, "by LoadGen; unverified")
 
 
 def _latency(record: InferenceRecord) -> Figure | None:

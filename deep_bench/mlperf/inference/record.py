@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 from pydantic import Field, JsonValue, model_validator
 
 from deep_bench.errors import InvalidRecord
+from deep_bench.measure.amounts import Nanoseconds, WholeNumbers
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import (
-    ArrayFile,
-    ErrorRecord,
-    Forms,
-    Model,
-    Nanoseconds,
-    NetworkFacts,
-    Recipe,
-    Sha256,
-    VerdictRecord,
-)
+from deep_bench.measure.record import ArrayFile, ErrorRecord, Forms, Model, NetworkFacts, Recipe, Sha256, VerdictRecord
 from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.mlperf.inference.scenario import SCENARIOS, Mode, Scenario, ScenarioName
 
@@ -56,7 +47,7 @@ class LatencyRecord(Model):
     query: Nanoseconds = Field(default_factory=_none)
     issued_ns: Nanoseconds = Field(default_factory=_none)
     done_ns: Nanoseconds = Field(default_factory=_none)
-    delay_ns: Nanoseconds = Field(default_factory=_none)
+    delay_ns: WholeNumbers = Field(default_factory=_none)
     latency_ns: Nanoseconds = Field(default_factory=_none)
     traced_query: Nanoseconds = Field(default_factory=_none)
 
@@ -209,6 +200,29 @@ class InferenceRecord(Model):
         return SCENARIOS[self.scenario]
 
     @property
+    def percentile(self) -> float:
+        """The share of latencies that LoadGen looked at, by its log; 0 where the scenario looks at none.
+
+        Computed as LoadGen does, of percent: its log rounds.
+        """
+        used = self.loadgen.values.get("effective_target_latency_percentile")
+        if not self.rules.percentile or not isinstance(used, int | float):
+            return self.rules.percentile
+        return round(100 * used, 4) * 0.01
+
+    @property
+    def metric(self) -> str:
+        """What counts, in words."""
+        samples = self.loadgen.values.get("effective_samples_per_query", self.rules.samples)
+        return self.rules.metric.format(percentile=ordinal(100 * self.percentile), samples=samples)
+
+    @property
+    def bound(self) -> float | None:
+        """The latency in seconds that the percentile may have at most, in Server; ``None`` elsewhere, and before a run."""
+        found = self.loadgen.values.get("effective_target_latency_ns")
+        return float(found) * 1e-9 if self.scenario == "Server" and isinstance(found, int | float) else None
+
+    @property
     def result(self) -> float | None:
         """The scenario's metric as LoadGen gives it, in its unit; ``None`` without one."""
         from deep_bench.mlperf.inference.logs import Detail
@@ -243,6 +257,18 @@ class InferenceRecord(Model):
         if len({len(getattr(found, name)) for name in TRACED_COLUMNS}) > 1:
             raise ValueError("columns of the trace that are not equally long")
         return self
+
+
+def ordinal(number: float) -> str:
+    """A number as it counts.
+
+    Example:
+        >>> ordinal(90.0), ordinal(51.0), ordinal(13.0), ordinal(99.9)
+        ('90th', '51st', '13th', '99.9th')
+    """
+    text = f"{number:.8g}"
+    teen = text[-2:-1] == "1"
+    return text + ("th" if "." in text or teen else {"1": "st", "2": "nd", "3": "rd"}.get(text[-1], "th"))
 
 
 def _slowest(query: NDArray[np.int64], latency: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -295,8 +321,8 @@ def load_inference(path: str | Path) -> InferenceRecord:
             columns = {name: _column(file, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
     except (OSError, KeyError) as error:
         raise InvalidRecord(f"{beside} does not hold the latencies of {path.name}: {error}") from error
-    latencies = LatencyRecord(n=record.latencies.n, **columns)
     try:
+        latencies = LatencyRecord(n=record.latencies.n, **columns)
         return InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
     except ValueError as error:
         raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error

@@ -12,7 +12,7 @@ from rich.text import Text
 from deep_bench.measure.tables import columns, print_table
 from deep_bench.measure.units import duration, significant
 from deep_bench.mlperf.inference import percentiles as p
-from deep_bench.mlperf.inference.record import InferenceRecord
+from deep_bench.mlperf.inference.record import InferenceRecord, ordinal
 from deep_bench.mlperf.inference.scenario import UNVERIFIED
 
 
@@ -59,7 +59,9 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
     )
     yield f"LoadGen {found.version} says: {says}; {len(found.errors)} errors, {len(found.warnings)} warnings"
     if record.mode != "accuracy":
-        yield f"{record.rules.metric}: {result_text(record)} (unverified)"
+        yield f"{record.metric}: {result_text(record)} (unverified)"
+        if record.bound is not None:
+            yield f"  valid if the {ordinal(100 * record.percentile)} percentile latency is at most {duration(record.bound)}"
         yield _early(record)
     for one in record.accuracy:
         word = "reached" if one.met else "not reached"
@@ -85,15 +87,15 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
 
 def _early(record: InferenceRecord) -> str:
     """What the rules take for the percentile, by our own count beside LoadGen's."""
-    rules, latencies = record.rules, record.query_latencies()
-    if not rules.percentile:
+    latencies = record.query_latencies()
+    if not record.percentile:
         return "early stopping: the scenario has none"
     if record.scenario == "Server":
         text = str(record.loadgen.values.get("early_stopping_result", "")).strip(" *")
         return f"early stopping: {' '.join(text.split())}"
     if not len(latencies):
         return "early stopping: not counted again, without LoadGen's trace"
-    ours = p.early_stopping(latencies, rules.percentile)
+    ours = p.early_stopping(latencies, record.percentile)
     shown = "too few queries" if ours is None else duration(ours * 1e-9)
     return f"early stopping, counted again from {len(latencies)} queries: {shown} ({p.EARLY})"
 
@@ -101,7 +103,7 @@ def _early(record: InferenceRecord) -> str:
 def _print_percentiles(record: InferenceRecord, console: Console) -> None:
     traced, own = record.query_latencies(), record.own_latencies()
     latencies = traced if len(traced) else own
-    if record.mode in ("accuracy", "find-peak") or not record.rules.percentile or not len(latencies):
+    if record.mode in ("accuracy", "find-peak") or not record.percentile or not len(latencies):
         return
     origin = "from when it was scheduled, by LoadGen's trace" if len(traced) else "from its arrival, by our stamps"
     figures = ("LoadGen's", "ours", "95 % bound", "queries needed")
@@ -111,10 +113,10 @@ def _print_percentiles(record: InferenceRecord, console: Console) -> None:
         title=f"latency of {len(latencies)} queries, {origin}",
         title_justify="left",
     )
-    for one in p.percentiles(latencies):
+    for one in p.percentiles(latencies, record.percentile):
         bound = "too few" if one.bound is None else duration(one.bound * 1e-9)
         values = (duration(one.loadgen * 1e-9), duration(one.ours * 1e-9), bound, str(one.needed))
-        table.add_row(f"p{100 * one.share:g}", *values)
+        table.add_row(f"p{100 * one.share:.8g}", *values)
     console.print()
     print_table(console, table)
     for name, definition in (("LoadGen's", p.LOADGEN), ("ours", p.OURS), ("95 % bound", p.BOUND)):

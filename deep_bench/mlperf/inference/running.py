@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from deep_bench.mlperf.inference.logs import (
 from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, save
 from deep_bench.mlperf.inference.scenario import Mode, ScenarioName
 from deep_bench.mlperf.inference.settings import Conf, Settings, conf_of
+from deep_bench.mlperf.inference.system import EXPECTED as SYSTEM_EXPECTED
 from deep_bench.mlperf.inference.watchdog import HELD
 from deep_bench.mlperf.inference.workload import Work, make_work
 from deep_bench.training.runs.facts import network_facts
@@ -65,6 +67,7 @@ def run(
     system: str = "",
     against: Sequence[str | Path] = (),
     cell: Mapping[str, Any] | None = None,
+    begun: Callable[[Path], object] | None = None,
 ) -> InferenceRecord:
     """Run a network under MLPerf's LoadGen.
 
@@ -85,21 +88,21 @@ def run(
         system: Import path of a `System` that takes the executor's place.
         against: For an audit: the folders of the runs that it is about.
         cell: Of a recipe's matrix, noted in the record.
+        begun: Called with the folder once nothing is refused any more, before the run.
 
     Returns:
         The record, which is in the folder as well, in ``mlperf.json``. Its ``judgement`` is VALID, INVALID or FAILED.
 
     Raises:
         FrameworkMissing: LoadGen or the framework is not installed.
-        InvalidArgument: Settings that do not go together, or a folder with files.
+        InvalidArgument: Settings that do not go together, a system that is not there, or a folder with files.
         DeepBenchError: A network or data set that cannot be used.
     """
     loadgen.require()
     settings = settings or Settings()
     settings = replace(settings, scenario=scenario or settings.scenario, mode=mode or settings.mode)
     work = make_work(network, framework, dataset, settings, None if root is None else str(root))
-    if work.network.kernels:
-        raise Unsupported("a network with kernels of yours", "one without, for LoadGen", "network.without_kernels()")
+    _check_what_runs(work, system)
     Library(work.dataset, work.network)
     sizes_of(work)
     conf = conf_of(settings, work.model, len(work.dataset))
@@ -108,13 +111,15 @@ def run(
     home = clean_folder(folder, overwrite)
     record = _first_record(work, conf, dataset, system, cell)
     save(record, home)
+    if begun is not None:
+        begun(home)
     meter = StealMeter()
     try:
         found = _in_process(work, conf, dataset, root, home, system)
         _fill(record, found, home)
         _judge_answers(record, judge, found, home)
         if settings.audit is not None:
-            record.audit = audited(record, home, references)
+            record.audit = audited(record, home, references, work)
     except KeyboardInterrupt:
         record.interrupted = True
     except DeepBenchError as error:
@@ -124,6 +129,20 @@ def run(
     record.complete = record.error is None and not record.interrupted
     save(record, home)
     return record
+
+
+def _check_what_runs(work: Work, system: str) -> None:
+    if work.network.kernels:
+        raise Unsupported("a network with kernels of yours", "one without, for LoadGen", "network.without_kernels()")
+    if work.variant.environment is not None:
+        raise Unsupported(f"{work.variant} under LoadGen", "a framework of this environment", str(work.variant.here))
+    module, _, name = system.partition(":")
+    try:
+        there = not system or (name.isidentifier() and find_spec(module) is not None)
+    except (ImportError, ValueError):
+        there = False
+    if not there:
+        raise InvalidArgument(f"system {system!r}, which is not there", SYSTEM_EXPECTED)
 
 
 def _judge(work: Work) -> Judge | None:
@@ -206,7 +225,6 @@ def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
     count = _performance_samples(detail.values)
     if found["traced"] and count:
         traced = read_trace(home, count)
-        _check_trace(record, traced["latency_ns"])
     (home / TRACE).unlink(missing_ok=True)
     record.latencies = LatencyRecord(n=len(columns["index"]), **columns, **traced)
     logs = [home / name for name in (SUMMARY, DETAIL, ACCURACY)]
@@ -216,16 +234,6 @@ def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
 def _performance_samples(values: Mapping[str, Any]) -> int:
     queries, size = values.get("result_query_count", 0), values.get("effective_samples_per_query", 1)
     return int(queries) * int(size)
-
-
-def _check_trace(record: InferenceRecord, latencies: Any) -> None:
-    """The extremes of the traced latencies are those that LoadGen reports, or they are not of the same run."""
-    values = record.loadgen.values
-    told_ = values.get("result_min_latency_ns"), values.get("result_max_latency_ns")
-    if not len(latencies) or None in told_:
-        return
-    if record.scenario != "MultiStream" and (int(latencies.min()), int(latencies.max())) != told_:
-        record.notes.append(f"the trace's extremes {latencies.min()}, {latencies.max()} ns are not LoadGen's {told_}")
 
 
 def _judge_answers(record: InferenceRecord, judge: Judge | None, found: dict[str, Any], home: Path) -> None:

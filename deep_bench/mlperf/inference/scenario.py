@@ -28,12 +28,12 @@ class Scenario:
     Args:
         name: LoadGen's name.
         comes: When the next query comes, in words.
-        metric: What counts, in words.
+        metric: What counts, in words, with places for the percentile and the samples of a query.
         unit: Of the metric.
         direction: Which is better.
         result: The key in LoadGen's detailed log.
-        percentile: Of the latencies of queries that the rules look at; 0 where they look at none.
-        samples: Of a query; 0 where that is all of them.
+        percentile: Of the latencies of queries that the rules look at, in ``mlperf.conf``; 0 where they look at none.
+        samples: Of a query, there; 0 where that is all of them.
     """
 
     name: ScenarioName
@@ -51,11 +51,12 @@ SCENARIOS = MappingProxyType(
         scenario.name: scenario
         for scenario in (
             Scenario(
-                "SingleStream", "when the last is answered", "90th percentile latency (early-stopping estimate)",
+                "SingleStream", "when the last is answered", "{percentile} percentile latency (early-stopping estimate)",
                 "s", "lower", "early_stopping_latency_ss", 0.9, 1,
             ),
             Scenario(
-                "MultiStream", "when the last is answered", "99th percentile latency of a query (early-stopping estimate)",
+                "MultiStream", "when the last is answered",
+                "{percentile} percentile latency of a query of {samples} samples (early-stopping estimate)",
                 "s", "lower", "early_stopping_latency_ms", 0.99, 8,
             ),
             Scenario(

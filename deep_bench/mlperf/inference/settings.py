@@ -51,7 +51,8 @@ class Settings:
         short: 2 s instead, and in Offline no more samples than the data set has: to try things. Never a valid submission.
         target_qps: Server: the rate at which queries come. Offline: the rate that is expected, from which LoadGen makes up
             its query. By default found out by a pilot before the run.
-        target_latency: Server: the bound in seconds for the 99th percentile (by default ``mlperf.conf``'s 10 ms).
+        target_latency: Server: the bound in seconds for the 99th percentile (by default ``mlperf.conf``'s 10 ms; another
+            percentile by ``user_conf``).
             SingleStream and MultiStream: what a query is expected to take, likewise found out by default.
         user_conf: A ``user.conf``, read by LoadGen itself.
         audit: ``"TEST01"`` (answers in performance mode are those of accuracy mode), ``"TEST04"`` (nothing is cached).
@@ -178,15 +179,19 @@ class Conf:
         line = Line(model, scenario, self.open, _text(value))
         return Conf((*self.lines, line), None, self.remarks, self.seconds)
 
+    def of_query(self, model: str, scenario: str) -> int:
+        """The samples of a query; 0 where that is all of them."""
+        stated = value_of(list(self.lines), model, scenario, "samples_per_query") if scenario == "MultiStream" else None
+        return int(stated or SCENARIOS[scenario].samples)  # type: ignore[index]
+
     def samples(self, model: str, scenario: str) -> float:
         """About how many samples LoadGen makes up its queries of."""
         rate = value_of(list(self.lines), model, scenario, "target_qps")
         latency = value_of(list(self.lines), model, scenario, "target_latency")
         count = float(value_of(list(self.lines), model, scenario, "min_query_count") or 0)
-        size = max(SCENARIOS[scenario].samples, 1)  # type: ignore[index]
         if scenario in ("Server", "Offline"):
             return max(float(rate or 1) * self.seconds, count)
-        return size * max(self.seconds / (float(latency or 1) / 1e3), count)
+        return self.of_query(model, scenario) * max(self.seconds / (float(latency or 1) / 1e3), count)
 
 
 def conf_of(settings: Settings, model: str, samples: int) -> Conf:

@@ -18,6 +18,7 @@ from deep_bench.mlperf.inference.folder import ACCURACY_TEXT, VERIFY_ACCURACY, V
 from deep_bench.mlperf.inference.layout import Finding, check_submission
 from deep_bench.mlperf.inference.logs import ACCURACY, DETAIL, SUMMARY
 from deep_bench.mlperf.inference.record import ARRAYS, FILE, InferenceRecord, load_inference
+from deep_bench.mlperf.inference.sameness import BASELINE_ACCURACY, COMPLIANCE_ACCURACY
 from deep_bench.mlperf.inference.scenario import UNVERIFIED
 from deep_bench.mlperf.system import UNKNOWN, describe
 
@@ -129,7 +130,7 @@ def _copy_run(run: Path, record: InferenceRecord, place: Path) -> None:
         home = place / record.audit.name
         _copy(run, home / "performance" / "run_1", (SUMMARY, DETAIL))
         if record.audit.name == "TEST01":
-            _copy(run, home / "accuracy", (ACCURACY,))
+            _copy(run, home / "accuracy", (ACCURACY, BASELINE_ACCURACY, COMPLIANCE_ACCURACY))
         _copy(run, home, (VERIFY_ACCURACY, VERIFY_PERFORMANCE))
         return
     if record.mode in ("performance", "submission"):

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from deep_bench.mlperf.inference.library import Library
 
+EXPECTED = "an import path, such as my_package.serving:MySystem"
+"""How a system is named."""
+
 
 class Respond(Protocol):
     """Hands answers over: to be called from any thread, once for each sample, in any order and grouping."""

@@ -165,7 +165,7 @@ class MlperfLog:
         ranks = ranks_of(data.trainer)
         if ranks == 1:
             return {"note": "one process: nothing is communicated"}
-        return {"ranks": ranks, "scheme": repr(getattr(data.trainer.taker, "optimizer", ""))}
+        return {"ranks": ranks, "scheme": repr(data.trainer.taker.rule)}
 
     def _start_block(self, data: Progress) -> None:
         self._block = data.epoch + 1

@@ -38,6 +38,7 @@ _INTERVALS = ("init", "run", "block", "epoch", "eval")
 def faults(log: Log) -> list[str]:
     """What is wrong with the log of a run; nothing for one that is whole, be it a success or aborted.
 
+    An aborted one has to say as much as a success, as far as it came: all but the evaluation if training began.
     Stricter than MLPerf's checker: it also asks that intervals are closed and not within themselves, that time does not run
     backwards, that nothing follows ``run_stop``, and that a success reached the target that the log states.
 
@@ -54,11 +55,12 @@ def faults(log: Log) -> list[str]:
 
 def _counts(log: Log) -> Iterator[str]:
     aborted = log.status == ABORTED
+    never_began = aborted and not log.all("block_start")
     for key in ONCE:
         count = len(log.all(key))
         if count > 1:
             yield f"{key} comes {count} times"
-        elif not count and (key in SUBMISSION or not aborted):  # what is aborted early never got there
+        elif not count and (key in SUBMISSION or not never_began):
             yield f"no {key}"
     for key in ("cache_clear", "init_start", *(() if aborted else ("eval_accuracy", "block_start"))):
         if not log.all(key):

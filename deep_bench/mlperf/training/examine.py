@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from deep_bench.errors import InvalidRecord
+from deep_bench.errors import InvalidRecord, shortened
 from deep_bench.mlperf.training.check import faults
-from deep_bench.mlperf.training.events import read_log
+from deep_bench.mlperf.training.events import ABORTED, read_log
 from deep_bench.mlperf.training.official import check_log, check_system, result_files
 from deep_bench.mlperf.training.package import official_benchmarks
 from deep_bench.mlperf.training.submission import RULESET
 
 _SHOWN = 2000
+_LONGEST = 300
+"""Characters of what MLPerf's checker printed, and of the reason of a log."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Examined:
         passed: Whether MLPerf's checker passes it; ``None`` where it was not asked.
         output: What that said.
         remark: What else is to be known.
+        aborted: Why the run of a log was aborted; empty if it was not.
     """
 
     path: Path
@@ -33,6 +36,7 @@ class Examined:
     passed: bool | None = None
     output: str = ""
     remark: str = ""
+    aborted: str = ""
 
     @property
     def fine(self) -> bool:
@@ -46,6 +50,8 @@ class Examined:
         yield from (f"  {fault}" for fault in self.faults)
         if self.passed is False:
             yield from (f"  | {line}" for line in self.output.strip()[:_SHOWN].splitlines())
+        if self.aborted:
+            yield f"  the run was aborted: {self.aborted}"
         if self.remark:
             yield f"  {self.remark}"
 
@@ -83,11 +89,11 @@ def _log(path: Path, ruleset: str, said: set[str]) -> Examined:
         said: Benchmarks of which it was said before that they are none of MLPerf's.
     """
     log = read_log(path)
-    wrong = tuple(faults(log))
+    wrong, aborted = tuple(faults(log)), shortened(log.reason, _LONGEST) if log.status == ABORTED else ""
     try:
         found = check_log(path, ruleset=ruleset)
     except InvalidRecord as error:
-        return Examined(path, (*wrong, str(error)), remark="not handed to MLPerf's checker")
+        return Examined(path, (*wrong, str(error)), remark="not handed to MLPerf's checker", aborted=aborted)
     known, remark = official_benchmarks(ruleset), ""
     if log.benchmark not in known | said:
         said.add(log.benchmark)
@@ -95,4 +101,4 @@ def _log(path: Path, ruleset: str, said: set[str]) -> Examined:
             f"{log.benchmark!r} is no benchmark of MLPerf's round {ruleset} ({', '.join(sorted(known))}): "
             "as it is, MLPerf's checker refuses the name; here it was registered"
         )
-    return Examined(path, wrong, found.passed, found.output, remark)
+    return Examined(path, wrong, found.passed, found.output, remark, aborted)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from deep_bench.distributed.schemes.codes import width_of
 from deep_bench.distributed.schemes.one_bit import OneBit
 from deep_bench.distributed.schemes.quantised import Quantised
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.mlperf.training.optimizer import check_needed, of_optimizer
 from deep_bench.training.optimizer import Optimizer
-from deep_bench.training.schedules import WarmUp
 from deep_bench.training.trainer import Trainer
 
 _PRECISIONS: Mapping[str, str] = MappingProxyType(
@@ -29,10 +28,11 @@ _PRECISIONS: Mapping[str, str] = MappingProxyType(
 
 _AS_THE_NETWORK = ("as the network", "the network's own")
 
-_SHARED = {"momentum": "opt_momentum", "weight_decay": "opt_weight_decay"}
-_OWN = {("adamw", "weight_decay"): "opt_adamw_weight_decay", ("lamb", "weight_decay"): "opt_lamb_weight_decay_rate"}
-
 _ONE_OF_ALL = ("tensor_parallelism", "pipeline_parallelism", "context_parallelism", "expert_parallelism")
+_LOWEST = tuple(f"lowest_numerical_precision_in_{where}" for where in ("linear", "attn", "comm"))
+
+STATED = ("precision", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", *_LOWEST, *_ONE_OF_ALL)
+"""What can be stated where nobody tells it; and all that begins with ``opt_``."""
 
 
 def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -40,11 +40,13 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
 
     Args:
         trainer: What they are of: its optimizer with all around it, its sampler, data and network.
-        given: What is known better, by the same names: the order of samples of a sampler that does not tell its batch size,
-            the precision of a framework that does not tell it.
+        given: What is known better, by the same names (and ``precision`` for all three of them): what the sampler, the
+            framework or a schedule that is a function does not tell.
 
     Raises:
-        InvalidArgument: The trainer does not tell of its batch size or precision, and ``given`` does not either.
+        InvalidArgument: The trainer does not tell of its batch size, precision, optimizer or learning rate, and ``given``
+            does not either.
+        UnknownName: ``given`` has something that is no hyperparameter.
 
     Example:
         >>> from deep_bench.training.workload import train
@@ -53,16 +55,28 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
         ('adam', 0.002, 64, 1442)
     """
     given = dict(given or {})
+    check_stated(given)
     ranks = ranks_of(trainer)
-    found: dict[str, Any] = {"seed": trainer.seed, **_samples(trainer), **_optimizer(trainer)}
+    found: dict[str, Any] = {"seed": trainer.seed, **_samples(trainer), **of_optimizer(trainer.taker.rule)}
+    check_needed(found | given)
     accumulated = found.setdefault("gradient_accumulation_steps", 1)
     batch = given.get("global_batch_size") or _batch(trainer, ranks) * accumulated
     found |= {"global_batch_size": batch, "micro_batch_size": max(batch // (ranks * accumulated), 1)}
     found |= dict.fromkeys(_ONE_OF_ALL, 1)
     precision = given.pop("precision", None) or _precision(trainer)
-    for where, value in (("linear", precision), ("attn", precision), ("comm", _of_messages(trainer) or precision)):
-        found[f"lowest_numerical_precision_in_{where}"] = value
+    found |= dict(zip(_LOWEST, (precision, precision, _of_messages(trainer) or precision), strict=True))
     return found | given
+
+
+def check_stated(names: Iterable[str]) -> None:
+    """See that what is stated are hyperparameters.
+
+    Raises:
+        UnknownName: One is none.
+    """
+    for name in names:
+        if name not in STATED and not name.startswith("opt_"):
+            raise UnknownName("hyperparameter", name, [*STATED, "opt_…"])
 
 
 def ranks_of(trainer: Trainer[Any]) -> int:
@@ -87,63 +101,14 @@ def _batch(trainer: Trainer[Any], ranks: int) -> int:
         raise InvalidArgument(
             f"a {type(trainer.loader.sampler).__name__} that does not tell its batch size",
             "facts() with batch_size",
-            "state it: hyperparameters={'global_batch_size': 64}",
+            "state it: hyperparameters={'global_batch_size': 64}, or --hyperparameter global_batch_size=64",
         )
     return int(facts["batch_size"]) * of_each
 
 
-def _optimizer(trainer: Trainer[Any]) -> dict[str, Any]:
-    """The settings of the rule, and of what is around it."""
-    rule = getattr(trainer.taker, "optimizer", None)
-    found: dict[str, Any] = {}
-    while isinstance(rule, Optimizer) and isinstance(inner := getattr(rule, "inner", None), Optimizer):
-        found |= _around(rule)
-        rule = inner
-    if not isinstance(rule, Optimizer):
-        return found
-    name = type(rule).__name__.lower()
-    found["opt_name"] = name
-    for one in fields(rule):
-        value = getattr(rule, one.name)
-        if one.name == "lr":
-            found |= _rate(value)
-        elif isinstance(value, bool | int | float | str):
-            own = one.name[:-1] + "_" + one.name[-1] if one.name in ("beta1", "beta2") else one.name
-            key = _OWN.get((name, one.name)) or _SHARED.get(one.name) or f"opt_{name}_{own}"
-            found[key] = value
-    return found
-
-
-def _around(rule: Any) -> dict[str, Any]:
-    """What a part around an optimizer does; of averages and decays that have no key in MLPerf's logs, their own."""
-    if type(rule).__name__ == "Accumulated":
-        return {"gradient_accumulation_steps": rule.steps}
-    if type(rule).__name__ == "Averaged":
-        return {"model_eval_ema_factor": rule.keep}
-    keys = {"_clipped_norm": "opt_gradient_clip_norm", "_clipped_value": "opt_gradient_clip_value", "_decayed": "opt_decay"}
-    change = getattr(getattr(rule, "change", None), "__name__", "")
-    return {keys[change]: rule.amount} if change in keys else {}
-
-
-def _rate(rate: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if isinstance(rate, WarmUp):
-        found["opt_learning_rate_warmup_steps"] = rate.steps
-        rate = rate.then
-    if isinstance(rate, int | float):
-        return found | {"opt_base_learning_rate": rate}
-    settings = {one.name: getattr(rate, one.name) for one in fields(rate)} if hasattr(rate, "__dataclass_fields__") else {}
-    found["opt_learning_rate_decay_schedule"] = type(rate).__name__.lower()
-    if "steps" in settings:
-        found["opt_learning_rate_decay_steps"] = settings["steps"]
-    if "last" in settings:
-        found["opt_end_learning_rate"] = settings["last"]
-    return found | ({"opt_base_learning_rate": settings["lr"]} if "lr" in settings else {})
-
-
 def _of_messages(trainer: Trainer[Any]) -> str:
     """The precision of messages among ranks where the scheme compresses them; one for which MLPerf has no name as it is."""
-    rule = getattr(trainer.taker, "optimizer", None)
+    rule = trainer.taker.rule
     while isinstance(rule, Optimizer):
         if isinstance(rule, OneBit):
             return "1 bit"
@@ -167,6 +132,6 @@ def _precision(trainer: Trainer[Any]) -> str:
         raise InvalidArgument(
             f"the precision {told or 'that nobody tells'} of {facts.get('version', 'a framework')}",
             f"one of {', '.join(_PRECISIONS)}",
-            "state it: hyperparameters={'precision': 'fp32'}",
+            "state it: hyperparameters={'precision': 'fp32'}, or --hyperparameter precision=fp32",
         )
     return _PRECISIONS[told]

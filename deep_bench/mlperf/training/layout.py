@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import deep_bench
 from deep_bench.errors import InvalidArgument
@@ -90,7 +91,13 @@ def prepare(layout: Layout, runs: int) -> None:
 
 
 def write_around(
-    layout: Layout, recipe: Recipe, framework: str, seeds: Sequence[int], description: Mapping[str, str], note: str
+    layout: Layout,
+    recipe: Recipe,
+    framework: str,
+    seeds: Sequence[int],
+    description: Mapping[str, str],
+    note: str,
+    hyperparameters: Mapping[str, Any],
 ) -> None:
     """Write what the rules want beside the logs: the system's description, what was run, and how to run it again.
 
@@ -101,6 +108,7 @@ def write_around(
         seeds: with these seeds.
         description: Of the system.
         note: How it deviates from MLPerf's benchmarks.
+        hyperparameters: What was stated of them.
 
     Raises:
         InvalidArgument: A file cannot be written.
@@ -113,7 +121,7 @@ def write_around(
         layout.of_system / "README.md": f"# {layout.benchmark} on {layout.system}\n\nSeeds of the runs: "
         f"{', '.join(map(str, seeds))}.\nEach: `SEED=0 OUTPUT=/a/folder ./run_and_time.sh`.\n",
         layout.of_system / f"{layout.system}_{IMPLEMENTATION}.json": json.dumps({"framework": framework}, indent=2) + "\n",
-        **_scripts(layout, framework),
+        **_scripts(layout, framework, hyperparameters),
     }
     for path, text in texts.items():
         output_folder(path.parent)
@@ -122,11 +130,12 @@ def write_around(
             path.chmod(0o755)
 
 
-def _scripts(layout: Layout, framework: str) -> dict[Path, str]:
+def _scripts(layout: Layout, framework: str, hyperparameters: Mapping[str, Any]) -> dict[Path, str]:
     """File to what it does: install, fetch the data, and make one run."""
     recipe = f"../implementations/{IMPLEMENTATION}/recipe.yaml"
     fetch = ["deep-bench", "train", recipe, "--on", "reference", "--steps", "1"]
     run = ["deep-bench", "mlperf", "train", recipe, "--on", framework, "--benchmark", layout.benchmark, "--apart"]
+    run += [f"--hyperparameter={name}={value}" for name, value in hyperparameters.items()]
     lines = {
         "setup.sh": f"pip install 'deep-bench[mlperf]=={deep_bench.__version__}'",
         "init_datasets.sh": f'{shlex.join(fetch)} --output "$(mktemp -d)"',

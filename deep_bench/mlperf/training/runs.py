@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import deep_bench
-from deep_bench import frameworks
+from deep_bench import frameworks, optimizers
 from deep_bench.errors import InvalidArgument
 from deep_bench.events import Callback
 from deep_bench.mlperf.system import describe
 from deep_bench.mlperf.system.facts import checked
 from deep_bench.mlperf.training.caches import Cleared, clear_caches
 from deep_bench.mlperf.training.callback import MlperfLog
+from deep_bench.mlperf.training.hyperparameters import check_stated, hyperparameters
 from deep_bench.mlperf.training.layout import Layout, prepare, write_around
+from deep_bench.mlperf.training.optimizer import check_needed, of_optimizer
 from deep_bench.mlperf.training.package import official_benchmarks
 from deep_bench.mlperf.training.submission import Submission, checked_name, slug
 from deep_bench.mlperf.training.writer import close_unfinished, told
@@ -45,6 +47,7 @@ class Timed:
         clear: Clears caches before each run.
         make: Makes the trainers; for ranks.
         logs: Whether this process writes; of several ranks the first does.
+        hyperparameters: What recipe and framework do not tell; see `deep_bench.mlperf.training.hyperparameters`.
     """
 
     recipe: Recipe
@@ -55,6 +58,7 @@ class Timed:
     clear: Callable[[], Cleared] = clear_caches
     make: MakeTrainer | None = None
     logs: bool = True
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
@@ -96,26 +100,39 @@ class Timed:
                 close_unfinished(self.layout.log(number), reason)
         if self.logs:
             description = _description(runs, self.framework, self.facts)
-            write_around(self.layout, self.recipe, self.framework, self.seeds, description, self.note)
+            write_around(self.layout, self.recipe, self.framework, self.seeds, description, self.note, self.hyperparameters)
         return runs
 
     def _trainer(self, seed: int, callbacks: Sequence[Callback]) -> Trainer[Any]:
         """A trainer as `several` asks for it; before its data are touched, the clock of its log starts."""
         if not self.logs and self.make is not None:
-            return self.make(self.recipe, self.framework, seed, callbacks)
-        submission = Submission.of(self.layout.benchmark, self.facts, self.note)
-        log = MlperfLog(self.layout.log(self.seeds.index(seed)), submission, config=CONFIG, clear=self.clear)
+            return self._checked(self.make(self.recipe, self.framework, seed, callbacks))
+        log = MlperfLog(
+            self.layout.log(self.seeds.index(seed)),
+            Submission.of(self.layout.benchmark, self.facts, self.note),
+            config=CONFIG,
+            hyperparameters=self.hyperparameters,
+            clear=self.clear,
+        )
         try:
-            if self.make is not None:
-                frameworks[Variant.parse(self.framework).framework]  # imported before the clock starts
-                log.begin()
-                return self.make(self.recipe, self.framework, seed, [*callbacks, log])
-            adapter = as_adapter(self.framework)
-            log.begin()
-            return train(self.recipe, adapter, seed=seed, callbacks=[*callbacks, log], stop_at_target=False)
+            return self._checked(self._logged(seed, callbacks, log))
         except BaseException as error:
             log.abort(error)
             raise
+
+    def _logged(self, seed: int, callbacks: Sequence[Callback], log: MlperfLog) -> Trainer[Any]:
+        if self.make is not None:
+            frameworks[Variant.parse(self.framework).framework]  # imported before the clock starts
+            log.begin()
+            return self.make(self.recipe, self.framework, seed, [*callbacks, log])
+        adapter = as_adapter(self.framework)
+        log.begin()
+        return train(self.recipe, adapter, seed=seed, callbacks=[*callbacks, log], stop_at_target=False)
+
+    def _checked(self, trainer: Trainer[Any]) -> Trainer[Any]:
+        """The trainer, of which a log can say all that it has to: else no run is made, on any rank."""
+        hyperparameters(trainer, self.hyperparameters)
+        return trainer
 
 
 def planned(
@@ -127,6 +144,7 @@ def planned(
     facts: Mapping[str, Any] | None = None,
     benchmark: str | None = None,
     clear: Callable[[], Cleared] = clear_caches,
+    hyperparameters: Mapping[str, Any] | None = None,
     make: MakeTrainer | None = None,
     logs: bool = True,
 ) -> Timed:
@@ -144,11 +162,12 @@ def planned(
         benchmark: What the logs call it; the recipe's name by default. One of MLPerf's names only where data, quality
             measure and target are MLPerf's.
         clear: Clears caches before each run.
-        make, logs: Of `Timed`.
+        hyperparameters, make, logs: Of `Timed`.
 
     Raises:
-        InvalidArgument: A recipe without a target, one that is called like a benchmark of MLPerf, logs that are there
-            already, or facts that cannot be.
+        InvalidArgument: A recipe without a target, one that is called like a benchmark of MLPerf, an optimizer whose
+            learning rate nobody tells, logs that are there already, or facts that cannot be.
+        UnknownName: What is stated is no hyperparameter.
         FrameworkMissing: ``mlperf_logging`` is not installed.
 
     Example:
@@ -164,18 +183,21 @@ def planned(
     """
     stated = {**checked(facts or {}), "division": "open"}
     name = _name(recipe, benchmark)
-    _check(recipe, seeds)
+    _check(recipe, seeds, hyperparameters or {})
     layout = Layout(Path(output), slug(stated.get("system_name", "")), name)
     if logs:
         prepare(layout, len(seeds))
-    return Timed(recipe, on, layout, stated, tuple(seeds), clear, make, logs)
+    return Timed(recipe, on, layout, stated, tuple(seeds), clear, make, logs, dict(hyperparameters or {}))
 
 
-def _check(recipe: Recipe, seeds: Sequence[int]) -> None:
+def _check(recipe: Recipe, seeds: Sequence[int], stated: Mapping[str, Any]) -> None:
     if not recipe.fields.target:
         raise InvalidArgument(f"the recipe {recipe.name!r} without a target", "one, as target: {accuracy: 0.97}")
     if len(set(seeds)) < len(seeds) or not seeds:
         raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
+    check_stated(stated)
+    part = recipe.fields.optimizer
+    check_needed({**of_optimizer(optimizers[part.name](**part.settings)), **stated})
 
 
 def _name(recipe: Recipe, benchmark: str | None) -> str:

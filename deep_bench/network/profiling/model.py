@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from deep_bench.errors import InvalidRecord
-from deep_bench.measure.storage import replace
+from deep_bench.measure.amounts import LONGEST_NS, Count, NotNegative, Time
+from deep_bench.measure.storage import read_model, replace
 from deep_bench.operators.cost import Work
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ def median(ns: Sequence[int]) -> float:
     return float(np.median(ns)) if len(ns) else 0.0
 
 
+Call = Annotated[int, Field(ge=1, le=LONGEST_NS)]
+"""The time of a whole call, in nanoseconds."""
+
+
 class _Plain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
 
@@ -31,7 +35,7 @@ class Piece(_Plain):
     """One piece of a framework's work; see `deep_bench.node_profile.NodeTime`."""
 
     nodes: list[str]
-    ns: list[int]
+    ns: list[Time]
     what: str
     direction: Literal["forward", "backward"] = "forward"
     whole: bool = False
@@ -49,12 +53,12 @@ class Memory(_Plain):
         allocator_peak: The most that the framework's own allocator had handed out, where it tells.
     """
 
-    before: int
-    imported: int
-    prepared: int
-    called: int
-    peak: int | None = None
-    allocator_peak: int | None = None
+    before: Count
+    imported: Count
+    prepared: Count
+    called: Count
+    peak: Count | None = None
+    allocator_peak: Count | None = None
 
 
 class SystemProfile(_Plain):
@@ -87,17 +91,17 @@ class SystemProfile(_Plain):
     error: str | None = None
     how: str = ""
     pieces: list[Piece] = []
-    observed_ns: list[int] = []
-    plain_ns: list[int] = []
-    walk_ns: list[int] | None = None
-    inside_ns: list[int] | None = None
+    observed_ns: list[Call] = []
+    plain_ns: list[Call] = []
+    walk_ns: list[Time] | None = None
+    inside_ns: list[Time] | None = None
     absent: dict[str, str] = {}
-    kernels: dict[str, dict[str, float]] = {}
-    native_ns: list[int] = []
-    numpy_ns: list[int] = []
-    import_ns: int | None = None
-    prepare_ns: int | None = None
-    first_call_ns: int | None = None
+    kernels: dict[str, dict[str, NotNegative]] = {}
+    native_ns: list[Call] = []
+    numpy_ns: list[Call] = []
+    import_ns: Time | None = None
+    prepare_ns: Time | None = None
+    first_call_ns: Time | None = None
     memory: Memory | None = None
 
     @property
@@ -160,19 +164,19 @@ class NodeFacts(_Plain):
     name: str
     operator: str
     work: Work | None
-    bytes: int | None
+    bytes: Count | None
     backward: Work | None = None
 
 
 class Needs(_Plain):
     """The memory that the network needs by its shapes; see `deep_bench.network.profiling.memory.Liveness`."""
 
-    parameters: int
-    inputs: int
-    peak: int
+    parameters: Count
+    inputs: Count
+    peak: Count
     at: str
-    all_activations: int
-    unknown: int
+    all_activations: Count
+    unknown: Count
 
 
 class Profile(_Plain):
@@ -196,10 +200,10 @@ class Profile(_Plain):
     schema_version: Literal[1] = 1
     network: str
     sha256: str
-    sizes: dict[str, int]
+    sizes: dict[str, Count]
     inputs: str
     loss: str | None
-    repeat: int
+    repeat: Count
     nodes: list[NodeFacts]
     needs: Needs
     systems: list[SystemProfile]
@@ -240,10 +244,7 @@ class Profile(_Plain):
         Raises:
             InvalidRecord: It is no profile.
         """
-        try:
-            return cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
-            raise InvalidRecord(f"{path} is no profile: {error}", "a file that `deep-bench profile --json` wrote") from error
+        return read_model(Path(path), cls, "a profile that `deep-bench profile --json` wrote")
 
     def table(self, top: int | None = 20) -> str:
         """The profile as text: the nodes that take the most time, overheads, and memory."""

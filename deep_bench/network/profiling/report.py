@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.measure.tables import columns, print_line, print_table
-from deep_bench.measure.units import duration, share, significant
+from deep_bench.measure.units import duration, in_bytes, share, significant
 from deep_bench.network.profiling.model import median
 from deep_bench.network.profiling.rows import WHOLE, Cell, Row
 from deep_bench.operators.cost import Work
@@ -229,12 +229,9 @@ def grown(value: int | None) -> str:
 
     Example:
         >>> grown(2_500_000), grown(-4096), grown(None)
-        ('2.50 MB', '-4096 B', '–')
+        ('2.500 MB', '-4 KiB', '–')
     """
-    if value is None:
-        return "–"
-    text = count(abs(value))
-    return f"{'-' if value < 0 else ''}{text}{'' if text[-1].isalpha() else ' '}B"
+    return "–" if value is None else in_bytes(value)
 
 
 def _kernels(profile: Profile) -> Iterator[str]:

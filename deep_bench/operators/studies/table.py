@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from deep_bench.measure.rules import check
 from deep_bench.measure.tables import columns, print_line, print_table
-from deep_bench.measure.units import duration, duration_range, share, significant
+from deep_bench.measure.units import amount, duration, duration_range, share, significant
 from deep_bench.operators.studies.fixed_cost import fixed_cost
 from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
 from deep_bench.operators.studies.rows import twin_word
@@ -119,6 +119,7 @@ def lines_below(study: Study) -> list[str]:
     lines += _unavailable(study)
     lines += _absent_metrics(study)
     lines += [line for label in study.contestants for line in _fixed(study, label)]
+    lines += _without_interval(study)
     lines += _twins(study)
     lines += _basis(study)
     lines += study.record.notes
@@ -139,6 +140,13 @@ def lines_below(study: Study) -> list[str]:
     return lines
 
 
+def _without_interval(study: Study) -> list[str]:
+    """Why ratios have no interval, and what to do."""
+    compared = [study.compare(trial.label, trial.case.label) for trial in study.trials if trial.label != study.base]
+    reasons = Counter(found.ratio.why for found in compared if found is not None and found.ratio.why)
+    return [f"no interval of {_of(number, len(compared))} ratios: {why}" for why, number in reasons.items()]
+
+
 def _twins(study: Study) -> list[str]:
     """What the A/A pair says."""
     found = study.twins
@@ -146,7 +154,7 @@ def _twins(study: Study) -> list[str]:
         return []
     line = f"A/A: {study.twin.twin_of} against itself: ratio {significant(found.value)}"
     if found.interval is None:
-        return [f"{line}; too few {found.basis} for an interval"]
+        return [f"{line} without an interval: {found.why}"]
     low, high = found.interval
     spread = max(abs(low - 1), abs(high - 1))
     line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} of the total mean nothing"
@@ -209,13 +217,8 @@ def _metric(trial: Trial, name: str) -> str:
     for found in trial.record.metrics:
         values = [float(v) for v in found["values"]] if isinstance(found["values"], list) else []  # type: ignore[arg-type]
         if found["name"] == name and values:
-            return _amount(float(np.median(values)), str(found["unit"]))
+            return amount(float(np.median(values)), str(found["unit"]))
     return "–"
-
-
-def _amount(value: float, unit: str) -> str:
-    """A value with its unit; bytes in MiB."""
-    return f"{significant(value / 2**20)} MiB" if unit == "B" else f"{significant(value)} {unit}".strip()
 
 
 def _absent_metrics(study: Study) -> list[str]:

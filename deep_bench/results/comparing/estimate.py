@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from deep_bench.measure.comparison import resampled_medians
+from deep_bench.measure.grounds import FEWEST_BLOCKS, grounds
+from deep_bench.measure.ranks import Ends, least_p, shift
 from deep_bench.measure.statistics import CONFIDENCE, Basis, Times, batch_medians, neighbour_stretch
-from deep_bench.results.comparing.ranks import Ends, least_p, shift
 from deep_bench.results.result import Figure
 
 Scale: TypeAlias = Literal["ratio", "difference"]
@@ -22,10 +23,12 @@ Scale: TypeAlias = Literal["ratio", "difference"]
 _NUMBERS = ("", "%", "bit", "bits", "nat")
 """Units of what is a number in itself, such as a score."""
 
-_FEWEST_BLOCKS = 6
-_FEWEST_SAMPLES = 60
 _PARTS = 10
 _RESAMPLES = 1000
+
+_RANGES = (1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2.970, 3.078)
+"""The expected range of two to ten independent normal values, in standard deviations."""
+
 _TIGHT = 1 - 2 * (1 - CONFIDENCE)
 _LEAST = 1e-12
 
@@ -47,6 +50,8 @@ class Estimate:
         counts: How many of these each side has, the earlier one first.
         why: Why there is no interval; empty where there is one.
         missed: How many runs never reached what the figure is the time to.
+        wander: How far the machine is seen to have wandered while sides were measured apart: a share of the median, or in
+            the unit of a difference. A change counts only beyond that.
     """
 
     scale: Scale
@@ -60,6 +65,7 @@ class Estimate:
     counts: tuple[int, int]
     why: str = ""
     missed: int = 0
+    wander: float = 0.0
 
     @property
     def least_p(self) -> float:
@@ -69,14 +75,24 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The median of one side, within one launch, and what it might have been: resampled medians."""
+    """The median of one side, within one launch, and what it might have been.
+
+    Args:
+        value: The median.
+        draws: Resampled medians.
+        groups: Of how many blocks.
+        wander: How far the machine is seen to have wandered from block to block, in the unit of ``value``; 0 where it is not
+            seen, or hits both sides.
+    """
 
     value: float
     draws: NDArray[np.float64]
     groups: int
+    wander: float = 0.0
 
     def __add__(self, other: Drawn) -> Drawn:
-        return Drawn(self.value + other.value, self.draws + other.draws, min(self.groups, other.groups))
+        groups = min(self.groups, other.groups)
+        return Drawn(self.value + other.value, self.draws + other.draws, groups, self.wander + other.wander)
 
 
 def scale_of(figure: Figure) -> Scale:
@@ -89,7 +105,7 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
     """The change from one figure to another.
 
     Where both have several launches (runs, records), their medians are compared by ranks: see
-    `deep_bench.results.comparing.ranks.Shift`. Else blocks are resampled, as `deep_bench.measure.comparison.ratio` does.
+    `deep_bench.measure.ranks.Shift`. Else blocks are resampled, as `deep_bench.measure.comparison.ratio` does.
 
     Args:
         before: The one.
@@ -101,17 +117,16 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
         seed: Of the resampling.
     """
     scale: Scale = "ratio" if scale_of(before) == scale_of(after) == "ratio" else "difference"
-    if min(len(before.medians), len(after.medians)) > 1:
+    basis, why = grounds(before.launches, after.launches, apart=apart)
+    if basis == "launches":
         return over_launches(before, after, scale, margin)
+    if why:
+        counts = (len(before.medians), len(after.medians))
+        value = _change(before.median, after.median, scale)
+        return Estimate(scale, before.median, after.median, value, None, None, None, basis, counts, why)
     random = np.random.default_rng(seed)
     ours, theirs = (drawn(figure, random, apart=apart) for figure in (after, before))
-    if ours is not None and theirs is not None:
-        return over_blocks(theirs, ours, scale, margin, apart=apart)
-    lacking = before if theirs is None else after
-    few = f"a single launch with {lacking.count} sample{'s' * (lacking.count != 1)} shows no spread"
-    counts = (len(before.medians), len(after.medians))
-    value = _change(before.median, after.median, scale)
-    return Estimate(scale, before.median, after.median, value, None, None, None, "blocks", counts, few)
+    return over_blocks(theirs, ours, scale, margin, apart=apart)
 
 
 def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) -> Estimate:
@@ -133,9 +148,7 @@ def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) ->
         None if ends is None else max(found.below(-allowed), found.above(allowed)),
         "launches",
         counts,
-        ""
-        if ends is not None
-        else f"{counts[0]} and {counts[1]} launches are too few: from 4 and 4 on there is an interval",
+        grounds(before.launches, after.launches)[1],
         int(late.sum() + late_before.sum()),
     )
 
@@ -146,21 +159,41 @@ def _least(figure: Figure) -> NDArray[np.float64]:
     return np.array(known)
 
 
-def drawn(figure: Figure, random: np.random.Generator, *, apart: bool) -> Drawn | None:
-    """Resampled medians of a figure; ``None`` where it has too few blocks."""
+def drawn(figure: Figure, random: np.random.Generator, *, apart: bool) -> Drawn:
+    """Resampled medians of a figure that has grounds for an interval; a few blocks of many samples are cut into parts."""
     groups = [group for launch in figure.launches for group in launch if len(group)]
-    if len(groups) < _FEWEST_BLOCKS:
-        samples: Times = np.concatenate(groups) if groups else np.zeros(0)
-        if len(samples) < _FEWEST_SAMPLES:
-            return None
-        groups, apart = np.array_split(samples, _PARTS), True
+    if len(groups) < FEWEST_BLOCKS:
+        groups = np.array_split(np.concatenate(groups), _PARTS)
     draws = resampled_medians(groups, random, _RESAMPLES)
-    count = len(groups)
-    if apart:
-        batches = batch_medians(groups)
-        center = np.median(draws)
-        draws, count = center + neighbour_stretch(batches) * (draws - center), len(batches)
-    return Drawn(float(np.median(np.concatenate(groups))), draws, count)
+    value = float(np.median(np.concatenate(groups)))
+    if not apart:
+        return Drawn(value, draws, len(groups))
+    batches = batch_medians(groups)
+    center = np.median(draws)
+    return Drawn(value, center + neighbour_stretch(batches) * (draws - center), len(batches), wander(batches))
+
+
+def wander(medians: Times) -> float:
+    r"""How far medians in a row wander, beyond what values without an order do.
+
+    .. math:: \sqrt{\max(0,\ (\max m - \min m)^2 - (d_n s)^2)}, \quad s^2 = \frac{1}{2 (n - 1)} \sum (m_{i+1} - m_i)^2
+
+    where :math:`d_n` is the expected range of n independent normal values: what neighbours differ by explains no more.
+
+    Args:
+        medians: Of two to ten blocks, or of neighbouring blocks together.
+
+    Example:
+        >>> wander(np.array([1.0, 1.2, 1.0, 1.2])), round(wander(np.array([1.0, 1.1, 1.2, 1.3])), 2)
+        (0.0, 0.26)
+
+    Source:
+        von Neumann, *Distribution of the ratio of the mean square successive difference to the variance*, Ann. Math.
+        Statist. 12 (1941), for s; Tippett, Biometrika 17 (1925), for the range.
+    """
+    steps = np.diff(medians)
+    noise = float(steps @ steps) / (2 * len(steps))
+    return sqrt(max(float(np.ptp(medians)) ** 2 - _RANGES[len(steps) - 1] ** 2 * noise, 0.0))
 
 
 def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apart: bool) -> Estimate:
@@ -184,21 +217,23 @@ def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apa
     center, low, high = _spread(draws, CONFIDENCE, groups)
     tight = _spread(draws, _TIGHT, groups)
     allowed = log1p(margin) if scale == "ratio" else margin * abs(before.value)
+    wandered = sqrt(sum((side.wander / (abs(side.value) if scale == "ratio" else 1.0)) ** 2 for side in (before, after)))
     degrees = groups - 1
     reach = float(stats.t.isf((1 - CONFIDENCE) / 2, degrees))
-    far = max(abs(center) - (allowed if apart else 0.0), 0.0)
+    far = max(abs(center) - wandered - (allowed if apart else 0.0), 0.0)
     p = 2 * float(stats.t.sf(far / (low if center > 0 else high), degrees))
-    sides = ((center + allowed) / tight[1], (allowed - center) / tight[2])
+    sides = ((center + allowed - wandered) / tight[1], (allowed - center - wandered) / tight[2])
     return Estimate(
         scale,
         before.value,
         after.value,
         _change(before.value, after.value, scale),
-        _shown((center - reach * low, center + reach * high), scale),
+        _shown((center - reach * low - wandered, center + reach * high + wandered), scale),
         min(p, 1.0),
         max(float(stats.t.sf(side, degrees)) for side in sides),
         "blocks",
         (before.groups, after.groups),
+        wander=wandered,
     )
 
 

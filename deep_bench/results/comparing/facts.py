@@ -21,7 +21,8 @@ _PACKAGES = {
 }
 """Framework to the packages that it alone uses."""
 
-_OWNED = frozenset(package for packages in _PACKAGES.values() for package in packages)
+OWNED = frozenset(package for packages in _PACKAGES.values() for package in packages)
+"""Packages that are a part of one framework."""
 
 _VARIABLES = re.compile(
     r"(OMP|MKL|OPENBLAS|BLIS|GOTO|VECLIB|NUMEXPR|KMP|GOMP|ORT|TF|XLA|ONEDNN|DNNL|TORCH|PYTORCH|ATEN|NCCL|UCX|MALLOC)_\w+|"
@@ -35,7 +36,7 @@ _THREAD_VARIABLES = re.compile(r"\w+_NUM_\w*THREADS|(OMP|KMP|GOMP)_\w+|SLURM_CPU
 
 _MACHINE = (
     "host", "cpu model", "architecture", "cores", "logical cpus", "numa nodes", "instruction sets", "gpus",
-    "virtual machine", "operating system", "kernel", "container",
+    "virtual machine", "operating system", "kernel", "container", "framework.instruction_set",
 )  # fmt: skip
 _PLAIN = (
     "cpu model", "architecture", "cores", "logical cpus", "kernel", "governor", "turbo", "smt", "python",
@@ -93,7 +94,7 @@ def _commit(e: Environment) -> str | None:
 
 def _packages(e: Environment, framework: str) -> dict[str, str]:
     """The versions of all packages but those that only other frameworks use."""
-    others = _OWNED - {*_PACKAGES[framework]} if framework in _PACKAGES else ()
+    others = OWNED - {*_PACKAGES[framework]} if framework in _PACKAGES else ()
     return {name: version for name, version in e.packages.items() if name not in others}
 
 
@@ -124,20 +125,23 @@ def expanded(names: Iterable[str], known: Collection[str]) -> set[str]:
 
 def _meant(name: str, known: Collection[str]) -> set[str]:
     options = {label for label in known if label.startswith("option.")}
+    built = {label for label in known if label.startswith("framework.")}
     if name == "system":
-        return {"framework", "version", "device", *options, *_OWNED}
+        return {"framework", "version", "device", *options, *built, *OWNED}
     if name == "framework":
-        return {"system", "version", "device", *_OWNED}
+        return {"system", "version", "device", *built, *OWNED}
     if name == "version":
-        return set(_OWNED)
-    if name in _OWNED:
-        return {"version"}
+        return {*built, *OWNED}
+    if name == "device":
+        return built
+    if name in OWNED:
+        return {"version", *built}
     if name in options:
-        return {"system", "device"}
+        return {"system", "device", *built}
     if name == "versions":
-        return {"version", *_BUILD, *PACKAGES}
+        return {"version", *built, *_BUILD, *PACKAGES}
     if name == "threads":
-        return {*_THREADS, *(label for label in known if _THREAD_VARIABLES.fullmatch(label))}
+        return {*_THREADS, "framework.threads", *(label for label in known if _THREAD_VARIABLES.fullmatch(label))}
     return {*GROUPS.get(name, ()), *(label for label in known if label.startswith(f"{name}."))}
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import Incomparable, InvalidArgument
 from deep_bench.results.comparing.comparisons import Comparisons
+from deep_bench.results.comparing.facts import OWNED
+from deep_bench.results.comparing.pairing import RECORD
 
 _FORM = re.compile(r"(slower|worse)(?::(\d+\.?\d*|\.\d+)\s*%)?|wrong|cannot-tell|unpaired")
 _EXPECTED = "slower, slower:5%, worse, worse:5%, wrong, cannot-tell or unpaired"
+
+MEANT = frozenset({RECORD, "commit", "version", "deep-bench", *OWNED})
+"""Factors that a gate takes although nobody named them: when it was measured, and versions of what is measured."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,11 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
     beyond 5 %. What is not sure never fails, unless ``cannot-tell`` asks for it.
 
     Raises:
+        Incomparable: The sides differ in something else than `MEANT`, such as the machine, that was not named as the factor.
         InvalidArgument: A share below the margin: such a change is called *no difference*.
     """
+    if conditions:
+        _refuse_unasked(found)
     lines = []
     for condition in conditions:
         if 0 < condition.share < found.margin:
@@ -64,6 +73,17 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
             )
         lines += [f"{condition}: {line}" for line in _met(found, condition)]
     return lines
+
+
+def _refuse_unasked(found: Comparisons) -> None:
+    """See that the factor is one that a gate can mean."""
+    pairing = found.pairings[0]
+    if not pairing.asked and pairing.factor not in MEANT:
+        raise Incomparable(
+            f"a condition to fail on, and sides that differ in {pairing.factor!r}, which is not named as the factor",
+            {pairing.factor: pairing.values},
+            f"measure again with it alike; or, if that is what is compared: --factor {shlex.quote(pairing.factor)}",
+        )
 
 
 def _met(found: Comparisons, condition: Condition) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from deep_bench.errors import short_digests
 from deep_bench.results.comparing.pairing import RECORD, Pair, Pairing
 
 _SPEAK_FOR_THEMSELVES = ("case", "network", "system", "framework", "optimizer", "scheme", "recipe", "suite", "kind")
@@ -38,5 +39,5 @@ def _rank(label: str) -> int:
 
 
 def _shown(label: str, value: str) -> str:
-    value = " ".join(value.split())
+    value = short_digests(" ".join(value.split()))
     return value if label in _SPEAK_FOR_THEMSELVES else f"{label}={value}"

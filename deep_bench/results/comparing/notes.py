@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from deep_bench.results.comparing.comparisons import Comparisons
 
 _LISTED = 6
+_WANDERS = 0.005
 
 
 def notes(found: Comparisons) -> tuple[str, ...]:
@@ -52,6 +53,13 @@ def _single_launch(found: Comparisons) -> Iterable[str]:
             "differs from one start of a process to the next, is in no interval; so only a change that is surely beyond "
             f"{100 * found.margin:g} % is called one (better: several records of each side, taken by turns)"
         )
+        restless = [one for one in timed if one.estimate.scale == "ratio" and one.estimate.wander > _WANDERS]
+        if restless:
+            metrics, most = _some([one.metric for one in restless]), max(one.estimate.wander for one in restless)
+            yield (
+                f"{metrics}: times wandered by up to {100 * most:.2g} % from block to block, "
+                "as on a machine that drifts: only a change beyond that as well is called one"
+            )
     elif timed:
         yield "one launch each: what differs from one start of a process to the next is in no interval (--launches 10)"
 

@@ -48,6 +48,7 @@ class Pairing:
         factor: What is compared: the label or fact that tells the sides apart.
         values: The factor's values on each side.
         across: What else differs and was allowed to, with an example of both values.
+        asked: Whether the factor was named; else it was found.
     """
 
     pairs: tuple[Pair, ...]
@@ -55,6 +56,7 @@ class Pairing:
     factor: str
     values: tuple[str, str]
     across: Mapping[str, tuple[str, str]]
+    asked: bool = False
 
 
 def pair(before: Sequence[Result], after: Sequence[Result], factor: str | None, allow: Collection[str]) -> Pairing:
@@ -82,12 +84,12 @@ def pair(before: Sequence[Result], after: Sequence[Result], factor: str | None, 
             raise UnknownName("label or fact", name, {*known, *GROUPS})
     allowed = expanded(allow, known)
     free = allowed | expanded([factor] if factor else [], known)
-    sides = [_grouped(side, free) for side in (before, after)]
+    sides, asked = [_grouped(side, free) for side in (before, after)], factor is not None
     if not sides[0].keys() & sides[1].keys() and factor is None:
         factor = _only_one(_telling(before, after, allowed), known)
         free = allowed | expanded([factor], known)
         sides = [_grouped(side, free) for side in (before, after)]
-    return _checked(sides, factor, free, allowed, known)
+    return replace(_checked(sides, factor, free, allowed, known), asked=asked)
 
 
 def _known(results: Iterable[Result]) -> set[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from deep_bench.errors import InvalidArgument, shortened
+from deep_bench.errors import InvalidArgument, short_digests, shortened
 from deep_bench.measure.pictures import COLOURS, SMALL, footnotes, new_figure, tidy, write
 from deep_bench.results.comparing.comparison import Comparison
 from deep_bench.results.comparing.comparisons import Comparisons
@@ -99,7 +99,7 @@ def _scale(axes: Axes, rows: list[Comparison], margin: float) -> None:
 
 def _describe(axes: Axes, found: Comparisons) -> None:
     first = found.pairings[0]
-    before, after = (shortened(value, 50) for value in first.values)
+    before, after = (shortened(short_digests(value), 50) for value in first.values)
     what = "" if first.factor == RECORD else f"{first.factor}: "
     over = after if len(found.pairings) == 1 else "each"
     axes.set_xlabel(f"ratio (shaded: within {100 * found.margin:g} %)\n{what}{over} over {before}")

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from deep_bench.errors import printable, shortened
+from deep_bench.errors import printable, short_digests, shortened
 from deep_bench.measure.tables import columns, print_note, print_table
-from deep_bench.measure.units import significant, time_unit
+from deep_bench.measure.units import amount_range, significant, time_unit
 from deep_bench.results.comparing.comparison import Comparison
 from deep_bench.results.comparing.comparisons import Comparisons
 from deep_bench.results.comparing.estimate import Estimate
@@ -53,7 +53,7 @@ def _head(found: Comparisons) -> Iterator[str]:
 
 
 def _line(text: str, most: int) -> str:
-    return shortened(" ".join(text.split()), most)
+    return shortened(short_digests(" ".join(text.split())), most)
 
 
 def _table(rows: Sequence[Comparison]) -> Table:
@@ -84,7 +84,7 @@ def both(one: Comparison) -> str:
         finite = [value for value in (before, after) if 0 < value < float("inf")]
         length, unit = time_unit(max(finite, default=1.0))
         return f"{_value(before / length)} → {_value(after / length)} {unit}"
-    return f"{_value(before)} → {_value(after)} {one.unit}".rstrip()
+    return amount_range(before, after, one.unit, " → ")
 
 
 def _value(x: float) -> str:
@@ -121,4 +121,4 @@ def _unpaired(found: Comparisons) -> Iterator[str]:
 
 def _labels(labels: object) -> str:
     assert isinstance(labels, dict)
-    return shortened(", ".join(f"{name} {value}" for name, value in labels.items()), 200)
+    return _line(", ".join(f"{name} {value}" for name, value in labels.items()), 200)

@@ -8,6 +8,7 @@ from operator import add
 
 import numpy as np
 
+from deep_bench.measure.grounds import grounds
 from deep_bench.results.comparing.comparison import Comparison, said
 from deep_bench.results.comparing.estimate import Drawn, Estimate, drawn, over_blocks, over_launches
 from deep_bench.results.comparing.pairing import Pair, Pairing
@@ -74,14 +75,13 @@ def _estimate(figures: Sequence[tuple[Figure, Figure]], margin: float, apart: Se
     if min(launches) > 1:
         sums = [_summed([side[which] for side in figures], launches[which]) for which in (0, 1)]
         return over_launches(sums[0], sums[1], "ratio", margin)
+    if any(grounds(*(figure.launches for figure in both), apart=far)[1] for both, far in zip(figures, apart, strict=True)):
+        return None
     random = np.random.default_rng(seed)
     sides: list[list[Drawn]] = [[], []]
     for both, far in zip(figures, apart, strict=True):
         for which in (1, 0):
-            found = drawn(both[which], random, apart=far)
-            if found is None:
-                return None
-            sides[which].append(found)
+            sides[which].append(drawn(both[which], random, apart=far))
     return over_blocks(reduce(add, sides[0]), reduce(add, sides[1]), "ratio", margin, apart=any(apart))
 
 

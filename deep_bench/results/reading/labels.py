@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 OWN = frozenset(
     [
         *("batch", "bytes", "case", "data", "device", "dtype", "framework", "host", "kind", "launches", "network"),
-        *("operator", "optimizer", "ranks", "recipe", "scheme", "seed", "suite", "system", "version"),
+        *("nodes", "operator", "optimizer", "ranks", "recipe", "scheme", "seed", "suite", "system", "version"),
     ]
 )
 """Labels that readers of records give. A factor of such a name becomes ``factor.NAME``: a recipe may use other words."""
+
+_PLACES = frozenset({"host", "hostname", "node", "rank", "size"})
+"""What a communicator says that is of one rank, or in other labels."""
 
 _LONGEST = 10_000
 _ADDRESS = re.compile(r"<(?:bound method|function|class) '?([\w.]+)'?[^<>]*>")
@@ -66,6 +70,47 @@ def system_labels(system: str) -> dict[str, str]:
     framework, _, options = system.partition(":")
     pairs = [part.partition("=")[::2] for part in options.split(",") if "=" in part]
     return labels(system=system or None, framework=framework or None) | prefixed("option", dict(pairs))
+
+
+def framework_labels(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What a framework says of itself: its version, its device, and how it was built and set.
+
+    Args:
+        facts: Name to text; what is no text is none of it.
+
+    Example:
+        >>> framework_labels({"version": "2.9", "device": "cpu", "instruction set": "AVX512", "ranks": []})
+        {'version': '2.9', 'device': 'cpu', 'framework.instruction_set': 'AVX512'}
+    """
+    return _said("framework", facts, ("version", "device"))
+
+
+def layout_labels(hosts: Sequence[Any], communicator: Mapping[str, Any]) -> dict[str, str]:
+    """How ranks lie on nodes, and what the communicator says of itself.
+
+    Args:
+        hosts: Of each rank.
+        communicator: Name to text.
+
+    Example:
+        >>> layout_labels(["a", "a", "b", "b"], {"communicator": "mpi", "library": "Open MPI 5.0", "host": "a"})
+        {'nodes': '2', 'ranks.per_node': '2', 'communicator': 'mpi', 'communicator.library': 'Open MPI 5.0'}
+        >>> layout_labels(["a", "a", "b"], {})
+        {'nodes': '2', 'ranks.per_node': '2,1'}
+    """
+    counts = list(Counter(map(str, hosts)).values())
+    each = list(dict.fromkeys(counts))
+    own = {name: value for name, value in communicator.items() if name not in _PLACES}
+    return labels(nodes=len(counts) or None, **{"ranks.per_node": each if len(each) == 1 else counts}) | _said(
+        "communicator", own, ("communicator",)
+    )
+
+
+def _said(prefix: str, facts: Mapping[str, Any], plain: Sequence[str]) -> dict[str, str]:
+    """Some facts under their own names, all others with a prefix."""
+    texts = {name: value for name, value in facts.items() if isinstance(value, str)}
+    more = {name.replace(" ", "_"): value for name, value in texts.items() if name not in plain}
+    return labels(**{name: texts.get(name) for name in plain}) | prefixed(prefix, more)
 
 
 def cell_labels(options: Mapping[str, Any]) -> dict[str, str]:

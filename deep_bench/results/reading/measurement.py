@@ -16,7 +16,7 @@ from deep_bench.measure.storage import load
 from deep_bench.network.system import NATIVE, NUMPY
 from deep_bench.operators.studies import quantities
 from deep_bench.results.reading.figures import measured, named, seconds, single, timed
-from deep_bench.results.reading.labels import cell_labels, labels, prefixed
+from deep_bench.results.reading.labels import cell_labels, framework_labels, labels, layout_labels, prefixed
 from deep_bench.results.result import Figure, Kind, Result, worst
 
 _NETWORK = {NATIVE: quantities.FORWARD, NUMPY: quantities.NUMPY}
@@ -53,8 +53,8 @@ def _made(record: Record, path: Path, kind: Kind, found: dict[str, str], figures
 
 
 def _system(system: SystemRecord) -> dict[str, str]:
-    facts = {name: system.facts.get(name) for name in ("version", "device")}
-    return labels(framework=system.framework, system=system.label, **facts) | prefixed("option", system.options)
+    about = labels(framework=system.framework, system=system.label) | framework_labels(system.facts)
+    return about | prefixed("option", system.options)
 
 
 def _network(record: Record, path: Path) -> list[Result]:
@@ -138,10 +138,10 @@ def _communication(record: Record, path: Path) -> list[Result]:
         label = next(c for c in cases if cases[c].operator == row.kind.name and cases[c].attributes["bytes"] == row.size)
         trial = next(trial for trial in system.trials if trial.case == label)
         places: Any = system.facts["ranks"]
+        communicator: Any = system.facts.get("communicator", {})
         about = labels(
             bytes=row.size if row.kind.sized else None,
             ranks=row.ranks,
-            nodes=len({place["host"] for place in places}),
             seed=record.recipe.seeds.get("data and order"),
         )
         found.append(
@@ -149,7 +149,7 @@ def _communication(record: Record, path: Path) -> list[Result]:
                 record,
                 path,
                 "communication",
-                _system(system) | _case(cases[label]) | about,
+                _system(system) | _case(cases[label]) | about | layout_labels([p["host"] for p in places], communicator),
                 _row_figures(row),
                 verdict=trial.verdict,
                 errors=() if trial.error is None else (trial.error,),

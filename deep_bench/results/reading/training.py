@@ -10,7 +10,15 @@ import numpy as np
 
 from deep_bench.measure.record import ErrorRecord
 from deep_bench.results.reading.figures import SECOND, measured, named
-from deep_bench.results.reading.labels import cell_labels, labels, optimizer_labels, prefixed, system_labels
+from deep_bench.results.reading.labels import (
+    cell_labels,
+    framework_labels,
+    labels,
+    layout_labels,
+    optimizer_labels,
+    prefixed,
+    system_labels,
+)
 from deep_bench.results.result import Direction, Figure, Result
 from deep_bench.training.history import History
 from deep_bench.training.record import RunRecord, TargetRecord, TrainingRecord
@@ -75,12 +83,13 @@ def _error(run: RunRecord) -> ErrorRecord | None:
 def _run_labels(run: RunRecord) -> dict[str, str]:
     """All that tells a run from others but its seed, on which the digest of the network depends: it begins elsewhere."""
     found = system_labels(run.label) | labels(
-        version=run.framework.get("version"),
-        device=run.framework.get("device"),
         data=run.data.get("train", {}).get("name"),
         batch=_batch(run.data.get("sampler", {})),
         ranks=1 if run.ranks is None else len(run.ranks.ranks),
     )
+    found |= framework_labels(run.framework)
+    if run.ranks is not None:
+        found |= layout_labels([rank.local.get("host", "") for rank in run.ranks.ranks], run.ranks.communicator)
     if run.network is not None:
         found |= labels(network=run.network.name) | prefixed("network", {"parameters": run.network.parameters})
     return found | optimizer_labels(run.optimizer, run.ranks is not None)

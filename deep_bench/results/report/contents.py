@@ -44,7 +44,9 @@ class Report:
     sections: tuple[Section, ...]
 
 
-def report(results: Sequence[Result], *, base: str | None = None, title: str | None = None) -> Report:
+def report(
+    results: Sequence[Result], *, base: str | None = None, title: str | None = None, notes: Sequence[str] = ()
+) -> Report:
     """Everything that a reader of these results should see.
 
     Args:
@@ -52,6 +54,7 @@ def report(results: Sequence[Result], *, base: str | None = None, title: str | N
         base: What others are compared with: a system, or a label and its value (``"optimizer=Adam"``). By default the system
             that has most results.
         title: Of the report; by default what was run on what.
+        notes: What a reader should know that no record says, such as why not all CPUs were used.
 
     Raises:
         InvalidArgument: There are no results.
@@ -66,12 +69,12 @@ def report(results: Sequence[Result], *, base: str | None = None, title: str | N
     compared = ratios.blocks(results, base)
     drawn = drawing.draw(results, known)
     sections = [
-        Section("verdict", "Verdict", verdicts.blocks(results)),
+        Section("verdict", "Verdict", (*verdicts.blocks(results), *(Text(clean(note)) for note in notes))),
         Section("results", "Results", tuple(summary.blocks(results, known))),
         Section("ratios", "Ratios", tuple(compared)),
         Section("plots", "Plots", tuple(drawing.blocks(drawn))),
         Section("errors", "Errors and files that were not read", tuple(failures.blocks(results, refused))),
-        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(results, known, drawn))),
+        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(results, known, drawn, notes))),
         Section("figures", "All figures", tuple(summary.every_figure(results))),
         Section("factors", "Factors and environment", (*factors.blocks(results), *machine.blocks(results))),
         Section("repeat", "How to repeat it", tuple(again.blocks(known, len(files)))),
@@ -118,7 +121,9 @@ def _facts(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str,
     return tuple(found)
 
 
-def _rules(results: Sequence[Result], known: Sequence[Source], drawn: Mapping[str, Drawn]) -> list[Block]:
+def _rules(
+    results: Sequence[Result], known: Sequence[Source], drawn: Mapping[str, Drawn], notes: Sequence[str]
+) -> list[Block]:
     found: list[Block] = [
         Text(
             "Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting "
@@ -131,7 +136,7 @@ def _rules(results: Sequence[Result], known: Sequence[Source], drawn: Mapping[st
         for source in known:
             if source.kind == kind and source.record is not None:
                 try:
-                    judged.append(rules.checks(source, drawn[kind].facts, systems))
+                    judged.append(rules.checks(source, drawn[kind].facts, systems, notes))
                 except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers
                     found.append(Text(f"{clean(source.file.name)} cannot be judged: {clean(error)}"))
         if judged:

@@ -7,6 +7,7 @@ from typing import Any
 
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.risks import risks
+from deep_bench.measure.units import in_bytes
 from deep_bench.results.report.model import Block, Column, Heading, Lines, Table, clean
 from deep_bench.results.report.naming import listed
 from deep_bench.results.result import Result
@@ -31,8 +32,9 @@ def in_a_line(e: Environment) -> str:
     allowed, every = len(e.cpus_allowed or ()), e.logical_cpus
     cpus = f"{allowed} of {every} CPUs" if every and 0 < allowed < every else f"{every} CPUs" if every else ""
     gpus = [gpu.name for gpu in e.gpus or ()]
+    memory = f"{in_bytes(e.memory_bytes, digits=3)} of memory" if e.memory_bytes else ""
     words = [
-        e.cpu_model or "processor unknown", cpus, f"{e.memory_bytes / 2**30:.0f} GiB of memory" if e.memory_bytes else "",
+        e.cpu_model or "processor unknown", cpus, memory,
         listed([f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus)]), e.system or "",
         "virtual machine" if e.virtual_machine else "",
     ]  # fmt: skip
@@ -107,7 +109,7 @@ def _told(name: str, value: Any) -> dict[str, str]:
         return {f"{name} {number}": ", ".join(f"{k} {_plain(v)}" for k, v in one.items() if v is not None)
                 for number, one in enumerate(value, 1)}  # fmt: skip
     if name.endswith(" bytes") and isinstance(value, int):
-        return {name.removesuffix(" bytes"): f"{value / 2**30:.2f} GiB"}
+        return {name.removesuffix(" bytes"): in_bytes(value)}
     return {name: _plain(value)}
 
 

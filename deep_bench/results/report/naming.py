@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from deep_bench.errors import short_digests
 from deep_bench.results.report.model import clean
 from deep_bench.results.result import Result
 from deep_bench.results.table import problem, short_names
@@ -18,11 +19,8 @@ KINDS = {
 }
 """Kind of record to its title, in the order of the report."""
 
-_SAID = frozenset({
-    "system", "framework", "version", "device", "kind", "case", "operator", "network", "recipe", "data", "ranks", "bytes",
-    "launches", "cell", "suite", "target", "machine", "nodes", "network.sha256",
-})  # fmt: skip
-"""Labels that the names of systems and problems have in them, or that follow from them."""
+_FOLLOWING = frozenset({"kind", "cell", "launches"})
+"""Labels that other labels or columns say as well."""
 
 _MOST_COLUMNS = 4
 
@@ -50,15 +48,15 @@ def system_of(result: Result) -> str:
     return result.labels.get("system") or result.labels.get("framework") or "–"
 
 
-def said(label: str) -> bool:
-    """Whether a label is in the names of systems or problems anyhow."""
-    return label in _SAID or label.startswith("option.")
+def further(results: Sequence[Result], named: Callable[[Result], str] = system_of) -> dict[str, list[str]]:
+    """Label to its value for each result, of all labels that tell results of one name apart.
 
+    Of many the first have columns of their own, and one column has the others; where labels are not enough, the record's
+    name comes last.
 
-def further(results: Sequence[Result]) -> dict[str, list[str]]:
-    """Label to its value for each result, of the labels that tell results apart beside system and problem.
-
-    Of many labels those that are needed; where none is enough, the record's name comes last.
+    Args:
+        results: The rows of a table.
+        named: What a row is called beside its problem.
 
     Example:
         >>> from datetime import datetime
@@ -67,21 +65,32 @@ def further(results: Sequence[Result]) -> dict[str, list[str]]:
         >>> further([Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about])
         {'size.batch': ['1', '2']}
     """
-    names = dict.fromkeys(name for result in results for name in result.labels if not said(name))
-    varying = [name for name in names if len({result.labels.get(name) for result in results}) > 1]
-    kept: list[str] = []
-    rows: list[tuple[str | None, ...]] = [(problem(result), system_of(result)) for result in results]
-    apart = len(set(rows))
-    for name in sorted(varying, key=lambda name: "." in name):  # what names something goes before its settings
-        more = [(*row, result.labels.get(name)) for row, result in zip(rows, results, strict=True)]
-        if len(set(more)) > apart and len(kept) < _MOST_COLUMNS:
-            kept.append(name)
-            rows, apart = more, len(set(more))
-    found = {name: [clean(result.labels.get(name, "–"), 80) for result in results] for name in kept}
-    if apart < len(results):
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault((problem(result), named(result)), []).append(result)
+    telling = _telling(list(groups.values()))
+    own, shared = telling[:_MOST_COLUMNS], telling[_MOST_COLUMNS:]
+    found = {name: [_value(result, name) for result in results] for name in own}
+    if shared:
+        found["further"] = [", ".join(f"{clean(name, 80)} {_value(result, name)}" for name in shared) for result in results]
+    rows = {(problem(result), named(result), *(result.labels.get(name) for name in telling)) for result in results}
+    if len(rows) < len(results):
         short = short_names(list(dict.fromkeys(result.file for result in results)))
         found["record"] = [clean(short[result.file], 60) for result in results]
     return found
+
+
+def _telling(groups: Sequence[Sequence[Result]]) -> list[str]:
+    """The labels that vary within any of some groups; what names something goes before its settings."""
+    names = dict.fromkeys(name for those in groups for result in those for name in result.labels if name not in _FOLLOWING)
+    varying = [name for name in names if any(len({result.labels.get(name) for result in those}) > 1 for those in groups)]
+    if "system" in varying:  # it has the framework and the options in it
+        varying = [name for name in varying if name != "framework" and not name.startswith(("option.", "framework."))]
+    return sorted(varying, key=lambda name: "." in name)
+
+
+def _value(result: Result, name: str) -> str:
+    return clean(short_digests(result.labels.get(name, "–")), 80)
 
 
 def subject(result: Result) -> str:
@@ -103,7 +112,7 @@ def settings(result: Result, factor: str = "system") -> dict[str, str]:
         free |= {"framework", "device"}
     if result.kind == "training":
         free |= {"seed", "network.sha256"}  # initial values are a matter of the seed
-    details = ("option.",) if factor == "system" else (f"{factor}.",)
+    details = ("option.", "framework.") if factor == "system" else (f"{factor}.",)
     return {name: value for name, value in result.labels.items() if name not in free and not name.startswith(details)}
 
 

@@ -14,7 +14,7 @@ from deep_bench.results.comparing.comparison import severity
 from deep_bench.results.comparing.correction import corrected
 from deep_bench.results.comparing.estimate import Estimate, estimate
 from deep_bench.results.report.model import Block, Cell, Column, Lines, Sign, Table, Text, clean
-from deep_bench.results.report.naming import of_kinds, settings, system_of, title_of
+from deep_bench.results.report.naming import further, of_kinds, settings, system_of, title_of
 from deep_bench.results.result import Result
 from deep_bench.results.table import amount, problem
 
@@ -90,11 +90,14 @@ def blocks(results: Sequence[Result], base: str | None) -> list[Block]:
     named = asked(results, base) if base is not None else None
     tables: list[Table] = []
     extra: list[str] = []
+    shown: list[_Pair] = []
     for kind, those in of_kinds(results).items():
         one = named or usual(those)
         pairs = _pairs(those, one) if one is not None and kind != "scaling" else []
         if one is not None and pairs:
-            tables.append(_table(kind, [_measured(*pair) for pair in pairs[:_MOST]], one))
+            measured = [_measured(*pair) for pair in pairs[:_MOST]]
+            tables.append(_table(kind, measured, one))
+            shown += measured
             extra += [f"{title_of(kind)}: the first {_MOST} of {len(pairs)} ratios"] if len(pairs) > _MOST else []
     if not tables:
         return [Text("Nothing stands beside anything else of the same problem, so there are no ratios.")]
@@ -104,6 +107,7 @@ def blocks(results: Sequence[Result], base: str | None) -> list[Block]:
         "Systems of one record took turns when they were timed. A ratio of results from two records says so: there the "
         "difference between two runs is in it as well.",
         *extra,
+        *(f"No interval: {clean(why)}." for why in dict.fromkeys(pair.change.why for pair in shown if pair.change.why)),
     ]
     return [*tables, Lines(tuple(lines))]
 
@@ -153,18 +157,23 @@ def _table(kind: str, pairs: Sequence[_Pair], base: Base) -> Table:
     same = corrected([float(change.p_equivalent or 0) for change in tested], "holm")
     known = {id(change): both for change, both in zip(tested, zip(p, same, strict=True), strict=True)}
     name = clean(base.value) if base.factor == "system" else clean(f"{base.factor} {base.value}")
+    telling = further([pair.after for pair in pairs], base.of)
     columns = (
-        Column("problem"), Column(clean(base.factor)), Column("verdict"), Column("median", True),
+        Column("problem"), Column(clean(base.factor)), *(Column(clean(label)) for label in telling), Column("verdict"),
+        Column("median", True),
         Column(f"{name}, the base", True), Column("verdict of the base"), Column("ratio", True),
         Column("95 % interval", True), Column("in words"),
     )  # fmt: skip
-    rows = tuple(_row(pair, base, known.get(id(pair.change), (None, None))) for pair in pairs)
+    rows = tuple(
+        _row(pair, base, [values[number] for values in telling.values()], known.get(id(pair.change), (None, None)))
+        for number, pair in enumerate(pairs)
+    )
     figure = pairs[0].after.main
     what = f": {clean(figure.name)}, {figure.direction} is better" if figure is not None else ""
-    return Table(f"{title_of(kind)} over {name}{what}", columns, rows, keys=2)
+    return Table(f"{title_of(kind)} over {name}{what}", columns, rows, keys=2 + len(telling))
 
 
-def _row(pair: _Pair, base: Base, p: tuple[float | None, float | None]) -> tuple[Cell, ...]:
+def _row(pair: _Pair, base: Base, telling: Sequence[str], p: tuple[float | None, float | None]) -> tuple[Cell, ...]:
     figure = pair.after.main
     assert figure is not None
     change = pair.change
@@ -174,6 +183,7 @@ def _row(pair: _Pair, base: Base, p: tuple[float | None, float | None]) -> tuple
     return (
         clean(problem(pair.after), 160),
         clean(base.of(pair.after), 120),
+        *telling,
         Sign(pair.after.outcome),
         clean(amount(figure.median, figure.unit)),
         clean(amount(change.before, figure.unit)),

@@ -1,26 +1,23 @@
-"""The twelve rules of Hoefler and Belli, of each kind of record: whether they hold, and why.
-
-`deep_bench.measure.rules` judges records of networks and operators; this does the same for all others.
-"""
+"""What the twelve rules of Hoefler and Belli ask of each kind of record; `deep_bench.measure.rules` judges it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from deep_bench.measure.grounds import grounds
 from deep_bench.measure.record import Record
-from deep_bench.measure.rules import RULES, Check, State, check
+from deep_bench.measure.rules import NO_BOUND, Check, Facts, Said, Timed, basis_of, facts_of, judged, known_of
 from deep_bench.measure.statistics import modes
-from deep_bench.results.report.naming import listed, system_of
+from deep_bench.results.report.naming import system_of
 from deep_bench.results.report.sources import Source
 from deep_bench.results.result import Figure, Result
 from deep_bench.results.table import problem
 
-Said = tuple[State, str]
-
 _OWN = ("network", "operators")
-_FEWEST_TO_COMPARE = 4
 
 
 @dataclass(frozen=True)
@@ -36,179 +33,124 @@ class Plots:
     left_out: int = 0
 
 
-def checks(source: Source, plots: Plots, systems: int) -> list[Check]:
+def checks(source: Source, plots: Plots, systems: int, notes: Sequence[str] = ()) -> list[Check]:
     """All twelve rules for a record, as the report shows it.
 
     Args:
         source: The record.
         plots: What is drawn of its kind.
         systems: How many systems the report has of its kind, of this record or another.
+        notes: What the report's author says.
     """
-    facts = _Facts(source, systems)
     if source.kind in _OWN and isinstance(source.record, Record):
-        found = check(source.record, plotted=plots.drawn)
-        return [Check(1, RULES[0], *_speed_up(facts)), *found[1:11], Check(12, RULES[11], *_plots(source.kind, plots))]
-    judged = [judge(facts) for judge in _JUDGES]
-    return [
-        Check(i, rule, *said)
-        for i, (rule, said) in enumerate(zip(RULES, [*judged, _plots(source.kind, plots)], strict=True), 1)
-    ]
+        facts = facts_of(source.record)
+        settled = {**facts.settled, 12: _plots(source.kind, plots)}
+    else:
+        facts, settled = _facts(source), _settled(source, plots)
+    return judged(replace(facts, systems=systems, notes=[*notes, *facts.notes], settled=settled))
 
 
-@dataclass(frozen=True)
-class _Facts:
-    source: Source
-    systems: int
-
-    @cached_property
-    def figures(self) -> list[tuple[Result, Figure]]:
-        return [(result, result.main) for result in self.source.results if result.main is not None]
-
-    @property
-    def kind(self) -> str:
-        return self.source.kind
-
-    @property
-    def predicted(self) -> bool:
-        return self.kind == "scaling"
-
-    @property
-    def ranks(self) -> int:
-        return max((int(r.labels["ranks"]) for r in self.source.results if r.labels.get("ranks", "").isdecimal()), default=1)
+def _facts(source: Source) -> Facts:
+    e = source.results[0].environment
+    kind = source.kind
+    return Facts(
+        systems=0,
+        environment=e,
+        notes=[note for note in _list(source, "notes") if isinstance(note, str)],
+        cpus=_cpus(source),
+        failed=[_named(result) for result in source.results if result.errors],
+        complete=all(result.complete for result in source.results),
+        timed=[_timed(result, result.main, kind) for result in source.results if result.main is not None],
+        known={
+            "command": source.command, "recipe": source.value("recipe"), **(known_of(e) if e is not None else {}),
+        },
+        documented=f"command, recipe, seeds{', assumptions' if kind == 'scaling' else ''}, hardware and software",
+    )  # fmt: skip
 
 
-def _speed_up(f: _Facts) -> Said:
-    if f.predicted:
-        return "holds", "the base of each speed-up is one rank alone, whose time of a step was measured and is given"
-    if f.systems < 2:
-        return "does not apply", "a single system was measured"
-    return "holds", "each ratio stands beside the absolute value of its base, which is named"
+def _list(source: Source, name: str) -> list[Any]:
+    """A list of the record; records of kinds from elsewhere may have anything there."""
+    found = source.value(name)
+    return found if isinstance(found, list) else []
 
 
-def _subset(f: _Facts) -> Said:
-    e = f.source.results[0].environment
-    allowed, logical = (len(e.cpus_allowed or ()), e.logical_cpus or 0) if e is not None else (0, 0)
-    if 0 < allowed < logical and not f.source.value("notes"):
-        return "fails", f"only {allowed} of {logical} CPUs could be used, and no note says why"
-    failed = [f"{system_of(r)} on {problem(r)}" for r in f.source.results if r.errors]
-    ended = "" if all(r.complete for r in f.source.results) else "; the run ended early, which is said"
-    return "holds", (
-        f"failed, each with its error: {listed(failed)}" if failed else "all that was asked for is reported"
-    ) + ended
+def _named(result: Result) -> str:
+    return f"{system_of(result)} on {problem(result)}"
 
 
-def _means(f: _Facts) -> Said:
-    texts = {
-        "training": "times are costs; a rate over a run is all samples over all time, the harmonic mean",
-        "communication": "bandwidths are the amount over the median time; means are of times, as OSU reports them",
-        "scaling": "the mean step is a cost; speed-ups follow from it",
-    }
-    return "holds", texts.get(f.kind, "medians are given, and no means of rates")
-
-
-def _ratios(f: _Facts) -> Said:
-    if f.systems < 2 and not f.predicted:
-        return "does not apply", "no ratio is given"
-    return "holds", "each ratio is of two medians or two means of costs; none is averaged"
-
-
-def _intervals(f: _Facts) -> Said:
-    if not f.figures:
-        return "does not apply", "nothing was measured"
-    if f.predicted:
-        return (
-            "holds",
-            "each predicted mean has an interval by drawing measured steps again; how far the model is off is not in it",
-        )
-    without = [f"{system_of(r)} on {problem(r)}" for r, figure in f.figures if figure.interval is None]
-    if without:
-        runs = " (six runs are the fewest)" if f.kind == "training" else ""
-        return "fails", f"a single value, or too few samples for an interval{runs}: {listed(without)}"
-    over = listed(list(dict.fromkeys(figure.interval.basis for _, figure in f.figures if figure.interval is not None)))
-    return "holds", f"95 % interval of each median, over {'runs' if f.kind == 'training' else over}"
-
-
-def _normality(f: _Facts) -> Said:
-    if f.predicted:
-        return "holds", "measured steps are drawn again; no distribution is assumed"
-    more = ", the Kaplan-Meier estimate" if f.kind == "training" else ""
-    return "holds", f"medians, order statistics{more} and tests of ranks assume no distribution"
-
-
-def _comparison(f: _Facts) -> Said:
-    if f.systems < 2 or f.predicted:
-        return "does not apply", "nothing measured is compared with anything else"
-    few = [f"{system_of(r)} on {problem(r)}" for r, figure in f.figures if not _comparable(figure)]
-    if few:
-        return "fails", f"too few samples for the interval of a ratio: {listed(few)}"
-    return (
-        "holds",
-        "ratios have intervals, and no difference is a test of its own; all tests of a table are corrected together",
+def _timed(result: Result, figure: Figure, kind: str) -> Timed:
+    basis = None
+    if figure.interval is not None:
+        basis = "runs" if kind == "training" and len(figure.medians) > 1 else basis_of(figure.interval.basis)
+    return Timed(
+        f"{_named(result)}{' (six runs are the fewest)' if kind == 'training' and basis is None else ''}",
+        basis,
+        lacking=grounds(figure.launches, figure.launches)[1],
+        split=kind != "training" and any(len(modes(np.concatenate(groups))) > 1 for groups in figure.launches if groups),
     )
 
 
-def _comparable(figure: Figure) -> bool:
-    return len(figure.medians) >= _FEWEST_TO_COMPARE or (len(figure.medians) == 1 and figure.interval is not None)
+def _cpus(source: Source) -> list[int]:
+    """The CPUs that the ranks of the first node are bound to, together; empty for a single process."""
+    places: list[dict[str, Any]] = []
+    for system in _list(source, "systems"):
+        found = getattr(system, "facts", {}).get("ranks")
+        places += [place for place in found if isinstance(place, dict)] if isinstance(found, list) else []
+    for run in _list(source, "runs"):
+        ranks = getattr(run, "ranks", None)
+        places += [rank.local for rank in ranks.ranks] if ranks is not None else []
+    those = [place.get("cpus") for place in places if place.get("host") == places[0].get("host")]
+    return sorted({cpu for cpus in those if isinstance(cpus, list) for cpu in cpus if isinstance(cpu, int)})
 
 
-def _centre(f: _Facts) -> Said:
-    if f.kind == "training":
-        return "holds", "each run is shown beside the median; runs that missed the target are in the estimate as such"
-    if f.predicted:
-        return "holds", "the mean is given, since a run costs their sum, and where 90 % of the steps lie"
-    split = [f"{system_of(r)} on {problem(r)}" for r, figure in f.figures if _several_modes(figure)]
-    if split:
-        return "fails", f"several modes, for which one median stands badly: {listed(split)}"
-    return "holds", "no sign of several modes"
+_MEANS = {
+    "training": "times are costs; a rate over a run is all samples over all time, the harmonic mean",
+    "communication": "bandwidths are the amount over the median time; means are of times, as OSU reports them",
+    "scaling": "the mean step is a cost; speed-ups follow from it",
+}
+_PREDICTED: dict[int, Said] = {
+    1: ("holds", "the base of each speed-up is one rank alone, whose time of a step was measured and is given"),
+    4: ("holds", "each ratio is of two means of costs; none is averaged"),
+    5: (
+        "holds",
+        "each predicted mean has an interval by drawing measured steps again, without what the model is off by",
+    ),
+    6: ("holds", "measured steps are drawn again; no distribution is assumed"),
+    7: ("does not apply", "nothing measured is compared with anything else"),
+    8: ("holds", "the mean is given, since a run costs their sum, and where 90 % of the steps lie"),
+    10: ("holds", "a step lasts until the slowest rank has updated; what each rank computes was measured alone"),
+    11: ("holds", "the ideal speed-up is drawn"),
+}
+_TRAINED: dict[int, Said] = {
+    6: ("holds", "medians, order statistics, the Kaplan-Meier estimate and tests of ranks assume no distribution"),
+    8: ("holds", "each run is shown beside the median; runs that missed the target are in the estimate as such"),
+}
 
 
-def _several_modes(figure: Figure) -> bool:
-    import numpy as np
-
-    return any(groups and len(modes(np.concatenate(groups))) > 1 for groups in figure.launches)
-
-
-def _setup(f: _Facts) -> Said:
-    e = f.source.results[0].environment
-    if e is None:
-        return "fails", "the environment is not known"
-    recipe = f.source.value("recipe")
-    known = {
-        "command": f.source.command, "recipe": recipe, "processor": e.cpu_model, "memory": e.memory_bytes,
-        "kernel": e.kernel, "Python": e.python, "package versions": e.packages,
-    }  # fmt: skip
-    missing = [name for name, value in known.items() if not value]
-    if missing:
-        return "fails", f"not known: {', '.join(missing)}"
-    beyond = "; all assumptions are listed" if f.predicted else ""
-    open_facts = f"; not known: {listed(list(e.unknown), 8)}" if e.unknown else ""
-    return "holds", f"command, recipe, seeds, hardware and software are in the record{beyond}{open_facts}"
+def _settled(source: Source, plots: Plots) -> dict[int, Said]:
+    kind = source.kind
+    found: dict[int, Said] = {
+        3: ("holds", _MEANS.get(kind, "medians are given, and no means of rates")),
+        6: ("holds", "medians, order statistics and tests of ranks assume no distribution"),
+        10: ("holds", _parallel(source)),
+        11: ("holds", "what the cheapest known algorithm costs under LogGP is shown beside each time")
+        if kind == "communication" and _has_prediction(source)
+        else NO_BOUND,
+    }
+    more = _PREDICTED if kind == "scaling" else _TRAINED if kind == "training" else {}
+    return {**found, **more, 12: _plots(kind, plots)}
 
 
-def _parallel(f: _Facts) -> Said:
-    if f.kind == "communication":
-        return (
-            "holds",
-            "a barrier, then the operation; the largest time over the ranks of each repetition; the median of these",
-        )
-    if f.predicted:
-        return "holds", "a step lasts until the slowest rank has updated; what each rank computes was measured alone"
-    if f.ranks > 1:
-        return "holds", "the clock of rank 0; each rank's computing, waiting and messages are in the record"
-    return "holds", "wall time of one process, in which its threads or its device have finished when a stamp is taken"
-
-
-def _bounds(f: _Facts) -> Said:
-    if f.predicted:
-        return "holds", "the ideal speed-up is drawn"
-    if f.kind == "communication" and _has_prediction(f.source):
-        return "holds", "what the cheapest known algorithm costs under LogGP is shown beside each time"
-    return "fails", "no upper bound of the performance is known here"
+def _parallel(source: Source) -> str:
+    if source.kind == "communication":
+        return "a barrier, then the operation; the largest time over the ranks of each repetition; the median of these"
+    if any(result.labels.get("ranks", "1") != "1" for result in source.results):
+        return "the clock of rank 0; each rank's computing, waiting and messages are in the record"
+    return "wall time of one process, in which its threads or its device have finished when a stamp is taken"
 
 
 def _has_prediction(source: Source) -> bool:
-    systems = source.value("systems") or ()
-    return any(getattr(system, "facts", {}).get("link") is not None for system in systems)
+    return any(getattr(system, "facts", {}).get("link") is not None for system in _list(source, "systems"))
 
 
 def _plots(kind: str, plots: Plots) -> Said:
@@ -221,11 +163,6 @@ def _plots(kind: str, plots: Plots) -> Said:
     }
     left = f"; {plots.left_out} results are in the tables only" if plots.left_out else ""
     return "holds", f"{texts.get(kind, 'intervals and all raw samples are drawn, and nothing is connected')}{left}"
-
-
-_JUDGES: tuple[Callable[[_Facts], Said], ...] = (
-    _speed_up, _subset, _means, _ratios, _intervals, _normality, _comparison, _centre, _setup, _parallel, _bounds,
-)  # fmt: skip
 
 
 def merged(found: Sequence[Sequence[Check]]) -> list[Check]:

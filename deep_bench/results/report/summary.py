@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
 from deep_bench.distributed.scaling.record import ScalingRecord
-from deep_bench.results.report.model import Block, Cell, Column, Sign, Table, Text, clean
+from deep_bench.results.report.model import Block, Cell, Column, Lines, Sign, Table, Text, clean
 from deep_bench.results.report.naming import further, of_kinds, system_of, title_of
 from deep_bench.results.report.predictions import predicted
 from deep_bench.results.report.sources import Source
@@ -17,6 +18,7 @@ MOST_ROWS = 5_000
 """Rows of a summary, and of all figures of a kind together, at most."""
 
 _MOST_FIGURES = 1_500
+_MOST_REASONS = 12
 _PREDICTED = "predicted"
 
 
@@ -34,9 +36,17 @@ def blocks(results: Sequence[Result], known: Sequence[Source]) -> list[Block]:
             found += [block for record in predictions for block in predicted(record)]
             continue
         found.append(_table(kind, those))
+        found += _without_interval(those)
         if len(those) > MOST_ROWS:
             found.append(_more(MOST_ROWS, len(those)))
     return found
+
+
+def _without_interval(results: Sequence[Result]) -> list[Block]:
+    """Why figures of the table have no interval, and what to do."""
+    reasons = Counter(r.main.without_interval for r in results[:MOST_ROWS] if r.main is not None and not _predicts(r.main))
+    lines = tuple(f"No interval of {count} of these: {clean(why)}." for why, count in reasons.items() if why)
+    return [Lines(lines[:_MOST_REASONS])] if lines else []
 
 
 def _table(kind: str, results: Sequence[Result]) -> Table:
@@ -96,13 +106,17 @@ def basis(figure: Figure, result: Result) -> str:
         >>> basis(Figure("time", "s", "lower", tuple((np.array([float(n)]),) for n in range(7))), result)
         '7 runs'
     """
-    if _PREDICTED in figure.name or figure.remark.startswith(_PREDICTED):
+    if _predicts(figure):
         return "predicted, not measured"
     launches, runs = len(figure.medians), result.kind == "training"
     if launches > 1:
         return f"{launches} {'runs' if runs else 'launches'}"
     where = "one run" if runs else "one launch"
     return where if figure.interval is None else f"{figure.interval.basis} of {where}"
+
+
+def _predicts(figure: Figure) -> bool:
+    return _PREDICTED in figure.name or figure.remark.startswith(_PREDICTED)
 
 
 def _counted(figure: Figure) -> str:

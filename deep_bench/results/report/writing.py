@@ -16,7 +16,14 @@ from deep_bench.results.result import Result
 _PANGO = "apt-get install libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0, or write .html and print it from a browser"
 
 
-def write(results: Sequence[Result], file: str | Path, *, base: str | None = None, title: str | None = None) -> Path:
+def write(
+    results: Sequence[Result],
+    file: str | Path,
+    *,
+    base: str | None = None,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+) -> Path:
     """Write a report: verdicts first, tables, plots with intervals, the twelve rules, how to repeat it, the raw data.
 
     Args:
@@ -25,6 +32,7 @@ def write(results: Sequence[Result], file: str | Path, *, base: str | None = Non
         base: What ratios are over: a system, or a label and its value (``"optimizer=Adam"``). By default the system that has
             most results.
         title: Of the report; by default what was run on what.
+        notes: What a reader should know that no record says, such as why not all CPUs were used.
 
     Returns:
         The file.
@@ -46,7 +54,7 @@ def write(results: Sequence[Result], file: str | Path, *, base: str | None = Non
     """
     path = Path(file)
     writer = writer_of(path)
-    writer(report(results, base=base, title=title), path)
+    writer(report(results, base=base, title=title, notes=notes), path)
     return path
 
 

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from deep_bench.measure.units import duration, share, significant
+from deep_bench.measure.units import duration, in_bytes, share, significant
 from deep_bench.training.record import RankRecord, RanksRecord, RunRecord
 
 Times = NDArray[np.int64]
 
 _DRIFT = "drift"
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True)
@@ -154,22 +153,9 @@ def _messages(ranks: RanksRecord) -> Table:
         table.add_row(
             operation,
             str(calls[0]) if len(calls) == 1 else f"{calls[0]} to {calls[-1]}",
-            _bytes(sum(m.payload_bytes for m in those)),
-            _bytes(sum(m.moved_bytes for m in those)),
-            _bytes(max(m.moved_bytes for m in those)),
+            in_bytes(sum(m.payload_bytes for m in those)),
+            in_bytes(sum(m.moved_bytes for m in those)),
+            in_bytes(max(m.moved_bytes for m in those)),
             duration(float(np.median([m.spent_ns for m in those])) / 1e9),
         )
     return table
-
-
-def _bytes(amount: float) -> str:
-    """An amount of memory with its unit.
-
-    Example:
-        >>> _bytes(1536), _bytes(12)
-        ('1.50 KiB', '12 B')
-    """
-    power = 0
-    while amount >= 1024 and power < len(_UNITS) - 1:
-        amount, power = amount / 1024, power + 1
-    return f"{significant(amount, 3)} {_UNITS[power]}" if power else f"{amount:.0f} B"

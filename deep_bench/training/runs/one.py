@@ -115,7 +115,7 @@ def kept(
         framework=dict(device.describe()) if hasattr(device, "describe") else {},
         network=network_facts(trainer.form.source) if trainer.form is not None else None,
         data=data_facts(trainer),
-        optimizer=repr(trainer.taker.optimizer) if hasattr(trainer.taker, "optimizer") else "",
+        optimizer="" if trainer.taker.rule is None else repr(trainer.taker.rule),
         loss=trainer.taker.loss,
         scores={name: ScoreFacts(unit=score.unit, direction=score.direction) for name, score in scores.items()},
         every=next((c.samples for c in trainer.callbacks if isinstance(c, EvaluateEvery)), None),

@@ -13,12 +13,13 @@ import numpy as np
 
 from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidRecord
+from deep_bench.measure.amounts import nanoseconds
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.record import ArrayFile
 from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.history import PHASES
-from deep_bench.training.record import RANK_COLUMNS, RunRecord, TrainingRecord
+from deep_bench.training.record import RANK_COLUMNS, RunRecord, TrainingRecord, floats
 
 _COLUMNS = ("losses", "sizes", "stamps")
 
@@ -74,6 +75,12 @@ def load(path: str | Path) -> TrainingRecord:
         lengths = (len(run.losses), len(run.sizes), len(run.stamps))
         if lengths != (run.steps, run.steps, run.steps * (len(PHASES) + 1)):
             raise InvalidRecord(f"{path}: run {number} of {run.steps} steps has arrays of {lengths}")
+        back = np.flatnonzero(np.diff(run.stamps) < 0)
+        if len(back):
+            raise InvalidRecord(
+                f"{path}: runs.{number}.stamps: number {back[0] + 1} is {run.stamps[back[0] + 1]}",
+                f"no earlier moment than the one before, {run.stamps[back[0]]}",
+            )
     return record
 
 
@@ -86,7 +93,11 @@ def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
             if at not in there:
                 raise InvalidRecord(f"{file} has no {'/'.join(at)} of run {number}")
             owner: Any = run if len(at) == 1 or run.ranks is None else run.ranks.ranks[int(at[1])]
-            setattr(owner, at[-1], np.asarray(there[at]))
+            try:
+                values = floats(there[at]) if at == ("losses",) else nanoseconds(there[at])
+            except ValueError as error:
+                raise InvalidRecord(f"{file}: {'/'.join(at)} of run {number}: {error}", "what a run noted") from error
+            setattr(owner, at[-1], values)
 
 
 def _arrays(run: RunRecord) -> dict[tuple[str, ...], np.ndarray]:

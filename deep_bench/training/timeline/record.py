@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from deep_bench.measure.amounts import Count, WholeNumbers
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import ArrayFile, Model, Nanoseconds
+from deep_bench.measure.record import ArrayFile, Model
 from deep_bench.training.timeline.codes import Name
 from deep_bench.training.timeline.cost import LookingCost
 
@@ -35,9 +36,9 @@ class ThreadRecord(Model):
 
     name: str
     ident: int
-    n: int = Field(ge=0)
+    n: Count
     codes: Codes
-    values: Nanoseconds
+    values: WholeNumbers
 
 
 class TimelineRecord(Model):

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from deep_bench.measure.statistics import Percentile, Summary
 from deep_bench.measure.tables import columns, print_line, print_note, print_table
-from deep_bench.measure.units import duration, duration_range, share, significant
+from deep_bench.measure.units import duration, duration_range, in_bytes, share, significant
 from deep_bench.training.timeline.codes import DEVICE_MEMORY, DONE, LEFT, PEAK_MEMORY, SWITCHES
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _about_memory(phase: Phase) -> Iterable[str]:
     for name, what in ((PEAK_MEMORY, "peak memory of the process"), (DEVICE_MEMORY, "device memory in use at steps' ends")):
         found = phase.noted(name)
         if len(found):
-            yield f"{what}: {found.max() / 2**20:.1f} MiB ({found[0] / 2**20:.1f} MiB after the first step)"
+            yield f"{what}: {in_bytes(float(found.max()))} ({in_bytes(float(found[0]))} after the first step)"
 
 
 def _about_all(result: TimelineResult) -> Iterable[str]:

@@ -94,7 +94,10 @@ def _take(record: TimelineRecord, path: Path, arrays: ArrayFile) -> None:
         with h5py.File(beside, "r") as file:
             for index, thread in enumerate(record.threads):
                 for column, dtype in _COLUMNS.items():
-                    setattr(thread, column, file[f"{index}/{column}"][()].astype(dtype))
+                    stored = file[f"{index}/{column}"]
+                    if stored.dtype.kind not in "iu":
+                        raise InvalidRecord(f"{beside}: {index}/{column} holds {stored.dtype}", "whole numbers")
+                    setattr(thread, column, stored[()].astype(dtype))
     except (OSError, KeyError) as error:
         raise InvalidRecord(f"{beside} does not hold the events of {path.name}: {error}") from error
     record.arrays = None

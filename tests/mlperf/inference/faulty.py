@@ -52,16 +52,6 @@ class Doubles(Right):
             super().answer(ids, rows, faulty)
 
 
-class MakesUp(Right):
-    def answer(self, ids: list[int], rows: np.ndarray, faulty: bool) -> None:
-        super().answer([ids[0] + 1_000_003] if faulty else ids, rows, faulty)
-
-
-class Miscounts(Right):
-    def answer(self, ids: list[int], rows: np.ndarray, faulty: bool) -> None:
-        super().answer(ids, rows[:0] if faulty else rows, faulty)
-
-
 class Late(Right):
     """Answers again when it is stopped."""
 
@@ -73,27 +63,11 @@ class Late(Right):
         self.respond(*self.last)
 
 
-class ThreadDies(Right):
-    """Its thread ends without a word."""
-
-    def start(self, library: Library, respond: Respond) -> None:
-        super().start(library, respond)
-        self.dying = threading.Event()
-        self.threads = (threading.Thread(target=self.dying.wait, name="helper", daemon=True),)
-        self.threads[0].start()
-
-    def answer(self, ids: list[int], rows: np.ndarray, faulty: bool) -> None:
-        if faulty:
-            self.dying.set()
-            threading.Event().wait()
-        super().answer(ids, rows, faulty)
-
-
-class ThreadRaises(ThreadDies):
+class ThreadRaises(Right):
     """Its thread ends with an exception."""
 
     def start(self, library: Library, respond: Respond) -> None:
-        Right.start(self, library, respond)
+        super().start(library, respond)
         self.dying = threading.Event()
 
         def work() -> None:
@@ -102,6 +76,12 @@ class ThreadRaises(ThreadDies):
 
         self.threads = (threading.Thread(target=work, daemon=True),)
         self.threads[0].start()
+
+    def answer(self, ids: list[int], rows: np.ndarray, faulty: bool) -> None:
+        if faulty:
+            self.dying.set()
+            threading.Event().wait()
+        super().answer(ids, rows, faulty)
 
 
 class Hangs(Right):

@@ -11,7 +11,10 @@ import pytest
 from deep_bench.cli import main
 
 Cli = Callable[..., tuple[int, str, str]]
-QUICK = ("--on", "reference", "--mode", "accuracy", "--check", "off", "--target-latency", "1ms", "--min-duration", "1s")
+QUICK = ("--on", "reference", "--scenario", "Offline", "--batch", "8", "--mode", "accuracy", "--target-qps", "400")
+QUICK += ("--check", "off")
+RIGHT = ("--on", "reference", "--system", "faulty:Right", "--target-latency", "0.004ms", "--min-duration", "100ms")
+"""Answers without a network, and takes an instant."""
 
 
 @pytest.fixture
@@ -28,12 +31,12 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_an_accuracy_run_is_printed_shown_and_not_overwritten(
-    cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cli: Cli, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
-    status, printed, _ = cli("inference", "digits-cnn", *QUICK, "-o", "run")
-    assert status == 0
-    assert printed.startswith("VALID: digits-cnn on reference, SingleStream, accuracy mode")
+    status, printed, told = cli("inference", "digits-cnn", *QUICK, "-o", "run")
+    assert (status, told) == (0, "running under LoadGen; its logs are in run\n")
+    assert printed.startswith("VALID: digits-cnn on reference, Offline, accuracy mode")
     assert "0.9972 (354 of 355)" in printed
     assert "unverified. Result not verified by MLCommons Association." in printed
     with pytest.raises(SystemExit) as ended:
@@ -47,9 +50,11 @@ def test_an_accuracy_run_is_printed_shown_and_not_overwritten(
     assert "is not the folder of --output" in complaint
     status, printed, complaint = cli("submission", "run", "-o", "out", "--submitter", "Lab", "--system", "box")
     assert status == 1
-    assert "missing: open/Lab/results/box/digits-cnn/SingleStream/performance/run_1/mlperf_log_detail.txt" in printed
-    status, printed, _ = cli("inference", "digits-cnn", *QUICK, "-o", "run", "--overwrite", "run", "--json")
-    assert (status, json.loads(printed)["judgement"]) == (0, {"word": "VALID", "reasons": []})
+    assert "missing: open/Lab/results/box/digits-cnn/Offline/performance/run_1/mlperf_log_detail.txt" in printed
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    status, printed, told = cli("inference", "digits-cnn", *RIGHT, "-o", "run", "--overwrite", "run", "--json")
+    assert (status, told, json.loads(printed)["judgement"]) == (0, "", {"word": "VALID", "reasons": []})
+    assert json.loads(printed)["accuracy"][0]["of"] == "performance mode"
 
 
 @pytest.mark.parametrize(
@@ -62,13 +67,18 @@ def test_an_accuracy_run_is_printed_shown_and_not_overwritten(
         (("--mode", "find-peak"), "Server"),
         (("--scenario", "Server", "--workers", "0"), "at least 1"),
         (("--dataset", "digits/tests"), "digits"),
+        (("--user-conf", "150.conf"), "150.conf, line 1: SingleStream.target_latency_percentile = 150"),
+        (("--system", "no_such_module:Mine"), "'no_such_module:Mine', which is not there"),
+        (("--system", "math"), "an import path"),
     ],
 )
 def test_bad_usage_is_told_before_anything_runs(words: tuple[str, ...], message: str, cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("mlperf_loadgen", reason="LoadGen is not installed")
-    status, _, complaint = cli("inference", "digits-cnn", "--on", "reference", "-o", "run", *words)
-    assert status == 2
+    (tmp_path / "150.conf").write_text("*.SingleStream.target_latency_percentile = 150\n", encoding="utf-8")
+    status, printed, complaint = cli("inference", "digits-cnn", "--on", "reference", "-o", "run", *words)
+    assert (status, printed) == (2, "")
     assert message in complaint
+    assert "running under LoadGen" not in complaint
     assert not (tmp_path / "run").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,18 @@ from hypothesis import strategies as st
 
 import deep_bench
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord
-from deep_bench.mlperf.inference import Settings, run
+from deep_bench.mlperf.inference import InferenceRecord, Library, Settings, System, run
 from deep_bench.mlperf.inference.accuracy import Judge, decoded
 from deep_bench.mlperf.inference.audit import compared
 from deep_bench.mlperf.inference.conf import parse_conf, read_conf, value_of
-from deep_bench.mlperf.inference.logs import Answers, read_answers, read_detail, read_trace
+from deep_bench.mlperf.inference.logs import Answers, Detail, read_answers, read_detail, read_trace
 from deep_bench.mlperf.inference.percentiles import EARLY_CONFIDENCE, early_stopping, percentiles
+from deep_bench.mlperf.inference.pilot import Pilot
+from deep_bench.mlperf.inference.record import LoadgenRecord
+from deep_bench.mlperf.inference.sameness import sameness
+from deep_bench.mlperf.inference.scenario import SCENARIOS
 from deep_bench.mlperf.inference.settings import conf_of
+from deep_bench.mlperf.inference.system import Respond
 from deep_bench.mlperf.inference.workload import make_work
 
 
@@ -46,6 +52,12 @@ def test_a_missing_loadgen_says_what_to_install(monkeypatch: pytest.MonkeyPatch,
         ("*.Server.target_qps 5", "model.scenario.key = number"),
         ("target_qps = 5", "model.scenario.key = number"),
         ("a model.Server.target_qps = 5", "model.scenario.key = number"),
+        *((f"*.SingleStream.target_latency_percentile = {p}", "above 0 and below 100") for p in ("150", "100", "0", "0.0")),
+        ("*.Server.target_latency_percentile = 99.99999", "at most 4 digits"),
+        ("*.MultiStream.samples_per_query = 0", "a number above 0"),
+        ("*.Server.target_latency = 0", "a number above 0"),
+        ("*.*.mode = 1", "say it by --mode"),
+        ("*.Server.use_token_latencies = 1", "generated text"),
     ],
 )
 def test_what_loadgen_would_ignore_is_an_error(line: str, message: str) -> None:
@@ -62,6 +74,72 @@ def test_a_settings_file_of_any_size_is_not_read(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidArgument, match="cannot read"):
         read_conf(path)
+
+
+def test_percentages_are_taken_as_they_are_written() -> None:
+    lines = parse_conf("*.Server.target_latency_percentile = 99.9\n*.*.accuracy_log_probability = 0")
+    assert [line.value for line in lines] == ["99.9", "0"]
+    for percent in (29, 57, 99, 99.9):  # 0.57 * 100 is less than 57, and LoadGen looks at 57 * 0.01
+        values = {"effective_target_latency_percentile": float(f"{percent * 0.01:.6g}")}
+        record = InferenceRecord.model_construct(scenario="Server", loadgen=LoadgenRecord(values=values))
+        assert record.percentile == percent * 0.01
+
+
+def test_no_estimate_is_no_latency_of_0() -> None:
+    values = {"effective_scenario": "SingleStream", "early_stopping_latency_ss": 0}
+    assert Detail(values).result is None
+
+
+class Instant(System):
+    """Answers at once."""
+
+    def start(self, library: Library, respond: Respond) -> None:
+        self.respond = respond
+
+    def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        self.respond(ids, np.zeros(len(ids)))
+
+
+def test_a_pilot_tells_what_loadgen_expects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deep_bench.mlperf.inference.pilot._BUDGET_S", 0.0)
+    ticks = iter(range(10**6))
+    monkeypatch.setattr("deep_bench.mlperf.inference.pilot.perf_counter", lambda: float(next(ticks)))
+    for scenario, size, expected in (
+        ("SingleStream", 1, 700),
+        ("MultiStream", 8, 700),
+        ("Server", 1, 0.5),
+        ("Offline", 64, 83.2),
+    ):
+        pilot, system = Pilot(range(5)), Instant()
+        system.start(None, lambda ids, rows, pilot=pilot: pilot.ledger.complete(ids, rows))  # type: ignore[arg-type]
+        assert pilot.expected(system, SCENARIOS[scenario], 16) == pytest.approx(expected)  # type: ignore[index]
+        assert len(pilot.ledger.columns()["index"]) % size == 0
+
+
+def test_answers_that_differ_are_judged_by_accuracy() -> None:
+    labels = np.arange(400) % 10
+    exact = Answers(np.arange(400), tuple(int(one).to_bytes(8, "little") for one in labels))
+
+    def differing(count: int) -> Answers:
+        wrong = [int((one + 1) % 10).to_bytes(8, "little") for one in labels[:count]]
+        return Answers(np.arange(200), (*wrong, *exact.data[count:200]))
+
+    same = sameness(differing(0), exact, labels, 0.99)
+    assert (same.exact, same.passed, same.accuracies()) == (True, True, {})
+    near = sameness(differing(2), exact, labels, 0.99)
+    assert (near.exact, near.passed) == (False, True)
+    assert near.text().endswith("198 are right, 200 of accuracy mode's to the same samples: 1 % apart, at most 1 % allowed")
+    assert near.accuracies()["compliance_accuracy.txt"] == "accuracy=99.000%, good=198, total=200\n"
+    assert not sameness(differing(3), exact, labels, 0.99).passed
+    unclassified = sameness(differing(2), exact, None, 0.99)
+    assert not unclassified.passed
+    assert "no accuracies to compare" in unclassified.text()
+    missing = sameness(exact, Answers(np.arange(399), exact.data[:399]), labels, 0.99)
+    assert (missing.passed, missing.missing) == (False, 1)
+    assert not sameness(Answers(np.zeros(0, np.int64), ()), exact, labels, 0.99).passed
+    elsewhere = Answers(np.array([400]), exact.data[:1])
+    with pytest.raises(InvalidRecord, match="sample 400"):
+        sameness(elsewhere, Answers(np.array([400]), exact.data[1:2]), labels, 0.99)
 
 
 def test_the_most_exact_line_counts_as_in_loadgen() -> None:
@@ -93,6 +171,11 @@ def test_settings_come_to_lines_and_to_what_the_pilot_must_find(tmp_path: Path) 
     with pytest.raises(InvalidArgument, match="a whole number"):
         conf_of(Settings("Server", target_latency=0.0025), "net", 355)
     assert conf_of(Settings("SingleStream", target_latency=0.0025), "net", 355).open is None
+    assert [own.of_query("net", scenario) for scenario in ("Server", "MultiStream", "Offline")] == [1, 8, 0]
+    user.write_text("*.MultiStream.samples_per_query = 4\n*.Server.samples_per_query = 5\n", encoding="utf-8")
+    four = conf_of(Settings("MultiStream", user_conf=user, min_duration=1, target_latency=0.002), "net", 355)
+    assert (four.of_query("net", "MultiStream"), four.samples("net", "MultiStream")) == (4, 2000)
+    assert conf_of(Settings("Server", user_conf=user), "net", 355).of_query("net", "Server") == 1
 
 
 def test_the_audit_that_performs_nothing_is_no_escape() -> None:

@@ -6,20 +6,25 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
+from deep_bench.measure.units import duration
 from deep_bench.mlperf.inference import InferenceRecord, Settings, load_inference, run
+from deep_bench.mlperf.inference.agreement import disagreements
+from deep_bench.mlperf.inference.judgement import judged
 from deep_bench.mlperf.inference.percentiles import early_stopping, percentiles
 from deep_bench.mlperf.inference.record import JudgementRecord, LatencyRecord, save
+from deep_bench.mlperf.inference.report import as_text
 from deep_bench.mlperf.inference.submission import lay_out
 from deep_bench.results import gather
 
 BRIEF = {"min_duration": 0.3, "check": "off"}
-"""What tests last; not as long as a short run."""
+"""Not as long as a short run, and long enough for the queries that Server needs."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Infere
     made: dict[object, tuple[InferenceRecord, Path]] = {}
 
     def make(framework: str, settings: Settings, against: tuple[Path, ...] = ()) -> tuple[InferenceRecord, Path]:
-        pytest.importorskip(framework.partition(":")[0] if framework != "reference" else "numpy")
+        if framework != "reference" and find_spec(framework.partition(":")[0]) is None:
+            pytest.skip(f"{framework} is not installed")
         key = (framework, settings, against)
         if key not in made:
             folder = tmp_path_factory.mktemp("run")
@@ -39,17 +45,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Infere
     return make
 
 
-SINGLE = Settings("SingleStream", mode="submission", check="quick", min_duration=0.3, target_latency=2e-5)
-MULTI = Settings("MultiStream", **BRIEF)
+SINGLE = Settings("SingleStream", mode="submission", check="quick", min_duration=0.1, target_latency=2e-5)
 FEW = Path(__file__).with_name("few.conf")
-OFFLINE = Settings("Offline", user_conf=FEW, **BRIEF)
+MULTI = Settings("MultiStream", user_conf=FEW, min_duration=0.1, target_latency=2e-5, check="off")
+OFFLINE = Settings("Offline", user_conf=FEW, batch=8, min_duration=0.05, target_qps=2e4, check="off")
 SERVER = Settings("Server", target_qps=2000, target_latency=20.0, batch=4, max_delay=0.002, workers=2, **BRIEF)
 
 
 @pytest.mark.parametrize(
     ("framework", "settings"),
-    [("onnxruntime", SINGLE), ("onnxruntime", SERVER), ("onnxruntime", MULTI), ("torch:threads=1", OFFLINE)],
-    ids=["SingleStream", "Server", "MultiStream", "Offline"],
+    [
+        ("onnxruntime", SINGLE),
+        ("onnxruntime", SERVER),
+        ("onnxruntime", MULTI),
+        ("reference", OFFLINE),
+        pytest.param("torch:threads=1", OFFLINE, marks=pytest.mark.full),
+    ],
+    ids=["SingleStream", "Server", "MultiStream", "Offline", "Offline on torch"],
 )
 def test_a_scenario_is_valid(framework: str, settings: Settings, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
     record, folder = runs(framework, settings)
@@ -60,7 +72,7 @@ def test_a_scenario_is_valid(framework: str, settings: Settings, runs: Callable[
     assert record.complete
     assert any("not a valid submission" in remark for remark in record.remarks)
     assert all(one.met and one.differing == 0 for one in record.accuracy)
-    if settings.user_conf is not None:
+    if settings.scenario == "Offline":
         assert record.loadgen.values["requested_min_query_count"] == 512
         assert "*.Offline.min_query_count = 512" in (folder / "user.conf").read_text(encoding="utf-8")
     names = {file.name for file in folder.iterdir()}
@@ -82,8 +94,50 @@ def test_latencies_are_those_that_loadgen_counts(runs: Callable[..., tuple[Infer
     found = {one.share: one for one in percentiles(latencies)}
     assert found[0.99].loadgen == values["result_99.00_percentile_per_query_latency_ns"]
     assert found[0.5].loadgen == values["result_50.00_percentile_per_query_latency_ns"]
-    assert early_stopping(latencies, 0.99) == values["early_stopping_latency_ms"]
+    assert early_stopping(latencies, 0.51) == values["early_stopping_latency_ms"]
     assert len(record.own_latencies()) == len(latencies)
+
+
+def test_the_percentile_that_counts_is_the_one_that_loadgen_used(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    record, folder = runs("onnxruntime", MULTI)
+    name = "51st percentile latency of a query of 4 samples (early-stopping estimate)"
+    assert record.metric == name
+    assert "51.0th percentile latency" in record.loadgen.summary
+    text = as_text(record)
+    assert f"{name}: {duration(record.loadgen.values['early_stopping_latency_ms'] * 1e-9)} (unverified)" in text
+    assert "│ p51 " in text
+    assert "99th" not in text
+    assert gather(folder)[0].figures[name].median == record.result
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ({"early_stopping_latency_ms": 7}, "the early-stopping estimate in ns: LoadGen reports 7, its trace gives"),
+        ({"result_97.00_percentile_per_query_latency_ns": 8}, "p97 in ns: LoadGen reports 8, its trace gives"),
+        ({"result_max_query_latency_ns": 9}, "the largest latency in ns: LoadGen reports 9, its trace gives"),
+        ({"effective_target_latency_percentile": 1.5}, "p150 of the summary, in ns: LoadGen reports"),
+    ],
+)
+def test_figures_that_the_trace_does_not_bear_out_make_a_run_invalid(
+    planted: dict[str, float], said: str, runs: Callable[..., tuple[InferenceRecord, Path]]
+) -> None:
+    record, _ = runs("onnxruntime", MULTI)
+    assert disagreements(record) == []
+    loadgen = record.loadgen.model_copy(update={"values": {**record.loadgen.values, **planted}})
+    changed = judged(record.model_copy(update={"loadgen": loadgen}))
+    assert changed.word == "INVALID"
+    assert changed.reasons[0].startswith(said)
+
+
+def test_a_bound_is_named_with_its_percentile(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    record, folder = runs("onnxruntime", SERVER)
+    assert "  valid if the 99th percentile latency is at most 20.00 s" in as_text(record)
+    labels = gather(folder)[0].labels
+    assert (labels["option.target_latency"], labels["option.percentile"]) == ("20.0", "99")
+    late = record.model_copy(update={"loadgen": record.loadgen.model_copy(update={"values": {**record.loadgen.values}})})
+    late.loadgen.values["result_overlatency_query_count"] = 3
+    assert disagreements(late) == ["queries above the bound: LoadGen reports 3, its trace gives 0"]
 
 
 def test_a_submission_run_has_both_phases(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
@@ -223,8 +277,6 @@ def test_what_cannot_run_is_refused_before_it_begins(tmp_path: Path) -> None:
 
 
 def test_errors_of_loadgen_make_a_run_invalid(runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
-    from deep_bench.mlperf.inference.judgement import judged
-
     record, _ = runs("onnxruntime", SERVER)
     changed = record.model_copy(update={"loadgen": record.loadgen.model_copy(update={"errors": ["error_runtime: planted"]})})
     assert changed.loadgen.validity == "VALID"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,11 +106,14 @@ def test_time_that_runs_backwards_is_found(log_lines: Lines, tmp_path: Path) -> 
     assert any("time runs backwards" in fault for fault in faults(read_log(path)))
 
 
-def test_logs_and_description_pass_mlperfs_checkers(made: Timed) -> None:
-    found = list(examined(made.layout.root))
-    assert [one.path.name for one in found] == [*(f"result_{i}.txt" for i in range(5)), "box-1.json"]
+def test_logs_and_description_pass_mlperfs_checkers(made: Timed, tmp_path: Path) -> None:
+    root = shutil.copytree(made.layout.root, tmp_path / "lab")
+    for number in (2, 3, 4):
+        (root / made.layout.log(number).relative_to(made.layout.root)).unlink()
+    found = list(examined(root))
+    assert [one.path.name for one in found] == ["result_0.txt", "result_1.txt", "box-1.json"]
     assert all(one.fine for one in found), [one.output for one in found if not one.fine]
-    assert ["is no benchmark of MLPerf's round" in one.remark for one in found] == [True, *[False] * 5]
+    assert ["is no benchmark of MLPerf's round" in one.remark for one in found] == [True, False, False]
 
 
 def test_as_it_is_mlperfs_checker_refuses_nothing_but_the_name(made: Timed) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.events import Moment
 from deep_bench.mlperf.training.caches import Cleared, clear_caches, kept_caches
 from deep_bench.mlperf.training.callback import MlperfLog
 from deep_bench.mlperf.training.check import faults
 from deep_bench.mlperf.training.events import Log, read_log
+from deep_bench.mlperf.training.examine import examined
 from deep_bench.mlperf.training.hyperparameters import hyperparameters
+from deep_bench.mlperf.training.optimizer import of_optimizer
 from deep_bench.mlperf.training.runs import Timed, planned
 from deep_bench.mlperf.training.submission import Submission
 from deep_bench.mlperf.training.writer import RunLog, close_unfinished
+from deep_bench.training.compose import accumulate
+from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.recipes import Recipe
 from deep_bench.training.workload import train
 
@@ -161,33 +166,24 @@ def test_a_with_statement_ends_what_never_ran(tmp_path: Path) -> None:
     assert read_log(log.path).reason == "the program went on without it"
 
 
-_KILLED = """
-import os, sys
-from deep_bench.mlperf.training.caches import kept_caches
-from deep_bench.mlperf.training.callback import MlperfLog
-from deep_bench.mlperf.training.submission import Submission
-from deep_bench.training.workload import train
-
-def killed(moment, index, time_ns, data):
-    if moment.value == "after step" and index == 5:
-        os._exit(9)
-
-log = MlperfLog(sys.argv[1], Submission("digits-mlp"), clear=kept_caches)
-train("digits", on="reference", seed=0, callbacks=[log, killed]).run(epochs=1)
-"""
-
-
-def test_the_log_of_a_killed_run_does_not_look_whole_and_can_be_closed(tmp_path: Path) -> None:
+def test_the_log_of_a_killed_run_does_not_look_whole_and_can_be_closed(recipe: Recipe, tmp_path: Path) -> None:
+    """What another process finds in the file amid a step is what a killed one leaves."""
     path = tmp_path / "result_0.txt"
-    assert subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False).returncode == 9
-    log = read_log(path)
-    assert log.status == "not ended"
-    assert "no run_stop: the run did not end, or was killed" in faults(log)
+
+    def killed(moment: Moment, index: int, time_ns: int, data: Any) -> None:
+        if moment is Moment.AFTER_STEP and index == 5:
+            shutil.copyfile(log.path, path)
+
+    log = mlperf_log(tmp_path / "log")
+    run(recipe, log, killed, steps=6)
+    left = read_log(path)
+    assert (left.status, left.events[-1].key) == ("not ended", "block_start")  # the one after an evaluation
+    assert "no run_stop: the run did not end, or was killed" in faults(left)
     path.write_text(path.read_text() + ':::MLLOG {"namespace": "", "time_')  # the kernel may cut a line
     assert close_unfinished(path, "its process was killed")
-    log = read_log(path)
-    assert (log.status, log.reason) == ("aborted", "its process was killed")
-    assert "it is no JSON, or cut off" in faults(log)[0]
+    closed = read_log(path)
+    assert (closed.status, closed.reason) == ("aborted", "its process was killed")
+    assert "it is no JSON, or cut off" in faults(closed)[0]
     assert not close_unfinished(path, "again")
     assert not close_unfinished(tmp_path / "nothing", "none")
 
@@ -260,6 +256,84 @@ def test_hyperparameters_are_those_of_the_optimizer_and_all_around_it(recipe: Re
         "lowest_numerical_precision_in_linear": "fp32",
     }
     assert {key: found[key] for key in wanted} == wanted
+
+
+def test_an_optimizer_that_is_part_of_one_graph_has_its_name_and_settings(recipe: Recipe) -> None:
+    changed = recipe.changed("chain=[{name: clip-norm, limit: 2.0}]")
+    fused = train(changed, on="reference", seed=1, fused=True)
+    assert not fused.taker.tells_gradients
+    assert hyperparameters(fused) == hyperparameters(train(changed, on="reference", seed=1))
+
+
+@dataclass(frozen=True)
+class Native(Optimizer[Any, Any]):
+    """As those of frameworks are."""
+
+    kind: str
+    lr: Any = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    framework = "torch"  # type: ignore[assignment]
+    init = update = None  # type: ignore[assignment]
+
+
+def test_optimizers_of_frameworks_have_their_own_names_and_settings() -> None:
+    found = of_optimizer(accumulate(2)(Native("AdamW", 0.1, {"betas": (0.8, 0.9), "eps": 1e-8, "weight_decay": 0.2})))
+    assert found == {
+        "gradient_accumulation_steps": 2,
+        "opt_name": "adamw",
+        "opt_base_learning_rate": 0.1,
+        "opt_adamw_beta_1": 0.8,
+        "opt_adamw_beta_2": 0.9,
+        "opt_adamw_epsilon": 1e-8,
+        "opt_adamw_weight_decay": 0.2,
+    }
+
+
+@pytest.mark.parametrize("lr", [None, lambda steps, xp: 0.1])
+def test_a_learning_rate_that_nobody_tells_is_asked_for_before_anything_is_made(
+    lr: Any, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deep_bench.mlperf.training.runs.optimizers", {"adam": lambda **_: Native("SGD", lr)})
+    with pytest.raises(InvalidArgument, match="sgd with a learning rate that nobody tells"):
+        planned(recipe, "reference", seeds=[0], output=tmp_path / "lab")
+    assert not (tmp_path / "lab").exists()
+    stated = {"opt_base_learning_rate": 0.1}
+    timed = planned(recipe, "reference", seeds=[0], output=tmp_path / "lab", hyperparameters=stated, clear=kept_caches)
+    assert timed.hyperparameters == stated
+
+
+def test_a_step_that_does_not_tell_its_optimizer_is_refused(recipe: Recipe, tmp_path: Path) -> None:
+    log = mlperf_log(tmp_path / "log")
+    trainer = train(recipe, on="reference", callbacks=[log])
+    trainer.taker.rule = None
+    with pytest.raises(InvalidArgument, match="does not tell its optimizer"):
+        trainer.run(epochs=1)
+    assert trainer.history.steps == 0
+    assert read_log(log.path).status == "aborted"
+
+
+def test_what_is_stated_is_a_hyperparameter(recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="did you mean 'precision'"):
+        planned(recipe, "reference", seeds=[0], output=tmp_path / "lab", hyperparameters={"presicion": "fp32"})
+    assert not (tmp_path / "lab").exists()
+
+
+def test_an_aborted_log_says_as_much_as_a_success_once_training_began(log_lines: list[str], tmp_path: Path) -> None:
+    """So that a log whose run was aborted at its end for what it lacks is no good log."""
+    kept = [line for line in log_lines if '"key": "opt_name"' not in line]
+    path = tmp_path / "result_0.txt"
+    path.write_text("\n".join(kept).replace('"status": "success"', '"status": "aborted"'), encoding="utf-8")
+    assert faults(read_log(path)) == ["no opt_name"]
+    (found,) = examined(path)
+    assert (found.fine, found.passed) == (False, True)
+    assert list(found.lines())[1:3] == [
+        "  no opt_name",
+        f"  the run was aborted: {read_log(path).reason}",
+    ]
+    begun = next(i for i, line in enumerate(kept) if '"key": "block_start"' in line)
+    path.write_text("\n".join([*kept[:begun], kept[-1]]).replace('"success"', '"aborted"'), encoding="utf-8")
+    assert faults(read_log(path)) == []
 
 
 def test_what_nobody_tells_is_asked_for(recipe: Recipe) -> None:

@@ -140,7 +140,7 @@ def test_of_few_launches_there_is_no_interval() -> None:
     made = study_of({"a": [1e-3, 1e-2], "b": [2e-3, 2e-2]}, [100, 1000], launches=SEVEN[:2])
     assert made["a", "100"].interval() is None
     assert made.total("a").interval is None
-    assert made.table(200).count("too few launches") == 6
+    assert made.table(200).count("too few launches") == 7
 
 
 def test_within_one_launch_that_is_said() -> None:

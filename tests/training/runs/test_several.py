@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import deep_bench as db
 from deep_bench.arrays import leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.events import Moment
@@ -19,6 +20,7 @@ from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimi
 from deep_bench.training.history import History
 from deep_bench.training.runs import Runs, kept, recorded, several, throughput
 from deep_bench.training.runs.figures import to_target
+from tests.training import small
 from tests.training.runs import makers
 
 TARGET = ("accuracy", 0.75)
@@ -328,6 +330,13 @@ def test_determinism_holds_where_it_is_promised(on: str) -> None:
     found = kept(one, label=on).determinism
     assert found.same_again == "bitwise"
     assert found.seeds == {"draws": 7, "sampler": 7}
+
+
+@pytest.mark.parametrize("on", ["reference", "onnxruntime"])
+def test_the_optimizer_is_in_the_record_also_where_it_is_in_the_graph(on: str) -> None:
+    if on != "reference":
+        pytest.importorskip(on)
+    assert kept(small.trainer(on), label=on).optimizer == repr(db.optimizers["adam"](lr=0.03))
 
 
 def test_what_is_not_deterministic_is_said() -> None:

@@ -136,7 +136,7 @@ def test_device_memory_is_noted(clock: Any) -> None:
                 clock.ms(1)
     found = t.result()["training"].noted("device memory")
     assert (found / 2**20).tolist() == [1, 2, 3]
-    assert "device memory in use at steps' ends: 3.0 MiB (1.0 MiB after the first step)" in t.result().as_text()
+    assert "device memory in use at steps' ends: 3 MiB (1 MiB after the first step)" in t.result().as_text()
 
 
 def test_device_memory_must_be_a_number() -> None:

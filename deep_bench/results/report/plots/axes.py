@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, exp, floor, log, log10
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from deep_bench.measure.pictures import colour, marker, tidy
-from deep_bench.measure.units import time_unit
+from deep_bench.measure.units import amount, time_unit
 
 _SPREAD = 4.0
 """From this ratio of the largest to the smallest value on, an axis is logarithmic."""
@@ -106,9 +106,5 @@ def label(value: float, unit: str) -> str:
         scale, name = time_unit(abs(value))
         return f"{value / scale:.4g} {name}"
     if unit in ("B", "B/s"):
-        factor, prefix = next((pair for pair in _PREFIXES if abs(value) >= pair[0]), (1.0, ""))
-        return f"{value / factor:.4g} {prefix}{unit}"
+        return amount(value, unit, digits=None)
     return f"{value:.4g}"
-
-
-_PREFIXES: Sequence[tuple[float, str]] = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

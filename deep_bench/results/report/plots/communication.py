@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from deep_bench.distributed.collectives.result import Result, Row
-from deep_bench.distributed.collectives.sizes import named
 from deep_bench.measure.pictures import tidy
-from deep_bench.measure.units import duration
+from deep_bench.measure.units import duration, in_bytes
 from deep_bench.results.report.model import Picture
 from deep_bench.results.report.plots.axes import Looks, label, ticks
 from deep_bench.results.report.plots.svg import picture
@@ -53,8 +52,8 @@ def _panel(kind: str, rows: Sequence[Row], name: str, looks: Looks) -> Picture:
 
     first, last = rows[0], rows[-1]
     alt = (
-        f"Time of {title} over bytes, measured on {', '.join(systems)}: {named(first.size)} in {duration(first.seconds)}, "
-        f"{named(last.size)} in {duration(last.seconds)}"
+        f"Time of {title} over bytes, measured on {', '.join(systems)}: "
+        f"{in_bytes(first.size)} in {duration(first.seconds)}, {in_bytes(last.size)} in {duration(last.seconds)}"
     )
     caption = (
         "Measured medians with 95 % intervals, not connected; dashed is what LogGP predicts for the cheapest known "
@@ -94,6 +93,6 @@ def _scales(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_ylim(low, high)
     axes.set_yticks(marks := ticks(low, high), [label(mark, "s") for mark in marks])
     every = -(-len(sizes) // 6)
-    axes.set_xticks(sizes[::every], [named(size) for size in sizes[::every]])
+    axes.set_xticks(sizes[::every], [in_bytes(of) for of in sizes[::every]])
     axes.set_xlabel("bytes")
     axes.set_ylabel("time of the operation")

@@ -1,0 +1,194 @@
+"""What of a recipe does not fit together on this machine, found without running it: options, sizes, files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import chdir
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from deep_bench import frameworks
+from deep_bench.environments import place_of
+from deep_bench.errors import DeepBenchError
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.experiment import Experiment
+from deep_bench.experiments.fields import CommunicationFields, NetworkFields, OperatorsFields, ScalingFields
+from deep_bench.experiments.files import is_file_name, made_network
+from deep_bench.experiments.matrix import canonical
+from deep_bench.graph import Network, as_network
+from deep_bench.measure.death import cause
+from deep_bench.variant import Variant, lean_frameworks
+
+_LONGEST_S = 300.0
+
+
+def wrong_here(experiment: Experiment) -> list[str]:
+    """What would end in an error, each once: options that a framework does not take here, files that are damaged, sizes and
+    inputs that do not fit the network, environments that are not there.
+
+    What is missing is told by `deep_bench.experiments.here.missing_here`. Frameworks with options are imported for it, in a
+    process of their own.
+
+    Args:
+        experiment: The recipe; its folder must be there.
+
+    Example:
+        >>> from deep_bench.experiments import load_experiment
+        >>> wrong_here(load_experiment("small-network", "fixed.on=reference", "matrix.batch=[1]", "fixed.sizes={n: 3}"))
+        ["the cell batch=1: digits-cnn has no open dimension 'n'; expected: one of batch"]
+    """
+    found: dict[str, None] = {}
+    with chdir(experiment.home):
+        for cell in experiment.cells:
+            where = f"the cell {cell.name}: " if cell.factors else ""
+            found |= dict.fromkeys(f"{where}{fault}" for fault in _of_cell(cell))
+        variants = _variants(experiment)
+        found |= dict.fromkeys(_environments(variants, experiment.fields.environments))
+        found |= dict.fromkeys(_options(variants))
+    return list(found)
+
+
+def _of_cell(cell: Cell) -> Iterator[str]:
+    look = _LOOKS.get(cell.level)
+    try:
+        if look is not None:
+            look(cell.fields)
+    except DeepBenchError as error:
+        yield _told(error)
+
+
+def _network(fields: NetworkFields) -> None:
+    from deep_bench.network.problem import make_problem
+    from deep_bench.network.sizes import choose_sizes
+
+    if any(isinstance(file, str) and _is_missing(file) for file in (fields.network, fields.inputs)):
+        return
+    network = _loaded(canonical(fields.network))
+    if fields.inputs is None:
+        choose_sizes(network, fields.sizes, batch=fields.batch)
+    else:
+        make_problem(network, inputs=fields.inputs, sizes=fields.sizes, batch=fields.batch, seed=fields.seed)
+
+
+@lru_cache(maxsize=1)
+def _loaded(stated: str) -> Network:
+    """The network of a cell; cells that follow each other often have the same."""
+    content = json.loads(stated)
+    return as_network(content) if isinstance(content, str) else made_network(content)
+
+
+def _operators(fields: OperatorsFields) -> None:
+    from deep_bench.operators.suites.find import suite_of
+
+    if fields.suite is not None and Path(fields.suite).suffix in (".toml", ".onnx") and not _is_missing(fields.suite):
+        suite = suite_of(fields.suite)
+        for label in fields.cases:
+            suite.case(str(label))
+
+
+def _communication(fields: CommunicationFields) -> None:
+    from deep_bench.distributed.machine.model import load_machine
+
+    if fields.machine is not None and not _is_missing(fields.machine):
+        load_machine(Path(fields.machine))
+
+
+def _scaling(fields: ScalingFields) -> None:
+    from deep_bench.distributed.scaling.machines import of_file
+
+    if fields.machine is not None and not _is_missing(fields.machine):
+        of_file(Path(fields.machine), fields.over)
+
+
+_LOOKS: Mapping[str, Callable[[Any], None]] = {
+    "network": _network,
+    "operators": _operators,
+    "communication": _communication,
+    "scaling": _scaling,
+}
+
+
+def _is_missing(file: str) -> bool:
+    """Whether a file is not there, which is told elsewhere."""
+    return is_file_name(file) and not Path(file).is_file()
+
+
+# Frameworks
+
+
+def _variants(experiment: Experiment) -> dict[str, None]:
+    """The systems of all cells, as they are written."""
+    found: dict[str, None] = {}
+    for cell in experiment.cells:
+        if not isinstance(fields := cell.fields, CommunicationFields):
+            stated = [fields.on] if isinstance(fields.on, str) else fields.on or []
+            found |= dict.fromkeys(stated)
+    return found
+
+
+def _environments(names: Iterable[str], declared: Collection[str]) -> Iterator[str]:
+    """Environments that are not there, those apart that the recipe builds."""
+    for name in names:
+        framework, at, rest = name.partition("@")
+        environment = rest.partition(":")[0]
+        if at and environment not in declared:
+            try:
+                place_of(environment, lean=framework in lean_frameworks)
+            except DeepBenchError as error:
+                yield _told(error)
+
+
+def _options(names: Iterable[str]) -> Iterator[str]:
+    """Options that a framework of this environment does not take."""
+    asked = [name for name in names if ":" in name and "@" not in name and not _lacks(name)]
+    if not asked:
+        return
+    command = [sys.executable, "-P", "-m", "deep_bench.experiments.fitting", *asked]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
+    except subprocess.TimeoutExpired:
+        yield f"{', '.join(asked)} cannot be made within {_LONGEST_S:g} s"
+        return
+    if found.returncode:
+        yield f"{', '.join(asked)} cannot be made: {cause(found.returncode, None)}: {found.stderr[-500:].strip()}"
+        return
+    for name, told in json.loads(found.stdout.splitlines()[-1]).items():
+        yield f"{name}: {told}"
+
+
+def _is_registered(name: str) -> bool:
+    return name.partition(":")[0] in frameworks
+
+
+def _lacks(name: str) -> bool:
+    """Whether a registered framework is not installed; that is told elsewhere."""
+    return _is_registered(name) and bool(frameworks.missing(name.partition(":")[0]))
+
+
+def _refused(names: Iterable[str]) -> dict[str, str]:
+    """Framework with its options to why it cannot be made, of those that cannot; imports them."""
+    found = {}
+    for name in names:
+        try:
+            Variant.parse(name).create()
+        except DeepBenchError as error:
+            found[name] = _told(error)
+        except Exception as error:  # a framework may fail in any way while it is imported
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _told(error: DeepBenchError) -> str:
+    """An error in one line."""
+    expected = f"; expected: {error.expected}" if error.expected else ""
+    return " ".join(f"{error.came}{expected}".split())
+
+
+if __name__ == "__main__":
+    if not all(map(_is_registered, sys.argv[1:])):
+        sys.path.append(str(Path.cwd()))  # for adapters that are named by the import path of a file right here
+    sys.stdout.write(f"\n{json.dumps(_refused(sys.argv[1:]))}\n")

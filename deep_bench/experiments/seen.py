@@ -1,0 +1,35 @@
+"""What became of a cell, seen from outside: a process or a job that is gone has not said so itself."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.slurm import can_ask, job_of
+from deep_bench.experiments.state import CellState, Store
+
+
+def seen(store: Store, cell: Cell, jobs: Mapping[str, str]) -> CellState:
+    """What became of a cell; one that nobody runs any more is interrupted.
+
+    Args:
+        store: The experiment's folder.
+        cell: One of its cells.
+        jobs: Cell to its job, of those that SLURM has in its queue.
+    """
+    state = store.state(cell)
+    why = _gone(store, cell, state, jobs) if state.state in ("running", "submitted") else ""
+    now = store.state(cell) if why else state  # it may have ended between the two looks
+    return state.model_copy(update={"state": "interrupted", "why": why}) if why and now == state else now
+
+
+def _gone(store: Store, cell: Cell, state: CellState, jobs: Mapping[str, str]) -> str:
+    """Why a cell does not run although its state says so; empty if it does, or nobody here can tell."""
+    job = job_of(store, cell) if state.state == "submitted" or state.job else ""
+    if job:
+        gone = cell.id not in jobs and can_ask()
+        return f"its job {job} is gone from SLURM's queue and left no result" if gone else ""
+    if store.runner or state.host not in ("", socket.gethostname()):
+        return ""
+    return "the process that ran it is gone; what it had is kept"
