@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import chdir
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from deep_bench import frameworks
 from deep_bench.environments import place_of
 from deep_bench.errors import DeepBenchError
-from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.experiment import Experiment
-from deep_bench.experiments.fields import CommunicationFields, NetworkFields, OperatorsFields, ScalingFields
+from deep_bench.experiments.fields import CommunicationFields, Fields, NetworkFields, OperatorsFields, ScalingFields
 from deep_bench.experiments.files import is_file_name, made_network
 from deep_bench.experiments.matrix import canonical
 from deep_bench.graph import Network, as_network
@@ -42,41 +40,46 @@ def wrong_here(experiment: Experiment) -> list[str]:
         ["the cell batch=1: digits-cnn has no open dimension 'n'; expected: one of batch"]
     """
     found: dict[str, None] = {}
+    load = cache(_loaded)
     with chdir(experiment.home):
         for cell in experiment.cells:
-            where = f"the cell {cell.name}: " if cell.factors else ""
-            found |= dict.fromkeys(f"{where}{fault}" for fault in _of_cell(cell))
+            try:
+                _look(cell.fields, load)
+            except DeepBenchError as error:
+                found[f"the cell {cell.name}: {_told(error)}" if cell.factors else _told(error)] = None
         variants = _variants(experiment)
         found |= dict.fromkeys(_environments(variants, experiment.fields.environments))
         found |= dict.fromkeys(_options(variants))
     return list(found)
 
 
-def _of_cell(cell: Cell) -> Iterator[str]:
-    look = _LOOKS.get(cell.level)
-    try:
-        if look is not None:
-            look(cell.fields)
-    except DeepBenchError as error:
-        yield _told(error)
+def _look(fields: Fields, load: Callable[[str], Network]) -> None:
+    """See that what a cell names can be read, and fits."""
+    if isinstance(fields, NetworkFields):
+        _network(fields, load)
+    elif isinstance(fields, OperatorsFields):
+        _operators(fields)
+    elif isinstance(fields, CommunicationFields):
+        _communication(fields)
+    elif isinstance(fields, ScalingFields):
+        _scaling(fields)
 
 
-def _network(fields: NetworkFields) -> None:
+def _network(fields: NetworkFields, load: Callable[[str], Network]) -> None:
     from deep_bench.network.problem import make_problem
     from deep_bench.network.sizes import choose_sizes
 
     if any(isinstance(file, str) and _is_missing(file) for file in (fields.network, fields.inputs)):
         return
-    network = _loaded(canonical(fields.network))
+    network = load(canonical(fields.network))
     if fields.inputs is None:
         choose_sizes(network, fields.sizes, batch=fields.batch)
     else:
         make_problem(network, inputs=fields.inputs, sizes=fields.sizes, batch=fields.batch, seed=fields.seed)
 
 
-@lru_cache(maxsize=1)
 def _loaded(stated: str) -> Network:
-    """The network of a cell; cells that follow each other often have the same."""
+    """The network that a recipe states, in JSON."""
     content = json.loads(stated)
     return as_network(content) if isinstance(content, str) else made_network(content)
 
@@ -102,14 +105,6 @@ def _scaling(fields: ScalingFields) -> None:
 
     if fields.machine is not None and not _is_missing(fields.machine):
         of_file(Path(fields.machine), fields.over)
-
-
-_LOOKS: Mapping[str, Callable[[Any], None]] = {
-    "network": _network,
-    "operators": _operators,
-    "communication": _communication,
-    "scaling": _scaling,
-}
 
 
 def _is_missing(file: str) -> bool:

@@ -52,9 +52,7 @@ def lines_below(found: Roofline) -> list[str]:
 
 def _row(rate: Rate) -> tuple[str, ...]:
     threads = "–" if rate.threads is None else str(rate.threads)
-    size = (
-        "–" if rate.size is None else f"{rate.size} x {rate.size}" if rate.kind == "gemm" else in_bytes(rate.size)
-    )
+    size = "–" if rate.size is None else f"{rate.size} x {rate.size}" if rate.kind == "gemm" else in_bytes(rate.size)
     if rate.value is None:
         return _NAMES[rate.kind], rate.dtype, threads, rate.by, "not available", "–", size
     value, low, high = ("" if v is None else significant(v / 1e9) for v in (rate.value, rate.low, rate.high))

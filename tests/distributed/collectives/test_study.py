@@ -183,7 +183,7 @@ def test_what_does_not_fit_into_memory_is_not_begun(monkeypatch):
     monkeypatch.setattr("deep_bench.distributed.collectives.keeping.capture", Environment)
     result = _studied(2, Settings(sizes="8Ki", **QUICK), lambda comm: comm, machine=_machine())
     assert [row.verdict for row in result.rows] == ["failed", "failed"]
-    assert "GiB of a node" in result.rows[0].reason
+    assert "allreduce of 8 KiB needs 80 KiB of a node" in result.rows[0].reason
     assert result.rows[0].seconds is None
     assert "failed" in result.table(160)
 
