@@ -8,8 +8,8 @@ from math import sqrt
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from deep_bench.measure.grounds import grounds
 from deep_bench.measure.ranks import Ends, shift
@@ -167,5 +167,5 @@ def widened(draws: NDArray[np.float64], level: float, groups: int) -> tuple[floa
     """The percentile interval, stretched about the median as Student's t is against the normal distribution."""
     tail = (1 - level) / 2
     low, center, high = np.quantile(draws, (tail, 0.5, 1 - tail))
-    stretch = float(stats.t.isf(tail, groups - 1) / stats.norm.isf(tail)) * sqrt(groups / (groups - 1))
+    stretch = float(scipy.stats.t.isf(tail, groups - 1) / scipy.stats.norm.isf(tail)) * sqrt(groups / (groups - 1))
     return float(np.exp(center - stretch * (center - low))), float(np.exp(center + stretch * (high - center)))

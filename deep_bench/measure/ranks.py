@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 Ends = tuple[float, float]
 Values = NDArray[np.float64]
@@ -99,7 +99,7 @@ def _cumulative(n: int, m: int) -> Values:
     """The probability that at most so many of the n x m differences are below the true shift."""
     if n * m > _MOST_EXACT:
         spread = (n * m * (n + m + 1) / 12) ** 0.5
-        return np.asarray(stats.norm.cdf((np.arange(n * m + 1) + 0.5 - n * m / 2) / spread))
+        return np.asarray(scipy.stats.norm.cdf((np.arange(n * m + 1) + 0.5 - n * m / 2) / spread))
     ways = [np.zeros(n * m + 1) for _ in range(m + 1)]  # of samples of 0 and of 0 … m values
     for row in ways:
         row[0] = 1

@@ -12,8 +12,8 @@ from math import ceil, log
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import ndimage, signal, stats
 
 from deep_bench.measure.timing import Block
 from deep_bench.measure.warmup import trend
@@ -198,8 +198,8 @@ def quantile_ranks(n: int, p: float = 0.5, confidence: float = CONFIDENCE) -> tu
         (None, (0, 5), (39, 60))
     """
     tail = (1 - confidence) / 2
-    low = int(stats.binom.ppf(tail, n, p)) - 1
-    high = int(stats.binom.ppf(1 - tail, n, p))
+    low = int(scipy.stats.binom.ppf(tail, n, p)) - 1
+    high = int(scipy.stats.binom.ppf(1 - tail, n, p))
     return None if low < 0 or high >= n else (low, high)
 
 
@@ -315,7 +315,7 @@ def dispersion_p(groups: Sequence[Times]) -> float:
     if len(sizes) < 2 or share in (0, 1):
         return 1.0
     statistic = float(((above - sizes * share) ** 2 / (sizes * share * (1 - share))).sum())
-    return float(stats.chi2.sf(statistic, len(sizes) - 1))
+    return float(scipy.stats.chi2.sf(statistic, len(sizes) - 1))
 
 
 def autocorrelation(groups: Sequence[Times]) -> float | None:
@@ -357,7 +357,7 @@ def percentile(samples: Times, p: float) -> Percentile | None:
     n = len(samples)
     if n < samples_needed(p):
         return None
-    rank, bound = ceil(p * n) - 1, int(stats.binom.ppf(CONFIDENCE, n, p))
+    rank, bound = ceil(p * n) - 1, int(scipy.stats.binom.ppf(CONFIDENCE, n, p))
     value, upper = np.partition(samples, (rank, bound))[[rank, bound]]
     return Percentile(float(value), float(upper))
 
@@ -389,6 +389,6 @@ def modes(samples: Times, bins: int = 512) -> tuple[float, ...]:
     bandwidth = max(0.9 * spread * len(logs) ** -0.2, tick)
     edges = np.linspace(logs.min() - 3 * bandwidth, logs.max() + 3 * bandwidth, bins + 1)
     counts, _ = np.histogram(logs, edges)
-    density = ndimage.gaussian_filter1d(counts.astype(float), bandwidth / (edges[1] - edges[0]), mode="constant")
-    peaks, _ = signal.find_peaks(density, prominence=0.2 * density.max())
+    density = scipy.ndimage.gaussian_filter1d(counts.astype(float), bandwidth / (edges[1] - edges[0]), mode="constant")
+    peaks, _ = scipy.signal.find_peaks(density, prominence=0.2 * density.max())
     return tuple(float(np.exp((edges[i] + edges[i + 1]) / 2)) for i in peaks)

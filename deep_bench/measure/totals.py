@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.comparison import Ratio, over_launches, resampled_medians
@@ -147,7 +147,7 @@ def _drawn(
 
 def _stretch(groups: int, level: float) -> float:
     tail = (1 - level) / 2
-    return float(stats.t.isf(tail, groups - 1) / stats.norm.isf(tail)) * sqrt(groups / (groups - 1))
+    return float(scipy.stats.t.isf(tail, groups - 1) / scipy.stats.norm.isf(tail)) * sqrt(groups / (groups - 1))
 
 
 def _ends(draws: NDArray[np.float64], level: float) -> Ends:

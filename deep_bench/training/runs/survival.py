@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.statistics import CONFIDENCE, quantile_ranks
@@ -78,7 +78,7 @@ def survival(times: Sequence[float], reached: Sequence[bool]) -> Survival:
     if not hit.any():
         none = np.zeros(0)
         return Survival(none, none, none, none, None, None, len(at), 0)
-    found = stats.ecdf(stats.CensoredData.right_censored(at, ~hit)).sf
+    found = scipy.stats.ecdf(scipy.stats.CensoredData.right_censored(at, ~hit)).sf
     kept = np.isin(found.quantiles, at[hit])
     moments, going = found.quantiles[kept], found.probabilities[kept]
     low = high = np.zeros(0)
@@ -148,6 +148,6 @@ def success(reached: int, n: int) -> Success:
         raise InvalidArgument(f"{reached} of {n} runs", "at least one run")
     if n < FEWEST:
         return Success(reached, n, None, None)
-    test = stats.binomtest(reached, n)
+    test = scipy.stats.binomtest(reached, n)
     wilson, exact = (test.proportion_ci(CONFIDENCE, method) for method in ("wilson", "exact"))
     return Success(reached, n, (float(wilson.low), float(wilson.high)), (float(exact.low), float(exact.high)))
