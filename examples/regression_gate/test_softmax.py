@@ -2,6 +2,8 @@
 
 pytest test_softmax.py --deep-bench-records=before      # keep records of today's code
 pytest test_softmax.py --deep-bench-baseline=before     # … and compare tomorrow's with them, on the same machine
+
+That compares one start with one, and fails beyond 10 %. For less let by_turns.sh take ten of each, and compare these.
 """
 
 import numpy as np
@@ -16,4 +18,4 @@ def test_softmax_is_right_and_no_slower(deep_bench_gate):
     def right(found):
         np.testing.assert_allclose(found, precise, rtol=1e-5)
 
-    deep_bench_gate(lambda: softmax(SCORES), check=right, slower=0.05, budget=0.5)
+    deep_bench_gate(lambda: softmax(SCORES), check=right, budget=0.5)

@@ -34,6 +34,11 @@ def figure(
     return Figure(name, unit, direction, tuple(map(tuple, launches)), **more)
 
 
+def times(level: float = 1.0, seed: int = 0, count: int = 12, noise: float = 0.003) -> Figure:
+    """A figure of one launch around a level, drawn by itself."""
+    return figure(blocks(np.random.default_rng([seed, int(1000 * level)]), level, count=count, noise=noise))
+
+
 def runs(
     *values: float, name: str = "time to target", unit: str = "s", direction: Any = "lower", censored: Sequence[bool] = ()
 ) -> Figure:

@@ -68,6 +68,29 @@ def test_exit_status_follows_the_conditions(sides: tuple[Path, Path]) -> None:
     assert compared(*reversed(sides), "--fail-on", "slower:5%").exit_code == 0
 
 
+def test_what_cannot_be_judged_is_no_pass(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    record(tmp_path / "c", 1.07)
+    left = compared(sides[0], tmp_path / "c", "--fail-on", "slower:5%")
+    assert left.exit_code == 2
+    assert "cannot judge slower:5%: torch forward, onnxruntime forward: a side has one launch" in left.stderr
+    assert "launches: 4" in left.stderr
+    assert "cannot tell" in left.stdout
+    assert compared(sides[0], tmp_path / "c", "--fail-on", "slower:10%").exit_code == 0
+    assert compared(sides[0], tmp_path / "c", "--fail-on", "slower:5%", "--fail-on", "cannot-tell").exit_code == 1
+    read = json.loads(compared(sides[0], tmp_path / "c", "--fail-on", "slower:5%", "--json").stdout)
+    assert (read["failures"], len(read["unjudged"])) == ([], 1)
+    assert {one["estimate"]["starts"] for one in read["comparisons"]} == {0.1}
+
+
+def test_several_records_of_a_side_judge_five_per_cent(tmp_path: Path) -> None:
+    for i in range(5):
+        record(tmp_path / "a", 1.0 + i / 1000)
+        record(tmp_path / "b", 1.07 + i / 1000)
+    found = compared(tmp_path / "a", tmp_path / "b", "--fail-on", "slower:5%")
+    assert found.exit_code == 1
+    assert found.stderr == ""
+
+
 def test_json_is_all_there_is(sides: tuple[Path, Path]) -> None:
     found = json.loads(compared(*sides, "--json", "--fail-on", "slower:5%", "--margin", "1%").stdout)
     assert found["margin"] == 0.01
@@ -110,7 +133,7 @@ def test_bad_usage(sides: tuple[Path, Path], tmp_path: Path) -> None:
     assert compared(sides[0], tmp_path / "none").exit_code == 2
     assert compared(sides[0], tmp_path / "c", "--factor", "commit", "--across", "clock").exit_code == 0
     assert compared(sides[0], tmp_path / "c").exit_code == 0
-    assert compared(sides[0], tmp_path / "c", "--factor", "governor", "--fail-on", "slower:5%").exit_code == 0
+    assert compared(sides[0], tmp_path / "c", "--factor", "governor", "--fail-on", "slower:10%").exit_code == 0
 
 
 def test_hostile_files_are_left_out_and_told(sides: tuple[Path, Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,6 +136,11 @@ def at_most(trials: int) -> float:
     return float(stats.binom.ppf(0.999, trials, 0.05)) / trials
 
 
+def sized(*launches: Any) -> Figure:
+    """A figure that no start of a process changes, so that nothing hides what is asked of blocks."""
+    return figure(*launches, unit="B")
+
+
 def by_launches(random: np.random.Generator, slower: float = 1.0, count: int = 10) -> tuple[Figure, Figure]:
     """Medians of launches whose level differs from launch to launch."""
     return (
@@ -161,17 +167,55 @@ def test_equal_systems_are_seldom_told_apart(random: np.random.Generator) -> Non
 def test_drift_fools_neither_what_took_turns_nor_what_was_taken_apart(random: np.random.Generator) -> None:
     turns = alarms(lambda: taking_turns(random), apart=False, families=15, size=4)
     apart = alarms(
-        lambda: (figure(blocks(random, walk=0.004)), figure(blocks(random, walk=0.004))), apart=True, families=15, size=4
+        lambda: (sized(blocks(random, walk=0.004)), sized(blocks(random, walk=0.004))), apart=True, families=15, size=4
     )
     assert max(turns, apart) <= at_most(15)
 
 
 def test_drift_from_block_to_block_is_no_change_of_what_was_measured_apart(random: np.random.Generator) -> None:
     apart = alarms(
-        lambda: (figure(blocks(random, walk=0.02, count=60)), figure(blocks(random, walk=0.02, count=60))),
+        lambda: (sized(blocks(random, walk=0.02, count=60)), sized(blocks(random, walk=0.02, count=60))),
         apart=True, families=30, size=4,
     )  # fmt: skip
     assert apart <= at_most(30)
+
+
+def of_two_starts(
+    random: np.random.Generator, slower: float = 1.0, alike: bool = True
+) -> Callable[[], tuple[Figure, Figure]]:
+    """Figures of two processes, each of whose starts moves its times by 3 %: all of them alike, or each by itself."""
+    start = np.exp(random.normal(0, 0.03, 2))
+
+    def draw() -> tuple[Figure, Figure]:
+        own = start if alike else np.exp(random.normal(0, 0.03, 2))
+        return figure(blocks(random, own[0])), figure(blocks(random, slower * own[1]))
+
+    return draw
+
+
+def called(random: np.random.Generator, families: int, size: int = 4, **more: Any) -> float:
+    """The share of families of comparisons of two starts in which any change is called."""
+    return float(
+        np.mean([alarms(of_two_starts(random, **more), apart=True, families=1, size=size) for _ in range(families)])
+    )
+
+
+def test_what_differs_from_start_to_start_is_no_change(random: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert called(random, 60) <= 0.05
+    assert called(random, 40, alike=False) <= at_most(40)
+    assert called(random, 20, slower=1.3, size=1) >= 0.95
+    monkeypatch.setattr("deep_bench.results.comparing.estimate.BETWEEN_STARTS", 0.0)
+    assert called(random, 20) > 0.3
+
+
+def test_no_difference_takes_a_margin_beyond_what_starts_do(random: np.random.Generator) -> None:
+    for margin, claimed in ((0.02, False), (0.1, False), (0.13, True)):
+        found = estimate(figure(blocks(random)), figure(blocks(random)), margin, apart=True)
+        assert found.p_equivalent is not None
+        assert (found.p_equivalent <= 0.05) == claimed
+    real = estimate(figure(blocks(random)), figure(blocks(random, 1.05)), 0.13, apart=True)
+    assert real.p_equivalent is not None
+    assert real.p_equivalent > 0.05
 
 
 def test_what_wanders_is_told_from_what_only_spreads(random: np.random.Generator) -> None:
@@ -182,8 +226,8 @@ def test_what_wanders_is_told_from_what_only_spreads(random: np.random.Generator
 
 def test_five_per_cent_are_found(random: np.random.Generator) -> None:
     for _ in range(10):
-        for apart in (False, True):
-            found = estimate(figure(blocks(random)), figure(blocks(random, 1.05)), 0.02, apart=apart)
+        for kind, apart in ((figure, False), (sized, True)):
+            found = estimate(kind(blocks(random)), kind(blocks(random, 1.05)), 0.02, apart=apart)
             assert found.p is not None
             assert found.p < 0.01
     launched = [estimate(*by_launches(random, 1.05), 0.02, apart=True).p for _ in range(20)]

@@ -55,17 +55,26 @@ def test_a_record_is_kept_and_the_test_is_its_label(tests: pytest.Pytester) -> N
 
 
 def test_slower_fails(tests: pytest.Pytester) -> None:
-    tests.makepyfile(test_it=SUM.format(ns=10_600, total=RIGHT))
+    tests.makepyfile(test_it=SUM.format(ns=11_100, total=RIGHT))
     done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--deep-bench-records", "head")
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*fails on slower:5%: call", "test_it.py::test_sum: call slower: 1.060 *"])
+    done.stdout.fnmatch_lines(["*fails on slower:10%: call", "test_it.py::test_sum: call slower: 1.110 *"])
     assert len(gather(tests.path / "head")) == 1
-    tests.makepyfile(test_it=SUM.format(ns=10_400, total=RIGHT))
-    tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base").assert_outcomes(passed=1)
+    tests.makepyfile(test_it=SUM.format(ns=10_900, total=RIGHT))
+    passed = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base")
+    passed.assert_outcomes(passed=1)
+    passed.stdout.no_fnmatch_line("*cannot judge*")
+
+
+def test_what_one_start_cannot_judge_is_said(tests: pytest.Pytester) -> None:
+    tests.makepyfile(test_it=SUM.format(ns=10_700, total=RIGHT).replace("budget", "slower=0.05, budget"))
+    done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["test_it.py::test_sum: cannot judge slower:5%: call: a side has one launch*launches*"])
 
 
 def test_faster_passes_and_the_report_has_it(tests: pytest.Pytester) -> None:
-    tests.makepyfile(test_it=SUM.format(ns=9_000, total=RIGHT))
+    tests.makepyfile(test_it=SUM.format(ns=8_000, total=RIGHT))
     done = tests.runpytest_inprocess(*PLAIN, "--deep-bench-baseline", "base", "--junitxml", "found.xml")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["test_it.py::test_sum: call faster: *"])

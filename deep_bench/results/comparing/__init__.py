@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from deep_bench.results.comparing.estimate import Estimate as Estimate
     from deep_bench.results.comparing.failing import Condition as Condition
     from deep_bench.results.comparing.failing import failures as failures
+    from deep_bench.results.comparing.failing import unjudged as unjudged
     from deep_bench.results.comparing.sides import compare as compare
     from deep_bench.results.comparing.sides import compare_within as compare_within
 
@@ -21,11 +22,13 @@ _PLACES = {
     "comparison": "Change Comparison",
     "comparisons": "Comparisons",
     "estimate": "Estimate",
-    "failing": "Condition failures",
+    "failing": "Condition failures unjudged",
     "sides": "compare compare_within",
 }
 _LAZY = {name: f"{_HERE}.{module}" for module, names in _PLACES.items() for name in names.split()}
 
-__all__ = ["Change", "Comparison", "Comparisons", "Condition", "Estimate", "compare", "compare_within", "failures"]
+__all__ = [
+    "Change", "Comparison", "Comparisons", "Condition", "Estimate", "compare", "compare_within", "failures", "unjudged",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy(__name__, _LAZY)

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from deep_bench.results.comparing.estimate import Estimate
 from deep_bench.results.comparing.pairing import Pair
+from deep_bench.results.comparing.starts import is_speed
 from deep_bench.results.result import Direction, Result
 
 Word: TypeAlias = Literal["faster", "slower", "better", "worse", "no difference", "cannot tell", "not comparable"]
@@ -69,6 +70,20 @@ class Comparison:
             return ends[0] > 1 + share if self.direction == "lower" else ends[1] < 1 / (1 + share)
         least = share * abs(self.estimate.before)
         return ends[0] > least if self.direction == "lower" else ends[1] < -least
+
+    def leaves_open(self, share: float) -> bool:
+        """Whether it may be worse by more than this share and, with so few launches, never be told to be.
+
+        Args:
+            share: As in `beyond`.
+        """
+        starts, ends = self.estimate.starts, self.estimate.interval
+        if self.word != "cannot tell" or ends is None or share >= starts:
+            return False
+        if self.estimate.scale == "difference":
+            return True
+        most = ends[1] if self.direction == "lower" else 1 / ends[0]
+        return most * (1 + starts) > 1 + share
 
 
 @dataclass(frozen=True)
@@ -151,8 +166,3 @@ def said(estimate: Estimate, p: float | None, p_equivalent: float | None, unit: 
     if is_speed(unit):
         return "faster" if good else "slower"
     return "better" if good else "worse"
-
-
-def is_speed(unit: str) -> bool:
-    """Whether a figure is a time, or an amount in a second."""
-    return unit in ("s", "ms", "us", "µs", "ns", "min", "h") or unit.endswith("/s")

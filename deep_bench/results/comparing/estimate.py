@@ -16,6 +16,7 @@ from deep_bench.measure.comparison import resampled_medians
 from deep_bench.measure.grounds import FEWEST_BLOCKS, grounds
 from deep_bench.measure.ranks import Ends, least_p, shift
 from deep_bench.measure.statistics import CONFIDENCE, Basis, Times, batch_medians, neighbour_stretch
+from deep_bench.results.comparing.starts import BETWEEN_STARTS, differs_by_start
 from deep_bench.results.result import Figure
 
 Scale: TypeAlias = Literal["ratio", "difference"]
@@ -44,7 +45,8 @@ class Estimate:
         value: The change of the median.
         interval: Its 95 % interval; ``None`` where the samples are too few.
         p: Of the hypothesis that nothing changed, two-sided: at most 5 % exactly if the interval leaves "no change" out.
-            Between single launches measured apart, of the hypothesis that it changed by no more than the margin.
+            Between single launches measured apart, of the hypothesis that it changed by no more than the margin or
+            ``starts``, whichever is more.
         p_equivalent: Of the hypothesis that it changed by more than the margin: the larger of two one-sided tests.
         basis: What was taken to be independent: ``"launches"`` (or runs, or records), or ``"blocks"`` of a single launch.
         counts: How many of these each side has, the earlier one first.
@@ -52,6 +54,8 @@ class Estimate:
         missed: How many runs never reached what the figure is the time to.
         wander: How far the machine is seen to have wandered while sides were measured apart: a share of the median, or in
             the unit of a difference. A change counts only beyond that.
+        starts: The relative change that is put down to two starts of a process: `BETWEEN_STARTS` where times of single
+            launches were measured apart, else 0.
     """
 
     scale: Scale
@@ -66,6 +70,7 @@ class Estimate:
     why: str = ""
     missed: int = 0
     wander: float = 0.0
+    starts: float = 0.0
 
     @property
     def least_p(self) -> float:
@@ -113,7 +118,8 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
         margin: The relative change that counts as none.
         apart: Whether they were measured one after the other. Then slow changes of the machine are in the difference, and
             the intervals are stretched by what the autocorrelation of each shows of them. What differs from launch to
-            launch they still do not hold: only a change that is surely beyond the margin is one.
+            launch they still do not hold: only a change that is surely beyond the margin is one, and of a time only one
+            that is surely beyond `BETWEEN_STARTS`.
         seed: Of the resampling.
     """
     scale: Scale = "ratio" if scale_of(before) == scale_of(after) == "ratio" else "difference"
@@ -126,7 +132,7 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
         return Estimate(scale, before.median, after.median, value, None, None, None, basis, counts, why)
     random = np.random.default_rng(seed)
     ours, theirs = (drawn(figure, random, apart=apart) for figure in (after, before))
-    return over_blocks(theirs, ours, scale, margin, apart=apart)
+    return over_blocks(theirs, ours, scale, margin, apart=apart, unit=after.unit)
 
 
 def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) -> Estimate:
@@ -196,19 +202,24 @@ def wander(medians: Times) -> float:
     return sqrt(max(float(np.ptp(medians)) ** 2 - _RANGES[len(steps) - 1] ** 2 * noise, 0.0))
 
 
-def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apart: bool) -> Estimate:
+def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apart: bool, unit: str) -> Estimate:
     r"""The change between two resampled medians.
 
     The interval is the percentile interval of the bootstrap, each side stretched from the normal distribution's quantile to
     that of Student's t. The p-value turns that around: :math:`t = \text{change} / s`, where s is the distance of the end
     that faces "no change" over its quantile.
 
+    Two starts may differ by a share that no block shows. Then a change is one that is beyond that share as well as the
+    margin, and none is one that is within the margin whatever the starts did, which takes a margin beyond that share.
+
     Args:
         before: The one.
         after: The other.
         scale: Of the change.
         margin: The relative change that counts as none.
-        apart: Whether the p-value is of a change beyond the margin, not of any change.
+        apart: Whether they were measured one after the other: whether the p-value is of a change beyond the margin and the
+            share of two starts, not of any change.
+        unit: Of the figure: two starts differ in times, not in scores.
     """
     ours, theirs = after.draws, before.draws
     if scale == "ratio":
@@ -216,13 +227,15 @@ def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apa
     draws, groups = ours - theirs, min(before.groups, after.groups)
     center, low, high = _spread(draws, CONFIDENCE, groups)
     tight = _spread(draws, _TIGHT, groups)
-    allowed = log1p(margin) if scale == "ratio" else margin * abs(before.value)
+    starts = BETWEEN_STARTS if apart and differs_by_start(unit) else 0.0
+    within, started = (log1p(share) if scale == "ratio" else share * abs(before.value) for share in (margin, starts))
     wandered = sqrt(sum((side.wander / (abs(side.value) if scale == "ratio" else 1.0)) ** 2 for side in (before, after)))
     degrees = groups - 1
     reach = float(stats.t.isf((1 - CONFIDENCE) / 2, degrees))
-    far = max(abs(center) - wandered - (allowed if apart else 0.0), 0.0)
+    far = max(abs(center) - wandered - (max(within, started) if apart else 0.0), 0.0)
     p = 2 * float(stats.t.sf(far / (low if center > 0 else high), degrees))
-    sides = ((center + allowed - wandered) / tight[1], (allowed - center - wandered) / tight[2])
+    left = within - started - wandered
+    sides = ((left + center) / tight[1], (left - center) / tight[2])
     return Estimate(
         scale,
         before.value,
@@ -234,6 +247,7 @@ def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apa
         "blocks",
         (before.groups, after.groups),
         wander=wandered,
+        starts=starts,
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deep_bench.errors import Incomparable, InvalidArgument
+from deep_bench.results.comparing.comparison import Comparison
 from deep_bench.results.comparing.comparisons import Comparisons
 from deep_bench.results.comparing.facts import OWNED
+from deep_bench.results.comparing.names import some
 from deep_bench.results.comparing.pairing import RECORD
+from deep_bench.results.comparing.starts import is_speed
 
 _FORM = re.compile(r"(slower|worse)(?::(\d+\.?\d*|\.\d+)\s*%)?|wrong|cannot-tell|unpaired")
 _EXPECTED = "slower, slower:5%, worse, worse:5%, wrong, cannot-tell or unpaired"
@@ -58,6 +61,8 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
     *Slower by 5 %* holds where the word is *slower*, all comparisons considered, and even the better end of the interval is
     beyond 5 %. What is not sure never fails, unless ``cannot-tell`` asks for it.
 
+    Conditions that these sides are too few to judge are told by `unjudged`.
+
     Raises:
         Incomparable: The sides differ in something else than `MEANT`, such as the machine, that was not named as the factor.
         InvalidArgument: A share below the margin: such a change is called *no difference*.
@@ -73,6 +78,33 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
             )
         lines += [f"{condition}: {line}" for line in _met(found, condition)]
     return lines
+
+
+def unjudged(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
+    """The conditions that could not have been met for want of launches, with what to do; empty where all were judged.
+
+    Between single launches measured apart nothing under `BETWEEN_STARTS` is called slower, so that a condition of less
+    passes whatever changed.
+    """
+    lines = []
+    for condition in conditions:
+        left = [one for one in found if _concerns(condition, one) and one.leaves_open(condition.share)]
+        if left:
+            least = replace(condition, share=max(one.estimate.starts for one in left))
+            lines.append(
+                f"cannot judge {condition}: {some([_row(one) for one in left])}: a side has one launch, and two starts of a "
+                f"program may differ by {100 * least.share:g} %; measure each side in 4 launches or more (launches: 4 in a "
+                f"recipe, --launches 4, or so many records), or ask for {least}"
+            )
+    return lines
+
+
+def _concerns(condition: Condition, one: Comparison) -> bool:
+    return condition.word == "worse" or (condition.word == "slower" and is_speed(one.unit))
+
+
+def _row(one: Comparison) -> str:
+    return f"{one.name} {one.metric}".strip()
 
 
 def _refuse_unasked(found: Comparisons) -> None:
@@ -92,10 +124,6 @@ def _met(found: Comparisons, condition: Condition) -> list[str]:
     if condition.word == "unpaired":
         return [result.name or result.file.name for result in found.left[0]]
     if condition.word == "cannot-tell":
-        return [f"{one.name} {one.metric}".strip() for one in found if one.tested and one.word == "cannot tell"]
+        return [_row(one) for one in found if one.tested and one.word == "cannot tell"]
     words = ("slower",) if condition.word == "slower" else ("slower", "worse")
-    return [
-        f"{one.name} {one.metric}".strip()
-        for one in found
-        if one.word in words and (not condition.share or one.beyond(condition.share))
-    ]
+    return [_row(one) for one in found if one.word in words and (not condition.share or one.beyond(condition.share))]

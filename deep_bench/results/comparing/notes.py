@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from deep_bench.results.comparing.comparison import LEVEL
 from deep_bench.results.comparing.correction import CORRECTIONS
 from deep_bench.results.comparing.facts import facts_of
+from deep_bench.results.comparing.names import some
 from deep_bench.results.comparing.pairing import Pair
 
 if TYPE_CHECKING:
+    from deep_bench.results.comparing.comparison import Comparison
     from deep_bench.results.comparing.comparisons import Comparisons
 
-_LISTED = 6
 _WANDERS = 0.005
 
 
@@ -28,7 +29,8 @@ def _tests(found: Comparisons) -> Iterable[str]:
         otherwise = sum(one.word != one.alone for one in found if one.tested)
         if otherwise:
             yield f"alone, {otherwise} of them would be called otherwise"
-    yield f"no difference: the change is within {100 * found.margin:g} %, by two one-sided tests"
+    if any(one.tested and found.margin > one.estimate.starts for one in found):
+        yield f"no difference: the change is within {100 * found.margin:g} %, by two one-sided tests"
 
 
 def _method(found: Comparisons) -> Iterable[str]:
@@ -40,7 +42,7 @@ def _method(found: Comparisons) -> Iterable[str]:
     late = [one.metric for one in found if one.estimate.missed]
     if late:
         yield (
-            f"{_some(late)}: runs that missed the target count as later than all they outlasted "
+            f"{some(late)}: runs that missed the target count as later than all they outlasted "
             "(Gehan's generalisation of the rank test)"
         )
 
@@ -48,20 +50,32 @@ def _method(found: Comparisons) -> Iterable[str]:
 def _single_launch(found: Comparisons) -> Iterable[str]:
     timed = [one for one in found if one.tested and one.estimate.basis == "blocks"]
     if timed and any(pair.apart for pair in _pairs(found)):
-        yield (
-            "the sides were measured one after the other, each in a single process: what else changed meanwhile, and what "
-            "differs from one start of a process to the next, is in no interval; so only a change that is surely beyond "
-            f"{100 * found.margin:g} % is called one (better: several records of each side, taken by turns)"
-        )
+        yield from _taken_apart(found, timed)
         restless = [one for one in timed if one.estimate.scale == "ratio" and one.estimate.wander > _WANDERS]
         if restless:
-            metrics, most = _some([one.metric for one in restless]), max(one.estimate.wander for one in restless)
+            metrics, most = some([one.metric for one in restless]), max(one.estimate.wander for one in restless)
             yield (
                 f"{metrics}: times wandered by up to {100 * most:.2g} % from block to block, "
                 "as on a machine that drifts: only a change beyond that as well is called one"
             )
     elif timed:
         yield "one launch each: what differs from one start of a process to the next is in no interval (--launches 10)"
+
+
+def _taken_apart(found: Comparisons, timed: Sequence[Comparison]) -> Iterable[str]:
+    figures = [figure for pair in _pairs(found) for r in (pair.before, pair.after) for figure in r.figures.values()]
+    each = "one launch each" if all(len(figure.launches) <= 1 for figure in figures) else "one launch on a side"
+    hidden = "what differs from one start of a process to the next, and what else changed meanwhile, is in no interval"
+    starts = max(one.estimate.starts for one in timed)
+    if starts:
+        yield (
+            f"{each}, measured one after the other: {hidden}; so nothing under {100 * max(starts, found.margin):g} % is "
+            f"called faster or slower, and no difference takes a margin beyond {100 * starts:g} %; for smaller changes "
+            "measure several launches of each side (launches: 4 or more in a recipe, or --launches), best by turns"
+        )
+    others = [one.metric for one in timed if not one.estimate.starts]
+    if others:
+        yield f"{some(others)}: {each}: only a change that is surely beyond {100 * found.margin:g} % is called one"
 
 
 def _records(found: Comparisons) -> Iterable[str]:
@@ -84,7 +98,7 @@ def _too_few(found: Comparisons) -> Iterable[str]:
         if one.estimate.p is None and one.word != "not comparable":
             untold.setdefault(one.estimate.why, []).append(one.metric)
     for why, metrics in untold.items():
-        yield f"not tested: {_some(metrics)}: {why}"
+        yield f"not tested: {some(metrics)}: {why}"
 
 
 def _one_sided(found: Comparisons) -> Iterable[str]:
@@ -96,7 +110,7 @@ def _one_sided(found: Comparisons) -> Iterable[str]:
             if name not in getattr(pair, other).figures and pair.before.ok and pair.after.ok
         ]
         if lone:
-            yield f"only on the side {side!r}: {_some(lone)}"
+            yield f"only on the side {side!r}: {some(lone)}"
 
 
 def _unchecked(found: Comparisons) -> Iterable[str]:
@@ -121,8 +135,3 @@ _NOTES: tuple[Callable[[Comparisons], Iterable[str]], ...] = (
 
 def _pairs(found: Comparisons) -> list[Pair]:
     return [pair for pairing in found.pairings for pair in pairing.pairs]
-
-
-def _some(names: Sequence[str]) -> str:
-    kept = list(dict.fromkeys(names))
-    return ", ".join(kept) if len(kept) <= _LISTED else f"{', '.join(kept[:_LISTED])} and {len(kept) - _LISTED} more"

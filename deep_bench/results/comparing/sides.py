@@ -12,7 +12,7 @@ from deep_bench.results.comparing.correction import CORRECTIONS, corrected
 from deep_bench.results.comparing.estimate import estimate
 from deep_bench.results.comparing.names import names_of
 from deep_bench.results.comparing.pairing import Pair, Pairing, pair
-from deep_bench.results.comparing.totals import total
+from deep_bench.results.comparing.totals import totals
 from deep_bench.results.result import Result
 
 
@@ -126,8 +126,7 @@ def _compared(
     for (_, one), name in zip(pairs, names, strict=True):
         shared = [m for m in one.before.figures if m in one.after.figures and (not metrics or m in metrics)]
         drafts += [_draft(one, name, metric, margin, seed) for metric in shared]
-    for pairing in pairings:
-        drafts += total(pairing, drafts, metrics, margin, seed)
+    drafts += totals(pairings, drafts, metrics, margin, seed)
     changes = [found for (_, one), name in zip(pairs, names, strict=True) if (found := change_of(one, name)) is not None]
     return Comparisons(
         pairings=tuple(pairings),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -11,28 +12,47 @@ import numpy as np
 from deep_bench.measure.grounds import grounds
 from deep_bench.results.comparing.comparison import Comparison, said
 from deep_bench.results.comparing.estimate import Drawn, Estimate, drawn, over_blocks, over_launches
+from deep_bench.results.comparing.names import labelled, told_apart
 from deep_bench.results.comparing.pairing import Pair, Pairing
 from deep_bench.results.result import Figure
 
 _WHOLE = ("kind", "suite", "framework", "system", "dtype", "device", "recipe", "commit")
 """Labels that a total keeps apart; it runs over all others."""
 
+_ALWAYS = ("system",)
+"""Labels that the name of a total has also where there is only one."""
+
 _ONCE = ("setup", "first call")
 
 
-def total(
-    pairing: Pairing, drafts: Sequence[Comparison], metrics: Collection[str], margin: float, seed: int
+def totals(
+    pairings: Sequence[Pairing], drafts: Sequence[Comparison], metrics: Collection[str], margin: float, seed: int
 ) -> list[Comparison]:
     """The totals over all cases of operators, or networks, that have a time on both sides and may be compared.
 
     Args:
-        pairing: The pairs.
+        pairings: The pairs.
         drafts: The comparisons of single cases.
         metrics: The figures to compare; all if empty.
         margin: The relative difference that counts as none.
         seed: Of the resampling.
     """
     fit = {(id(draft.labels), draft.metric) for draft in drafts if draft.tested}
+    found = [
+        (pairing, one)
+        for pairing in pairings
+        for (metric, _), pairs in _groups(pairing, fit, metrics).items()
+        if _several(pairs) and (one := _total(pairs, metric, margin, seed)) is not None
+    ]
+    always = [label for label in _ALWAYS if any(label in one.labels for _, one in found)]
+    names = told_apart([_kept(labelled(pairing, one.labels), pairing.factor) for pairing, one in found], always)
+    return [replace(one, name=f"{one.name} {name}".rstrip()) for (_, one), name in zip(found, names, strict=True)]
+
+
+def _groups(
+    pairing: Pairing, fit: Container[tuple[int, str]], metrics: Collection[str]
+) -> dict[tuple[str, tuple[str, ...]], list[Pair]]:
+    """The pairs of each total, by the metric and the labels that are kept apart."""
     groups: dict[tuple[str, tuple[str, ...]], list[Pair]] = {}
     for one in pairing.pairs:
         if one.before.kind not in ("operators", "network"):
@@ -42,8 +62,12 @@ def total(
             wanted = (not metrics or metric in metrics) and metric not in _ONCE and figure.unit == "s"
             if wanted and (id(one.labels), metric) in fit:
                 groups.setdefault((metric, about), []).append(one)
-    found = [_total(pairs, metric, margin, seed) for (metric, _), pairs in groups.items() if _several(pairs)]
-    return [one for one in found if one is not None]
+    return groups
+
+
+def _kept(labels: Mapping[str, str], factor: str) -> dict[str, str]:
+    """Those that totals are told apart by."""
+    return {label: value for label, value in labels.items() if label in _WHOLE or label == factor}
 
 
 def _several(pairs: Sequence[Pair]) -> bool:
@@ -59,8 +83,7 @@ def _total(pairs: Sequence[Pair], metric: str, margin: float, seed: int) -> Comp
         return None
     first = pairs[0]
     shared = dict(set.intersection(*({*one.labels.items()} for one in pairs)))
-    system = first.labels.get("system", "")
-    name = f"total of {len(pairs)} {'cases' if first.before.kind == 'operators' else 'networks'} {system}".rstrip()
+    name = f"total of {len(pairs)} {'cases' if first.before.kind == 'operators' else 'networks'}"
     figure = figures[0][0]
     word = said(estimate, estimate.p, estimate.p_equivalent, figure.unit, figure.direction)
     return Comparison(
@@ -82,7 +105,7 @@ def _estimate(figures: Sequence[tuple[Figure, Figure]], margin: float, apart: Se
     for both, far in zip(figures, apart, strict=True):
         for which in (1, 0):
             sides[which].append(drawn(both[which], random, apart=far))
-    return over_blocks(reduce(add, sides[0]), reduce(add, sides[1]), "ratio", margin, apart=any(apart))
+    return over_blocks(reduce(add, sides[0]), reduce(add, sides[1]), "ratio", margin, apart=any(apart), unit="s")
 
 
 def _summed(figures: Sequence[Figure], launches: int) -> Figure:

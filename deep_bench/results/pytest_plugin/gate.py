@@ -14,9 +14,10 @@ import pytest
 from deep_bench.errors import Incomparable, InvalidArgument
 from deep_bench.measure.folder import output_folder
 from deep_bench.results import Result, Results, gather
-from deep_bench.results.comparing import Comparisons, Condition, compare, failures
+from deep_bench.results.comparing import Comparisons, Condition, compare, failures, unjudged
 from deep_bench.results.comparing.comparison import severity
 from deep_bench.results.comparing.report import both, changed
+from deep_bench.results.comparing.starts import BETWEEN_STARTS
 from deep_bench.results.pytest_plugin.measured import TEST, Check, measured, saved
 
 _COMMIT = "commit"
@@ -48,7 +49,7 @@ class Gate:
         what: Any,
         *,
         name: str = "",
-        slower: float = 0.05,
+        slower: float = BETWEEN_STARTS,
         margin: float | None = None,
         fail_on: Sequence[str] = (),
         check: Check | None = None,
@@ -57,10 +58,9 @@ class Gate:
     ) -> Comparisons | None:
         """Let a call, or what a run found, pass or fail.
 
-        A call is timed in this process, for ``budget`` seconds. It fails where it is *slower* than the baseline and even
-        the better end of the interval is beyond ``slower``, or where it is wrong. What cannot be told passes, unless
-        ``fail_on`` or ``--deep-bench-fail-on`` has ``cannot-tell``. Without a baseline only what is wrong fails, and the
-        summary says so.
+        A call is timed in this process, for ``budget`` seconds. It fails where it is wrong, or *slower* than the baseline
+        and even the interval's better end is beyond ``slower``. What cannot be told passes, but for ``cannot-tell`` in the
+        conditions. The summary says what one start cannot judge, less than 10 %, and where there is no baseline.
 
         Args:
             what: A callable without arguments; or a record, or what `deep_bench.run`, `deep_bench.operators.study` or
@@ -139,6 +139,8 @@ class Gate:
             if one.tested or one.word == "not comparable":
                 row = f"{one.name} {one.metric}".strip()
                 self._say(name, f"{row} {one.word}: {changed(one.estimate)}, {both(one)}")
+        for line in unjudged(found, conditions):
+            self._say(name, line)
         if reasons := failures(found, conditions):
             pytest.fail("\n".join(["fails on " + reason for reason in reasons] + ["", found.table()]), pytrace=False)
         return found

@@ -13,6 +13,7 @@ from deep_bench.results.comparing.comparison import said as word_for
 from deep_bench.results.comparing.comparison import severity
 from deep_bench.results.comparing.correction import corrected
 from deep_bench.results.comparing.estimate import Estimate, estimate
+from deep_bench.results.comparing.starts import BETWEEN_STARTS
 from deep_bench.results.report.model import Block, Cell, Column, Lines, Sign, Table, Text, clean
 from deep_bench.results.report.naming import further, of_kinds, settings, system_of, title_of
 from deep_bench.results.result import Result
@@ -105,7 +106,8 @@ def blocks(results: Sequence[Result], base: str | None) -> list[Block]:
         "A ratio is of two medians; below 1 is less than the base. The 95 % interval is of each ratio alone; the words hold "
         "for all ratios of a table together (Holm), and no difference means within 2 % by two one-sided tests.",
         "Systems of one record took turns when they were timed. A ratio of results from two records says so: there the "
-        "difference between two runs is in it as well.",
+        "difference between two runs is in it as well, and of single launches nothing under "
+        f"{100 * BETWEEN_STARTS:g} % is called.",
         *extra,
         *(f"No interval: {clean(why)}." for why in dict.fromkeys(pair.change.why for pair in shown if pair.change.why)),
     ]
