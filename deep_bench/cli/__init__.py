@@ -98,6 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
         if "--debug" in words:
             traceback.print_exc()
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter fails again when it flushes
-        click.echo(f"deep-bench: {error.strerror or error}: the output or a file could not be written", err=True)
+        which = "the output or a file could not be written" if error.filename is None else f"{error.filename}"
+        click.echo(f"deep-bench: {error.strerror or error}: {which}", err=True)
         status = FAILED
     sys.exit(status or 0)

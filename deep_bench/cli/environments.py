@@ -95,23 +95,27 @@ def lock_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
 @_FILE
 @_DEBUG
 def check_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
-    """Whether NAME, a name or a folder, can be worked in, and holds what its lock says.
+    """Whether NAME, a name or a folder, can be worked in, and holds what it was built with and what its lock file says.
 
-    Exit status: 0 it does; 1 it differs from its lock; 2 it cannot be worked in.
+    Exit status: 0 it does; 1 it differs from a lock; 2 it cannot be worked in, or its lock file is none.
     """
     from deep_bench.environments import all_built, built, differences, place_of
     from deep_bench.environments.checking import looked_at
+    from deep_bench.environments.locking import lock_file
 
-    found = built(name) if name in all_built() else None
+    found, declared = built(name) if name in all_built() else None, _declarations(file)
     lean = found is not None and not found.declaration.deep_bench
-    facts = looked_at(place_of(name, lean=lean, declared=_declarations(file)))
+    stated = _otherwise_locked(found, lock_file(declared.path, name)) if found is not None else []
+    for line in stated:
+        click.echo(line)
+    facts = looked_at(place_of(name, lean=lean, declared=declared))
     click.echo(
         f"{facts['python']}, {len(facts['packages'])} packages" + (f"; {facts['remark']}" if "remark" in facts else "")
     )
     changed = differences(found) if found is not None else []
     for line in changed:
         click.echo(f"not as locked: {line}")
-    sys.exit(1 if changed else 0)
+    sys.exit(1 if changed or stated else 0)
 
 
 @command.command("remove", cls=Verb)
@@ -125,6 +129,17 @@ def remove_it(name: str, debug: bool) -> None:  # noqa: ARG001
     if not remove(name):
         raise UnknownName("environment", name, all_built(), "see `deep-bench environments list`")
     click.echo(f"{name} is removed")
+
+
+def _otherwise_locked(found: Built, path: Path) -> list[str]:
+    """How an environment differs from the lock beside its declaration, if there is one."""
+    from deep_bench.environments import Lock
+    from deep_bench.environments.locking import read_lock
+
+    lock = read_lock(path, found.name)
+    if lock is None:
+        return []
+    return [f"not as in {path}: {line}" for line in lock.differences(Lock.parse(found.lock, found.name))]
 
 
 def _declarations(file: Path | None) -> Declarations:

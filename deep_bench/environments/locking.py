@@ -61,6 +61,24 @@ class Lock:
         """Whether the hashes of all archives are known."""
         return bool(self.pins) and self.hashes.keys() == self.pins.keys()
 
+    def differences(self, built: Lock) -> list[str]:
+        """How what was built differs from this lock, package by package; empty if it does not.
+
+        Example:
+            >>> Lock("", {"numpy": "2.4.6", "onnx": "1.23.0"}, {}).differences(Lock("", {"numpy": "2.4.5"}, {}))
+            ['numpy 2.4.6 was built as 2.4.5', 'onnx 1.23.0 was not built']
+        """
+        found = []
+        for name in sorted(self.pins.keys() | built.pins.keys()):
+            mine, theirs = self.pins.get(name), built.pins.get(name)
+            if mine is None:
+                found.append(f"{name} {theirs} was built, and is not in it")
+            elif mine != theirs:
+                found.append(f"{name} {mine} was " + (f"built as {theirs}" if theirs else "not built"))
+            elif self.hashes.get(name, "") != built.hashes.get(name, "") and name in self.hashes and name in built.hashes:
+                found.append(f"{name} {mine} was built from another archive")
+        return found
+
     def lines(self) -> list[str]:
         """The lines that pip installs from: with hashes if all are known, since pip wants all or none."""
         return [f"{n}=={v} --hash=sha256:{self.hashes[n]}" if self.hashed else f"{n}=={v}" for n, v in self.pins.items()]

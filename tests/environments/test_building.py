@@ -143,13 +143,32 @@ def test_the_command_line_from_list_to_remove(
     assert "mine.lock.txt\n" in said("lock", "mine")
     assert "the versions are those of mine.lock.txt" in said("build", "--again", "mine")
     assert json.loads(said("list", "--json"))[0]["state"] == "built"
-    assert "NumPy cannot be used there" in said("check", "mine", status=2)
+    lock = folder / "mine.lock.txt"
+    kept = lock.read_text()
+    lock.write_text(kept.replace("tiny==2.0", "tiny==1.0"))
+    told = said("check", "mine", status=2)
+    assert "not as in mine.lock.txt: tiny 1.0 was built as 2.0" in told
+    assert "NumPy cannot be used there" in told
+    lock.write_text("junk\n")
+    assert "has the line 'junk'" in said("check", "mine", status=2)
+    lock.write_text(kept)
     assert "deep_bench is not installed there" in said("check", str(bare), status=2)
     assert "mine is removed" in said("remove", "mine")
     assert "unknown environment 'mine'" in said("remove", "mine", status=2)
     for name in ("..", "../cache", "/etc", "-x y"):
         assert "an environment named" in said("remove", "--", name, status=2)
     assert Path("environments.yaml").exists()
+
+
+def test_a_cache_that_cannot_be_made_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "environments.yaml").write_text(json.dumps({"mine": {"requirements": []}}))
+    monkeypatch.setenv("DEEP_BENCH_CACHE", str(folder / "environments.yaml" / "cache"))
+    with pytest.raises(SystemExit) as ended:
+        main(["environments", "build", "mine"])
+    assert ended.value.code == 1
+    assert f"Not a directory: {folder / 'environments.yaml' / 'cache'}" in capsys.readouterr().err
 
 
 @pytest.mark.real
