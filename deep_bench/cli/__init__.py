@@ -97,8 +97,10 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if "--debug" in words:
             traceback.print_exc()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter fails again when it flushes
-        which = "the output or a file could not be written" if error.filename is None else f"{error.filename}"
+        which = error.filename
+        if which is None:
+            which = "the output or a file could not be written"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter fails again on flushing
         click.echo(f"deep-bench: {error.strerror or error}: {which}", err=True)
         status = FAILED
     sys.exit(status or 0)
