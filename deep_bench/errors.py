@@ -56,6 +56,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
+def on_a_line(text: object) -> str:
+    """The same for a name, in which a line's end is shown as well.
+
+    Example:
+        >>> on_a_line("a\\nb.json")
+        'a\\\\nb.json'
+    """
+    return printable(str(text)).replace("\n", "\\n")
+
+
 class DeepBenchError(Exception):
     """Base of every error that a user can cause and mend.
 

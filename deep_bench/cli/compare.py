@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,11 @@ class Share(click.ParamType[float]):
 
 @click.command("compare", cls=Verb)
 @click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--base", metavar="VALUE", help="Within one record: the system that others are compared with.")
+@click.option(
+    "--base",
+    metavar="VALUE",
+    help="Within one record: the system that others are compared with; a framework's name, if only one is of it.",
+)
 @click.option("--factor", metavar="LABEL", help="What tells the sides apart; found if it is not said. With --base: system.")
 @click.option(
     "--across", metavar="LABEL", multiple=True, help="What may differ as well: a label, a fact, or a group of facts."
@@ -73,7 +78,8 @@ def command(
     the commit, and versions of what is measured may differ unasked.
 
     Between records of one launch each nothing under 10 % is called, so slower:5% cannot be judged: measure in 4 launches or
-    more, or ask for slower:10%.
+    more, or ask for slower:10%. Nor can a condition be judged where nothing, or not all that it is about, was tested, or
+    where both sides are the same record. Copies of a record count once.
 
     Exit status: 0, 1 if a condition of --fail-on holds, 2 for what cannot be compared or a condition that cannot be judged.
     """
@@ -105,13 +111,24 @@ def _sides(records: tuple[Path, ...], base: str | None) -> list[Results]:
     from deep_bench.results import gather
 
     wanted = 1 if base is not None else 2
-    if len(records) != wanted:
-        came = f"{len(records)} records {'with' if base is not None else 'without'} --base"
+    if len(records) > wanted:
+        came = f"{len(records)} paths {'with' if base is not None else 'without'} --base"
         raise InvalidArgument(came, "two records or folders; or one, and --base SYSTEM")
     sides = [gather(path) for path in records]
+    if len(records) < wanted:
+        raise InvalidArgument(*_one_side(records[0], sides[0]))
     for path, side in zip(records, sides, strict=True):
         for refused in side.refused:
             click.echo(f"left out: {refused}", err=True)
         if not side:
             raise InvalidRecord(f"no results in {path}", "a record, or a folder of records")
     return sides
+
+
+def _one_side(path: Path, side: Results) -> tuple[str, str, str]:
+    """What came, what was expected, and what to do where there is nothing to compare a path with."""
+    systems = dict.fromkeys(result.labels["system"] for result in side if "system" in result.labels)
+    count = len(side.files())
+    came = f"only {path}, with {count} record{'s' * (count != 1)}, and no --base"
+    advice = f"name a second path, or a system: --base {shlex.quote(next(iter(systems)))}" if len(systems) > 1 else ""
+    return came, "two records or folders; or one, and --base SYSTEM", advice or "name a second path"

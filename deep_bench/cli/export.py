@@ -10,6 +10,7 @@ import click
 from deep_bench.cli.options import FileToWrite
 from deep_bench.cli.records import WHERE, gathered
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import on_a_line
 
 
 @click.command("export", cls=Verb)
@@ -47,7 +48,7 @@ def command(
     results = gathered(paths, where)
     results.export(output, form, samples=samples)
     count = len(results)
-    click.echo(f"{count} result{'s' * (count != 1)}: {output}")
+    click.echo(f"{count} result{'s' * (count != 1)}: {on_a_line(output)}")
     for refused in results.refused:
         click.echo(f"not read: {refused}", err=True)
     sys.exit(1 if results.refused else 0)

@@ -51,7 +51,7 @@ _SETTINGS = (
 @click.option("--stall", type=Seconds(), default="30s", show_default=True, help="Without an answer, the run is given up.")
 @click.option("--trace/--no-trace", default=None, help="Keep LoadGen's own latencies. Default: of up to 1,000,000 samples.")
 @click.option("--check", type=click.Choice(["off", "quick", "full"]), default="quick", show_default=True)
-@click.option("--target-share", type=float, default=0.99, show_default=True, help="Of the reference's accuracy.")
+@click.option("--target-share", type=float, default=0.99, show_default=True, help="Of the reference's accuracy: the target.")
 @click.option("--reference-accuracy", type=float, help="The reference's, where it is known: 0.7646.")
 @click.option("--audit", metavar="TEST01|TEST04", help="Make an audit of the runs that --against names.")
 @click.option("--against", type=click.Path(path_type=Path), multiple=True, help="Folder of a run, for --audit. Repeat.")
@@ -65,7 +65,7 @@ def inference(network: str, **options: Any) -> None:
     """Run a network under MLPerf's LoadGen, in a process of its own. Results are unverified.
 
     LoadGen's logs, the settings it read and the record are in the folder. VALID means here that LoadGen says so, that it
-    reports no errors, and that the answers are right.
+    reports no errors, and that the answers are right. Why such a run is still no submission is below the word.
 
     Exit status: 0 VALID; 1 INVALID, or the run failed; 2 bad usage or input; 130 interrupted.
     """
@@ -82,6 +82,10 @@ def inference(network: str, **options: Any) -> None:
         if not options["as_json"]:
             click.echo(f"running under LoadGen; its logs are in {home}", err=True)
 
+    def slow(lasting: str) -> None:
+        if not options["as_json"]:
+            click.echo(f"this will take {lasting}", err=True)
+
     record = run(
         network,
         options["framework"],
@@ -93,6 +97,7 @@ def inference(network: str, **options: Any) -> None:
         system=options["system"],
         against=options["against"],
         begun=begun,
+        slow=slow,
     )
     click.echo(record.model_dump_json(exclude={"latencies"}) if options["as_json"] else as_text(record))
     sys.exit(INTERRUPTED if record.interrupted else 0 if record.valid else FAILED)

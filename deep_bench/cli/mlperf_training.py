@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +16,12 @@ from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import FileToWrite, Seconds, check_systems
 from deep_bench.cli.ranks import Joined, joined
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import printable
 
 if TYPE_CHECKING:
     from deep_bench.mlperf.training.runs import Timed
     from deep_bench.training.recipes import Recipe
+    from deep_bench.training.runs import Runs
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -59,7 +63,10 @@ def train(recipe: str, changes: tuple[str, ...], framework: str, **options: Any)
     with _ranks(options) as ranks:
         timed = _planned(recipe, changes, framework, options, ranks)
         runs = timed.run(apart=options["apart"], seconds=options["limit"], progress=ranks is None or ranks.first)
-        status = INTERRUPTED if runs.record.interrupted else _told_scores(timed) if timed.logs else 0
+        if timed.logs:
+            status = _told_rest(timed, runs) if runs.record.interrupted else _told_scores(timed)
+        else:
+            status = INTERRUPTED if runs.record.interrupted else 0
         if ranks is not None:
             status = ranks.status(status)
     sys.exit(status)
@@ -117,13 +124,33 @@ def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:
     return list(options["seeds"]) or known[: options["runs"]]
 
 
+def _told_rest(timed: Timed, runs: Runs) -> int:
+    """What an interrupted command leaves, and what is still to be done."""
+    from deep_bench.training.trainer import INTERRUPTED as BROKEN_OFF
+
+    logs = [timed.layout.log(number) for number in range(len(timed.seeds))]
+    click.echo(f"interrupted; kept in {timed.layout.results}: {_names(log for log in logs if log.exists())}", err=True)
+    click.echo(f"the record: deep-bench show {shlex.quote(str(runs.path))}", err=True)
+    ended = {run.seed for run in runs.runs if run.error is not None or run.stopped_because not in ("", BROKEN_OFF)}
+    if rest := [seed for seed in timed.seeds if seed not in ended]:
+        seeds, done = " ".join(f"--seed {seed}" for seed in rest), timed.seeds.index(rest[0])
+        click.echo(f"to go on: the same command with {seeds} instead of --runs, and another folder", err=True)
+        if done:
+            click.echo(f"then move {_names(logs[:done])} beside its logs, under numbers that are free", err=True)
+    return INTERRUPTED
+
+
+def _names(logs: Iterable[Path]) -> str:
+    return ", ".join(log.name for log in logs) or "no log"
+
+
 def _told_scores(timed: Timed) -> int:
     from deep_bench.mlperf.system.fields import UNKNOWN
     from deep_bench.mlperf.training.score import scored
 
     scores = scored(timed.layout.results)
     for line in scores[0].lines():
-        click.echo(line)
+        click.echo(printable(line))
     description = json.loads(timed.layout.description.read_text(encoding="utf-8"))
     if unknown := [name for name, value in description.items() if value == UNKNOWN]:
         click.echo(f"unknown of the system: {', '.join(unknown)}: deep-bench mlperf system tells how to give them", err=True)
@@ -149,7 +176,7 @@ def check(paths: tuple[Path, ...], ruleset: str | None, debug: bool) -> None:  #
         for found in examined(path, ruleset):
             fine &= found.fine
             for line in found.lines():
-                click.echo(line)
+                click.echo(printable(line))
     sys.exit(0 if fine else FAILED)
 
 
@@ -169,7 +196,7 @@ def score(folder: Path, official: bool, ruleset: str | None, debug: bool) -> Non
     for found in scored(folder):
         fine &= found.score.seconds is not None
         for line in found.lines():
-            click.echo(line)
+            click.echo(printable(line))
         if official:
             click.echo(found.official(ruleset))
     sys.exit(0 if fine else FAILED)
@@ -184,14 +211,19 @@ def score(folder: Path, official: bool, ruleset: str | None, debug: bool) -> Non
 def rcp(folder: Path, reference: str, debug: bool) -> None:  # noqa: ARG001 (read by `main`)
     """Whether runs need significantly less training to their target than a reference: then something is not as in it.
 
-    FOLDER is that of the logs. Exit status: 0 passed; 1 failed; 2 bad usage or input.
-    """
-    from deep_bench.mlperf.training.reference import compare
+    FOLDER is that of the logs, or a submission's: then each of its folders of logs is compared.
 
-    found = compare(folder, reference)
-    for line in found.lines():
-        click.echo(line)
-    sys.exit(0 if found.passed else FAILED)
+    Exit status: 0 passed; 1 failed; 2 bad usage or input.
+    """
+    from deep_bench.mlperf.training.reference import compare_all
+
+    found = compare_all(folder, reference)
+    for place, one in found.items():
+        if len(found) > 1:
+            click.echo(f"{place}:")
+        for line in one.lines():
+            click.echo(line)
+    sys.exit(0 if all(one.passed for one in found.values()) else FAILED)
 
 
 @click.command("reference", cls=Verb)

@@ -14,6 +14,7 @@ import click
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_files, check_systems
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import NotKept
 
 if TYPE_CHECKING:
     from deep_bench.operators.studies.result import Study
@@ -75,8 +76,8 @@ def command(
 ) -> None:
     """Check and time operators: your own, each named by its file and class, and those of frameworks (--on).
 
-    Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, or a contestant failed; 2 bad
-    usage or input; 130 interrupted (what was measured is kept).
+    Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, a contestant failed, or the record
+    could not be written (what was measured is shown); 2 bad usage or input; 130 interrupted (what was measured is kept).
     """
     on = options.pop("on")
     check_systems(on)
@@ -92,10 +93,20 @@ def command(
     from deep_bench.operators.studies.study import study
 
     options["twin"] = not options.pop("no_twin")
-    found = study([*operators, *on], suite, output=folder, **options)
-    _show(found, plot_file, kind, json_file)
+    unwritten: NotKept | None = None
+    try:
+        found = study([*operators, *on], suite, output=folder, **options)
+    except NotKept as error:
+        found, unwritten = error.found, error
+    try:
+        _show(found, plot_file, kind, json_file)
+    finally:
+        if unwritten is not None:
+            click.echo(f"deep-bench: {unwritten}", err=True)
     if debug:
         _print_details(found)
+    if unwritten is not None:
+        sys.exit(FAILED)
     if found.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)

@@ -10,7 +10,7 @@ import click
 from deep_bench.cli.options import FileToWrite
 from deep_bench.cli.records import WHERE, gathered
 from deep_bench.cli.verb import Verb
-from deep_bench.errors import DeepBenchError
+from deep_bench.errors import DeepBenchError, on_a_line
 
 
 class ReportToWrite(FileToWrite):
@@ -58,4 +58,4 @@ def command(
     results = gathered(paths, where)
     written = write(results, file, base=base, title=title, notes=notes)
     click.echo(f"{sentence(results)} {len(results)} results, {len(results.refused)} files not read.")
-    click.echo(f"report: {written}")
+    click.echo(f"report: {on_a_line(written)}")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli import INTERRUPTED
+from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.options import Seconds, Size, Sweep, check_systems
 from deep_bench.cli.verb import Verb
+from deep_bench.errors import NotKept
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
@@ -41,26 +42,24 @@ if TYPE_CHECKING:
 def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bool, debug: bool, **options: Any) -> None:
     """Check and time NETWORK, an .onnx file or the name of one that ships (digits-cnn).
 
-    Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, or a framework failed; 2 bad usage
-    or input; 130 interrupted (what was measured is kept).
+    Exit status: 0 nothing was found wrong; 1 a result was wrong or of reduced precision, a framework failed, or the record
+    could not be written (what was measured is shown); 2 bad usage or input; 130 interrupted (what was measured is kept).
     """
     check_systems(options["on"])
     wanted = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
     del wanted["no_twin"]
     chosen = _transformed(network, wanted.pop("steps"), options["output"])
-    if sweep is not None:
-        found = _sweep(chosen, sweep, wanted)
-    else:
-        from deep_bench.network.run import run
-
-        found = run(chosen, **wanted)
+    found, unwritten = _found(chosen, sweep, wanted)
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else found.table())
     if debug and not as_json:
         _print_details(found)
+    if unwritten is not None:
+        click.echo(f"deep-bench: {unwritten}", err=True)
+        sys.exit(FAILED)
     if found.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    sys.exit(0 if found.ok else 1)
+    sys.exit(0 if found.ok else FAILED)
 
 
 def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Network:
@@ -80,10 +79,20 @@ def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Netw
     return transformed(load(network), parsed, unchanged=unchanged)
 
 
-def _sweep(network: str | Network, sweep: tuple[str, tuple[int, ...]], wanted: dict[str, Any]) -> Any:
-    from deep_bench.network.sweep import run_sweep
+def _found(
+    network: str | Network, sweep: tuple[str, tuple[int, ...]] | None, wanted: dict[str, Any]
+) -> tuple[Any, NotKept | None]:
+    """What was measured, and why it is not kept if it could not be."""
+    try:
+        if sweep is not None:
+            from deep_bench.network.sweep import run_sweep
 
-    return run_sweep(network, *sweep, **wanted)
+            return run_sweep(network, *sweep, **wanted), None
+        from deep_bench.network.run import run
+
+        return run(network, **wanted), None
+    except NotKept as error:
+        return error.found, error
 
 
 def _print_details(found: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from deep_bench.cli.verb import Verb
-from deep_bench.errors import InvalidRecord
+from deep_bench.errors import DeepBenchError, InvalidRecord, on_a_line
 
 
 @click.command("show", cls=Verb)
@@ -24,6 +24,7 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
 
     Of a folder, the single record in it, or the one whose name has a part that no other has: results/3cbf11d3.
     """
+    from deep_bench.results import gather
     from deep_bench.results.reading.chosen import chosen
     from deep_bench.results.reading.files import kind_of
     from deep_bench.results.reading.kinds import MEASUREMENT, record_kinds
@@ -31,11 +32,25 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     file = chosen(record)
     kind = kind_of(file)
     if kind is not None and kind not in record_kinds:
-        raise InvalidRecord(f"{file} is of kind {kind!r}", f"one of {', '.join(record_kinds)}")
+        raise InvalidRecord(f"{on_a_line(file)} is of kind {kind!r}", f"one of {', '.join(record_kinds)}")
     show = _OF_KIND.get(kind or MEASUREMENT, _show_results)
     if rules and show is not _show_measurement:
-        raise click.UsageError(f"--rules is for records of what was timed; {file} is of kind {kind!r}")
-    sys.exit(0 if show(file, as_json, rules) else 1)
+        raise click.UsageError(f"--rules is for records of what was timed; {on_a_line(file)} is of kind {kind!r}")
+    if refused := gather(file).refused:  # what `ls` and `report` refuse is refused here, for the same reason
+        raise InvalidRecord(str(refused[0]))
+    sys.exit(0 if _shown(show, file, as_json, rules) else 1)
+
+
+def _shown(show: Callable[[Path, bool, bool], bool], file: Path, as_json: bool, rules: bool) -> bool:
+    """Whether all is right. A record that is read but lacks what only its own report needs is shown by its results."""
+    try:
+        return show(file, as_json, rules)
+    except (LookupError, TypeError, ValueError, ArithmeticError, DeepBenchError) as error:
+        if rules:
+            raise InvalidRecord(f"{on_a_line(file)} cannot be judged: {type(error).__name__}: {error}") from error
+        why = on_a_line(f"{file}: no report of its own: {type(error).__name__}: {error}; its results:")
+        click.echo(why, err=True)
+    return _show_results(file, as_json, rules)
 
 
 def _show_measurement(file: Path, as_json: bool, rules: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import InvalidArgument
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 VERDICT = "verdict"
 BITS = "significant bits"
 WHERE = "where"
+
+WITHOUT = "without an interval"
+"""Remark: the samples are too few to say how far off the median may be."""
+
+WITHIN = "the limit is within its interval"
+"""Remark: the same measurement, made again, may well come out on the other side."""
+
 _SIGNS = {"<=": "lower", "<": "lower", ">=": "higher", ">": "higher"}
 
 
@@ -112,9 +119,14 @@ class Rule:
         if math.isnan(figure.median):
             return Judged(self, False, "it has no samples")
         interval = figure.interval
-        near = interval is not None and interval.low <= limit <= interval.high
+        remark = ""
+        if interval is None:
+            remark = WITHOUT
+        elif interval.low <= limit <= interval.high:
+            remark = WITHIN
         told = table.amount(figure.median, figure.unit)
-        return Judged(self, self._holds(figure.median, limit), told + ("; the limit is within its interval" if near else ""))
+        found = f"{told}; {remark}" if remark else told
+        return Judged(self, self._holds(figure.median, limit), found, remark=remark)
 
     def _holds(self, value: float, limit: float) -> bool:
         return {"<=": value <= limit, "<": value < limit, ">=": value >= limit, ">": value > limit}[self.sign]
@@ -129,16 +141,19 @@ class Judged:
         met: Whether it is fulfilled.
         found: What was found.
         result: The result's name.
+        remark: What makes it uncertain, whether it is met or not: `WITHOUT`, `WITHIN` or nothing.
     """
 
     rule: Rule
     met: bool
     found: str
     result: str = ""
+    remark: str = ""
 
     def as_json(self) -> dict[str, str | bool]:
         """The same as plain JSON."""
-        return {"result": self.result, "condition": str(self.rule), "met": self.met, "found": self.found}
+        said = {"result": self.result, "condition": str(self.rule), "found": self.found, "remark": self.remark}
+        return {**said, "met": self.met}
 
     def __str__(self) -> str:
         return f"{self.result + ': ' if self.result else ''}{self.rule} {'met' if self.met else 'missed'} ({self.found})"
@@ -203,7 +218,7 @@ def judged(rules: Sequence[Rule], results: Sequence[Result]) -> list[Judged]:
             found.append(Judged(rule, False, f"no result{' with ' + which if which else ''}"))
         for result in about:
             one = rule.judge(result)
-            found.append(Judged(rule, one.met, one.found, result.name))
+            found.append(replace(one, result=result.name))
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.acceptance import BITS, VERDICT, WHERE, Rule, wrong_direction
+from deep_bench.experiments.bits import most_bits
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.expected import Kind, has_bits, is_known, labels_of, needed, verdicts_of
 from deep_bench.experiments.refusal import at_line, line_of, nearest, several
@@ -14,6 +15,8 @@ from deep_bench.yaml_text import Place
 
 Known = tuple[Cell, Mapping[str, Kind]]
 """A cell, and the figures that its results can have."""
+
+_ABOVE_ZERO = ("s", "ns", "B", "B/s", "J")
 
 
 def check_accepted(
@@ -82,16 +85,29 @@ def _in_cell(rule: Rule, cell: Cell, known: Mapping[str, Kind], line: int | None
         return InvalidArgument(came, f"one of {', '.join(possible)}, or no such condition") if missing else None
     if rule.figure == BITS:
         came = f"{about}: none are found out ({_of(cell)})"
-        return None if has_bits(cell) else InvalidArgument(came, f"one of {', '.join(known)}")
+        return _wrong_bits(rule, cell, about) if has_bits(cell) else InvalidArgument(came, f"one of {', '.join(known)}")
     kind = known.get(rule.figure)
     if kind is None:
         more = [VERDICT, *([BITS] if has_bits(cell) else [])]
         return _no_figure(rule.figure, "accept", cell, [*known, *more], line)
     try:
-        in_unit(rule.value, rule.unit, kind.unit)
+        limit = in_unit(rule.value, rule.unit, kind.unit)
     except ValueError as error:
         return InvalidArgument(f"{about}: {error}")
-    return None if rule.better == kind.direction else InvalidArgument(f"{about}: {wrong_direction(kind.direction)}")
+    if rule.better != kind.direction:
+        return InvalidArgument(f"{about}: {wrong_direction(kind.direction)}")
+    if kind.unit in _ABOVE_ZERO and limit <= 0:
+        return InvalidArgument(
+            f"{about}: {rule.sign} {rule.value:g} {rule.unit}", "a limit above 0, as all that is found is"
+        )
+    return None
+
+
+def _wrong_bits(rule: Rule, cell: Cell, about: str) -> InvalidArgument | None:
+    most = most_bits(cell)
+    possible = rule.value < most or (rule.value == most and rule.sign == ">=")
+    came = f"{about}: {rule.sign} {rule.value:g}, and {most} are all that its type has ({_of(cell)})"
+    return None if possible else InvalidArgument(came, f"at most {most}: float16 has 11, float32 24, float64 53")
 
 
 def _no_figure(name: str, part: str, cell: Cell, known: Iterable[str], line: int | None) -> InvalidArgument:

@@ -40,6 +40,9 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
         >>> recipe.name, recipe.level, len(recipe.cells)
         ('small-network', 'network', 3)
     """
+    if not isinstance(source, str | Path):
+        known = f"a file's path, or one of {', '.join(READY)}"
+        raise InvalidArgument(f"a recipe from {kind_of(source)}", known, "of a mapping, Experiment(…) makes one")
     path = _FOLDER / f"{source}.yaml" if source in READY else Path(source)
     lines: Mapping[Place, int] = {}
     if path.suffix in (".yaml", ".yml"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import socket
 import sys
 from collections.abc import Iterable
@@ -21,14 +20,13 @@ from deep_bench.experiments.fields import CommunicationFields
 from deep_bench.experiments.files import prepared
 from deep_bench.experiments.note import noted
 from deep_bench.experiments.process import INTERRUPTED, Ending, end_leftovers, launched, run_process
+from deep_bench.experiments.space import lacked, used_up
 from deep_bench.experiments.state import OUTPUT, CellState, NotWritten, Store
 from deep_bench.experiments.words import ranks_of, variables, words
 from deep_bench.registry import Registry
 
 _WRONG = 1
 """The exit status of a measurement that came to its end and found something wrong."""
-
-_LEAST_BYTES = 2**16
 
 
 def measure_cell(store: Store, cell: Cell) -> CellState:
@@ -109,20 +107,20 @@ def _ended(state: CellState, ending: Ending, complete: bool) -> CellState:
 
 
 def _kept(store: Store, cell: Cell, state: CellState) -> CellState:
-    full = state.state == "failed" and _no_space(state.why, store.folder(cell))
-    if full:
-        state = state.model_copy(update={"state": "interrupted"})
+    lacking = _no_space(state.why, store.folder(cell)) if state.state == "failed" else ""
+    if lacking:
+        state = state.model_copy(update={"state": "interrupted", "why": lacking})
     store.keep(cell, state)
-    if full:
-        raise store.full(state.why or f"cannot write {store.folder(cell) / OUTPUT}: {os.strerror(errno.ENOSPC)}", cell)
+    if lacking:
+        raise store.full(lacking, cell)
     return state
 
 
-def _no_space(why: str, folder: Path) -> bool:
-    """Whether it is space that a cell lacked; where there was none, it could not even say so."""
-    if why:
-        return any(os.strerror(code) in why for code in (errno.ENOSPC, errno.EDQUOT))
-    return shutil.disk_usage(folder).free < _LEAST_BYTES
+def _no_space(why: str, folder: Path) -> str:
+    """What says that it is space that a cell lacked, if it is; where there was none, it could not even say so."""
+    if why or not used_up(folder):
+        return lacked(why)
+    return f"cannot write {folder / OUTPUT}: {os.strerror(errno.ENOSPC)}"
 
 
 def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:

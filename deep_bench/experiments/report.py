@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deep_bench.experiments.acceptance import Judged
 from deep_bench.experiments.outcome import CellOutcome, Outcome
 from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.measure.units import duration
@@ -47,11 +48,19 @@ def _rows(cell: CellOutcome, metrics: Sequence[str], job: str) -> Iterator[list[
     for system, results in systems.items() or [("", [])]:
         about = {result.name for result in results}
         judgements = [one for one in cell.judgements if not systems or not one.result or one.result in about]
-        met = sum(one.met for one in judgements)
-        accepted = _NONE if not judgements else "yes" if met == len(judgements) else f"no: {met} of {len(judgements)}"
         figures = [_figure(results, name) for name in metrics] or [_figure(results, None)]
         state = f"{cell.state.state}, job {job}" if job else cell.state.state
-        yield [cell.cell.name, system, state, _verdict(results), accepted, *figures]
+        yield [cell.cell.name, system, state, _verdict(results), as_accepted(judgements), *figures]
+
+
+def as_accepted(judgements: Sequence[Judged]) -> str:
+    """Whether all conditions are met, and what makes that uncertain."""
+    if not judgements:
+        return _NONE
+    met = sum(one.met for one in judgements)
+    if met < len(judgements):
+        return f"no: {met} of {len(judgements)}"
+    return ", ".join(["yes", *dict.fromkeys(one.remark for one in judgements if one.remark)])
 
 
 def _verdict(results: Sequence[Result]) -> str:

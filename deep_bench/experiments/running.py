@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments.building import build_environments
 from deep_bench.experiments.cell import Cell
 from deep_bench.experiments.experiment import Experiment
+from deep_bench.experiments.load import load_experiment
 from deep_bench.experiments.matrix import selected
 from deep_bench.experiments.measure_cell import measure_cell
 from deep_bench.experiments.outcome import Outcome
@@ -22,10 +23,11 @@ Launcher: TypeAlias = Literal["local", "slurm"]
 
 
 def run_experiment(
-    experiment: Experiment,
+    experiment: Experiment | str | Path,
     folder: str | Path,
     *,
-    only: Sequence[str] = (),
+    only: str | Sequence[str] = (),
+    allow_code: bool = False,
     launcher: Launcher = "local",
     wait: bool = True,
     progress: bool = True,
@@ -36,9 +38,10 @@ def run_experiment(
     no other. Ctrl-C ends the running cell; all that is there is kept.
 
     Args:
-        experiment: The recipe.
+        experiment: The recipe, or what `load_experiment` reads it from: the name of one that ships, or a file.
         folder: A new folder, or that of an earlier run of the same recipe.
-        only: ``factor=value`` each: only cells that have these.
+        only: ``factor=value``, or several: only cells that have these.
+        allow_code: Whether a recipe that is read may run code.
         launcher: ``"local"``, or ``"slurm"`` for jobs.
         wait: For ``"slurm"``: whether to wait until the jobs have ended.
         progress: Whether to show a bar on a terminal.
@@ -47,8 +50,8 @@ def run_experiment(
         What became of all cells.
 
     Raises:
-        InvalidArgument: The folder holds something else, or another recipe, which is told; or ``only`` names what there is
-            not.
+        InvalidArgument: The recipe is none; the folder holds something else, or another recipe, which is told; or ``only``
+            or ``launcher`` names what there is not.
         InUse: Another process runs cells there.
         NotWritten: There is no space for what is found; all that was written before is kept.
         WorkerError: An environment that the recipe declares cannot be built.
@@ -62,10 +65,13 @@ def run_experiment(
         ...     [(one.cell.name, one.state.state, one.ok) for one in outcome.cells]
         [('batch=1', 'done', True), ('batch=64', 'waiting', False)]
     """
-    cells = selected(experiment.cells, only, experiment.factors)
+    recipe = experiment if isinstance(experiment, Experiment) else load_experiment(experiment, allow_code=allow_code)
+    _check_launcher(launcher)
+    wanted = [only] if isinstance(only, str) else only
+    cells = selected(recipe.cells, wanted, recipe.factors)
     if not cells:
-        raise InvalidArgument(f"no cell has {' and '.join(only)}", "values that occur together")
-    return _run(Store.begun(folder, experiment), cells, ENDED, launcher, wait, progress)
+        raise InvalidArgument(f"no cell has {' and '.join(wanted)}", "values that occur together")
+    return _run(Store.begun(folder, recipe), cells, ENDED, launcher, wait, progress)
 
 
 def resume_experiment(
@@ -87,10 +93,11 @@ def resume_experiment(
 
     Raises:
         InvalidRecord: It is no such folder, or damaged.
-        InvalidArgument: The recipe runs code, and that is not allowed.
+        InvalidArgument: The recipe runs code, and that is not allowed; or there is no such launcher.
         InUse: Another process runs cells there.
         NotWritten: As `run_experiment`.
     """
+    _check_launcher(launcher)
     store = Store(Path(folder), allow_code=allow_code)
     return _run(store, store.experiment.cells, ("done",) if failed else ENDED, launcher, wait, progress)
 
@@ -105,6 +112,11 @@ def experiment_status(folder: str | Path) -> Outcome:
         InvalidRecord: It is no such folder, or damaged.
     """
     return Outcome(Store(Path(folder), checked=False))
+
+
+def _check_launcher(launcher: str) -> None:
+    if launcher not in get_args(Launcher):
+        raise InvalidArgument(f"the launcher {launcher!r}", f"one of {', '.join(get_args(Launcher))}")
 
 
 def _run(

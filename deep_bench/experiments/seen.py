@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from deep_bench.errors import shortened
 from deep_bench.experiments.cell import Cell
+from deep_bench.experiments.process import last_lines
 from deep_bench.experiments.slurm import can_ask, job_of
-from deep_bench.experiments.state import CellState, Store
+from deep_bench.experiments.space import lacked, used_up
+from deep_bench.experiments.state import OUTPUT, CellState, Store
+
+_MOST_CHARACTERS = 400
 
 
 def seen(store: Store, cell: Cell, jobs: Mapping[str, str]) -> CellState:
@@ -32,4 +37,15 @@ def _gone(store: Store, cell: Cell, state: CellState, jobs: Mapping[str, str]) -
         return f"its job {job} is gone from SLURM's queue and left no result" if gone else ""
     if store.runner or state.host not in ("", socket.gethostname()):
         return ""
-    return "the process that ran it is gone; what it had is kept"
+    return "; ".join(["the process that ran it is gone", *_left(store, cell), f"resume: {store.resume}"])
+
+
+def _left(store: Store, cell: Cell) -> Iterator[str]:
+    """What can still be known of a process that is gone."""
+    folder = store.folder(cell)
+    said = last_lines(folder / OUTPUT) if (folder / OUTPUT).is_file() else ""
+    if said:
+        yield f"it said last: {shortened(lacked(said) or said, _MOST_CHARACTERS)}"
+    if used_up(folder):
+        yield "no space is left on the disk"
+    yield f"what it had is kept in {folder}"

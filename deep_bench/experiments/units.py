@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -39,7 +40,7 @@ def amount(text: str) -> tuple[float, str]:
     """A number, and the unit after it.
 
     Raises:
-        ValueError: It is no number with at most one unit behind it.
+        ValueError: It is no number with at most one unit behind it, or one that is too large.
 
     Example:
         >>> amount("5 ms"), amount("1e-3"), amount("200 samples/s")
@@ -48,7 +49,7 @@ def amount(text: str) -> tuple[float, str]:
     found = re.fullmatch(rf"\s*({_NUMBER})\s*([^\s\d<>=]\S*)?\s*", text)
     if found is None:
         raise ValueError(f"{text!r} is no number with a unit")
-    return float(found[1]), found[2] or ""
+    return _finite(float(found[1]), text), found[2] or ""
 
 
 def in_unit(value: float, given: str, unit: str) -> float:
@@ -60,7 +61,7 @@ def in_unit(value: float, given: str, unit: str) -> float:
         unit: and that of the figure.
 
     Raises:
-        ValueError: One is not the other's; what may be written is named.
+        ValueError: One is not the other's, and what may be written is named; or it is too large.
 
     Example:
         >>> in_unit(5.0, "ms", "s"), in_unit(90.0, "%", ""), in_unit(3.0, "samples/s", "samples/s")
@@ -71,7 +72,13 @@ def in_unit(value: float, given: str, unit: str) -> float:
         raise ValueError(
             f"the unit {given or '(none)'!r}, where {', '.join(one or '(none)' for one in known)} can be written"
         )
-    return value * known[given]
+    return _finite(value * known[given], f"{value:g} {given}")
+
+
+def _finite(value: float, written: str) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{written!r} is more than any number that is kept: write one below 1e300")
+    return value
 
 
 def seconds(value: Any) -> Any:

@@ -1,12 +1,13 @@
-"""Numbers that a record may hold: times, counts and shares, refused where nobody can have measured them."""
+"""Numbers that a record may hold: times, counts, shares and dates, refused where nobody can have measured them."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 LONGEST_NS = 2**60
 """36 years: a larger number is no time, but bits that meant something else."""
@@ -77,6 +78,32 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+Bits = Annotated[float, Field(ge=-2_200, le=128, allow_inf_nan=False)]
+"""Significant bits: a double is off by at most the ratio of the largest to the smallest, 2^2098; none has more than 128."""
+
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
+
+
+def date(value: datetime) -> datetime:
+    """A date that the clock of a computer can have shown, even of one that was never set.
+
+    Raises:
+        ValueError: It is none.
+
+    Example:
+        >>> date(datetime(1, 1, 1))
+        Traceback (most recent call last):
+            ...
+        ValueError: 0001-01-01 is no date of a run: one from 1970 to 2261 expected
+    """
+    if not _FIRST <= (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) < _LAST:
+        raise ValueError(f"{value.date()} is no date of a run: one from 1970 to 2261 expected")
+    return value
+
+
+Date = Annotated[datetime, AfterValidator(date)]
+"""When a run began."""
 
 Flags = Annotated[
     NDArray[np.bool_],

@@ -17,6 +17,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict
 
 from deep_bench.measure import hardware
+from deep_bench.measure.amounts import Count, NotNegative
 from deep_bench.measure.hardware import Cache, Disk, Gpu, MemoryModule, NetworkCard
 
 PACKAGES = (
@@ -56,20 +57,20 @@ class Environment(BaseModel):
     hostname: str | None = None
     cpu_model: str | None = None
     architecture: str | None = None
-    cores: int | None = None
-    logical_cpus: int | None = None
-    cpus_allowed: list[int] | None = None
-    cpu_limit: float | None = None
+    cores: Count | None = None
+    logical_cpus: Count | None = None
+    cpus_allowed: list[Count] | None = None
+    cpu_limit: NotNegative | None = None
     smt: bool | None = None
-    numa_nodes: int | None = None
+    numa_nodes: Count | None = None
     instruction_sets: list[str] | None = None
     governor: str | None = None
     turbo: bool | None = None
-    memory_bytes: int | None = None
-    memory_available_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    swap_used_bytes: int | None = None
-    load: list[float] | None = None
+    memory_bytes: Count | None = None
+    memory_available_bytes: Count | None = None
+    memory_limit_bytes: Count | None = None
+    swap_used_bytes: Count | None = None
+    load: list[NotNegative] | None = None
     system: str | None = None
     kernel: str | None = None
     container: str | None = None
@@ -80,8 +81,8 @@ class Environment(BaseModel):
     variables: dict[str, str] = {}
     git: dict[str, str | bool] | None = None
     gpus: list[Gpu] | None = None
-    sockets: int | None = None
-    processor_mhz: float | None = None
+    sockets: Count | None = None
+    processor_mhz: NotNegative | None = None
     caches: list[Cache] | None = None
     disks: list[Disk] | None = None
     network_cards: list[NetworkCard] | None = None

@@ -10,18 +10,16 @@ from deep_bench.measure.ranks import least_p
 from deep_bench.measure.statistics import CONFIDENCE, Basis, Times, launch_interval, median_interval
 
 FEWEST_BLOCKS = 6
-_FEWEST_SAMPLES = 60
 
 
-def grounds(
-    base: Sequence[Sequence[Times]], launches: Sequence[Sequence[Times]], *, apart: bool = False
-) -> tuple[Basis, str]:
+def grounds(base: Sequence[Sequence[Times]], launches: Sequence[Sequence[Times]]) -> tuple[Basis, str]:
     """Over what the interval of a ratio is taken, and why there is none: all that compares times decides it here.
+
+    Samples of one go are no blocks, however many there are: what lasts longer than the go is in none of them.
 
     Args:
         base: For each launch of the system that another is compared with its blocks, each with its samples.
         launches: Those of the other.
-        apart: Whether they were measured one after the other. Then samples of a single go may be cut into parts.
 
     Returns:
         ``"launches"`` where both have several, else ``"blocks"``; and the reason, empty where there is an interval.
@@ -43,12 +41,9 @@ def grounds(
     samples = [sum(side) for side in blocks]
     if min(samples) < 2:
         return "blocks", "a single value shows no spread: measure it several times"
-    if all(len(side) >= FEWEST_BLOCKS or (apart and sum(side) >= _FEWEST_SAMPLES) for side in blocks):
+    if min(map(len, blocks)) >= FEWEST_BLOCKS:
         return "blocks", ""
-    if apart and max(map(len, blocks)) == 1:
-        few = f"{samples[0]} and {samples[1]} samples, where an interval takes {_FEWEST_SAMPLES} of each"
-    else:
-        few = f"{len(blocks[0])} and {len(blocks[1])} blocks, where an interval takes {FEWEST_BLOCKS} of each"
+    few = f"{len(blocks[0])} and {len(blocks[1])} blocks, where an interval takes {FEWEST_BLOCKS} of each"
     return "blocks", f"{few}: measure for longer (--budget)"
 
 

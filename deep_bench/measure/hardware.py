@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from deep_bench.measure.amounts import Count
+
 _SYS = Path("/sys")
 _SECTOR_BYTES = 512
 _PASSED_OVER = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)\d*")
@@ -32,10 +34,10 @@ class Cache(_Part):
         count: How many there are.
     """
 
-    level: int
+    level: Count
     kind: str
-    size_bytes: int
-    count: int
+    size_bytes: Count
+    count: Count
 
 
 class Disk(_Part):
@@ -47,7 +49,7 @@ class Disk(_Part):
 
     name: str
     kind: str
-    size_bytes: int
+    size_bytes: Count
     model: str | None = None
 
 
@@ -62,7 +64,7 @@ class NetworkCard(_Part):
 
     name: str
     kind: str
-    speed_mbit: int | None = None
+    speed_mbit: Count | None = None
     driver: str | None = None
 
 
@@ -76,8 +78,8 @@ class MemoryModule(_Part):
     """
 
     kind: str
-    size_mib: int
-    count: int
+    size_mib: Count
+    count: Count
 
 
 class Gpu(_Part):
@@ -91,11 +93,11 @@ class Gpu(_Part):
     """
 
     name: str
-    memory_bytes: int | None = None
+    memory_bytes: Count | None = None
     driver: str | None = None
-    clock_mhz: int | None = None
+    clock_mhz: Count | None = None
     bus: str | None = None
-    memory_bus_bits: int | None = None
+    memory_bus_bits: Count | None = None
     links: str | None = None
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -18,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from deep_bench.measure.amounts import Count, Flags, Nanoseconds, NotNegative, Share, Time
+from deep_bench.measure.amounts import Bits, Count, Date, Flags, Nanoseconds, NotNegative, Share, Time
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
@@ -26,6 +27,20 @@ from deep_bench.measure.timing import Block
 SCHEMA_VERSION = 1
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+LEAST_RIGHT_BITS = -32.0
+"""A result that rounding explains only as magnified 2^32 times and more holds no information: it is never *right*."""
+
+
+def _not_below_zero(value: float) -> float:
+    """An error's norm; it may be infinite or no number where a result is."""
+    if value < 0:
+        raise ValueError(f"an error of {value:g}: at least 0 expected")
+    return value
+
+
+ErrorNorm = Annotated[float, AfterValidator(_not_below_zero)]
 
 
 class Model(BaseModel):
@@ -38,7 +53,7 @@ class Tensor(Model):
     """A network's input or output; a string in ``shape`` names a dynamic dimension."""
 
     name: str
-    shape: list[int | str]
+    shape: list[Count | str]
     dtype: str
 
 
@@ -47,12 +62,12 @@ class NetworkFacts(Model):
 
     name: str
     sha256: Sha256
-    opset: dict[str, int] = {}
+    opset: dict[str, Count] = {}
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
-    sizes: dict[str, int] = {}
-    nodes: int | None = None
-    parameters: int | None = None
+    sizes: dict[str, Count] = {}
+    nodes: Count | None = None
+    parameters: Count | None = None
 
 
 class DataFacts(Model):
@@ -144,24 +159,41 @@ class FaultRecord(Model):
     nodes: list[str] = []
 
 
+_NORMS = ("max_abs_error", "max_rel_error", "max_ulp", "l1_error", "l2_rel_error", "mismatches")
+_OF_OUTPUTS = {**dict.fromkeys(_NORMS, 0.0), "bits": -2_200.0}
+"""The least that facts of an output can be, where they are known."""
+
+
 class VerdictRecord(Model):
     """Whether the result was right, why, how precise it was, and how hard it was looked at (``effort``)."""
 
     verdict: str
     reason: str
-    significant_bits: float | None = None
-    end_to_end_bits: float | None = None
-    max_abs_error: float | None = None
-    max_rel_error: float | None = None
-    max_ulp: float | None = None
+    significant_bits: Bits | None = None
+    end_to_end_bits: Bits | None = None
+    max_abs_error: ErrorNorm | None = None
+    max_rel_error: ErrorNorm | None = None
+    max_ulp: ErrorNorm | None = None
     outputs: dict[str, dict[str, JsonValue]] = {}
     worst_nodes: list[dict[str, JsonValue]] = []
-    replayed: int | None = None
-    refused: int | None = None
+    replayed: Count | None = None
+    refused: Count | None = None
     repeatability: dict[str, JsonValue] = {}
     effort: str = ""
-    seconds: float | None = None
+    seconds: NotNegative | None = None
     findings: list[str] = []
+
+    @model_validator(mode="after")
+    def _check_bits(self) -> VerdictRecord:
+        bits = self.significant_bits
+        if self.verdict == "right" and bits is not None and bits < LEAST_RIGHT_BITS:
+            raise ValueError(f"right with {bits:g} significant bits: at least {LEAST_RIGHT_BITS:g} expected")
+        for name, output in self.outputs.items():
+            for fact, least in _OF_OUTPUTS.items():
+                value = output.get(fact)
+                if isinstance(value, int | float) and not least <= value <= sys.float_info.max:
+                    raise ValueError(f"outputs.{name}.{fact}: {value:g}: a number of at least {least:g} expected")
+        return self
 
 
 class ErrorRecord(Model):
@@ -238,7 +270,7 @@ class SystemRecord(Model):
     forms: Forms | None = None
     known_faults: list[FaultRecord] = []
     threaded: bool | None = None
-    cpus: list[int] | None = None
+    cpus: list[Count] | None = None
     prepare_ns: Time | None = None
     first_call_ns: Time | None = None
     peak_memory_bytes: Count | None = None
@@ -271,7 +303,7 @@ class Record(Model):
     """One run. Whatever is printed about it can be computed from this."""
 
     schema_version: Literal[1] = 1
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = []
     recipe: Recipe = Recipe()
@@ -296,6 +328,21 @@ class Record(Model):
         labels = [s.label for s in self.systems]
         if len(set(labels)) < len(labels):
             raise ValueError("two systems have the same label")
+        first = [system.label for system in self.systems if system.twin_of is None]
+        for place, system in enumerate(self.systems):
+            if system.twin_of is not None and system.twin_of not in first:
+                raise ValueError(f"systems.{place}.twin_of: {system.twin_of!r}: one of {', '.join(first)} expected")
+        return self
+
+    @model_validator(mode="after")
+    def _check_cases(self) -> Record:
+        cases = {case.label for case in self.suite.cases} if self.suite is not None else set()
+        for place, system in enumerate(self.systems):
+            for number, trial in enumerate(system.trials):
+                begun = bool(trial.samples or trial.verdict)  # an interrupt may come before a case is noted
+                if begun and trial.case not in cases:
+                    where = f"systems.{place}.trials.{number}.case"
+                    raise ValueError(f"{where}: {trial.case!r} is no case of this record's suite")
         return self
 
     def __getitem__(self, label: str) -> SystemRecord:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.amounts import MOMENTS, nanoseconds
+from deep_bench.measure.file_for_hdf5 import FileForHdf5
 from deep_bench.measure.metric import MetricRecord
 from deep_bench.measure.record import SCHEMA_VERSION, ArrayFile, Record, SampleSet
 
@@ -41,13 +42,15 @@ class RecordWriter:
 
     Attributes:
         path: The JSON file.
+        unwritten: Why the last `keep` wrote nothing, if it did not.
 
     Raises:
-        InvalidArgument: The folder is missing or read-only.
+        InvalidArgument: The folder is missing or read-only, or there is no space.
     """
 
     def __init__(self, folder: Path, record: Record) -> None:
         self.path = _new_path(Path(folder), record)
+        self.unwritten: InvalidArgument | None = None
         self._arrays: Path | None = None
         self.write(record)
 
@@ -55,22 +58,38 @@ class RecordWriter:
         """Replace what the file holds by ``record``: the arrays first, under a new name, then the JSON that names them.
 
         Raises:
-            InvalidArgument: The folder can no longer be written.
+            InvalidArgument: The folder can no longer be written; what it held is there still.
         """
         content, sets = _split(record)
-        old = self._arrays
+        old, made = self._arrays, None
         try:
-            self._arrays = _write_arrays(self.path, sets) if sets else None
-            if self._arrays:
-                content["arrays"] = {"name": self._arrays.name, "sha256": digest(self._arrays)}
+            if sets:
+                made = _write_arrays(self.path, sets)
+                content["arrays"] = {"name": made.name, "sha256": digest(made)}
             replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
-            if old and old != self._arrays:
+            self._arrays = made
+            if old:
                 old.unlink()
         except OSError as error:
+            self._drop(made)
             raise InvalidArgument(
-                f"cannot write the record {self.path}: {error.strerror}", "a folder with space that can be written"
+                f"cannot write the record {self.path}: {error.strerror or error}", "a folder with space that can be written"
             ) from error
         return self.path
+
+    def keep(self, record: Record) -> None:
+        """`write` while the measurement goes on, which a full disk does not end: the reason is held in `unwritten`."""
+        self.unwritten = None
+        try:
+            self.write(record)
+        except InvalidArgument as error:
+            self.unwritten = error
+
+    def _drop(self, arrays: Path | None) -> None:
+        """Remove arrays that no record names."""
+        named = self.path.read_bytes() if self.path.exists() else b""
+        if arrays is not None and arrays.name.encode() not in named:
+            arrays.unlink(missing_ok=True)
 
 
 def save(record: Record, folder: Path) -> Path:
@@ -148,13 +167,14 @@ def _write_arrays(path: Path, sets: dict[str, SampleSet]) -> Path:
     target = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
 
     def fill(temporary: Path) -> None:
-        with h5py.File(temporary, "w") as file:
+        with FileForHdf5(temporary) as plain, h5py.File(plain, "w") as file:
             for name, samples in sets.items():
                 for column, dtype in _COLUMNS.items():
                     values = [v for block in samples.blocks if (v := getattr(block, column)) is not None]
                     data = np.concatenate(values) if values else np.empty(0, dtype)
                     packed = {"compression": "gzip", "shuffle": True} if len(data) else {}
                     file.create_dataset(f"{name}/{column}", data=data, **packed)
+                plain.check()
 
     replace(target, fill)
     return target

@@ -76,6 +76,11 @@ class Experiment:
         self.path = self._writer.path if self._writer else None
         self._answers: dict[str, dict[str, np.ndarray]] = {}
 
+    @property
+    def unwritten(self) -> InvalidArgument | None:
+        """Why the record could not be written when it was last tried, if so; a full disk does not end a run."""
+        return self._writer.unwritten if self._writer is not None else None
+
     def run(self) -> Record:
         """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
         with recording(self.record, self.bars) as folder:
@@ -205,7 +210,7 @@ class Experiment:
 
     def _keep(self) -> None:
         if self._writer is not None:
-            self._writer.write(self.record)
+            self._writer.keep(self.record)
 
     # What the systems are given
 

@@ -138,8 +138,8 @@ def _cells(result: Result, system: SystemResult) -> list[str]:
     facts, forms = system.record.facts, system.record.forms
     error, bits = system.max_error, system.significant_bits
     return [
-        f"{system.label}\n{facts['version']}" if facts else system.label,
-        f"{facts['device']}, {facts['threads']}" if facts else "–",
+        f"{system.label}\n{facts['version']}" if "version" in facts else system.label,
+        ", ".join(str(facts[name]) for name in ("device", "threads") if name in facts) or "–",
         "–" if forms is None else f"{len(forms.native)}/{len(forms.decomposed)}/{len(forms.fallback)}",
         system.verdict,
         "–" if bits is None else f"{bits:.1f}",

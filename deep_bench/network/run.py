@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from deep_bench import frameworks
+from deep_bench.errors import NotKept
 from deep_bench.graph import Network
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.progress import Bars
@@ -65,6 +66,7 @@ def run(
         InvalidArgument: An option is out of range.
         UnknownName: A framework that does not exist.
         FrameworkMissing: A framework that is not installed.
+        NotKept: The record could not be written in the end; ``found`` of the error is the result.
 
     Example:
         >>> result = run("digits-cnn", on=["reference"], budget=0.5, twin=False, progress=False)
@@ -81,4 +83,6 @@ def run(
     if left_out:
         experiment.record.notes.append(f"left out, since they are not installed: {', '.join(left_out)}")
     record = experiment.run()
+    if (why := experiment.unwritten) is not None:
+        raise NotKept(why.came, why.expected, found=Result(record)) from why
     return Result(record, experiment.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, NotKept
 from deep_bench.measure.tables import columns, print_table
 from deep_bench.measure.units import duration, duration_range, significant
 from deep_bench.network.result import Result, SystemResult
@@ -29,7 +29,7 @@ class SweepResult:
         results: Size to result.
         plot: The picture's file, if one was drawn.
         remark: Why there is none, if there is none.
-        left: Sizes that were not measured, since the sweep was interrupted.
+        left: Sizes that were not measured, since the sweep was interrupted, or no record could be written.
     """
 
     dimension: str
@@ -82,8 +82,9 @@ class SweepResult:
         print_table(console, table)
         if self.plot is not None or self.remark:
             console.print(Text(f"plot: {self.plot}" if self.plot is not None else self.remark))
-        if self.interrupted:
-            console.print(Text(f"interrupted; not measured: {', '.join(map(str, self.left)) or 'none'}"))
+        if self.interrupted or self.left:
+            left = f"not measured: {', '.join(map(str, self.left)) or 'none'}"
+            console.print(Text(f"interrupted; {left}" if self.interrupted else left))
         for size, result in self.results.items():
             if result.path is not None:
                 console.print(Text(f"record for {self.dimension}={size}: {result.path}"))
@@ -117,6 +118,7 @@ def run_sweep(network: Any, dimension: str, values: Sequence[int], **options: An
 
     Raises:
         InvalidArgument: No size, or one twice; or inputs are given, which have their sizes already.
+        NotKept: A record or the picture could not be written; ``found`` of the error is what was measured until then.
     """
     if not values or len(set(values)) < len(values):
         raise InvalidArgument(f"sizes {list(values)} for {dimension}", "each size once, at least one")
@@ -124,13 +126,23 @@ def run_sweep(network: Any, dimension: str, values: Sequence[int], **options: An
         raise InvalidArgument("a sweep with given inputs", "drawn inputs", "leave --input or --sweep out")
     results: dict[int, Result] = {}
     for value in values:
-        results[value] = run(network, **_with_size(options, dimension, value))
+        try:
+            results[value] = run(network, **_with_size(options, dimension, value))
+        except NotKept as error:
+            results[value] = error.found
+            raise _not_kept(error, _so_far(dimension, results, values)) from error
         if results[value].interrupted:
             break
-    output = options.get("output")
-    if output is None or any(r.interrupted for r in results.values()):
-        return SweepResult(dimension, results, left=tuple(v for v in values if v not in results))
-    return _drawn(SweepResult(dimension, results), Path(output))
+    found, output = _so_far(dimension, results, values), options.get("output")
+    return found if output is None or found.interrupted else _drawn(found, Path(output))
+
+
+def _so_far(dimension: str, results: Mapping[int, Result], values: Sequence[int]) -> SweepResult:
+    return SweepResult(dimension, results, left=tuple(value for value in values if value not in results))
+
+
+def _not_kept(why: InvalidArgument, found: SweepResult) -> NotKept:
+    return NotKept(why.came, why.expected, found=found)
 
 
 def _with_size(options: Mapping[str, Any], dimension: str, value: int) -> dict[str, Any]:
@@ -144,10 +156,13 @@ def _drawn(found: SweepResult, folder: Path) -> SweepResult:
         from deep_bench.network.plot import plot_sweep
     except ImportError:
         remark = "no plot: matplotlib is not installed (pip install 'deep-bench[report]')"
-        return SweepResult(found.dimension, found.results, remark=remark)
+        return replace(found, remark=remark)
     first = next(iter(found.results.values()))
     stem = first.path.stem if first.path is not None else "sweep"
-    return SweepResult(found.dimension, found.results, plot=plot_sweep(found, folder / f"{stem}.sweep.png"))
+    try:
+        return replace(found, plot=plot_sweep(found, folder / f"{stem}.sweep.png"))
+    except InvalidArgument as error:
+        raise _not_kept(error, found) from error
 
 
 def _latency(system: SystemResult) -> str:

@@ -12,7 +12,8 @@ from deep_bench.distributed.scaling.record import ScalingRecord, load_scaling
 from deep_bench.errors import InvalidInput
 from deep_bench.measure import storage
 from deep_bench.measure.record import Record
-from deep_bench.mlperf.inference.record import InferenceRecord, load_inference
+from deep_bench.mlperf.inference.record import InferenceRecord
+from deep_bench.mlperf.inference.storage import load_inference
 from deep_bench.network.inputs import read_inputs
 from deep_bench.results.reading.files import kind_of
 from deep_bench.results.reading.kinds import MEASUREMENT

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, InvalidRecord, UnknownName
+from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, InvalidRecord, UnknownName, on_a_line
+from deep_bench.results.paths import path_of
 from deep_bench.results.reading.files import find, kind_of
 from deep_bench.results.reading.kinds import NO_RESULTS, record_kinds
 from deep_bench.results.reading.labels import text_of
@@ -32,7 +33,8 @@ class Refused:
     reason: str
 
     def __str__(self) -> str:
-        return self.reason if str(self.file) in self.reason else f"{self.file}: {self.reason}"
+        name = on_a_line(self.file)
+        return self.reason if name in self.reason else f"{name}: {self.reason}"
 
 
 class Results(Sequence[Result]):
@@ -163,7 +165,7 @@ def gather(*paths: str | Path, progress: Callable[[int, int], object] | None = N
         A result for each system and problem, the earliest run first.
 
     Raises:
-        InvalidArgument: A path that does not exist, or none at all.
+        InvalidArgument: What is no path, a path that does not exist, or none at all.
 
     Example:
         >>> import tempfile
@@ -176,9 +178,10 @@ def gather(*paths: str | Path, progress: Callable[[int, int], object] | None = N
     """
     if not paths:
         raise InvalidArgument("no records", "files or folders of records")
-    named = {path.absolute() for path in map(Path, paths)}
+    places = [path_of(path, "a record, or a folder of records") for path in paths]
+    named = {path.absolute() for path in places}
     files: dict[Path, tuple[Path, str]] = {}
-    for path in map(Path, paths):
+    for path in places:
         for file, fault in find(path):
             files.setdefault(file.absolute() if fault else file.resolve(), (file, fault))
     results: list[Result] = []
@@ -186,10 +189,10 @@ def gather(*paths: str | Path, progress: Callable[[int, int], object] | None = N
     for number, (file, fault) in enumerate(files.values()):
         try:
             if fault:
-                raise InvalidRecord(f"{file}: {fault}")
+                raise InvalidRecord(f"{on_a_line(file)}: {fault}")
             results += _read_settled(file, asked=file.absolute() in named)
         except Exception as error:  # strangers' files fail in their own ways: the reason is kept, and all others are read
-            refused.append(Refused(file, _told(error)))
+            refused.append(Refused(file, _told(error, file)))
         if progress is not None:
             progress(number + 1, len(files))
     return Results(sorted(results, key=lambda r: (r.created, str(r.file))), refused)
@@ -210,11 +213,13 @@ def _read(file: Path, asked: bool) -> Sequence[Result]:
     kind = kind_of(file)
     if kind is None or kind in NO_RESULTS:
         if asked:
-            raise InvalidRecord(f"{file} holds no results", "a record that deep_bench wrote")
+            raise InvalidRecord(f"{on_a_line(file)} holds no results", "a record that deep_bench wrote")
         return ()
     if kind not in record_kinds:
         raise InvalidRecord(
-            f"{file} is of kind {kind!r}", f"one of {', '.join(record_kinds)}", "read it with the version that wrote it"
+            f"{on_a_line(file)} is of kind {kind!r}",
+            f"one of {', '.join(record_kinds)}",
+            "read it with the version that wrote it",
         )
     found: Sequence[Result] = record_kinds[kind](file)
     return [replace(result, created=_in_utc(result.created)) for result in found]
@@ -225,12 +230,14 @@ def _in_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _told(error: Exception) -> str:
-    """An error in one line."""
-    if not isinstance(error, DeepBenchError):
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
-    expected = f" (expected: {error.expected})" if error.expected else ""
-    return " ".join(f"{error.came}{expected}".split())
+def _told(error: Exception, file: Path) -> str:
+    """An error in one line, the file's name as it is but for what would end the line."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, DeepBenchError):
+        text = f"{error.came}{f' (expected: {error.expected})' if error.expected else ''}"
+    for name in (str(file), file.name, str(file.parent)):
+        text = text.replace(name, on_a_line(name))
+    return " ".join(text.split())
 
 
 def _test(value: Any) -> Callable[[str | None], bool]:

@@ -32,6 +32,8 @@ class Figure:
         remark: What a reader should know, such as "predicted, not measured".
         censored: For each launch, whether its samples say only how long a run went on without reaching what the figure is
             the time to; empty where every run reached it.
+        aside: Times as they were taken that are not in ``launches``: of samples that were preempted, which count not at all
+            or with their CPU time, as the remark says.
 
     Example:
         >>> figure = Figure("forward", "s", "lower", ((np.array([2.0, 4.0, 3.0]),),))
@@ -45,6 +47,7 @@ class Figure:
     launches: tuple[tuple[Times, ...], ...]
     remark: str = ""
     censored: tuple[bool, ...] = ()
+    aside: tuple[Times, ...] = ()
 
     @cached_property
     def medians(self) -> tuple[float, ...]:

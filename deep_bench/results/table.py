@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from textwrap import wrap
@@ -13,10 +14,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from deep_bench.errors import UnknownName, printable
+from deep_bench.errors import UnknownName, on_a_line, printable, short_digests
 from deep_bench.measure import units
 from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.results.result import Figure, Result
+from deep_bench.results.telling import grouped, telling
 
 if TYPE_CHECKING:
     from deep_bench.results.gathering import Results
@@ -27,11 +29,16 @@ _WIDE = 110
 _OTHERS = 56
 """Columns that all but problem and system take in a narrow table."""
 
+_MOST_LABELS = 4
+"""Labels that tell a row from others of its name, at most; more can be asked for."""
+
 _NONE = "–"
 
 
 def as_text(results: Results, labels: Sequence[str] = (), width: int | None = None) -> str:
     """One row for each result: its record, what was run, the verdict, and the first figure with its interval.
+
+    Rows of one name have the labels that tell them apart behind it.
 
     Args:
         results: What was read.
@@ -55,15 +62,28 @@ def as_text(results: Results, labels: Sequence[str] = (), width: int | None = No
 
 
 def short_names(files: Sequence[Path]) -> dict[Path, str]:
-    """The end of each file's name that tells it from all others.
+    """The end of each file's name that tells it from all others, with as many of its folders as that takes.
 
     Example:
         >>> short_names([Path("2026_run_0a1b.json"), Path("2026_run_77fe.json"), Path("mine.json")]).values()
         dict_values(['0a1b', '77fe', 'mine'])
+        >>> short_names([Path("all/offline/mlperf.json"), Path("all/server/mlperf.json")]).values()
+        dict_values(['offline/mlperf', 'server/mlperf'])
     """
     ends = {file: file.stem.replace("-", "_").rpartition("_")[2] for file in files}
-    found = list(ends.values())
-    return {file: end if found.count(end) == 1 else file.stem for file, end in ends.items()}
+    found = Counter(ends.values())
+    names = {file: end if found[end] == 1 else file.stem for file, end in ends.items()}
+    depth = 1
+    while alike := [file for file, of in _alike(names).items() if of > 1 and len(file.parts) > depth]:
+        depth += 1
+        names |= {file: "/".join(file.with_suffix("").parts[-depth:]) for file in alike}
+    return names
+
+
+def _alike(names: Mapping[Path, str]) -> dict[Path, int]:
+    """How many files have the name of each."""
+    counts = Counter(names.values())
+    return {file: counts[name] for file, name in names.items()}
 
 
 def problem(result: Result) -> str:
@@ -76,6 +96,9 @@ def problem(result: Result) -> str:
         >>> about = {"operator": "allreduce", "bytes": "67108868", "ranks": "4"}
         >>> problem(Result("communication", Path("r"), datetime(2026, 1, 1), about, {}))
         'allreduce 67.108868 MB, 4 ranks'
+        >>> about = {"network": "lenet", "scenario": "Server", "mode": "find-peak"}
+        >>> problem(Result("mlperf", Path("r"), datetime(2026, 1, 1), about, {}))
+        'lenet, Server find-peak'
     """
     of = result.labels
     if result.kind == "communication" and of.get("bytes", "").isdecimal():
@@ -86,6 +109,7 @@ def problem(result: Result) -> str:
     else:
         words = [of.get("network") or of.get("recipe") or _NONE]
         words += [f"on {of['data']}"] if "data" in of else []
+    words += [f"{of['scenario']} {of.get('mode', '')}".strip()] if result.kind == "mlperf" and "scenario" in of else []
     words += [f"{of['ranks']} ranks"] if of.get("ranks", "1") != "1" else []
     return ", ".join([" ".join(words[:2]), *words[2:]]) if "data" in of else ", ".join(words)
 
@@ -131,25 +155,37 @@ def _state(result: Result) -> list[str]:
     return [result.outcome, *([] if result.complete else ["incomplete"])]
 
 
+def _apart(results: Results, labels: Sequence[str]) -> list[list[str]]:
+    """For each result the labels, and their values, that tell it from others of its name; not those shown anyhow."""
+    found: dict[int, list[str]] = {}
+    for those in grouped(results, lambda result: (result.kind, problem(result), result.labels.get("system"))):
+        names = [name for name in telling([those]) if name not in labels]
+        more = [f"and {len(names) - _MOST_LABELS} more labels"] if len(names) > _MOST_LABELS else []
+        for result in those:
+            shown = [f"{name} {short_digests(result.labels.get(name, _NONE))}" for name in names[:_MOST_LABELS]]
+            found[id(result)] = [*shown, *more]
+    return [found[id(result)] for result in results]
+
+
 def _wide(results: Results, labels: Sequence[str]) -> Table:
     names = short_names(results.files())
     table = Table(pad_edge=False, box=box.SIMPLE_HEAD)
     for name in ("record", "begun (UTC)", "kind", "what", "system", *labels, "verdict", "figure", "median (95 % interval)"):
         table.add_column(name)
-    for result in results:
+    for result, apart in zip(results, _apart(results, labels), strict=True):
         figure, of = result.main, result.labels
         cells = (
             names[result.file],
             f"{result.created:%Y-%m-%d %H:%M}",
             result.kind,
-            problem(result),
+            ", ".join([problem(result), *apart]),
             of.get("system", _NONE),
             *(of.get(name, _NONE) for name in labels),
             ", ".join(_state(result)),
             _NONE if figure is None else figure.name,
             _NONE if figure is None else f"{amount(figure.median, figure.unit)} ({limits(figure)})",
         )
-        table.add_row(*map(printable, cells))
+        table.add_row(*map(on_a_line, cells))
     return table
 
 
@@ -158,13 +194,13 @@ def _narrow(results: Results, labels: Sequence[str], width: int) -> Table:
     names, before = short_names(results.files()), None
     room = max(width - _OTHERS, 16)
     table = Table("record", "what", "system", "verdict", "figure", pad_edge=False, box=box.SIMPLE_HEAD)
-    for result in results:
+    for result, apart in zip(results, _apart(results, labels), strict=True):
         figure, of = result.main, result.labels
-        head = [f"{result.created:%Y-%m-%d %H:%M}", result.kind, names[result.file]]
+        head = [f"{result.created:%Y-%m-%d %H:%M}", result.kind, on_a_line(names[result.file])]
         shown = [_NONE]
         if figure is not None:
             shown = [*wrap(figure.name, 16), *wrap(f"{amount(figure.median, figure.unit)}{_spread(figure)}", 16)]
-        what = [problem(result), *(f"{name}={of[name]}" for name in labels if name in of)]
+        what = [on_a_line(problem(result)), *apart, *(f"{name}={of[name]}" for name in labels if name in of)]
         cells = (
             "" if result.file == before else "\n".join(head),
             "\n".join(line for words in what for line in wrap(words, room - room // 2)),
@@ -184,4 +220,4 @@ def _below(results: Results) -> list[str]:
         lines.append(f"incomplete: {unfinished}, of runs that were interrupted or killed, or still go on")
     if bad := sum(not result.ok for result in results):
         lines.append(f"failed or found wrong: {bad}")
-    return lines + [printable(f"not read: {refused}") for refused in results.refused]
+    return lines + [on_a_line(f"not read: {refused}") for refused in results.refused]

@@ -15,8 +15,8 @@ import numpy as np
 from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.events import Moment
+from deep_bench.measure.file_for_hdf5 import FileForHdf5
 from deep_bench.measure.storage import written
-from deep_bench.training.file_for_hdf5 import FileForHdf5
 from deep_bench.training.lock import FolderLock
 from deep_bench.training.progress import Progress
 from deep_bench.training.samplers.draws import natural

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from deep_bench.measure.amounts import Count, Nanoseconds, NotNegative, Share, Time
+from deep_bench.measure.amounts import Count, Date, Nanoseconds, NotNegative, Share, Time
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.metric import MetricRecord
 from deep_bench.measure.record import ArrayFile, ErrorRecord, Model, NetworkFacts, Recipe
@@ -68,7 +68,7 @@ class TargetRecord(Model):
     """The score that a run was to reach, and the value."""
 
     score: str
-    value: float
+    value: float = Field(allow_inf_nan=False)
     direction: Direction = "higher"
 
 
@@ -120,7 +120,7 @@ class RankRecord(Model):
         messages: By operation.
     """
 
-    rank: int
+    rank: Count
     local: dict[str, JsonValue] = Field(default_factory=dict)
     samples: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
     agreeing: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
@@ -232,7 +232,7 @@ class TrainingRecord(Model):
 
     schema_version: Literal[1] = 1
     kind: Literal["training"] = "training"
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
     recipe: Recipe = Recipe()

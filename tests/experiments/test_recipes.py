@@ -16,11 +16,12 @@ from PIL import Image
 from deep_bench.cli.recipe import command
 from deep_bench.errors import InvalidArgument
 from deep_bench.experiments import READY, Experiment, load_experiment
-from deep_bench.experiments.acceptance import Rule, judged, rules_of
+from deep_bench.experiments.acceptance import judged, rules_of
 from deep_bench.experiments.files import made_network, prepared
 from deep_bench.experiments.fitting import wrong_here
 from deep_bench.experiments.here import missing_here
 from deep_bench.experiments.matrix import selected
+from deep_bench.experiments.report import as_accepted
 from deep_bench.experiments.training import training_content
 from deep_bench.experiments.words import words
 from deep_bench.measure.record import VerdictRecord
@@ -203,11 +204,27 @@ def test_conditions_know_units_and_directions(condition: Any, found: Result, met
     assert told in one.found
 
 
-def test_a_limit_within_the_interval_is_told() -> None:
-    figure = Figure("forward", "s", "lower", (tuple(np.linspace(0.9, 1.1, 11)[:, None]),))
-    wide = Result("network", Path("a"), datetime(2026, 1, 1, tzinfo=UTC), {}, {"forward": figure})
-    assert "within its interval" in Rule.parse("forward", "<= 1 s").judge(wide).found
-    assert "within its interval" not in Rule.parse("forward", "<= 2 s").judge(wide).found
+def timed(*seconds: float) -> Result:
+    """A result with so many blocks of one sample each."""
+    figure = Figure("forward", "s", "lower", (tuple(np.array([second]) for second in seconds),))
+    return Result("network", Path("a"), datetime(2026, 1, 1, tzinfo=UTC), {}, {"forward": figure})
+
+
+@pytest.mark.parametrize(
+    ("found", "limit", "accepted"),
+    [
+        (timed(*np.linspace(0.9, 1.1, 11)), "<= 2 s", "yes"),
+        (timed(*np.linspace(0.9, 1.1, 11)), "<= 1 s", "yes, the limit is within its interval"),
+        (timed(1.0, 1.1), "<= 2 s", "yes, without an interval"),
+        (timed(1.0, 1.1), "<= 1 s", "no: 1 of 2"),
+    ],
+)
+def test_what_is_uncertain_about_a_condition_is_told(found: Result, limit: str, accepted: str) -> None:
+    judgements = judged(rules_of({"forward": limit, "verdict": "unchecked"}, {}), [found])
+    assert as_accepted(judgements) == accepted
+    remark = accepted.partition(", ")[2]
+    assert remark in judgements[0].found
+    assert judgements[0].as_json()["remark"] == (remark or judgements[0].remark)
 
 
 def test_a_condition_on_a_factor_is_about_its_cells_only() -> None:

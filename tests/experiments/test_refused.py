@@ -163,6 +163,33 @@ WRONG = {
     "an empty field": ("level: network\nfixed:\n", "line 2: 'fixed' of a recipe is empty"),
     "a date": (f"{NETWORK}  seed: 2026-01-01\n", "line 4: 'fixed.seed' is a date, 2026-01-01"),
     "a number that is none": (f"{NETWORK}  ci_width: .inf\n", "line 4: 'fixed.ci_width' is the number inf"),
+    "a limit that is infinite": (
+        f"{NETWORK}accept: {{forward: '< 1e999 ms'}}\n",
+        "line 4: 'forward' of accept: '1e999 ms' is more",
+    ),
+    "a limit that is infinite in seconds": (f"{NETWORK}accept: {{forward: '< 1e308 h'}}\n", "'1e+308 h' is more than any"),
+    "a time below 0": (
+        f"{NETWORK}accept: {{forward: '<= -5 ms'}}\n",
+        "'forward' of accept: <= -5 ms\nExpected: a limit above 0",
+    ),
+    "a time that is no time": (f"{NETWORK}accept: {{forward: '< 1e-999 ms'}}\n", "Expected: a limit above 0"),
+    "more bits than any type has": (
+        f"{NETWORK}  transform: [fold]\naccept: {{significant bits: '>= 60'}}\n",
+        "line 5: 'significant bits' of accept: >= 60, and 53 are all that its type has",
+    ),
+    "more bits than a network's type has": (
+        f"{NETWORK}accept: {{significant bits: '> 24'}}\n",
+        "line 4: 'significant bits' of accept: > 24, and 24 are all that its type has (level network)",
+    ),
+    "more bits than a suite's type has": (
+        f"{OPERATORS}  suite: transformer/gelu\n  dtype: bfloat16\naccept: {{significant bits: '>= 9'}}\n",
+        "and 8 are all that its type has",
+    ),
+    "more bits than the type of one cell has": (
+        f"{OPERATORS}  cases: [{{operator: Relu, inputs: [[4]]}}]\nmatrix: {{dtype: [float64, float32]}}\n"
+        "accept: {significant bits: '>= 30'}\n",
+        "24 are all that its type has (level operators, cell dtype=float32)",
+    ),
     "a huge number": (f"{NETWORK}  seed: 0x{'f' * 5000}\n", "line 4: 'fixed.seed' is a whole number of more than 64 bits"),
     "a number out of range": (f"{NETWORK}limits: {{cell: {':'.join('1' * 300)}.5}}\n", "holds a value that cannot be read"),
     "a tag on something else": (f"{NETWORK}title: !!timestamp x\n", "holds a value that cannot be read"),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -34,7 +35,7 @@ from deep_bench.experiments.code import INSTALLED_ONLY
 from deep_bench.experiments.measure_cell import measure_cell
 from deep_bench.experiments.note import noted
 from deep_bench.experiments.process import run_process
-from deep_bench.experiments.state import ABOUT, CELL, CellState, InUse, Store
+from deep_bench.experiments.state import ABOUT, CELL, OUTPUT, CellState, InUse, Store
 from deep_bench.results.gathering import gather
 from tests.experiments.expected import assert_expected
 
@@ -209,6 +210,33 @@ def test_what_is_not_installed_is_skipped(tmp_path: Path, monkeypatch: pytest.Mo
     assert outcome.ok, "a skip is neither a pass nor a failure"
 
 
+def test_a_recipe_s_file_or_name_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(recipe(matrix={"batch": [1, 2]}).to_yaml())
+    _ending(monkeypatch, "a test")
+    for source in (str(file), file, "small-network"):
+        outcome = run_experiment(source, tmp_path / "out" / Path(source).stem, only="batch=1", progress=False)
+        assert outcome.cells[0].state.why == "a test"
+        assert outcome.cells[1].state.state == "waiting"
+        outcome.store.path.rename(tmp_path / f"{type(source).__name__}-{outcome.store.path.name}")
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ({"experiment": "mine"}, "no recipe 'mine'"),
+        ({"experiment": {"level": "network"}}, "a recipe from fields"),
+        ({"experiment": None}, "a recipe from empty"),
+        ({"launcher": "Slurm"}, "the launcher 'Slurm'"),
+        ({"only": "batch"}, "'batch'"),
+    ],
+)
+def test_what_is_no_recipe_or_no_choice_is_refused(what: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        run_experiment(**{"experiment": recipe(), "folder": tmp_path / "out", "progress": False, **what})
+    assert not (tmp_path / "out").exists()
+
+
 def test_no_cell_begins_when_the_time_for_all_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from deep_bench.experiments import running
 
@@ -254,13 +282,15 @@ def test_a_cell_without_space_is_no_failure_and_the_run_says_how_to_go_on(
 ) -> None:
     file, out = tmp_path / "mine.yaml", tmp_path / "out"
     file.write_text(recipe(matrix={"batch": [1, 2]}).to_yaml())
-    _ending(monkeypatch, "deep-bench: cannot write the record /out/a.json: No space left on device")
+    said = "deep-bench: cannot write the record /out/a.json: No space left on device"
+    _ending(monkeypatch, f"a table | {said} | What to do: measure again")
     ended = CliRunner().invoke(command, ["run", str(file), "-o", str(out)])
     assert ended.exit_code == 1
     assert "the cell batch=1: deep-bench: cannot write the record /out/a.json: No space left on device" in ended.output
     assert "all that was written before is kept, 0 of 2 cells are done" in ended.output
     assert f"then: deep-bench recipe resume {out}" in ended.output
-    assert [cell.state.state for cell in experiment_status(out).cells] == ["interrupted", "waiting"]
+    first, second = experiment_status(out).cells
+    assert (first.state.state, first.state.why, second.state.state) == ("interrupted", said, "waiting")
 
 
 def test_a_state_that_cannot_be_written_damages_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,11 +349,28 @@ def test_a_cell_whose_runner_is_gone_is_interrupted(tmp_path: Path) -> None:
         "of others none knows"
     )
     assert "batch=1: interrupted: the process that ran it is gone" in ended.output
+    assert f"what it had is kept in {store.folder(here)}; resume: deep-bench recipe resume {store.path}" in ended.output
     assert f"go on: deep-bench recipe resume {store.path}" in ended.output
     with store.alone():
         ended = CliRunner().invoke(command, ["status", str(store.path)])
         assert [one.state.state for one in experiment_status(store.path).cells] == ["running", "running"]
         assert "go on" not in ended.output
+
+
+def test_a_run_that_a_full_disk_ended_is_told_as_far_as_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_bench.experiments import space
+
+    store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1]}))
+    (cell,) = store.experiment.cells
+    store.keep(cell, CellState(state="running", host=socket.gethostname()))
+    lines = ["│ a table │", "deep-bench: cannot write the record a.json: No space left on device", "What to do: free some"]
+    (store.folder(cell) / OUTPUT).write_text("\n".join(lines))
+    monkeypatch.setattr(space.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    (one,) = experiment_status(store.path).cells
+    assert one.state.why == (
+        f"the process that ran it is gone; it said last: {lines[1]}; "
+        f"no space is left on the disk; what it had is kept in {store.folder(cell)}; resume: {store.resume}"
+    )
 
 
 def test_an_interrupted_run_keeps_all_and_goes_on(tmp_path: Path) -> None:

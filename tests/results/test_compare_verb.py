@@ -91,6 +91,16 @@ def test_several_records_of_a_side_judge_five_per_cent(tmp_path: Path) -> None:
     assert found.stderr == ""
 
 
+def test_a_gate_that_tests_nothing_is_no_pass(sides: tuple[Path, Path]) -> None:
+    itself = compared(sides[0], sides[0], "--fail-on", "slower:5%", "--fail-on", "wrong")
+    assert itself.exit_code == 2
+    assert "cannot judge slower:5%: both sides are the same record" in itself.stderr
+    assert "both sides are the same record" in itself.stdout.replace("\n", " ")
+    with pytest.raises(InvalidArgument, match="with 1 record, and no --base") as caught:
+        compared(sides[0])
+    assert "--base torch" in str(caught.value)
+
+
 def test_json_is_all_there_is(sides: tuple[Path, Path]) -> None:
     found = json.loads(compared(*sides, "--json", "--fail-on", "slower:5%", "--margin", "1%").stdout)
     assert found["margin"] == 0.01
@@ -115,7 +125,7 @@ def test_what_is_wrong_fails(sides: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def test_bad_usage(sides: tuple[Path, Path], tmp_path: Path) -> None:
-    record(tmp_path / "c", 1.0, governor="powersave")
+    record(tmp_path / "c", 1.01, governor="powersave")
     (tmp_path / "empty").mkdir()
     for words, error in (
         ((sides[0],), InvalidArgument),

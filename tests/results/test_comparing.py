@@ -214,7 +214,7 @@ def test_records_of_one_thing_are_launches_of_it() -> None:
     after = [result(times(1.1 + i / 1000, i), file=f"b/{i}.json", day=2 * i + 1) for i in range(5)]
     found = compare(before, after)
     assert (found[0].estimate.basis, found[0].estimate.counts, found[0].word) == ("launches", (6, 5), "slower")
-    assert found.pairings[0].values == ("a", "b")
+    assert found.pairings[0].values == ("6 records of a", "5 records of b")
     assert any("6 and 5 of the two sides" in note for note in found.notes)
     with pytest.raises(Incomparable, match="differ among themselves"):
         compare([*before, result(times(), where={"git": {"commit": "c" * 40}})], after)
@@ -310,6 +310,8 @@ def test_metrics_that_one_side_has() -> None:
     assert "only on the side 'after': energy" in found.notes
     with pytest.raises(UnknownName, match="metric"):
         compare([result(times())], [result(times())], metrics=["forwrad"])
+    with pytest.raises(InvalidArgument, match="which only one side has"):
+        compare([result(times())], [result(times(), runs(1.0, name="energy", unit="J"))], metrics=["forward", "energy"])
 
 
 @pytest.mark.parametrize(

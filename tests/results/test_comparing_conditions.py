@@ -53,8 +53,8 @@ def test_conditions(text: str, level: float, fails: bool) -> None:
 def test_what_single_launches_cannot_judge_is_said(text: str, level: float, open_: bool, direction: str) -> None:
     unit = "s" if direction == "lower" else "samples/s"
     sides = [
-        [result(replace(times(at), unit=unit, direction=direction), file=file)]
-        for at, file in ((1.0, "a.json"), (level if direction == "lower" else 1 / level, "b.json"))
+        [result(replace(times(at, seed), unit=unit, direction=direction), file=f"{seed}.json")]
+        for seed, at in enumerate((1.0, level if direction == "lower" else 1 / level))
     ]
     left = unjudged(compare(*sides), [Condition.parse(text)])
     assert [line.startswith(f"cannot judge {text}: forward: ") for line in left] == [True] * open_
@@ -64,11 +64,47 @@ def test_what_single_launches_cannot_judge_is_said(text: str, level: float, open
 def test_what_took_turns_or_has_launches_or_is_no_time_is_judged() -> None:
     conditions = [Condition.parse("slower:5%"), Condition.parse("slower")]
     by_turns = compare([result(times(noise=0.1))], [result(times(1.03, noise=0.1))])
-    launched = compare(*([result(times(1, i), file=f"{s}/{i}.json", day=i) for i in range(5)] for s in "ab"))
+    launched = compare(*([result(times(1, 9 * s + i), file=f"{s}/{i}.json", day=i) for i in range(5)] for s in (0, 1)))
     energy = compare(*([result(replace(times(1, i), unit="J"), file=f"{i}.json")] for i in (1, 2)))
     assert {one.word for one in (by_turns[0], energy[0])} == {"cannot tell"}
-    assert [unjudged(found, conditions) for found in (by_turns, launched, energy)] == [[], [], []]
+    assert [unjudged(found, conditions) for found in (by_turns, launched)] == [[], []]
+    assert unjudged(energy, conditions[:1]) == ["cannot judge slower:5%: both sides have no time or rate in common"]
     assert len(unjudged(energy, [Condition.parse("worse:5%")])) == 1
+
+
+def few(blocks: int, *cases: str, level: float = 1.0, **more: Any) -> list[Result]:
+    return [result(times(level, count=blocks, seed=i), runs(1.0, name="setup"), case=case, **more)
+            for i, case in enumerate(cases)]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["slower:5%", "slower", "worse:5%", "cannot-tell"])
+def test_a_gate_that_tests_nothing_or_not_all_does_not_pass(text: str) -> None:
+    condition = [Condition.parse(text)]
+    nothing = compare(few(2, "a"), few(2, "a", level=2.0, file="b.json"))
+    assert failures(nothing, condition) == []
+    (line,) = unjudged(nothing, condition)
+    assert line.startswith(
+        f"cannot judge {text}: nothing was tested: forward, setup: 2 and 2 blocks, where an interval takes"
+    )
+    part = compare([*few(2, "a"), *few(12, "b")], [*few(2, "a", level=2.0), *few(12, "b", level=0.7)])
+    (line,) = unjudged(part, condition)
+    assert line.startswith(f"cannot judge {text}: not tested: a forward: 2 and 2 blocks, where an interval takes 6")
+    assert unjudged(compare(few(12, "a"), few(12, "a", level=0.7)), condition) == []
+    once = [[result(times(level), runs(level)), result(times(level))] for level in (1.0, 0.7)]
+    assert unjudged(compare(*(side[1:] for side in once)), condition) == []
+    assert "not tested: time to target: a single value" in unjudged(compare(*(side[:1] for side in once)), condition)[0]
+    wrong = compare(few(12, "a"), few(12, "a", level=2.0, verdict="wrong"))
+    assert "nothing was tested: forward, setup: right → wrong" in unjudged(wrong, condition)[0]
+    assert len(unjudged(compare(few(12, "a"), [result(case="a", failed="no memory")]), condition)) == 1
+
+
+def test_a_note_names_the_rows_that_were_not_tested() -> None:
+    found = compare([*few(2, "a"), *few(12, "b")], [*few(2, "a", level=2.0), *few(12, "b", level=0.7)])
+    notes = [note for note in found.notes if note.startswith("not tested")]
+    assert notes[0].startswith("not tested: a forward: 2 and 2 blocks")
+    assert notes[1].startswith("not tested: setup: a single value")
+    mixed = compare([*few(2, "a"), *few(3, "b")], [*few(2, "a", level=2.0), *few(3, "b", level=0.7)]).notes
+    assert [note.split(":")[1] for note in mixed if "blocks, where" in note] == [" a forward", " b forward"]
 
 
 def test_conditions_on_scores_and_rates() -> None:

@@ -242,10 +242,10 @@ def test_no_difference_is_not_claimed_at_the_margin(random: np.random.Generator)
     assert np.mean(claims) <= at_most(40)
 
 
-def test_samples_of_one_go_are_cut_into_parts(random: np.random.Generator) -> None:
-    many = estimate(figure([random.normal(1, 0.01, 100)]), figure([random.normal(1.1, 0.01, 100)]), 0.02, apart=True)
-    assert many.interval is not None
-    assert many.interval[0] > 1.05
-    few = estimate(figure([random.normal(1, 0.01, 20)]), figure([random.normal(1.1, 0.01, 20)]), 0.02, apart=True)
-    assert few.interval is None
-    assert few.why.startswith("20 and 20 samples, where an interval takes 60 of each")
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_many_samples_of_few_blocks_have_no_interval(random: np.random.Generator, count: int, apart: bool) -> None:
+    sides = [figure([*random.normal(level, 0.01, (count, 500))]) for level in (1.0, 1.5)]
+    found = estimate(*sides, 0.02, apart=apart)
+    assert found.interval is found.p is None
+    assert found.why.startswith(f"{count} and {count} blocks, where an interval takes 6 of each")

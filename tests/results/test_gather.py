@@ -24,6 +24,7 @@ from deep_bench.operators.studies.result import Study
 from deep_bench.results import Figure, Result, Results, gather, gathering
 from deep_bench.results.reading import files
 from deep_bench.results.reading.figures import timed
+from deep_bench.results.report import write
 from deep_bench.training import Runs
 from deep_bench.training.runs import throughput
 
@@ -250,7 +251,7 @@ def _unknown_operation(content: dict[str, object]) -> str:
         (_elsewhere, "pattern"),
         (_altered, "altered"),
         (_new_kind, "of kind 'os:system'"),
-        (_unknown_operation, "KeyError"),
+        (_unknown_operation, "suite.cases.0.attributes.bytes: None"),
     ],
 )
 def test_a_bad_file_hides_no_other(
@@ -267,11 +268,21 @@ def test_a_bad_file_hides_no_other(
     assert "bad.json" in repr(found)
 
 
+@pytest.mark.parametrize("path", [[], ["a.json"], None, 5, b"a.json", "a\0b"])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(InvalidArgument, match="no path"):
+        gather(path)
+    with pytest.raises(InvalidArgument, match="no path"):
+        Results().export(path)
+    with pytest.raises(InvalidArgument, match="no path"):
+        write([], path)
+
+
 def test_a_moment_without_a_zone_is_in_utc(folder: Path, records: Path) -> None:
     _written(folder, "a.json", _content(records, "training") | {"created": "2026-01-01T00:00:00"})
     _written(folder, "b.json", _content(records, "training") | {"created": "0001-01-01T00:00:00+23:00"})
     found = gather(folder)
-    assert "OverflowError" in found.refused[0].reason, "before all time"
+    assert "0001-01-01 is no date of a run" in found.refused[0].reason, "before all time"
     assert [r.kind for r in found] == ["training", "operators", "operators"]
     assert str(found[0].created) == "2026-01-01 00:00:00+00:00"
 

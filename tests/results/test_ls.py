@@ -48,6 +48,22 @@ def test_at_160_columns_a_result_is_a_line(records: Path) -> None:
     assert "forward" in line
 
 
+def test_rows_of_one_name_have_the_labels_that_tell_them_apart() -> None:
+    def made(system: str, **labels: str) -> Result:
+        about = {"system": system, "network": "lenet", **{name.replace("_", "."): value for name, value in labels.items()}}
+        return Result("network", Path("a_1.json"), datetime(2026, 1, 1, tzinfo=UTC), about, {})
+
+    sizes = [made("torch", size_batch=batch, factor_batch=batch) for batch in ("1", "16", "64")]
+    found = Results([*sizes, made("jax", size_batch="1"), *(made("onnx", dtype=name) for name in ("float16", "float32"))])
+    wide, narrow = found.table(width=160), found.table(width=80)
+    for said in ("size.batch 1", "size.batch 16", "size.batch 64", "dtype float16", "dtype float32"):
+        assert said in wide
+    for table in (wide, narrow):
+        assert "factor.batch" not in table, "it says what size.batch says"
+        assert table.count("size.batch") == 3, "a single result of its name needs none"
+    assert "dtype float16" not in found.table(["dtype"], width=160)
+
+
 def test_a_table_marks_what_failed_or_is_incomplete() -> None:
     def made(name: str, **more: object) -> Result:
         return Result("network", Path(name), datetime(2026, 1, 1, tzinfo=UTC), {"system": "torch"}, {}, **more)  # type: ignore[arg-type]

@@ -24,11 +24,15 @@ from deep_bench.distributed.scaling.record import load_scaling
 from deep_bench.distributed.scaling.report import as_text
 from deep_bench.distributed.scaling.rows import beside, steps
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
+from deep_bench.measure.timing import Block
 from deep_bench.results import Results, gather
+from deep_bench.results.reading.figures import timed
 from deep_bench.results.report import page, raw, write, writing
 from deep_bench.results.report.contents import report
+from deep_bench.results.report.drawing import draw as drawn
 from deep_bench.results.report.model import Attachment, Sign, Table, clean
 from deep_bench.results.report.ratios import asked
+from deep_bench.results.report.rules import _plots as plots_rule
 from tests.results.made import blocks, figure, result, runs
 
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>$\\frac{ & | `x` [y](javascript:z) \u202e\x07'
@@ -312,6 +316,45 @@ def test_what_differs_between_results_has_a_column() -> None:
     made = [result(figure(blocks(random)), file=f"{n}.json", threads=str(n % 2)) for n in range(4)]
     (table,) = tables(Results(made), "results")
     assert [column.name for column in table.columns][2:4] == ["threads", "record"]
+
+
+def test_samples_that_count_in_no_median_are_drawn_and_told(records: Path) -> None:
+    (file,) = (records / "network").glob("*.json")
+    found = gather(file)[0]
+    ns = np.full(50, 2_000)
+    ns[:5] = 6_000_000
+    one = timed("forward", [[Block(0, 1, ns, ns > 3_000)]])
+    assert one is not None
+    assert (one.count, [group.tolist() for group in one.aside]) == (45, [[0.006] * 5])
+    made = report([replace(found, figures={"forward": one})])
+    sections = {section.title: str(section.blocks) for section in made.sections}
+    assert "50 raw samples" in sections["The twelve rules of Hoefler and Belli"]
+    assert "45 from 2.000 µs to 2.000 µs that count, and 5 from 6.000 ms to 6.000 ms aside" in sections["Plots"]
+    assert "samples not preempted: 45 of 50; 5 samples were preempted" in sections["Results"]
+
+
+def test_verdict_and_time_come_first_where_there_is_little_room() -> None:
+    text = page.as_html(report([result(figure((np.array([1.0, 2.0, 3.0]),)))]))
+    (row,) = [
+        e for e in parsed(text).iter(f"{HTML}tr") if "lenet" in "".join(e.itertext()) and e.find(f"{HTML}td") is not None
+    ][:1]
+    cells = {e.attrib["data-label"]: e.attrib.get("class", "") for e in row.iter(f"{HTML}td")}
+    assert cells == {
+        "verdict": "first",
+        "median": "n first",
+        "95 % interval": "n ",
+        "interval over": "",
+        "n": "n ",
+        "significant bits": "n ",
+    }
+
+
+def test_rule_12_fails_where_samples_are_not_drawn() -> None:
+    one = drawn([result(figure((np.array([1.0, 2.0, 0.0]),)))], [])["network"]
+    assert one.facts.unseen == 1
+    assert "1 samples are not above 0" in one.notes[0]
+    state, why = plots_rule("network", one.facts)
+    assert (state, why) == ("fails", "1 of 3 raw samples have no place on the axis")
 
 
 def test_two_thousand_results_give_a_page_that_says_what_is_left_out(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
+from deep_bench.measure import storage
+from deep_bench.results import gather
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -75,6 +77,43 @@ def test_what_holds_no_results_is_refused(run: Run, records: Path) -> None:
     status, _, err = run(records / "communication" / "machine.json")
     assert status == 2
     assert "of kind 'machine'" in err
+
+
+@pytest.mark.parametrize("change", ["a twin of nothing", "a renamed system", "another case", "no facts"])
+def test_show_and_ls_judge_a_record_alike(run: Run, records: Path, tmp_path: Path, change: str) -> None:
+    (file,) = (records / ("operators" if change == "another case" else "network")).glob("*.json")
+    content = storage.load(file).model_dump(mode="json")
+    system = content["systems"][0]
+    content["systems"].append(
+        {**system, "label": "b (A/A)", "twin_of": "b" if change == "a twin of nothing" else system["label"]}
+    )
+    if change == "a renamed system":
+        system["label"] = "c"
+    elif change == "another case":
+        system["trials"][0]["case"] = "3x3"
+    elif change == "no facts":
+        system["facts"] = {"version": "1"}
+    (tmp_path / "run.json").write_text(json.dumps(content), encoding="utf-8")
+    refused = gather(tmp_path).refused
+    assert bool(refused) == (change != "no facts")
+    status, _, err = run(tmp_path)
+    assert status == (2 if refused else 0)
+    assert all(one.reason.partition(" (expected")[0] in err for one in refused)
+    assert not refused or "run.json" in err
+
+
+def test_a_line_in_a_name_is_shown_as_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a\nb.json").write_text('{"schema_version": 1, "created": ')
+    (tmp_path / "c.json").write_text('{"schema_version": 2, "created": 1}')
+    found = gather(tmp_path)
+    assert all("\n" not in str(one) for one in found.refused)
+    assert "a\\nb.json" in str(found.refused[0])
+    assert "a\\nb.json" in found.table()
+    for name in ("a\nb.json", "a\nb", "no\nsuch"):
+        status, _, err = run(tmp_path / name)
+        assert status == 2
+        assert "\nb" not in err.replace("\\nb", "")
+        assert "\nsuch" not in err.replace("\\nsuch", "")
 
 
 def test_rules_are_of_what_was_timed(run: Run, records: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from deep_bench.distributed.machine.loggp import LogGP
 from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.measure.amounts import Date
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.record import Model
 from deep_bench.measure.storage import read_model, replace
@@ -120,7 +121,7 @@ class Machine(Model):
 
     schema_version: Literal[1] = 1
     kind: Literal["machine"] = "machine"
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
     environment: Environment

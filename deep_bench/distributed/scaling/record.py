@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
 from deep_bench.distributed.machine.model import Segment
-from deep_bench.measure.amounts import Count, NotNegative, Positive
+from deep_bench.measure.amounts import Count, Date, NotNegative, Positive
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.record import Model
 from deep_bench.measure.storage import read_model, replace
@@ -177,7 +177,7 @@ class ScalingRecord(Model):
 
     schema_version: Literal[1] = 1
     kind: Literal["scaling"] = "scaling"
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
     environment: Environment
@@ -192,8 +192,8 @@ class ScalingRecord(Model):
     network: str | None = None
     simulator: str = ""
     pattern: list[str] = Field(default_factory=list)
-    fitted: list[int] = Field(default_factory=list)
-    checked: list[int] = Field(default_factory=list)
+    fitted: list[AtLeastOne] = Field(default_factory=list)
+    checked: list[AtLeastOne] = Field(default_factory=list)
     times: list[TimesRecord] = Field(default_factory=list)
     alone: Positive
     points: list[PointRecord] = Field(default_factory=list)

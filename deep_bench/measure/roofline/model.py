@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from pydantic import Field, JsonValue
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.amounts import Count, NotNegative, Positive
+from deep_bench.measure.amounts import Count, Date, NotNegative, Positive
 from deep_bench.measure.record import Model
 
 Kind = Literal["gemm", "copy", "triad", "add"]
@@ -100,7 +100,7 @@ class Roofline(Model):
 
     schema_version: Literal[1] = 1
     machine: dict[str, JsonValue] = Field(default_factory=dict)
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     rates: list[Rate] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     steal: float | None = None

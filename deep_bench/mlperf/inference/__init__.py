@@ -12,9 +12,9 @@ from deep_bench.lazy import lazy
 if TYPE_CHECKING:
     from deep_bench.mlperf.inference.library import Library as Library
     from deep_bench.mlperf.inference.record import InferenceRecord as InferenceRecord
-    from deep_bench.mlperf.inference.record import load_inference as load_inference
     from deep_bench.mlperf.inference.running import run as run
     from deep_bench.mlperf.inference.settings import Settings as Settings
+    from deep_bench.mlperf.inference.storage import load_inference as load_inference
     from deep_bench.mlperf.inference.system import System as System
     from deep_bench.mlperf.inference.workload import Work as Work
 
@@ -24,7 +24,7 @@ _LAZY = {
     "Settings": "deep_bench.mlperf.inference.settings",
     "System": "deep_bench.mlperf.inference.system",
     "Work": "deep_bench.mlperf.inference.workload",
-    "load_inference": "deep_bench.mlperf.inference.record",
+    "load_inference": "deep_bench.mlperf.inference.storage",
     "run": "deep_bench.mlperf.inference.running",
 }
 

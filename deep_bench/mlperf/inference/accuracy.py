@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from deep_bench import frameworks
 from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.mlperf.inference.ledger import NO_CLASS, NOT_ASKED
 from deep_bench.mlperf.inference.logs import Answers
 from deep_bench.mlperf.inference.record import AccuracyRecord
+from deep_bench.mlperf.inference.scenario import TARGET_SHARE
+from deep_bench.mlperf.inference.settings import Settings
 from deep_bench.mlperf.inference.workload import ANSWER, Work
 
 MOST_REFERENCE_SAMPLES = 10_000
@@ -27,7 +30,8 @@ class Judge:
         work: What was run; its samples are classified.
 
     Raises:
-        InvalidArgument: The data set is too large for the reference to be asked, and its accuracy is not stated.
+        InvalidArgument: The data set is too large for the reference to be asked, and its accuracy is not stated; or one
+            class for all samples reaches the target.
 
     Example:
         >>> from deep_bench.mlperf.inference.settings import Settings
@@ -46,6 +50,7 @@ class Judge:
         if self._stated is None and len(self._labels) > MOST_REFERENCE_SAMPLES:
             came = f"{len(self._labels)} samples, on which the reference, which is slow, would have to be asked"
             raise InvalidArgument(came, f"at most {MOST_REFERENCE_SAMPLES}, or its accuracy", "--reference-accuracy 0.7646")
+        check_target(work.settings, self._labels)
 
     @property
     def reference(self) -> NDArray[np.int64]:
@@ -69,9 +74,10 @@ class Judge:
         Raises:
             InvalidRecord: An answer that is no class, to no sample of the data set, or a sample without one.
         """
-        classes = np.full(len(self._labels), -1, np.int64)
-        classes[checked(answers.index, len(self._labels))] = decoded(answers.data)
-        if missing := int(np.sum(classes < 0)):
+        classes = np.full(len(self._labels), NOT_ASKED, np.int64)
+        found = decoded(answers.data)
+        classes[checked(answers.index, len(self._labels))] = np.where(found < 0, NO_CLASS, found)
+        if missing := int(np.sum(classes == NOT_ASKED)):
             raise InvalidRecord(f"{missing} samples without an answer in the accuracy log", f"{len(classes)} answers")
         return self._compared("accuracy mode", classes)
 
@@ -79,31 +85,63 @@ class Judge:
         """Of performance mode.
 
         Args:
-            classes: The last answer to each sample of the data set; -1 of those that were not asked for.
+            classes: The class of the last answer to each sample of the data set, as `Ledger.answers` gives them.
 
         Returns:
-            ``None`` where the reference's accuracy was stated and not all samples were asked for.
+            ``None`` where none was asked for, or the reference's accuracy was stated and not all were.
         """
-        if self._stated is not None and (classes < 0).any():
+        asked = classes != NOT_ASKED
+        if not asked.any() or (self._stated is not None and not asked.all()):
             return None
         return self._compared("performance mode", classes)
 
     def _compared(self, of: Literal["accuracy mode", "performance mode"], classes: NDArray[np.int64]) -> AccuracyRecord:
-        asked = classes >= 0
-        total = int(np.sum(asked))
-        found = AccuracyRecord(
+        asked = classes != NOT_ASKED
+        given, labels = classes[asked], self._labels[asked]
+        reference = None if self._stated is not None else self.reference[asked]
+        measured = 0.0 if reference is None else float(np.mean(reference == labels))
+        return AccuracyRecord(
             of=of,
-            correct=int(np.sum((classes == self._labels) & asked)),
-            total=total,
-            reference=self._stated or 0.0,
-            reference_from="stated",
+            correct=int(np.sum(given == labels)),
+            total=len(given),
+            reference=measured if self._stated is None else self._stated,
+            reference_from="measured" if self._stated is None else "stated",
             share=self._work.settings.target_share,
+            differing=None if reference is None else int(np.sum(given != reference)),
+            unclassed=int(np.sum((given < 0) | (given >= self._classes_known))),
+            constant=_of_one_class(labels),
         )
-        if self._stated is None:
-            found.reference_from = "measured"
-            found.reference = float(np.mean((self.reference == self._labels)[asked])) if total else 0.0
-            found.differing = int(np.sum((classes != self.reference) & asked))
-        return found
+
+    @property
+    def _classes_known(self) -> int:
+        """How many classes there are: of the network, or else of the data set."""
+        size = self._work.network.outputs[0].shape[1]
+        return max(size if isinstance(size, int) else 0, int(self._labels.max()) + 1)
+
+
+def check_target(settings: Settings, labels: NDArray[np.int64]) -> None:
+    """See that a target that was stated is not one that any answer reaches.
+
+    Raises:
+        InvalidArgument: One class for all samples does.
+    """
+    stated = settings.reference_accuracy
+    if stated is None and settings.target_share >= TARGET_SHARE:
+        return
+    target = settings.target_share * (1.0 if stated is None else stated)
+    constant = _of_one_class(labels)
+    if len(np.unique(labels)) > 1 and target <= constant:
+        of = "at best" if stated is None else f"of the stated {stated:g}"
+        raise InvalidArgument(
+            f"a target of accuracy of {target:.4g}, {100 * settings.target_share:g} % {of}",
+            f"more than {constant:.4f}, which one class for all samples gives",
+            "leave --target-share and --reference-accuracy out, or state what is asked for",
+        )
+
+
+def _of_one_class(labels: NDArray[np.int64]) -> float:
+    """The accuracy of the best answer that is the same whatever the sample."""
+    return float(np.unique(labels, return_counts=True)[1].max() / len(labels))
 
 
 def decoded(data: Iterable[bytes]) -> NDArray[np.int64]:

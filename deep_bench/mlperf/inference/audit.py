@@ -9,9 +9,11 @@ from pathlib import Path
 from deep_bench.errors import InvalidArgument
 from deep_bench.mlperf.inference.folder import VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from deep_bench.mlperf.inference.logs import read_answers
-from deep_bench.mlperf.inference.record import AuditRecord, InferenceRecord, load_inference
+from deep_bench.mlperf.inference.record import AuditRecord, InferenceRecord
 from deep_bench.mlperf.inference.sameness import sameness
+from deep_bench.mlperf.inference.seals import check_seals
 from deep_bench.mlperf.inference.settings import Audit, Settings
+from deep_bench.mlperf.inference.storage import load_inference
 from deep_bench.mlperf.inference.workload import Work
 
 _USUAL, _SHORT = 0.10, 0.20
@@ -38,7 +40,7 @@ class References:
 
         Raises:
             InvalidArgument: A run is missing, invalid, itself an audit, or of another scenario.
-            InvalidRecord: A folder that holds no run.
+            InvalidRecord: A folder that holds no run, or other logs than the run left.
         """
         if settings.audit is None:
             if folders:
@@ -51,6 +53,7 @@ class References:
                 raise InvalidArgument(f"{folder} holds an audit, or a run that is not VALID", "a VALID run, no audit")
             if record.scenario != settings.scenario:
                 raise InvalidArgument(f"{folder} is of {record.scenario}", f"a run of {settings.scenario}")
+            check_seals(folder, record)
             if record.mode in ("performance", "submission"):
                 found["performance"] = (record, folder)
             if record.mode in ("accuracy", "submission"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,12 @@ from deep_bench.framework import Adapter, Executor
 from deep_bench.mlperf.inference.faults import RunFailed
 from deep_bench.mlperf.inference.library import Library
 from deep_bench.mlperf.inference.workload import Work
+
+_LARGE = 64
+"""From this size on, a call takes about as much longer as its batch is larger."""
+
+_CALLS = 6
+"""With each size, until it is ready."""
 
 
 def sizes_of(work: Work) -> list[int]:
@@ -83,6 +90,22 @@ class Runner:
             if self._follows(size, call, indices):
                 self._calls[size] = call
             self.answer(indices[:size])
+            begin = perf_counter()
+            self.answer(indices[:size])
+            self._foresee(size, perf_counter() - begin)
+
+    def _foresee(self, size: int, seconds: float) -> None:
+        """See that the larger sizes will be ready in time, by how long a call of this one takes.
+
+        Raises:
+            RunFailed: They will not.
+        """
+        left = _CALLS * seconds * sum(other for other in self._sizes if other > size) / size
+        limit = self._work.settings.ready_s
+        if size >= _LARGE and left > limit:
+            most = self._sizes[-1]
+            came = f"batches of up to {most}: about {left:.0f} s until all sizes have run, as {size} takes {seconds:.2g} s"
+            raise RunFailed(came, f"at most {limit:g} s", "a smaller --batch, or a longer --stall")
 
     def answer(self, indices: Sequence[int]) -> NDArray[np.generic]:
         """The answers to loaded samples, at most as many as the largest size, once the device has made them.
@@ -116,4 +139,6 @@ class Runner:
             if not np.allclose(bound, anew, rtol=1e-3, atol=1e-5, equal_nan=True):
                 return False
             seen.append(anew)
-        return any(not np.allclose(seen[0], other, rtol=1e-3, atol=1e-5, equal_nan=True) for other in seen[1:])
+            if not np.allclose(seen[0], anew, rtol=1e-3, atol=1e-5, equal_nan=True):
+                return True
+        return False

@@ -20,7 +20,7 @@ from deep_bench.mlperf.inference.executing import ExecutorSystem
 from deep_bench.mlperf.inference.ledger import Ledger
 from deep_bench.mlperf.inference.library import Library
 from deep_bench.mlperf.inference.pilot import Pilot
-from deep_bench.mlperf.inference.settings import Conf, Settings
+from deep_bench.mlperf.inference.settings import READY_STALLS, Conf, Settings
 from deep_bench.mlperf.inference.system import EXPECTED, System
 from deep_bench.mlperf.inference.watchdog import Watchdog
 from deep_bench.mlperf.inference.workload import Work, make_work
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
 TRACED_SAMPLES = 1_000_000
 _CHECKED = 8
-_READY_STALLS = 20.0
 
 P = ParamSpec("P")
 
@@ -63,23 +62,32 @@ class Run:
     ) -> None:
         self._settings, self._conf, self._folder = settings, conf, Path(folder)
         loaded = Network(ir.load(network), name=Path(network).stem)
+        self._query_s: float | None = None
         self._work = make_work(loaded, framework, dataset, settings, root)
         self._library = Library(self._work.dataset, loaded)
         self._system = _system(system, self._work)
         self._ledger = Ledger(loadgen.sender(), len(self._library) if self._work.labels is not None else 0)
         self._watchdog = Watchdog(self._folder, lambda: self._ledger, settings.stall)
 
-    def run(self) -> dict[str, Any]:
-        """Warm up, let a pilot find out what LoadGen must know beforehand, run the test, and check the outputs.
+    def ready(self) -> dict[str, Any]:
+        """Warm up, and let a pilot find out what LoadGen must know beforehand.
 
         Returns:
-            ``facts`` of the framework, ``forms``, ``columns`` (see `Ledger.columns`), ``answers`` (the last to each sample
-            that is classified, -1 for none), ``traced``, ``pilot`` (what it found, if it was asked), ``verdict``.
+            ``pilot``: what it found, if it was asked; ``query_s``: what a query took, then.
         """
         self._watchdog.start()
         self._watchdog.watch(self._system)
         piloted = self._make_ready()
         self._write_settings()
+        return {"pilot": piloted, "query_s": self._query_s}
+
+    def run(self) -> dict[str, Any]:
+        """Once ready: run the test, and check the outputs.
+
+        Returns:
+            ``facts`` of the framework, ``forms``, ``columns`` (see `Ledger.columns`), ``answers`` (see `Ledger.answers`),
+            ``traced``, ``verdict``.
+        """
         traced = self._traced()
         loadgen.run_test(
             self._work.model,
@@ -94,7 +102,7 @@ class Run:
             trace=traced,
         )
         self._end()
-        found = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced, "pilot": piloted}
+        found = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced}
         system = self._system
         if not isinstance(system, ExecutorSystem):
             return {**found, "facts": {}, "forms": None, "verdict": None}
@@ -106,7 +114,7 @@ class Run:
         first = list(range(self._work.in_memory))
         pilot, test = Pilot(first), self._ledger
         self._ledger = pilot.ledger
-        self._watchdog.busy("making the system ready", _READY_STALLS)
+        self._watchdog.busy("making the system ready", READY_STALLS)
         self._library.load(first)
         self._system.start(self._library, lambda ids, rows: self._ledger.complete(ids, rows))
         self._watchdog.free()
@@ -115,6 +123,7 @@ class Run:
             model, scenario = self._work.model, self._settings.scenario
             rules = replace(self._settings.rules, samples=self._conf.of_query(model, scenario))
             found = pilot.expected(self._system, rules, self._settings.most_at_once)
+            self._query_s = pilot.query_s
             self._conf = self._conf.with_value(model, scenario, found)
         self._library.unload(first)
         self._ledger = test
@@ -139,8 +148,8 @@ class Run:
         return loadgen.Callbacks(
             issue=self._issue,
             flush=self._safe("flushing queries", self._system.flush),
-            load=self._safe("loading samples", self._library.load, _READY_STALLS),
-            unload=self._safe("unloading samples", self._library.unload, _READY_STALLS),
+            load=self._safe("loading samples", self._library.load, READY_STALLS),
+            unload=self._safe("unloading samples", self._library.unload, READY_STALLS),
         )
 
     def _issue(self, ids: list[int], indices: list[int]) -> None:

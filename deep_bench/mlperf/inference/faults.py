@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 from deep_bench.errors import WorkerError, shortened
+from deep_bench.measure.storage import replace
 
 FILE = "fault.json"
 """Where the process under LoadGen leaves what ended it."""
@@ -26,7 +27,7 @@ def note(folder: Path, error: BaseException) -> None:
         "message": shortened(str(error) or kind, _MOST_CHARACTERS),
         "details": shortened("".join(traceback.format_exception(error)), _MOST_CHARACTERS),
     }
-    (folder / FILE).write_text(json.dumps(content), encoding="utf-8")
+    replace(folder / FILE, lambda temporary: temporary.write_text(json.dumps(content), encoding="utf-8"))
 
 
 def noted(folder: Path) -> dict[str, str] | None:

@@ -9,8 +9,8 @@ from deep_bench.measure.folder import output_folder
 from deep_bench.mlperf.inference.child import AUDIT_CONF, USER_CONF
 from deep_bench.mlperf.inference.faults import FILE as FAULT
 from deep_bench.mlperf.inference.logs import ACCURACY, DETAIL, SUMMARY, TRACE
-from deep_bench.mlperf.inference.record import ARRAYS, FILE
 from deep_bench.mlperf.inference.sameness import BASELINE_ACCURACY, COMPLIANCE_ACCURACY
+from deep_bench.mlperf.inference.storage import ARRAYS, FILE
 
 LOG, ACCURACY_TEXT = "system.log", "accuracy.txt"
 VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"

@@ -1,9 +1,15 @@
-"""What comes of a run, whatever LoadGen's summary says."""
+"""What comes of a run, whatever LoadGen's summary says; and what keeps a VALID one from being a submission."""
 
 from __future__ import annotations
 
 from deep_bench.mlperf.inference.agreement import disagreements
 from deep_bench.mlperf.inference.record import AccuracyRecord, InferenceRecord, JudgementRecord
+from deep_bench.mlperf.inference.scenario import (
+    IN_MEMORY,
+    TARGET_SHARE,
+    too_few_samples,
+    too_short,
+)
 
 
 def judged(record: InferenceRecord) -> JudgementRecord:
@@ -25,6 +31,63 @@ def judged(record: InferenceRecord) -> JudgementRecord:
     return JudgementRecord(word="INVALID" if reasons else "VALID", reasons=reasons)
 
 
+def caveats(record: InferenceRecord) -> list[str]:
+    """Why a run is no submission even if it is VALID, as far as its record tells.
+
+    Args:
+        record: Of a run that came to its end.
+    """
+    if record.error is not None or record.interrupted:
+        return []
+    return [*_of_length(record), *_of_targets(record), *_of_checks(record)]
+
+
+def _of_length(record: InferenceRecord) -> list[str]:
+    values = record.loadgen.values
+    found = []
+    duration, count, loaded = (
+        values.get(key)
+        for key in ("effective_min_duration_ms", "requested_min_query_count", "effective_performance_sample_count")
+    )
+    if isinstance(duration, int | float):
+        found += too_short(duration / 1e3)
+    if record.scenario == "Offline" and isinstance(count, int):
+        found += too_few_samples(count)
+    needed = min(IN_MEMORY, record.samples)
+    if isinstance(loaded, int) and loaded < needed and record.mode != "accuracy":
+        found.append(
+            f"not a valid submission: queries are of {loaded} of {record.samples} samples, most benchmarks of the rules ask "
+            f"for {needed} at least"
+        )
+    return found
+
+
+def _of_targets(record: InferenceRecord) -> list[str]:
+    found = []
+    for one in record.accuracy:
+        if one.share < TARGET_SHARE:
+            found.append(
+                f"not a valid submission: the target is {100 * one.share:g} % of the reference's accuracy, the rules "
+                f"ask for {100 * TARGET_SHARE:g} %"
+            )
+        if one.reference_from == "stated":
+            found.append(f"not a valid submission: the reference's accuracy, {one.reference:g}, was stated and not measured")
+        if one.constant is not None and one.target <= one.constant:
+            found.append(
+                f"not a valid submission: the target of accuracy, {one.target:.4f}, is no more than one class for all "
+                f"samples gives, {one.constant:.4f}"
+            )
+    return list(dict.fromkeys(found))
+
+
+def _of_checks(record: InferenceRecord) -> list[str]:
+    if record.outputs is None and not record.system:
+        return ["not a valid submission: the network's outputs were not checked"]
+    if record.outputs is None and not record.accuracy:
+        return ["not a valid submission: nothing tells whether the answers are right"]
+    return []
+
+
 def _of_loadgen(record: InferenceRecord) -> list[str]:
     found = record.loadgen
     reasons = []
@@ -43,6 +106,11 @@ def _of_answers(record: InferenceRecord) -> list[str]:
     done = record.latencies.done_ns
     if len(done) and (missing := int((done == 0).sum())):
         reasons.append(f"{missing} of {len(done)} samples have no answer")
+    reasons += [
+        f"{one.unclassed} of {one.total} answers of {one.of} are no class (a whole number from 0, in 8 bytes)"
+        for one in record.accuracy
+        if one.unclassed
+    ]
     reasons += [_below(one) for one in record.accuracy if not one.met]
     if record.outputs is not None and record.outputs.verdict == "wrong":
         reasons.append(f"the network's outputs are wrong: {record.outputs.reason}")

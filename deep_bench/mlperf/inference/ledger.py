@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from time import monotonic, perf_counter_ns
 from typing import NoReturn
@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 
 from deep_bench.mlperf.inference.faults import RunFailed
 
+NOT_ASKED, NO_CLASS = -1, -2
+"""In the place of an answer: of a sample that was not asked for, and of one that was answered with something else."""
+
 _REMEMBERED = 65_536
+_CLASS = np.dtype("<i8")
 
 
 class Ledger:
@@ -23,7 +27,7 @@ class Ledger:
 
     Args:
         send: Hands answers to LoadGen: their ids, and the rows of an array.
-        samples: In the library. The last answer to each is kept, if answers are integers of 8 bytes.
+        samples: In the library, where they are classified: the last answer to each is kept.
 
     Attributes:
         fault: The first fault, once there is one: then nothing is handed over any more.
@@ -44,7 +48,7 @@ class Ledger:
         self.fault: BaseException | None = None
         self.ended = False
         self._send = send
-        self._last = array("q", [-1]) * samples
+        self._last = array("q", [NOT_ASKED]) * samples
         self._lock = threading.Lock()
         self._open: dict[int, int] = {}
         self._answered: deque[int] = deque(maxlen=_REMEMBERED)
@@ -103,9 +107,9 @@ class Ledger:
             self._fail(
                 f"{len(rows)} answers of {rows.dtype} to {len(ids)} samples", "one answer, of some bytes, to each sample"
             )
-        kept = bool(self._last) and rows.dtype == np.int64 and rows.ndim == 1
+        kept = bool(self._last)
         with self._lock:
-            for number, answer in zip(ids, rows.tolist() if kept else repeat(-1), strict=False):
+            for number, answer in zip(ids, _classes(rows) if kept else repeat(NOT_ASKED), strict=False):
                 place = self._open.pop(number, None)
                 if place is None:
                     self._refuse(number)
@@ -122,7 +126,7 @@ class Ledger:
             self.fault = error
 
     def answers(self) -> NDArray[np.int64]:
-        """The last answer to each sample of the library; -1 of those without one."""
+        """The class of the last answer to each sample of the library, or `NOT_ASKED`, or `NO_CLASS`."""
         with self._lock:
             return np.array(self._last, np.int64)
 
@@ -158,3 +162,14 @@ class Ledger:
         error = RunFailed(came, expected)
         self.failed(error)
         raise error
+
+
+def _classes(rows: NDArray[np.generic]) -> Iterable[int]:
+    """Answers as the accuracy log of LoadGen would be read: 8 bytes, a whole number."""
+    if rows.dtype == _CLASS and rows.ndim == 1:
+        found = rows
+    elif rows.nbytes == _CLASS.itemsize * len(rows):
+        found = np.frombuffer(rows.tobytes(), _CLASS)
+    else:
+        return repeat(NO_CLASS, len(rows))
+    return [answer if answer >= 0 else NO_CLASS for answer in found.tolist()]

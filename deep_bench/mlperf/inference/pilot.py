@@ -34,6 +34,7 @@ class Pilot:
 
     Attributes:
         ledger: What the system's answers go to meanwhile.
+        query_s: Seconds of a query on average, once it was asked.
     """
 
     def __init__(self, loaded: Sequence[int]) -> None:
@@ -41,6 +42,7 @@ class Pilot:
         self._loaded = list(loaded)
         self._next, self._left = 0, 0
         self._done = Event()
+        self.query_s: float | None = None
 
     def expected(self, system: System, rules: Scenario, most_at_once: int) -> float:
         """What LoadGen is told to expect.
@@ -55,7 +57,7 @@ class Pilot:
         """
         size = rules.samples or 4 * most_at_once
         times = self._times(system, size)
-        mean = sum(times) / len(times)
+        mean = self.query_s = sum(times) / len(times)
         if rules.name == "Offline":
             return _RATE_SHARE * size / sqrt(min(times) * mean)
         return _SERVER_SHARE / mean if rules.name == "Server" else _LATENCY_SHARE * min(times) * 1e3

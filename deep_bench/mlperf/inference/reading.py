@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from deep_bench.measure.record import VerdictRecord
-from deep_bench.mlperf.inference.record import InferenceRecord, load_inference
-from deep_bench.mlperf.inference.scenario import UNVERIFIED
+from deep_bench.mlperf.inference.record import InferenceRecord
+from deep_bench.mlperf.inference.scenario import TARGET_SHARE, UNVERIFIED
+from deep_bench.mlperf.inference.storage import load_inference
 from deep_bench.results.reading.figures import SECOND, named, single
 from deep_bench.results.reading.labels import cell_labels, labels, prefixed
 from deep_bench.results.result import Figure, Result
@@ -80,7 +81,10 @@ def _verdict(record: InferenceRecord) -> VerdictRecord | None:
         return None
     word = record.judgement.word
     wrong = (record.outputs is not None and record.outputs.verdict == "wrong") or any(not one.met for one in record.accuracy)
-    found = "wrong" if wrong else {"VALID": "right", "INVALID": "cannot tell", "FAILED": "no information"}[word]
-    reason = "; ".join(record.judgement.reasons) or "LoadGen says VALID, without errors, and the answers are right"
+    seen = record.outputs is not None or any(one.share >= TARGET_SHARE for one in record.accuracy)
+    valid = "right" if seen else "cannot tell"
+    found = "wrong" if wrong else {"VALID": valid, "INVALID": "cannot tell", "FAILED": "no information"}[word]
+    answers = "the answers are right" if seen else "nothing tells whether the answers are right"
+    reason = "; ".join(record.judgement.reasons) or f"LoadGen says VALID, without errors, and {answers}"
     bits = record.outputs.significant_bits if record.outputs else None
     return VerdictRecord(verdict=found, reason=f"{word}: {reason}", significant_bits=bits)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue, model_validator
 
-from deep_bench.errors import InvalidRecord
-from deep_bench.measure.amounts import Nanoseconds, WholeNumbers
+from deep_bench.measure.amounts import Date, Nanoseconds, WholeNumbers
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.record import ArrayFile, ErrorRecord, Forms, Model, NetworkFacts, Recipe, Sha256, VerdictRecord
-from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.mlperf.inference.scenario import SCENARIOS, Mode, Scenario, ScenarioName
 
-FILE, ARRAYS = "mlperf.json", "mlperf.h5"
 OWN_COLUMNS = ("index", "query", "issued_ns", "done_ns")
 TRACED_COLUMNS = ("traced_query", "delay_ns", "latency_ns")
-_LARGEST_ARRAYS_BYTES = 4 * 2**30
+_OF_SUMMARY = re.compile(r"^Result is *: *(VALID|INVALID) *$", re.MULTILINE)
 
 
 def _none() -> NDArray[np.int64]:
@@ -61,7 +56,7 @@ class LoadgenRecord(Model):
         errors, warnings: Of its detailed log.
         values: Settings in force and results, by LoadGen's keys.
         summary: Its summary, as it printed it.
-        logs: File to checksum.
+        logs: File to checksum: of LoadGen's logs, and of all that was written beside them of the answers.
     """
 
     version: str = ""
@@ -71,6 +66,15 @@ class LoadgenRecord(Model):
     values: dict[str, JsonValue] = Field(default_factory=dict)
     summary: str = ""
     logs: dict[str, Sha256] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_agreement(self) -> LoadgenRecord:
+        told = {self.validity, str(self.values.get("result_validity", "")), *_OF_SUMMARY.findall(self.summary)}
+        if self.validity and len(told) > 1:
+            raise ValueError(f"LoadGen's validity is {' and '.join(sorted(told))} at once")
+        if self.values.get("num_errors") and not self.errors:
+            raise ValueError(f"LoadGen counts {self.values['num_errors']} errors, and none is here")
+        return self
 
 
 class AccuracyRecord(Model):
@@ -83,20 +87,38 @@ class AccuracyRecord(Model):
         reference_from: Which of the two.
         share: Of the reference's that is asked for.
         differing: Answers that are another class than the reference's; ``None`` where it was not asked.
+        unclassed: Answers that are no class at all.
+        constant: The accuracy of the best answer that is the same whatever the sample; ``None`` where it is not known.
     """
 
     of: Literal["accuracy mode", "performance mode"]
-    correct: int
-    total: int
-    reference: float
+    correct: int = Field(ge=0)
+    total: int = Field(gt=0)
+    reference: float = Field(ge=0, le=1)
     reference_from: Literal["measured", "stated"]
-    share: float
-    differing: int | None = None
+    share: float = Field(gt=0, le=1)
+    differing: int | None = Field(default=None, ge=0)
+    unclassed: int = Field(default=0, ge=0)
+    constant: float | None = Field(default=None, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _check_counts(self) -> AccuracyRecord:
+        if self.correct + self.unclassed > self.total or (self.differing or 0) > self.total:
+            raise ValueError(
+                f"{self.correct} right, {self.unclassed} no class and {self.differing} differing of {self.total}"
+            )
+        apart = abs(self.correct - self.reference * self.total)
+        if self.reference_from == "measured" and self.differing is not None and apart > self.differing + 0.5:
+            raise ValueError(
+                f"{self.correct} right, where the reference has {self.reference * self.total:g} and differs in "
+                f"{self.differing}"
+            )
+        return self
 
     @property
     def accuracy(self) -> float:
         """Of all samples that were answered."""
-        return self.correct / self.total if self.total else 0.0
+        return self.correct / self.total
 
     @property
     def target(self) -> float:
@@ -106,7 +128,7 @@ class AccuracyRecord(Model):
     @property
     def met(self) -> bool:
         """Whether it is reached."""
-        return self.total > 0 and self.accuracy >= self.target
+        return self.accuracy >= self.target
 
 
 class AuditRecord(Model):
@@ -123,6 +145,12 @@ class AuditRecord(Model):
     checks: dict[str, tuple[bool, str]] = Field(default_factory=dict)
     passed: bool = False
     against: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _check_passed(self) -> AuditRecord:
+        if self.passed != all(good for good, _ in self.checks.values()):
+            raise ValueError(f"passed is {self.passed}, which its checks do not bear out")
+        return self
 
 
 class JudgementRecord(Model):
@@ -151,7 +179,7 @@ class InferenceRecord(Model):
         scenario, mode: Of the run.
         settings: As they were given.
         pilot: What the pilot told LoadGen to expect; ``None`` where it was stated.
-        remarks: Why this is no run that could be submitted, as far as settings tell.
+        remarks: Why this is no run that could be submitted, whatever the judgement.
         loadgen: What LoadGen says.
         latencies: Of each sample.
         accuracy: Of accuracy mode, and of the answers given in performance mode.
@@ -165,7 +193,7 @@ class InferenceRecord(Model):
     schema_version: Literal[1] = 1
     kind: Literal["mlperf"] = "mlperf"
     suite: Literal["inference"] = "inference"
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
     recipe: Recipe = Recipe()
@@ -198,6 +226,12 @@ class InferenceRecord(Model):
     def rules(self) -> Scenario:
         """What the rules say of the scenario."""
         return SCENARIOS[self.scenario]
+
+    @property
+    def samples(self) -> int:
+        """In the data set; 0 where that is not known."""
+        found = self.data.get("samples")
+        return found if isinstance(found, int) else 0
 
     @property
     def percentile(self) -> float:
@@ -258,6 +292,14 @@ class InferenceRecord(Model):
             raise ValueError("columns of the trace that are not equally long")
         return self
 
+    @model_validator(mode="after")
+    def _check_samples(self) -> InferenceRecord:
+        count = self.samples
+        for one in self.accuracy if count else ():
+            if one.total > count or (one.of == "accuracy mode" and one.total != count):
+                raise ValueError(f"the accuracy of {one.of} is of {one.total} samples, where the data set has {count}")
+        return self
+
 
 def ordinal(number: float) -> str:
     """A number as it counts.
@@ -278,71 +320,3 @@ def _slowest(query: NDArray[np.int64], latency: NDArray[np.int64]) -> NDArray[np
     order = np.argsort(query, kind="stable")
     starts = np.flatnonzero(np.diff(query[order], prepend=query[order][0] - 1))
     return np.maximum.reduceat(latency[order], starts)
-
-
-def save(record: InferenceRecord, folder: Path) -> Path:
-    """Write a record into the folder of its run, with columns that are long in an HDF5 file beside it.
-
-    Raises:
-        InvalidArgument: It cannot be written.
-    """
-    columns = {name: getattr(record.latencies, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
-    if sum(map(len, columns.values())) <= INLINE_SAMPLES:
-        content = record.model_copy(update={"arrays": None})
-    else:
-        file = written(folder / ARRAYS, lambda temporary: _write(temporary, columns))
-        content = record.model_copy(
-            update={
-                "arrays": ArrayFile(name=file.name, sha256=digest(file)),
-                "latencies": LatencyRecord(n=record.latencies.n),
-            }
-        )
-    text = content.model_dump_json(indent=1) + "\n"
-    return written(folder / FILE, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def load_inference(path: str | Path) -> InferenceRecord:
-    """Read what `save` wrote.
-
-    Args:
-        path: The file, or the folder of the run.
-
-    Raises:
-        InvalidRecord: It cannot be read, is no such record, or its arrays are missing or were altered.
-    """
-    path = Path(path)
-    path = path / FILE if path.is_dir() else path
-    record = read_model(path, InferenceRecord, "the record of a run under LoadGen, of schema version 1")
-    if record.arrays is None:
-        return record
-    beside = file_beside(path, record.arrays, "its latencies' file", _LARGEST_ARRAYS_BYTES)
-    try:
-        with h5py.File(beside, "r") as file:
-            columns = {name: _column(file, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
-    except (OSError, KeyError) as error:
-        raise InvalidRecord(f"{beside} does not hold the latencies of {path.name}: {error}") from error
-    try:
-        latencies = LatencyRecord(n=record.latencies.n, **columns)
-        return InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
-    except ValueError as error:
-        raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error
-
-
-def _write(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
-    with h5py.File(path, "w") as file:
-        for name, values in columns.items():
-            packed = {"compression": "gzip", "shuffle": True} if len(values) else {}
-            file.create_dataset(name, data=values, **packed)
-
-
-def _column(file: h5py.File, name: str) -> NDArray[np.int64]:
-    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-        raise KeyError(f"{name} is not in this file")
-    stored = file[name]
-    if isinstance(stored, h5py.Dataset) and (stored.is_virtual or stored.external):
-        raise KeyError(f"{name} lies in other files")
-    if not isinstance(stored, h5py.Dataset) or stored.ndim != 1 or stored.dtype.kind not in "iu":
-        raise KeyError(f"{name} is no column of whole numbers")
-    if stored.size * 8 > _LARGEST_ARRAYS_BYTES:
-        raise KeyError(f"{name} has {stored.size} entries")
-    return stored[()].astype(np.int64)

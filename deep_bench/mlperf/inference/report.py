@@ -12,7 +12,7 @@ from rich.text import Text
 from deep_bench.measure.tables import columns, print_table
 from deep_bench.measure.units import duration, significant
 from deep_bench.mlperf.inference import percentiles as p
-from deep_bench.mlperf.inference.record import InferenceRecord, ordinal
+from deep_bench.mlperf.inference.record import AccuracyRecord, InferenceRecord, ordinal
 from deep_bench.mlperf.inference.scenario import UNVERIFIED
 
 
@@ -22,13 +22,13 @@ def as_text(record: InferenceRecord) -> str:
     console = Console(file=out, width=columns(), highlight=False)
     for line in _verdict(record):
         console.print(Text(line))
-    if record.error is None:
+    if record.complete:
         console.print()
         for line in _lines(record):
             console.print(Text(line))
         _print_percentiles(record, console)
     console.print()
-    for note in (*record.remarks, *record.notes):
+    for note in (*(() if record.valid else record.remarks), *record.notes):
         console.print(Text(f"note: {note}"))
     console.print(Text(f"unverified. {UNVERIFIED} The MLPerf™ name is a trademark of MLCommons Association."))
     return out.getvalue().rstrip()
@@ -48,8 +48,13 @@ def _verdict(record: InferenceRecord) -> Iterator[str]:
     what = record.system or record.framework
     audit = f", audit {record.settings['audit']}" if record.settings.get("audit") else ""
     yield f"{word}: {record.network.name} on {what}, {record.scenario}, {record.mode} mode{audit}"
+    if record.judgement is None:
+        yield "  because the run was killed, or still goes on"
     for reason in record.judgement.reasons if record.judgement else ():
         yield f"  because {reason}"
+    if record.valid and record.remarks:
+        yield "  as LoadGen judges it, but"
+        yield from (f"    {remark}" for remark in record.remarks)
 
 
 def _lines(record: InferenceRecord) -> Iterator[str]:
@@ -66,7 +71,8 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
     for one in record.accuracy:
         word = "reached" if one.met else "not reached"
         yield (
-            f"accuracy of {one.of}: {one.accuracy:.4f} ({one.correct} of {one.total}); the target {one.target:.4f}, "
+            f"accuracy of {one.of}: {one.accuracy:.4f} ({one.correct} of {one.total}{_of_all(one, record)}); "
+            f"the target {one.target:.4f}, "
             f"{100 * one.share:g} % of the reference's {one.reference:.4f} ({one.reference_from}), is {word}"
         )
         if one.differing is not None:
@@ -83,6 +89,10 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
     if record.pilot is not None:
         unit = "samples/s" if record.scenario in ("Server", "Offline") else "ms a query"
         yield f"expected by the pilot: {significant(record.pilot, 4)} {unit}"
+
+
+def _of_all(one: AccuracyRecord, record: InferenceRecord) -> str:
+    return f", the data set has {record.samples}" if one.total < record.samples else ""
 
 
 def _early(record: InferenceRecord) -> str:

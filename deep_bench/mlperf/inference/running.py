@@ -19,30 +19,29 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.graph import Network
 from deep_bench.measure.environment import StealMeter, capture
 from deep_bench.measure.record import ErrorRecord, Recipe
-from deep_bench.measure.storage import digest
 from deep_bench.measure.workers import Worker, told
 from deep_bench.mlperf.inference import loadgen
-from deep_bench.mlperf.inference.accuracy import Judge
+from deep_bench.mlperf.inference.accuracy import MOST_REFERENCE_SAMPLES, Judge, check_target
 from deep_bench.mlperf.inference.audit import References, audited
 from deep_bench.mlperf.inference.batches import sizes_of
+from deep_bench.mlperf.inference.estimate import lasts
 from deep_bench.mlperf.inference.faults import FILE as FAULT
 from deep_bench.mlperf.inference.faults import noted
 from deep_bench.mlperf.inference.folder import ACCURACY_TEXT, LOG, clean_folder
-from deep_bench.mlperf.inference.judgement import judged
+from deep_bench.mlperf.inference.judgement import caveats, judged
 from deep_bench.mlperf.inference.library import Library
 from deep_bench.mlperf.inference.logs import (
-    ACCURACY,
-    DETAIL,
-    SUMMARY,
     TRACE,
     read_answers,
     read_detail,
     read_summary,
     read_trace,
 )
-from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, save
+from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord
 from deep_bench.mlperf.inference.scenario import Mode, ScenarioName
+from deep_bench.mlperf.inference.seals import accuracy_text, seals
 from deep_bench.mlperf.inference.settings import Conf, Settings, conf_of
+from deep_bench.mlperf.inference.storage import save
 from deep_bench.mlperf.inference.system import EXPECTED as SYSTEM_EXPECTED
 from deep_bench.mlperf.inference.watchdog import HELD
 from deep_bench.mlperf.inference.workload import Work, make_work
@@ -68,6 +67,7 @@ def run(
     against: Sequence[str | Path] = (),
     cell: Mapping[str, Any] | None = None,
     begun: Callable[[Path], object] | None = None,
+    slow: Callable[[str], object] | None = None,
 ) -> InferenceRecord:
     """Run a network under MLPerf's LoadGen.
 
@@ -89,6 +89,7 @@ def run(
         against: For an audit: the folders of the runs that it is about.
         cell: Of a recipe's matrix, noted in the record.
         begun: Called with the folder once nothing is refused any more, before the run.
+        slow: Called with an estimate in words, once the system is ready, where the run will last much longer than asked for.
 
     Returns:
         The record, which is in the folder as well, in ``mlperf.json``. Its ``judgement`` is VALID, INVALID or FAILED.
@@ -115,7 +116,7 @@ def run(
         begun(home)
     meter = StealMeter()
     try:
-        found = _in_process(work, conf, dataset, root, home, system)
+        found = _in_process(work, conf, dataset, root, home, system, slow)
         _fill(record, found, home)
         _judge_answers(record, judge, found, home)
         if settings.audit is not None:
@@ -124,8 +125,17 @@ def run(
         record.interrupted = True
     except DeepBenchError as error:
         record.error = _error(error, home, str(work.variant))
-    record.steal = meter.share()
+    finally:
+        (home / TRACE).unlink(missing_ok=True)
+    return _closed(record, meter.share(), home)
+
+
+def _closed(record: InferenceRecord, steal: float | None, home: Path) -> InferenceRecord:
+    """The record with what comes of the run, written."""
+    record.steal = steal
     record.judgement = judged(record)
+    record.remarks = list(dict.fromkeys([*record.remarks, *caveats(record)]))
+    record.loadgen.logs = seals(home)
     record.complete = record.error is None and not record.interrupted
     save(record, home)
     return record
@@ -147,14 +157,14 @@ def _check_what_runs(work: Work, system: str) -> None:
 
 def _judge(work: Work) -> Judge | None:
     """What compares classes; ``None`` where nothing is classified, or the reference would take too long."""
+    settings = work.settings
     if work.labels is None:
         return None
-    try:
-        return Judge(work)
-    except InvalidArgument:
-        if work.settings.mode in ("accuracy", "submission"):
-            raise
+    slow = settings.reference_accuracy is None and len(work.labels) > MOST_REFERENCE_SAMPLES
+    if slow and settings.mode not in ("accuracy", "submission"):
+        check_target(settings, work.labels)
         return None
+    return Judge(work)
 
 
 def _first_record(
@@ -178,12 +188,19 @@ def _first_record(
         mode=settings.mode,
         settings=stated,
         remarks=list(conf.remarks),
+        notes=list(conf.notes),
         loadgen=LoadgenRecord(version=loadgen.loadgen_version()),
     )
 
 
 def _in_process(
-    work: Work, conf: Conf, dataset: str | None, root: str | Path | None, home: Path, system: str
+    work: Work,
+    conf: Conf,
+    dataset: str | None,
+    root: str | Path | None,
+    home: Path,
+    system: str,
+    slow: Callable[[str], object] | None,
 ) -> dict[str, Any]:
     """Let a process of its own do it."""
     from deep_bench.mlperf.inference.workload import DEFAULT_SETS
@@ -201,8 +218,11 @@ def _in_process(
             "system": system,
         }
         with Worker(_RUN, arguments, label=str(work.variant), log=home / LOG) as worker:
+            ready: dict[str, Any] = worker.call("ready")
+            if slow is not None and (lasting := lasts(work.settings.scenario, conf.seconds, ready["query_s"])):
+                slow(lasting)
             found: dict[str, Any] = worker.call("run")
-            return found
+            return {**found, "pilot": ready["pilot"]}
 
 
 def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
@@ -225,14 +245,15 @@ def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
     count = _performance_samples(detail.values)
     if found["traced"] and count:
         traced = read_trace(home, count)
-    (home / TRACE).unlink(missing_ok=True)
     record.latencies = LatencyRecord(n=len(columns["index"]), **columns, **traced)
-    logs = [home / name for name in (SUMMARY, DETAIL, ACCURACY)]
-    record.loadgen.logs = {file.name: digest(file) for file in logs if file.is_file()}
 
 
 def _performance_samples(values: Mapping[str, Any]) -> int:
-    queries, size = values.get("result_query_count", 0), values.get("effective_samples_per_query", 1)
+    """Queries times the samples of each: those that were made up, which may be more than the settings say.
+
+    With ``sample_concatenate_permutation``, Offline's query has the whole data set so often that none is cut short.
+    """
+    queries, size = values.get("result_query_count", 0), values.get("generated_samples_per_query", 1)
     return int(queries) * int(size)
 
 
@@ -243,8 +264,7 @@ def _judge_answers(record: InferenceRecord, judge: Judge | None, found: dict[str
     if record.mode in ("accuracy", "submission"):
         one = judge.accuracy(read_answers(home))
         record.accuracy.append(one)
-        text = f"accuracy={100 * one.accuracy:.3f}%, good={one.correct}, total={one.total}\n"
-        (home / ACCURACY_TEXT).write_text(text, encoding="utf-8")
+        (home / ACCURACY_TEXT).write_text(accuracy_text(one, home), encoding="utf-8")
     if record.mode != "accuracy":
         beside = judge.performance(found["answers"])
         if beside is not None:

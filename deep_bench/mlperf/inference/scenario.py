@@ -17,6 +17,15 @@ SHORT_DURATION_S = 2.0
 OFFLINE_SAMPLES = 24_576
 """The samples of the one query of Offline, at least."""
 
+IN_MEMORY = 1024
+"""Samples that are in memory at once, of a data set that has so many: what most benchmarks of the rules ask for at least."""
+
+TARGET_SHARE = 0.99
+"""Of the reference's accuracy that the rules ask for."""
+
+TOO_SHORT = "not a valid submission duration"
+"""How the remark on a run of less than `FULL_DURATION_S` begins."""
+
 UNVERIFIED = "Result not verified by MLCommons Association."
 """What the rules ask to be said of a result that MLCommons has not reviewed."""
 
@@ -70,3 +79,27 @@ SCENARIOS = MappingProxyType(
     }
 )  # fmt: skip
 """By name."""
+
+
+def too_short(seconds: float) -> list[str]:
+    """A remark on a run that lasts less than the rules ask for.
+
+    Example:
+        >>> too_short(2.0), too_short(600.0)
+        (['not a valid submission duration: at least 2 s instead of 600 s'], [])
+    """
+    if seconds >= FULL_DURATION_S:
+        return []
+    return [f"{TOO_SHORT}: at least {seconds:g} s instead of {FULL_DURATION_S:g} s"]
+
+
+def too_few_samples(count: int) -> list[str]:
+    """A remark on an Offline query of fewer samples than the rules ask for.
+
+    Example:
+        >>> too_few_samples(355)
+        ['not a valid submission: at least 355 samples instead of 24576']
+    """
+    return (
+        [f"not a valid submission: at least {count} samples instead of {OFFLINE_SAMPLES}"] if count < OFFLINE_SAMPLES else []
+    )

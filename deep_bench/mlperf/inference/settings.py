@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +15,12 @@ from deep_bench.mlperf.inference.scenario import (
     OFFLINE_SAMPLES,
     SCENARIOS,
     SHORT_DURATION_S,
+    TARGET_SHARE,
     Mode,
     Scenario,
     ScenarioName,
+    too_few_samples,
+    too_short,
 )
 
 Audit = Literal["TEST01", "TEST04"]
@@ -34,6 +36,12 @@ NOT_HERE = {
 """Audits of the rules that apply to no workload here, and why."""
 
 MOST_THREADS = 1024
+READY_STALLS = 20.0
+"""Getting ready may take so many times as long as no answer."""
+
+MOST_IN_BATCH = OFFLINE_SAMPLES
+MOST_OF_QUERY = 1024
+"""Samples of a query of MultiStream: all queries are made up beforehand, in memory."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Settings:
     Args:
         scenario: How queries come.
         mode: What the run is for: ``"performance"``, ``"accuracy"``, ``"submission"`` (both), ``"find-peak"`` (Server).
-        batch: The most samples that run at once; by default 64 in Offline, 8 in MultiStream, else 1.
+        batch: The most samples that run at once, up to 24,576; by default 64 in Offline, 8 in MultiStream, else 1.
         workers: Threads that answer, each with an executor of its own; 0 answers in the thread that LoadGen issues queries
             from, which saves two changes of threads. By default 1 in Server, else 0.
         max_delay: Seconds that a sample of Server waits at most for others to fill a batch.
@@ -61,7 +69,7 @@ class Settings:
         trace: Have LoadGen write what happened to each sample, and keep its exact latencies. By default where at most
             1,000,000 samples are expected.
         check: How hard the network's outputs are checked against the reference, after the test.
-        target_share: The accuracy that is asked for, as a share of the reference's.
+        target_share: The accuracy that is asked for, as a share of the reference's; the rules ask for 0.99.
         reference_accuracy: The reference's, where it is known; by default the reference executor is asked.
 
     Raises:
@@ -88,7 +96,7 @@ class Settings:
     stall: float = 30.0
     trace: bool | None = None
     check: CheckEffort = "quick"
-    target_share: float = 0.99
+    target_share: float = TARGET_SHARE
     reference_accuracy: float | None = None
 
     def __post_init__(self) -> None:
@@ -133,8 +141,11 @@ class Settings:
         if not 0 < self.target_share <= 1:
             raise InvalidArgument(f"target_share={self.target_share}", "above 0, at most 1")
         given = self.reference_accuracy
-        if given is not None and not (isfinite(given) and 0 <= given <= 1):
-            raise InvalidArgument(f"reference_accuracy={given}", "0 to 1")
+        if given is not None and not 0 < given <= 1:
+            raise InvalidArgument(f"reference_accuracy={given}", "above 0, at most 1")
+        if self.batch is not None and self.batch > MOST_IN_BATCH:
+            came = f"batch={self.batch}"
+            raise InvalidArgument(came, f"at most {MOST_IN_BATCH}, the fewest samples of Offline's query by the rules")
 
     @property
     def rules(self) -> Scenario:
@@ -152,6 +163,11 @@ class Settings:
         return self.workers if self.workers is not None else int(self.scenario == "Server")
 
     @property
+    def ready_s(self) -> float:
+        """Seconds that a system may take to be ready, and LoadGen's samples to be loaded."""
+        return READY_STALLS * self.stall
+
+    @property
     def seconds(self) -> float:
         """What a run lasts at least, by these settings alone."""
         return self.min_duration or (SHORT_DURATION_S if self.short else FULL_DURATION_S)
@@ -162,22 +178,24 @@ class Conf:
     """The settings that LoadGen reads.
 
     Args:
-        lines: In their order: the user's own file first.
+        lines: In their order: the user's own file first, and options after it, which win.
         open: The key that only a pilot can tell; ``None`` where it is stated.
         remarks: Where the rules are left, in words: such a run is no submission.
         seconds: What the run lasts at least.
+        notes: What of the user's file does not count.
     """
 
     lines: tuple[Line, ...]
     open: str | None
     remarks: tuple[str, ...]
     seconds: float
+    notes: tuple[str, ...] = ()
 
     def with_value(self, model: str, scenario: str, value: float) -> Conf:
         """With what the pilot found."""
         assert self.open is not None
         line = Line(model, scenario, self.open, _text(value))
-        return Conf((*self.lines, line), None, self.remarks, self.seconds)
+        return replace(self, lines=(*self.lines, line), open=None)
 
     def of_query(self, model: str, scenario: str) -> int:
         """The samples of a query; 0 where that is all of them."""
@@ -203,10 +221,11 @@ def conf_of(settings: Settings, model: str, samples: int) -> Conf:
         samples: In the data set.
 
     Raises:
-        InvalidArgument: The user's file cannot be used.
+        InvalidArgument: The user's file cannot be used, or not for this run.
     """
     scenario = settings.scenario
     own = read_conf(settings.user_conf) if settings.user_conf is not None else []
+    _check_own(own, settings, model, samples)
     stated = {
         "min_duration": _milliseconds(settings.seconds if settings.short else settings.min_duration),
         "target_qps": settings.target_qps,
@@ -222,17 +241,44 @@ def conf_of(settings: Settings, model: str, samples: int) -> Conf:
     missing = needed if value_of(lines, model, scenario, needed) is None else None
     duration = value_of(lines, model, scenario, "min_duration")
     seconds = FULL_DURATION_S if duration is None else float(duration) / 1e3
-    return Conf(tuple(lines), missing, tuple(_remarks(lines, model, scenario, seconds)), seconds)
+    remarks = _remarks(lines, model, scenario, seconds)
+    return Conf(tuple(lines), missing, tuple(remarks), seconds, tuple(_notes(own, options, model, scenario)))
+
+
+def _check_own(own: list[Line], settings: Settings, model: str, samples: int) -> None:
+    """Refuse what LoadGen would take, and what could not be judged, or not end, afterwards."""
+    scenario = settings.scenario
+    counted = int(value_of(own, model, scenario, "accuracy_sample_count_override") or 0)
+    if settings.mode in ("accuracy", "submission") and counted not in (0, samples):
+        came = f"accuracy_sample_count_override = {counted} in {settings.user_conf}, in mode {settings.mode}"
+        raise InvalidArgument(came, f"accuracy over the whole data set, {samples} samples", "leave the line out")
+    size = int(value_of(own, model, scenario, "samples_per_query") or 0) if scenario == "MultiStream" else 0
+    if size > MOST_OF_QUERY:
+        came = f"samples_per_query = {size} in {settings.user_conf}"
+        raise InvalidArgument(came, f"at most {MOST_OF_QUERY}: the rules have 8, and at least 662 queries", "see Offline")
+
+
+def _notes(own: list[Line], options: list[Line], model: str, scenario: str) -> list[str]:
+    """What of the user's file does not count, and why."""
+    others = sorted({line.model for line in own} - {"*", model})
+    found = []
+    if others:
+        shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        found.append(f"user.conf: lines for {shown} do not count, the model is {model}")
+    for line in options:
+        before = value_of(own, model, scenario, line.key)
+        if before is not None and float(before) != float(line.value):
+            found.append(f"user.conf: {line.key} = {before} does not count, an option of the run has {line.value}")
+    return found
 
 
 def _remarks(lines: list[Line], model: str, scenario: str, seconds: float) -> list[str]:
-    found = []
-    if seconds < FULL_DURATION_S:
-        found.append(f"not a valid submission duration: at least {seconds:g} s instead of {FULL_DURATION_S:g} s")
+    found = too_short(seconds)
     count = value_of(lines, model, scenario, "min_query_count")
-    if scenario == "Offline" and count is not None and float(count) < OFFLINE_SAMPLES:
-        found.append(f"not a valid submission: at least {count} samples instead of {OFFLINE_SAMPLES}")
-    ruled = sorted({line.key for line in lines if line.scenario in (scenario, "*")} - OF_SUBMITTER)
+    if scenario == "Offline" and count is not None:
+        found += too_few_samples(int(count))
+    counting = {line.key for line in lines if line.scenario in (scenario, "*") and line.model in (model, "*")}
+    ruled = sorted(counting - OF_SUBMITTER)
     if ruled:
         found.append(f"not a valid submission: user.conf changes what mlperf.conf rules ({', '.join(ruled)})")
     return found

@@ -6,20 +6,22 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.storage import digest
+from deep_bench.measure.folder import output_folder
 from deep_bench.mlperf.inference.child import USER_CONF
 from deep_bench.mlperf.inference.folder import ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from deep_bench.mlperf.inference.layout import Finding, check_submission
 from deep_bench.mlperf.inference.logs import ACCURACY, DETAIL, SUMMARY
-from deep_bench.mlperf.inference.record import ARRAYS, FILE, InferenceRecord, load_inference
+from deep_bench.mlperf.inference.record import InferenceRecord
 from deep_bench.mlperf.inference.sameness import BASELINE_ACCURACY, COMPLIANCE_ACCURACY
-from deep_bench.mlperf.inference.scenario import UNVERIFIED
+from deep_bench.mlperf.inference.scenario import TOO_SHORT, UNVERIFIED
+from deep_bench.mlperf.inference.seals import check_seals
+from deep_bench.mlperf.inference.storage import ARRAYS, FILE, load_inference
 from deep_bench.mlperf.system import UNKNOWN, describe
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}")
@@ -62,6 +64,7 @@ def lay_out(
         submitter: The organization.
         system: The name of the system's description.
         facts: Fields of the description, which go before what the machine tells; see `deep_bench.mlperf.system.describe`.
+            The description calls the submitter as the folder does.
         benchmark: By default the network's name.
 
     Returns:
@@ -69,20 +72,67 @@ def lay_out(
         verified.
 
     Raises:
-        InvalidArgument: A name that no path may have, a folder with files, runs that are not VALID or do not go together.
-        InvalidRecord: A folder that holds no run.
+        InvalidArgument: A name that no path may have, another submitter in the facts, a folder with files or one that cannot
+            be written, runs that are not VALID or do not go together.
+        InvalidRecord: A folder that holds no run, or other logs than the run left.
     """
     records = [(Path(run), load_inference(run)) for run in runs]
     _check(records)
+    for run, record in records:
+        check_seals(run, record)
     first = records[0][1]
     benchmark = benchmark or first.network.name
     for what, name in (("submitter", submitter), ("system", system), ("benchmark", benchmark)):
         if not _NAME.fullmatch(name):
             raise InvalidArgument(f"{what} {name!r}", "letters, digits and any of . _ + -, at most 100, no folder's path")
+    stated = {"framework": _framework(first), **_facts(facts or {}, submitter, system)}
     root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InvalidArgument(f"{root} is there already", "a new folder, or one without files")
-    home = root / "open" / submitter
+    output_folder(root)
+    description = describe(first.environment, stated, "inference")
+    try:
+        scenarios = _fill(root / "open" / submitter, system, benchmark, records, description)
+    except OSError as error:
+        raise InvalidArgument(
+            f"cannot write {error.filename or root}: {error.strerror}", "a folder with space that can be written"
+        ) from error
+    unknown = tuple(name for name, value in description.items() if value == UNKNOWN)
+    return Submission(root, scenarios, unknown, (*check_submission(root), *_remarked(root, scenarios, records)))
+
+
+def _remarked(root: Path, scenarios: Sequence[Path], records: Sequence[tuple[Path, InferenceRecord]]) -> Iterator[Finding]:
+    """Why runs are no submission though they are VALID; that one is too short is found in LoadGen's log."""
+    for place in scenarios:
+        remarks = [one for _, record in records if record.scenario == place.name for one in record.remarks]
+        for remark in dict.fromkeys(one for one in remarks if not one.startswith(TOO_SHORT)):
+            yield Finding(place.relative_to(root).as_posix(), remark)
+
+
+def _facts(facts: Mapping[str, Any], submitter: str, system: str) -> dict[str, Any]:
+    """What is stated of the system; the rules want the submitter in it to be called as the folder is."""
+    named = str(facts.get("submitter", submitter))
+    if _plain(named) != _plain(submitter):
+        raise InvalidArgument(
+            f"the submitter {submitter!r}, who is {named!r} in the facts",
+            "the same name, but for characters that no folder may have",
+            "mend one of them: My Lab in the facts goes with --submitter My_Lab",
+        )
+    return {"division": "open", "system_name": system, **facts, "submitter": submitter}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def _fill(
+    home: Path,
+    system: str,
+    benchmark: str,
+    records: Sequence[tuple[Path, InferenceRecord]],
+    description: Mapping[str, str],
+) -> tuple[Path, ...]:
+    """Copy and write all; the folders of the scenarios."""
     scenarios = []
     for run, record in records:
         place = home / "results" / system / benchmark / record.scenario
@@ -91,17 +141,8 @@ def lay_out(
     for place in dict.fromkeys(scenarios):
         _describe_scenario(place, [(run, record) for run, record in records if record.scenario == place.name])
     _describe_code(home, benchmark, records)
-    stated = {
-        "division": "open",
-        "submitter": submitter,
-        "system_name": system,
-        "framework": _framework(first),
-        **(facts or {}),
-    }
-    description = describe(first.environment, stated, "inference")
     _write_json(home / "systems" / f"{system}.json", description)
-    unknown = tuple(name for name, value in description.items() if value == UNKNOWN)
-    return Submission(root, tuple(dict.fromkeys(scenarios)), unknown, tuple(check_submission(root)))
+    return tuple(dict.fromkeys(scenarios))
 
 
 def _check(records: Sequence[tuple[Path, InferenceRecord]]) -> None:
@@ -151,11 +192,8 @@ def _copy(run: Path, place: Path, names: Sequence[str]) -> None:
 
 
 def _cut(place: Path) -> None:
-    """Cut a long accuracy log in the middle; the checksum of the whole goes into ``accuracy.txt``."""
+    """Cut a long accuracy log in the middle; the checksum of the whole is in ``accuracy.txt``."""
     log = place / ACCURACY
-    text = f"hash={digest(log)}\n"
-    with open(place / ACCURACY_TEXT, "a", encoding="utf-8") as file:
-        file.write(text)
     if log.stat().st_size > _LARGEST_ACCURACY_BYTES:
         content = log.read_bytes()
         half = _LARGEST_ACCURACY_BYTES // 2 - 16

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.graph import Network, as_network
+from deep_bench.mlperf.inference.scenario import IN_MEMORY
 from deep_bench.mlperf.inference.settings import Settings
 from deep_bench.training.containers.named import open_set
 from deep_bench.training.dataset import Dataset, labels_of
@@ -82,7 +83,7 @@ class Work:
     @property
     def in_memory(self) -> int:
         """How many samples are in memory at once."""
-        return min(self.settings.performance_samples or 1024, len(self.dataset))
+        return min(self.settings.performance_samples or IN_MEMORY, len(self.dataset))
 
     def answers(self, outputs: np.ndarray) -> NDArray[np.generic]:
         """What is told to LoadGen of each sample: its class, or else its output's bytes.

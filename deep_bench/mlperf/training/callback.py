@@ -81,6 +81,7 @@ class MlperfLog:
     ) -> None:
         self._target, self._config, self._given = target, config, hyperparameters
         self._direction: Any = "higher"
+        self._unit: dict[str, Any] = {}
         self._before: BaseException | None = None
         self._run = RunLog(path)
         self._began = self._epoch = False
@@ -139,7 +140,7 @@ class MlperfLog:
         self._before = sys.exception()
         self.begin()
         assert self._target is not None
-        self._run.event("eval_target", self._target[1], score=self._target[0], direction=self._direction)
+        self._run.event("eval_target", self._target[1], score=self._target[0], direction=self._direction, **self._unit)
         self._run.event("config_filename", self._config)
         for key, setting in found.items():
             self._run.event(key, setting, **self._remark(key, data))
@@ -157,7 +158,8 @@ class MlperfLog:
             if reached is None:
                 raise InvalidArgument("a log of MLPerf for a run without a target", "target=('accuracy', 0.97)")
             self._target = reached.score, reached.target
-        self._direction = watched(trainer.evaluation, self._target[0], "MlperfLog").direction
+        score = watched(trainer.evaluation, self._target[0], "MlperfLog")
+        self._direction, self._unit = score.direction, {"unit": score.unit} if score.unit else {}
 
     def _remark(self, key: str, data: Progress) -> dict[str, Any]:
         if key != "lowest_numerical_precision_in_comm":
@@ -184,7 +186,7 @@ class MlperfLog:
             self._stop_epoch(place, begun)
         self._stop_block(place, begun)
         score, target = self._target
-        rest: dict[str, Any] = {}
+        rest: dict[str, Any] = dict(self._unit)
         if others := {name: figure for name, figure in found.figures.items() if name != score}:
             rest["others"] = others
         self._run.start("eval_start", at=begun, **place)

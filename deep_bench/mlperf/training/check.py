@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
-from math import isnan
+from math import nan
 
-from deep_bench.mlperf.training.events import ABORTED, END, START, SUCCESS, Log, is_number
+from deep_bench.mlperf.training.events import ABORTED, END, START, SUCCESS, Event, Log, is_number
+from deep_bench.mlperf.training.hyperparameters import COUNTS
 from deep_bench.training.history import reaches
 
 SUBMISSION = tuple(f"submission_{what}" for what in ("benchmark", "division", "org", "platform", "status"))
@@ -32,6 +34,10 @@ ONCE = (
 
 _ORDER = ("cache_clear", "init_start", "init_stop", "run_start", "run_stop")
 _WITHIN_RUN = ("block_start", "block_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop", "eval_accuracy")
+_COUNTS = (*COUNTS, "train_samples", "eval_samples")
+_SHARE = re.compile(r"((balanced|top-\d+) )?accuracy|hit rate@\d+|NDCG@\d+")
+"""Scores of deep_bench that lie between 0 and 1."""
+
 _INTERVALS = ("init", "run", "block", "epoch", "eval")
 
 
@@ -50,7 +56,18 @@ def faults(log: Log) -> list[str]:
         >>> faults(Log((Event("run_stop", None, {"status": "success"}, 1),)))[0]
         'no submission_benchmark'
     """
-    return [*log.broken, *_counts(log), *_order(log), *_intervals(log), *_places(log), *_end(log)]
+    if not log.events:
+        return list(log.broken)
+    return [
+        *log.broken,
+        *_counts(log),
+        *_order(log),
+        *_intervals(log),
+        *_places(log),
+        *_values(log),
+        *_evaluations(log),
+        *_end(log),
+    ]
 
 
 def _counts(log: Log) -> Iterator[str]:
@@ -104,8 +121,41 @@ def _places(log: Log) -> Iterator[str]:
     for event in log.events:
         if event.key in _WITHIN_RUN and not {"epoch_num", "first_epoch_num", "samples_count"} & set(event.metadata):
             yield f"{event.key} without epoch_num or samples_count"
-        if event.key == "eval_accuracy" and not isinstance(event.value, int | float):
+
+
+def _values(log: Log) -> Iterator[str]:
+    """What can be no value of a key."""
+    for event in log.events:
+        key, value = event.key, event.value
+        whole = is_number(value) and value == int(value)
+        if key == "seed" and not whole:
+            yield f"seed {str(value)[:40]!r}, which is no whole number"
+        elif key in _COUNTS and not (whole and value >= 1):
+            yield f"{key} of {str(value)[:40]!r}, which is no whole number above 0"
+        elif key == "opt_base_learning_rate" and not (value is None or is_number(value)):
+            yield f"opt_base_learning_rate of {str(value)[:40]!r}"
+        elif key == "eval_target" and not is_number(value):
+            yield f"eval_target of {str(value)[:40]!r}"
+
+
+def _evaluations(log: Log) -> Iterator[str]:
+    """Whether results can be, and come after ever more training; what a run that diverged ends with may be no number."""
+    for event in log.all("eval_accuracy"):
+        if not isinstance(event.value, int | float) or isinstance(event.value, bool):
             yield f"eval_accuracy of {str(event.value)[:40]!r}"
+    for event in (*log.all("eval_target"), *log.all("eval_accuracy")):
+        if _is_share(event) and is_number(event.value) and not 0 <= event.value <= 1:
+            yield f"{event.key} {event.value:g} as {event.metadata['score']}, which is a share from 0 to 1"
+    for unit in ("epoch_num", "samples_count"):
+        trained = [event.metadata.get(unit, nan) for event in log.all("eval_accuracy")]
+        known = [value for value in trained if is_number(value)]
+        if any(value < 0 for value in known) or any(b < a for a, b in pairwise(known)):
+            yield f"{unit} of evaluations that is below 0, or becomes less"
+
+
+def _is_share(event: Event) -> bool:
+    score = event.metadata.get("score")
+    return isinstance(score, str) and _SHARE.fullmatch(score) is not None and not event.metadata.get("unit")
 
 
 def _end(log: Log) -> Iterator[str]:
@@ -120,7 +170,7 @@ def _end(log: Log) -> Iterator[str]:
     if status != SUCCESS or len(targets) != 1 or log.last is None:
         return
     target, value = targets[0].value, log.last.value
-    if not is_number(target) or not isinstance(value, int | float) or isnan(value):
+    if not is_number(target) or not is_number(value):
         yield f"a success with eval_accuracy {value} and eval_target {target}"
     elif not reaches(value, target, "lower" if targets[0].metadata.get("direction") == "lower" else "higher"):
         yield f"a success whose last eval_accuracy {value} does not reach the target {target}"

@@ -121,6 +121,21 @@ def read_log(path: str | Path) -> Log:
     Raises:
         InvalidRecord: It cannot be read, is too large, or holds not a single event.
     """
+    log = read_run(path)
+    if not log.events:
+        raise InvalidRecord(f"{path} has {log.broken[0]}", "the log of a run, such as result_0.txt")
+    return log
+
+
+def read_run(path: str | Path) -> Log:
+    """Read the log of a run that may have failed before it wrote anything: one without an event says so in ``broken``.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidRecord: It cannot be read, or is too large.
+    """
     path = Path(path)
     try:
         size = path.stat().st_size
@@ -130,9 +145,7 @@ def read_log(path: str | Path) -> Log:
             log = log_of(file, path)
     except OSError as error:
         raise InvalidRecord(f"cannot read {path}: {error.strerror}", "the log of a run, such as result_0.txt") from error
-    if not log.events:
-        raise InvalidRecord(f"{path} has no line of {TOKEN.strip()}", "the log of a run, such as result_0.txt")
-    return log
+    return log if log.events else Log((), path, (f"no line of {TOKEN.strip()} that is an event",))
 
 
 def log_of(lines: Iterable[str], path: Path | None = None) -> Log:

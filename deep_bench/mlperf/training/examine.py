@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deep_bench.errors import InvalidRecord, shortened
+from deep_bench.mlperf.training.alike import unlike
 from deep_bench.mlperf.training.check import faults
-from deep_bench.mlperf.training.events import ABORTED, read_log
-from deep_bench.mlperf.training.official import check_log, check_system, result_files
+from deep_bench.mlperf.training.events import ABORTED, Log, read_log
+from deep_bench.mlperf.training.folder import read_runs, result_folders
+from deep_bench.mlperf.training.official import check_log, check_system
 from deep_bench.mlperf.training.package import official_benchmarks
 from deep_bench.mlperf.training.submission import RULESET
+
+RUN_FAILED = "it counts as a run that failed, the slowest; make that run anew if it did not fail"
+"""Of a file that holds no event."""
 
 _SHOWN = 2000
 _LONGEST = 300
@@ -69,27 +74,32 @@ def examined(path: str | Path, ruleset: str | None = None) -> Iterator[Examined]
     """
     path, chosen = Path(path), ruleset or RULESET
     if path.is_file():
-        yield _log(path, chosen, said=set())
+        yield _log(read_log(path), path, (), chosen, said=set())
         return
-    folders, said = sorted({log.parent for log in path.glob("results/*/*/result_*.txt")}) or [path], set[str]()
-    for folder in folders:
-        for log in result_files(folder):
-            yield _log(log, chosen, said)
+    said = set[str]()
+    for folder in result_folders(path):
+        logs = read_runs(folder)
+        for log, beside in zip(logs, unlike(logs), strict=True):
+            assert log.path is not None
+            yield _log(log, log.path, beside, chosen, said)
     for description in sorted(path.glob("systems/*.json")):
         found = check_system(description, chosen)
         yield Examined(description, passed=found.passed, output=found.output)
 
 
-def _log(path: Path, ruleset: str, said: set[str]) -> Examined:
+def _log(log: Log, path: Path, beside: tuple[str, ...], ruleset: str, said: set[str]) -> Examined:
     """What there is to say of a log.
 
     Args:
-        path: The log.
+        log: The log,
+        path: and its file.
+        beside: What is wrong with it beside the others of its folder.
         ruleset: By the rules of this round.
         said: Benchmarks of which it was said before that they are none of MLPerf's.
     """
-    log = read_log(path)
-    wrong, aborted = tuple(faults(log)), shortened(log.reason, _LONGEST) if log.status == ABORTED else ""
+    wrong, aborted = (*faults(log), *beside), shortened(log.reason, _LONGEST) if log.status == ABORTED else ""
+    if not log.events:
+        return Examined(path, wrong, remark=RUN_FAILED)
     try:
         found = check_log(path, ruleset=ruleset)
     except InvalidRecord as error:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from deep_bench import optimizers
 from deep_bench.distributed.schemes.codes import width_of
 from deep_bench.distributed.schemes.one_bit import OneBit
 from deep_bench.distributed.schemes.quantised import Quantised
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.mlperf.training.optimizer import check_needed, of_optimizer
+from deep_bench.mlperf.training.optimizer import check_needed, of_optimizer, tells_all
+from deep_bench.training.compose import chain
 from deep_bench.training.optimizer import Optimizer
+from deep_bench.training.recipes import Recipe
+from deep_bench.training.recipes.parts import CHAIN
+from deep_bench.training.recipes.samplers import sampler_named
 from deep_bench.training.trainer import Trainer
 
 _PRECISIONS: Mapping[str, str] = MappingProxyType(
@@ -31,8 +36,11 @@ _AS_THE_NETWORK = ("as the network", "the network's own")
 _ONE_OF_ALL = ("tensor_parallelism", "pipeline_parallelism", "context_parallelism", "expert_parallelism")
 _LOWEST = tuple(f"lowest_numerical_precision_in_{where}" for where in ("linear", "attn", "comm"))
 
-STATED = ("precision", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", *_LOWEST, *_ONE_OF_ALL)
-"""What can be stated where nobody tells it; and all that begins with ``opt_``."""
+COUNTS = ("global_batch_size", "micro_batch_size", "gradient_accumulation_steps", *_ONE_OF_ALL)
+"""Those that are whole numbers above 0."""
+
+STATED = ("precision", *COUNTS, *_LOWEST)
+"""What has a name by which it can be stated; and all that begins with ``opt_``."""
 
 
 def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -40,12 +48,12 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
 
     Args:
         trainer: What they are of: its optimizer with all around it, its sampler, data and network.
-        given: What is known better, by the same names (and ``precision`` for all three of them): what the sampler, the
-            framework or a schedule that is a function does not tell.
+        given: What nobody tells, by the same names (and ``precision`` for all three of them): what the sampler, the
+            framework or a schedule that is a function keeps to itself. What is told is not changed by it.
 
     Raises:
         InvalidArgument: The trainer does not tell of its batch size, precision, optimizer or learning rate, and ``given``
-            does not either.
+            does not either; or ``given`` says something else than the trainer.
         UnknownName: ``given`` has something that is no hyperparameter.
 
     Example:
@@ -56,27 +64,92 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
     """
     given = dict(given or {})
     check_stated(given)
-    ranks = ranks_of(trainer)
-    found: dict[str, Any] = {"seed": trainer.seed, **_samples(trainer), **of_optimizer(trainer.taker.rule)}
-    check_needed(found | given)
-    accumulated = found.setdefault("gradient_accumulation_steps", 1)
-    batch = given.get("global_batch_size") or _batch(trainer, ranks) * accumulated
-    found |= {"global_batch_size": batch, "micro_batch_size": max(batch // (ranks * accumulated), 1)}
-    found |= dict.fromkeys(_ONE_OF_ALL, 1)
-    precision = given.pop("precision", None) or _precision(trainer)
-    found |= dict(zip(_LOWEST, (precision, precision, _of_messages(trainer) or precision), strict=True))
-    return found | given
+    ranks, facts, rule = ranks_of(trainer), _facts(trainer), trainer.taker.rule
+    told = {"seed": trainer.seed, **_samples(trainer), **told_by_rule(rule)}
+    told |= {key: facts.get(key, 1) for key in _ONE_OF_ALL}
+    check_needed(told | given)
+    assumed: dict[str, Any] = {"gradient_accumulation_steps": 1}
+    accumulated = int((assumed | given | told)["gradient_accumulation_steps"])
+    batch = _batch(trainer, ranks)
+    if batch is not None:
+        told["global_batch_size"] = batch * accumulated
+    elif "global_batch_size" not in given:
+        raise InvalidArgument(
+            f"a {type(trainer.loader.sampler).__name__} that does not tell its batch size",
+            "facts() with batch_size",
+            "state it: hyperparameters={'global_batch_size': 64}, or --hyperparameter global_batch_size=64",
+        )
+    told["micro_batch_size"] = max(int((given | told)["global_batch_size"]) // (ranks * accumulated), 1)
+    if precision := _precision(trainer, facts):
+        told |= {"precision": precision, **_lowest(precision, trainer)}
+    elif "precision" in given:
+        assumed |= _lowest(given["precision"], trainer)
+    else:
+        raise _untold_precision(facts)
+    check_untold(given, told, rule)
+    found = assumed | given | told
+    return {key: value for key, value in found.items() if key != "precision"}
 
 
-def check_stated(names: Iterable[str]) -> None:
+def told_by_rule(rule: Any) -> dict[str, Any]:
+    """What an update rule with all around it tells: also that it accumulates nothing."""
+    return {**({"gradient_accumulation_steps": 1} if isinstance(rule, Optimizer) else {}), **of_optimizer(rule)}
+
+
+def told_by_recipe(recipe: Recipe) -> dict[str, Any]:
+    """What a recipe tells before anything is made of it, by one process; see `hyperparameters`."""
+    told = told_by_rule(rule_of(recipe)) | dict.fromkeys(_ONE_OF_ALL, 1)
+    if sampler_named(recipe.fields.sampler.name).__module__.partition(".")[0] == "deep_bench":
+        told["global_batch_size"] = recipe.fields.sampler.batch * told.get("gradient_accumulation_steps", 1)
+    return told
+
+
+def rule_of(recipe: Recipe) -> Any:
+    """The optimizer of a recipe with all around it, but for its schedule."""
+    part = recipe.fields.optimizer
+    around = [CHAIN[one.name](**one.settings) for one in recipe.fields.chain]
+    made = optimizers[part.name](**part.settings)
+    return chain(*around, made) if around else made
+
+
+def check_untold(given: Mapping[str, Any], told: Mapping[str, Any], rule: Any) -> None:
+    """See that nothing is stated otherwise than it is: a log says what was run.
+
+    Args:
+        given: What is stated.
+        told: What is known.
+        rule: The optimizer, whose settings are all told unless a framework or a function keeps some to itself.
+
+    Raises:
+        InvalidArgument: Something is.
+    """
+    for key, value in given.items():
+        if key in told and str(value).lower() != str(told[key]).lower() and value != told[key]:
+            raise InvalidArgument(
+                f"the hyperparameter {key} stated as {value}, which is {told[key]}",
+                "only what neither recipe nor framework tells",
+                "leave it out; to train with another value, change the recipe",
+            )
+        if key not in told and key.startswith("opt_") and tells_all(rule):
+            raise InvalidArgument(
+                f"the hyperparameter {key} stated of {told['opt_name']}, which has none",
+                f"only what the optimizer does not tell; it tells {', '.join(k for k in told if k.startswith('opt_'))}",
+                "leave it out; to train with it, change the recipe",
+            )
+
+
+def check_stated(given: Mapping[str, Any]) -> None:
     """See that what is stated are hyperparameters.
 
     Raises:
         UnknownName: One is none.
+        InvalidArgument: A count that is no whole number above 0.
     """
-    for name in names:
+    for name, value in given.items():
         if name not in STATED and not name.startswith("opt_"):
             raise UnknownName("hyperparameter", name, [*STATED, "opt_…"])
+        if name in COUNTS and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise InvalidArgument(f"the hyperparameter {name} stated as {value!r}", "a whole number above 0")
 
 
 def ranks_of(trainer: Trainer[Any]) -> int:
@@ -91,18 +164,14 @@ def _samples(trainer: Trainer[Any]) -> dict[str, int]:
     return {"train_samples": len(trainer.loader.dataset), "eval_samples": len(evaluation.dataset)}
 
 
-def _batch(trainer: Trainer[Any], ranks: int) -> int:
-    """The samples of a step on all ranks together, by what the sampler tells."""
+def _batch(trainer: Trainer[Any], ranks: int) -> int | None:
+    """The samples of a step on all ranks together, by what the sampler tells; ``None`` if it does not."""
     facts: Any = getattr(trainer.loader.sampler, "facts", dict)()
     of_each = ranks if "ranks" in facts else 1
     while isinstance(facts, Mapping) and "batch_size" not in facts:
         facts = facts.get("of")
     if not isinstance(facts, Mapping):
-        raise InvalidArgument(
-            f"a {type(trainer.loader.sampler).__name__} that does not tell its batch size",
-            "facts() with batch_size",
-            "state it: hyperparameters={'global_batch_size': 64}, or --hyperparameter global_batch_size=64",
-        )
+        return None
     return int(facts["batch_size"]) * of_each
 
 
@@ -119,19 +188,32 @@ def _of_messages(trainer: Trainer[Any]) -> str:
     return ""
 
 
-def _precision(trainer: Trainer[Any]) -> str:
-    """The lowest precision, as the framework tells it; where it is that of the network, that of its parameters."""
+def _facts(trainer: Trainer[Any]) -> Mapping[str, Any]:
+    """What the framework tells of itself."""
     device = trainer.taker.device
-    facts: Mapping[str, Any] = device.describe() if hasattr(device, "describe") else {}
+    return device.describe() if hasattr(device, "describe") else {}
+
+
+def _lowest(precision: str, trainer: Trainer[Any]) -> dict[str, str]:
+    return dict(zip(_LOWEST, (precision, precision, _of_messages(trainer) or precision), strict=True))
+
+
+def _untold_precision(facts: Mapping[str, Any]) -> InvalidArgument:
+    return InvalidArgument(
+        f"the precision {facts.get('precision') or 'that nobody tells'} of {facts.get('version', 'a framework')}",
+        f"one of {', '.join(_PRECISIONS)}",
+        "state it: hyperparameters={'precision': 'fp32'}, or --hyperparameter precision=fp32",
+    )
+
+
+def _precision(trainer: Trainer[Any], facts: Mapping[str, Any]) -> str:
+    """The lowest precision, as the framework tells it; where it is that of the network, that of its parameters.
+
+    Empty where nobody tells one that MLPerf has a name for.
+    """
     told = str(facts.get("precision", "")).partition(";")[0].partition(",")[0].strip()
     if told in _AS_THE_NETWORK and trainer.form is not None:
         types = {array.dtype.name for array in trainer.form.source.parameters.values() if array.dtype.kind not in "iub"}
         narrow = [name for name in reversed(tuple(_PRECISIONS)) if name in types]
         told = narrow[0] if narrow and types <= set(_PRECISIONS) else ""
-    if told not in _PRECISIONS:
-        raise InvalidArgument(
-            f"the precision {told or 'that nobody tells'} of {facts.get('version', 'a framework')}",
-            f"one of {', '.join(_PRECISIONS)}",
-            "state it: hyperparameters={'precision': 'fp32'}, or --hyperparameter precision=fp32",
-        )
-    return _PRECISIONS[told]
+    return _PRECISIONS.get(told, "")

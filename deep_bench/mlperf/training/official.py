@@ -28,6 +28,7 @@ from pathlib import Path
 from deep_bench.errors import InvalidRecord
 from deep_bench.measure.storage import replace
 from deep_bench.mlperf.training.events import Log, is_number, read_log
+from deep_bench.mlperf.training.folder import read_runs
 from deep_bench.mlperf.training.package import official_benchmarks, package_folder
 from deep_bench.mlperf.training.submission import RULESET, checked_name
 
@@ -154,13 +155,14 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
         there is none. And all that it said.
 
     Raises:
-        InvalidRecord: Not all are logs that deep_bench can read, they are of several benchmarks, or it made no table.
+        InvalidRecord: None is a log that deep_bench can read, they are of several benchmarks, or it made no table.
         FrameworkMissing: ``mlperf_logging`` is not installed.
     """
     _check_size(Path(description))
-    logs = [read_log(path) for path in result_files(results)]
-    benchmark = registered(logs, ruleset)
-    name = logs[0].benchmark
+    logs = read_runs(results)
+    told = [log for log in logs if log.events]
+    benchmark = registered(told, ruleset)
+    name = told[0].benchmark
     with _tools(benchmark, ruleset) as folder:
         place = folder / "submission/results/system" / name
         place.mkdir(parents=True)
@@ -168,7 +170,10 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
         shutil.copyfile(description, folder / "submission/systems/system.json")
         for number, log in enumerate(logs):
             assert log.path is not None
-            shutil.copyfile(log.path, place / f"result_{number}.txt")
+            if log.events:
+                shutil.copyfile(log.path, place / f"result_{number}.txt")
+            else:
+                (place / f"result_{number}.txt").touch()  # of a run that failed; what else the file holds is not handed on
         said = _run(folder, "result_summarizer", "submission", "training", ruleset, "--csv", _REPORT)
         table = folder / _REPORT
         if not said.passed or not table.is_file():
@@ -180,18 +185,6 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
 def _check_size(description: Path) -> None:
     if not description.is_file() or description.stat().st_size > _LARGEST_DESCRIPTION:
         raise InvalidRecord(f"{description}", f"the description of a system, a file of at most {_LARGEST_DESCRIPTION} bytes")
-
-
-def result_files(folder: str | Path) -> list[Path]:
-    """The logs of runs in a folder, by their numbers.
-
-    Raises:
-        InvalidRecord: There is none.
-    """
-    found = [p for p in Path(folder).glob("result_*.txt") if re.fullmatch(r"result_\d+\.txt", p.name)]
-    if not found:
-        raise InvalidRecord(f"no result_0.txt, result_1.txt, … in {folder}", "the folder of the logs of some runs")
-    return sorted(found, key=lambda path: int(path.stem.rpartition("_")[2]))
 
 
 @contextmanager

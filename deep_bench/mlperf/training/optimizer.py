@@ -73,6 +73,33 @@ def check_needed(found: Mapping[str, Any]) -> None:
         )
 
 
+def tells_all(rule: Any) -> bool:
+    """Whether `of_optimizer` knows all of a rule and of what is around it.
+
+    It does not of what is no `Optimizer`, of a framework's, whose own defaults nobody tells, of a schedule that is a
+    function, or of a part around it that has no key.
+
+    Example:
+        >>> import deep_bench as db
+        >>> tells_all(db.optimizers["adam"](lr=0.1)), tells_all(db.optimizers["adam"](lr=lambda step, xp: 0.1))
+        (True, False)
+    """
+    while isinstance(rule, Optimizer) and isinstance(inner := getattr(rule, "inner", None), Optimizer):
+        if not _around(rule):
+            return False
+        rule = inner
+    if not isinstance(rule, Optimizer) or rule.framework is not None:
+        return False
+    return all(_is_told(getattr(rule, one.name)) for one in fields(rule))
+
+
+def _is_told(value: Any) -> bool:
+    if isinstance(value, WarmUp):
+        return _is_told(value.then)
+    plain = value is None or isinstance(value, bool | int | float | str | Optimizer)
+    return plain or "opt_base_learning_rate" in _rate(value)
+
+
 def _settings(rule: Optimizer[Any, Any]) -> Iterator[tuple[str, Any]]:
     """Name to value of each setting that a log can hold; those of a framework's rule are all in one."""
     for one in fields(rule):

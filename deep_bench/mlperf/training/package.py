@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,11 @@ class _File(logging.FileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002 (the base class's)
         raise
+
+    def close(self) -> None:
+        """Close the file; what could not be written was told when it was tried."""
+        with suppress(OSError):
+            super().close()
 
 
 def writer(path: Path, *, append: bool = False) -> tuple[Any, logging.Handler]:

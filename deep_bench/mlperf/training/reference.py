@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,10 +18,11 @@ import deep_bench
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.storage import read_model, written
 from deep_bench.mlperf.training.caches import kept_caches
-from deep_bench.mlperf.training.events import SUCCESS, Log, is_number, read_log
-from deep_bench.mlperf.training.official import result_files
+from deep_bench.mlperf.training.events import SUCCESS, Log, is_number
+from deep_bench.mlperf.training.folder import read_runs, result_folders
 from deep_bench.mlperf.training.rcp import Compared, Point, Reference, epochs_of
 from deep_bench.mlperf.training.runs import planned
+from deep_bench.mlperf.training.score import scored_runs
 from deep_bench.training.recipes import Recipe
 
 _FOLDER = Path(__file__).parent / "references"
@@ -82,17 +84,22 @@ def reference_of(file: ReferenceFile, runs: int) -> Reference:
 
 
 def compare(folder: str | Path, reference: str | Path) -> Compared:
-    """The test of MLPerf's rules on the runs of a folder.
+    """The test of MLPerf's rules on the runs of a folder. A run whose log is not as it should be missed its target.
 
     Args:
         folder: That of their logs.
         reference: The file of points, or the name of a recipe whose points ship.
 
     Raises:
-        InvalidRecord: One of them cannot be read, or logs do not say what they are of.
+        InvalidRecord: One of them cannot be read, logs do not say what they are of, or they are not of different runs of
+            one and the same.
         InvalidArgument: They are of another benchmark, target or frequency of evaluation than the reference.
     """
-    logs = [read_log(path) for path in result_files(folder)]
+    found = scored_runs(Path(folder))
+    for log, beside in zip(found.logs, found.unlike, strict=True):
+        if beside:
+            raise InvalidRecord(f"{log.path}: {beside[0]}", "different runs of one and the same")
+    logs = [log for log in found.logs if log.all("global_batch_size")]
     file = read_reference(reference)
     batch, first = _same(logs, "global_batch_size"), next(iter(file.root.values()))
     for what, ours, theirs in (
@@ -102,7 +109,21 @@ def compare(folder: str | Path, reference: str | Path) -> Compared:
     ):
         if theirs is not None and ours != theirs:
             raise InvalidArgument(f"runs with the {what} {ours}", f"that of the reference, {theirs}")
-    return reference_of(file, len(logs)).compared(int(batch), epochs_of(logs))
+    epochs = [inf if wrong else taken for wrong, taken in zip(found.faults, epochs_of(found.logs), strict=True)]
+    return reference_of(file, len(epochs)).compared(int(batch), epochs)
+
+
+def compare_all(folder: str | Path, reference: str | Path) -> dict[Path, Compared]:
+    """The test on each folder of logs that `deep_bench.mlperf.training.scored` would score.
+
+    Args:
+        folder: One with ``result_0.txt`` and so on, or a submission's.
+        reference: As of `compare`, whose errors it has too.
+
+    Returns:
+        Folder of logs to what the test says.
+    """
+    return {one: compare(one, reference) for one in result_folders(folder)}
 
 
 def point_of(logs: Sequence[Log], platform: str = "") -> tuple[str, PointRecord]:
@@ -169,7 +190,7 @@ def record(
             made = timed.run(progress=progress)
             if made.record.interrupted:
                 raise KeyboardInterrupt
-            logs = [read_log(path) for path in result_files(timed.layout.results)]
+            logs = read_runs(timed.layout.results)
             name, point = point_of(logs, platform=f"{on}, {made.record.environment.cpu_model or 'an unknown processor'}")
         found[name] = point
         told(f"{name}: {', '.join(f'{e:g}' for e in point.epochs)} epochs")
@@ -180,7 +201,7 @@ def record(
 def _same(logs: Sequence[Log], key: str) -> Any:
     """What all logs say, once each and alike."""
     events = [log.all(key) for log in logs]
-    if any(len(found) != 1 for found in events) or len({repr(found[0].value) for found in events}) > 1:
+    if not events or any(len(found) != 1 for found in events) or len({repr(found[0].value) for found in events}) > 1:
         raise InvalidRecord(f"logs that do not all have one and the same {key}", "runs of the same, each saying so once")
     value = events[0][0].value
     if key != "submission_benchmark" and not is_number(value):

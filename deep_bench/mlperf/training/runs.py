@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import deep_bench
-from deep_bench import frameworks, optimizers
-from deep_bench.errors import InvalidArgument
+from deep_bench import frameworks
+from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept
 from deep_bench.events import Callback
 from deep_bench.mlperf.system import describe
 from deep_bench.mlperf.system.facts import checked
 from deep_bench.mlperf.training.caches import Cleared, clear_caches
 from deep_bench.mlperf.training.callback import MlperfLog
-from deep_bench.mlperf.training.hyperparameters import check_stated, hyperparameters
+from deep_bench.mlperf.training.hyperparameters import (
+    check_stated,
+    check_untold,
+    hyperparameters,
+    rule_of,
+    told_by_recipe,
+)
 from deep_bench.mlperf.training.layout import Layout, prepare, write_around
-from deep_bench.mlperf.training.optimizer import check_needed, of_optimizer
+from deep_bench.mlperf.training.optimizer import check_needed
 from deep_bench.mlperf.training.package import official_benchmarks
 from deep_bench.mlperf.training.submission import Submission, checked_name, slug
 from deep_bench.mlperf.training.writer import close_unfinished, told
 from deep_bench.network.suspect import as_adapter
 from deep_bench.training.recipes import Recipe
+from deep_bench.training.record import RunRecord
 from deep_bench.training.runs import Runs, several
 from deep_bench.training.trainer import Trainer
 from deep_bench.training.workload import train
@@ -32,6 +40,8 @@ MakeTrainer: TypeAlias = Callable[[Recipe, str, int, Sequence[Callback]], Traine
 """From a recipe, a framework, a seed and callbacks to a trainer."""
 
 CONFIG = "recipe.yaml"
+
+_KILLED = "its process ended before it did"
 
 
 @dataclass(frozen=True)
@@ -78,8 +88,12 @@ class Timed:
             apart: A fresh process for each.
             seconds: The most time of each, from when its data are first touched.
             progress: Whether to show a bar on a terminal.
+
+        Raises:
+            InvalidArgument: The first run cannot be made, or a log cannot be written.
+            NotKept: The record cannot be written; the logs are there.
         """
-        reason = "its process ended before it did"
+        failed: BaseException | None = None
         try:
             runs = several(
                 self._trainer,
@@ -91,17 +105,38 @@ class Timed:
                 label=self.framework,
                 output=self.layout.records if self.logs else None,
                 progress=progress,
+                ended=self._close,
             )
+        except NotKept as error:
+            failed = error
+            logs = f"free some space, or name another folder; the logs of the runs are in {self.layout.results}"
+            raise NotKept(error.came, error.expected, logs, error.found) from error
         except BaseException as error:
-            reason = told(error)
+            failed = error
             raise
         finally:
-            for number in range(len(self.seeds) if self.logs else 0):
-                close_unfinished(self.layout.log(number), reason)
+            self._close_all(failed)
         if self.logs:
             description = _description(runs, self.framework, self.facts)
             write_around(self.layout, self.recipe, self.framework, self.seeds, description, self.note, self.hyperparameters)
         return runs
+
+    def _close(self, run: RunRecord) -> None:
+        """End the log of a run whose process was killed, before the next one begins."""
+        if self.logs:
+            with suppress(InvalidArgument):  # it is tried again when all runs have ended, and told then
+                reason = run.error.message.partition("\n")[0] if run.error is not None else _KILLED
+                close_unfinished(self.layout.log(self.seeds.index(run.seed)), reason)
+
+    def _close_all(self, failed: BaseException | None) -> None:
+        """End the logs that have no end by now; that this fails does not hide why all ended."""
+        for number in range(len(self.seeds) if self.logs else 0):
+            try:
+                close_unfinished(self.layout.log(number), _KILLED if failed is None else told(failed))
+            except DeepBenchError as error:
+                if failed is None:
+                    raise
+                failed.add_note(str(error))
 
     def _trainer(self, seed: int, callbacks: Sequence[Callback]) -> Trainer[Any]:
         """A trainer as `several` asks for it; before its data are touched, the clock of its log starts."""
@@ -162,11 +197,13 @@ def planned(
         benchmark: What the logs call it; the recipe's name by default. One of MLPerf's names only where data, quality
             measure and target are MLPerf's.
         clear: Clears caches before each run.
-        hyperparameters, make, logs: Of `Timed`.
+        hyperparameters: What recipe and framework do not tell; what they tell is not changed by it.
+        make, logs: Of `Timed`.
 
     Raises:
         InvalidArgument: A recipe without a target, one that is called like a benchmark of MLPerf, an optimizer whose
-            learning rate nobody tells, logs that are there already, or facts that cannot be.
+            learning rate nobody tells, a hyperparameter that is stated otherwise than it is, logs that are there already, or
+            facts that cannot be.
         UnknownName: What is stated is no hyperparameter.
         FrameworkMissing: ``mlperf_logging`` is not installed.
 
@@ -183,21 +220,24 @@ def planned(
     """
     stated = {**checked(facts or {}), "division": "open"}
     name = _name(recipe, benchmark)
-    _check(recipe, seeds, hyperparameters or {})
+    _check(recipe, seeds, hyperparameters or {}, alone=make is None)
     layout = Layout(Path(output), slug(stated.get("system_name", "")), name)
     if logs:
         prepare(layout, len(seeds))
     return Timed(recipe, on, layout, stated, tuple(seeds), clear, make, logs, dict(hyperparameters or {}))
 
 
-def _check(recipe: Recipe, seeds: Sequence[int], stated: Mapping[str, Any]) -> None:
+def _check(recipe: Recipe, seeds: Sequence[int], stated: Mapping[str, Any], *, alone: bool) -> None:
     if not recipe.fields.target:
         raise InvalidArgument(f"the recipe {recipe.name!r} without a target", "one, as target: {accuracy: 0.97}")
     if len(set(seeds)) < len(seeds) or not seeds:
         raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
     check_stated(stated)
-    part = recipe.fields.optimizer
-    check_needed({**of_optimizer(optimizers[part.name](**part.settings)), **stated})
+    told, rule = told_by_recipe(recipe), rule_of(recipe)
+    if not alone:
+        told.pop("global_batch_size", None)  # that of all ranks is another
+    check_needed({**stated, **told})
+    check_untold(stated, told, rule if recipe.fields.optimizer.schedule is None else None)
 
 
 def _name(recipe: Recipe, benchmark: str | None) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from deep_bench.errors import InvalidRecord
+from deep_bench.mlperf.training.alike import unlike
 from deep_bench.mlperf.training.check import faults
-from deep_bench.mlperf.training.events import SUCCESS, Log, is_number, read_log
-from deep_bench.mlperf.training.official import result_files, summarize
+from deep_bench.mlperf.training.events import SUCCESS, Log, is_number
+from deep_bench.mlperf.training.examine import RUN_FAILED
+from deep_bench.mlperf.training.folder import read_runs, result_folders
+from deep_bench.mlperf.training.official import summarize
 from deep_bench.mlperf.training.submission import RULESET
 from deep_bench.training.runs.mlperf import MlperfScore, mlperf_score
-
-_LARGEST_FOLDER = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +28,18 @@ class Scored:
         folder: Of their logs.
         logs: In their order.
         faults: What is wrong with each.
+        unlike: What is wrong with each beside the others; see `deep_bench.mlperf.training.alike`.
     """
 
     folder: Path
     logs: tuple[Log, ...]
     faults: tuple[tuple[str, ...], ...]
+    unlike: tuple[tuple[str, ...], ...]
 
     @property
     def benchmark(self) -> str:
-        """What they are runs of."""
-        return self.logs[0].benchmark
+        """What they are runs of; empty if none says it."""
+        return next((log.benchmark for log in self.logs if log.benchmark), "")
 
     @cached_property
     def times(self) -> list[float | None]:
@@ -46,31 +49,39 @@ class Scored:
 
     @property
     def score(self) -> MlperfScore:
-        """The score as MLPerf computes it, in seconds."""
+        """The score as MLPerf computes it, in seconds; none of logs that are not those of different runs of the same."""
+        if any(self.unlike):
+            return MlperfScore(None, "not valid: these are not different runs of one and the same")
         return mlperf_score(self.times)
 
     @property
     def quality(self) -> float | None:
-        """The geometric mean of the last ``eval_accuracy`` of all runs; ``None`` where one has none, or none above 0.
+        """The geometric mean of the last ``eval_accuracy`` of all runs.
+
+        ``None`` where one has none, or none above 0, and where a log is not as it should be.
 
         Source:
             MLCommons, *MLPerf training rules*, quality measure: what the open division has to report.
         """
+        if any(self.faults) or any(self.unlike):
+            return None
         values = [log.last.value if log.last is not None else None for log in self.logs]
         found = [float(value) for value in values if is_number(value) and value > 0]
         return float(np.exp(np.mean(np.log(found)))) if len(found) == len(values) else None
 
     def lines(self) -> Iterator[str]:
         """What there is to say of each run, and of all."""
-        yield f"{self.benchmark}, {len(self.logs)} runs in {self.folder}"
-        for log, wrong in zip(self.logs, self.faults, strict=True):
+        yield f"{self.benchmark or 'of nothing'}, {len(self.logs)} runs in {self.folder}"
+        for log, wrong, beside in zip(self.logs, self.faults, self.unlike, strict=True):
             assert log.path is not None
             seconds = "" if log.seconds is None else f" after {log.seconds:.3f} s"
             epochs = log.converged_at("epoch_num")
             trained = "" if epochs is None else f", {epochs:g} epochs, {log.converged_at('samples_count'):.0f} samples"
             reason = f" ({log.reason})" if log.status != SUCCESS and log.reason else ""
             yield f"  {log.path.name}: {log.status}{seconds}{trained}{reason}"
-            yield from (f"    not as it should be: {fault}" for fault in wrong)
+            yield from (f"    not as it should be: {fault}" for fault in (*wrong, *beside))
+            if not log.events:
+                yield f"    {RUN_FAILED}"
         score = self.score
         if score.seconds is not None:
             yield f"score: {score.seconds:.3f} s = {score.seconds / 60:.5f} min: {score.reason}"
@@ -86,7 +97,7 @@ class Scored:
             InvalidRecord: There is no description of the system where a submission has it, or no table.
             FrameworkMissing: ``mlperf_logging`` is not installed.
         """
-        root, system = self.folder.parents[2], self.folder.parent.name
+        root, system = self.folder.resolve().parents[2], self.folder.resolve().parent.name
         description = root / "systems" / f"{system}.json"
         if not description.is_file():
             raise InvalidRecord(f"no {description}", "a submission's folder, with the description of its system")
@@ -102,17 +113,12 @@ def scored(folder: str | Path) -> list[Scored]:
         folder: One with ``result_0.txt`` and so on, or a submission's.
 
     Raises:
-        InvalidRecord: There are no logs, one cannot be read, or logs of several benchmarks lie together.
+        InvalidRecord: There are no logs, or one cannot be read.
     """
-    root = Path(folder)
-    folders = sorted({path.parent for path in root.glob("results/*/*/result_*.txt")}) or [root]
-    if len(folders) > _LARGEST_FOLDER:
-        raise InvalidRecord(f"{len(folders)} folders of logs in {root}", f"at most {_LARGEST_FOLDER}")
-    return [_scored(one) for one in folders]
+    return [scored_runs(one) for one in result_folders(folder)]
 
 
-def _scored(folder: Path) -> Scored:
-    logs = tuple(read_log(path) for path in result_files(folder))
-    if len(names := sorted({log.benchmark for log in logs})) > 1:
-        raise InvalidRecord(f"logs of {', '.join(map(repr, names))} in {folder}", "runs of one benchmark")
-    return Scored(folder, logs, tuple(tuple(faults(log)) for log in logs))
+def scored_runs(folder: Path) -> Scored:
+    """The score of a folder with ``result_0.txt`` and so on; see `scored`."""
+    logs = read_runs(folder)
+    return Scored(folder, logs, tuple(tuple(faults(log)) for log in logs), tuple(unlike(logs)))

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from deep_bench.errors import InvalidArgument, shortened
-from deep_bench.mlperf.training.events import ABORTED, END, POINT, START, SUCCESS, Event, Log, read_log
+from deep_bench.mlperf.training.events import ABORTED, END, POINT, START, SUCCESS, Event, Log, read_run
 from deep_bench.mlperf.training.package import writer
 
 _LONGEST = 300
@@ -25,7 +25,7 @@ class RunLog:
 
     Attributes:
         path: The file.
-        ended: Whether ``run_stop`` is written; nothing follows it.
+        ended: Whether nothing follows: ``run_stop`` is written, or a line could not be.
 
     Raises:
         FrameworkMissing: ``mlperf_logging`` is not installed.
@@ -84,6 +84,8 @@ class RunLog:
         try:
             write(key, value, metadata=metadata, time_ms=event.time_ms, stack_offset=3)
         except OSError as error:
+            self.ended = True
+            self._handler.close()
             raise _unwritable(self.path, error) from error
         self._events.append(event)
 
@@ -98,29 +100,31 @@ class RunLog:
 def close_unfinished(path: str | Path, reason: str) -> bool:
     """Write ``run_stop`` with the status ``aborted`` to the log of a run that did not come to write its own.
 
+    Its time is that of the line before, the last sign of life: when the run ended nobody knows.
+
     Args:
-        path: The file; one that is not there is left so.
+        path: The file; one that is not there is left so, and one without an event.
         reason: Why the run ended.
 
     Returns:
         Whether it was written.
 
     Raises:
-        InvalidRecord: The file is no log.
+        InvalidRecord: The file cannot be read, or is too large.
         InvalidArgument: It cannot be written.
     """
     path = Path(path)
     if not path.exists():
         return False
-    log = read_log(path)
-    if log.status != "not ended":
+    log = read_run(path)
+    if log.status != "not ended" or not log.events:
         return False
     cut_off = not path.read_bytes().endswith(b"\n")
     last = max(event.time_ms for event in log.events)
     logger, handler = writer(path, append=True)
     try:
-        metadata = {"status": ABORTED, "reason": reason}
-        logger.end("run_stop", metadata=metadata, time_ms=max(time_ns() // 1_000_000, int(last)), clear_line=cut_off)
+        metadata = {"status": ABORTED, "reason": f"{shortened(reason, _LONGEST)}; the time is that of its last sign of life"}
+        logger.end("run_stop", metadata=metadata, time_ms=int(last), clear_line=cut_off)
     except OSError as error:
         raise _unwritable(path, error) from error
     finally:

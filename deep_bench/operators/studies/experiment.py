@@ -99,6 +99,11 @@ class Experiment:
         self._own = {c.label for c in contestants if c.own}
         self._elsewhere = {c.label for c in self._contenders if c.place is not None}
 
+    @property
+    def unwritten(self) -> InvalidArgument | None:
+        """Why the record could not be written when it was last tried, if so; a full disk does not end a study."""
+        return self._writer.unwritten if self._writer is not None else None
+
     def run(self) -> Record:
         """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
         with recording(self.record, self.bars) as folder:
@@ -284,7 +289,7 @@ class Experiment:
 
     def _keep(self, now: bool = False) -> None:
         if self._writer is not None and (now or perf_counter() - self._kept > _KEEP_EVERY_SECONDS):
-            self._writer.write(self.record)
+            self._writer.keep(self.record)
             self._kept = perf_counter()
 
     def _logs(self, temporary: Path) -> Path:

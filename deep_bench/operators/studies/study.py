@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deep_bench.errors import UnknownName
+from deep_bench.errors import NotKept, UnknownName
 from deep_bench.graph import Network
 from deep_bench.measure.folder import output_folder
 from deep_bench.measure.progress import Bars
@@ -96,6 +96,7 @@ def study(
         UnknownName: A framework, suite or base that does not exist.
         FrameworkMissing: A framework that is not installed.
         InvalidArgument: An option out of range, contestants or cases that are none, or an operator that cannot be pickled.
+        NotKept: The record could not be written in the end; ``found`` of the error is the study.
 
     Example:
         >>> import numpy as np
@@ -130,4 +131,7 @@ def study(
     experiment = Experiment(chosen, suite, settings, metrics, folder, Bars(progress), base=base)
     roofs = roofline if roofline is not None else kept_roofline()
     experiment.record.roofline = None if roofs is None else roofs.model_dump(mode="json")
-    return Study(experiment.run(), experiment.path)
+    record = experiment.run()
+    if (why := experiment.unwritten) is not None:
+        raise NotKept(why.came, why.expected, found=Study(record)) from why
+    return Study(record, experiment.path)

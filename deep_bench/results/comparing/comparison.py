@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from deep_bench.measure.record import VerdictRecord
 from deep_bench.results.comparing.estimate import Estimate
 from deep_bench.results.comparing.pairing import Pair
 from deep_bench.results.comparing.starts import is_speed
@@ -56,6 +57,16 @@ class Comparison:
         """Whether it is one of the tests that are corrected for each other."""
         return self.estimate.p is not None and self.word != "not comparable"
 
+    @property
+    def untested(self) -> bool:
+        """Whether its samples are too few to test it, though it may be compared."""
+        return self.estimate.p is None and self.word != "not comparable"
+
+    @property
+    def row(self) -> str:
+        """What tells it from all others: its name and its metric."""
+        return f"{self.name} {self.metric}".strip()
+
     def beyond(self, share: float) -> bool:
         """Whether it is told to be worse, and even the better end of its interval by more than this share.
 
@@ -88,13 +99,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Change:
-    """The outcome of a pair, where something is or was wrong, or another thing than before.
+    """The outcome of a pair, where something is or was wrong, or another thing than before, or as right with fewer bits.
 
     Args:
         name: Of the pair.
         before: *right*, *wrong*, *failed*, *unchecked*, …
         after: The same of the other side.
-        reason: Why the later one is what it is.
+        reason: Why the later one is what it is; or how precise both are, where only that changed.
     """
 
     name: str
@@ -119,11 +130,20 @@ def severity(outcome: str) -> int:
 
 
 def change_of(pair: Pair, name: str) -> Change | None:
-    """What is to be said of a pair's outcomes; ``None`` if both are the same and nothing is wrong."""
+    """What is to be said of a pair's outcomes; ``None`` if both are the same, as precise as before, and nothing is wrong."""
     before, after = pair.before.outcome, pair.after.outcome
+    bits = _change_of_bits(pair.before.verdict, pair.after.verdict)
     if before == after and not severity(after):
-        return None
-    return Change(name, before, after, _reason(pair.after) or _reason(pair.before))
+        return Change(name, before, after, bits) if bits else None
+    return Change(name, before, after, "; ".join(filter(None, (_reason(pair.after) or _reason(pair.before), bits))))
+
+
+def _change_of_bits(before: VerdictRecord | None, after: VerdictRecord | None) -> str:
+    """How many significant bits two results have, if one has more by a bit; empty if not."""
+    ends = [None if verdict is None else verdict.significant_bits for verdict in (before, after)]
+    if ends[0] is None or ends[1] is None or not abs(ends[1] - ends[0]) >= 1:
+        return ""
+    return f"{ends[0]:.3g} → {ends[1]:.3g} significant bits"
 
 
 def _reason(result: Result) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,9 +99,12 @@ class Comparisons(Sequence[Comparison]):
         return {
             "factor": self.factor,
             "values": [] if self.factor == RECORD else [dict(zip(names, p.values, strict=True)) for p in self.pairings],
+            "further": sum(p.further for p in self.pairings),
             "across": {name: list(values) for name, values in first.across.items()},
             "margin": self.margin,
             "correction": {"name": self.correction, "promise": CORRECTIONS[self.correction], "tests": self.tests},
+            "copies": _names(path for p in self.pairings for one in p.pairs for path in one.copies),
+            "shared": _names(path for p in self.pairings for one in p.pairs for path in one.shared),
             "changes": [{**asdict(change), "worse": change.worse} for change in self.changes],
             "comparisons": [_plain(asdict(one)) for one in self.comparisons],
             "unpaired": {
@@ -121,6 +124,10 @@ class Comparisons(Sequence[Comparison]):
 
         text = json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n"
         return written(Path(file), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _names(files: Iterable[Path]) -> list[str]:
+    return list(dict.fromkeys(map(str, files)))
 
 
 def _plain(x: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from deep_bench.measure.comparison import resampled_medians
-from deep_bench.measure.grounds import FEWEST_BLOCKS, grounds
+from deep_bench.measure.grounds import grounds
 from deep_bench.measure.ranks import Ends, least_p, shift
 from deep_bench.measure.statistics import CONFIDENCE, Basis, Times, batch_medians, neighbour_stretch
 from deep_bench.results.comparing.starts import BETWEEN_STARTS, differs_by_start
@@ -24,7 +24,6 @@ Scale: TypeAlias = Literal["ratio", "difference"]
 _NUMBERS = ("", "%", "bit", "bits", "nat")
 """Units of what is a number in itself, such as a score."""
 
-_PARTS = 10
 _RESAMPLES = 1000
 
 _RANGES = (1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2.970, 3.078)
@@ -123,7 +122,7 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
         seed: Of the resampling.
     """
     scale: Scale = "ratio" if scale_of(before) == scale_of(after) == "ratio" else "difference"
-    basis, why = grounds(before.launches, after.launches, apart=apart)
+    basis, why = grounds(before.launches, after.launches)
     if basis == "launches":
         return over_launches(before, after, scale, margin)
     if why:
@@ -166,10 +165,8 @@ def _least(figure: Figure) -> NDArray[np.float64]:
 
 
 def drawn(figure: Figure, random: np.random.Generator, *, apart: bool) -> Drawn:
-    """Resampled medians of a figure that has grounds for an interval; a few blocks of many samples are cut into parts."""
+    """Resampled medians of a figure that has grounds for an interval."""
     groups = [group for launch in figure.launches for group in launch if len(group)]
-    if len(groups) < FEWEST_BLOCKS:
-        groups = np.array_split(np.concatenate(groups), _PARTS)
     draws = resampled_medians(groups, random, _RESAMPLES)
     value = float(np.median(np.concatenate(groups)))
     if not apart:

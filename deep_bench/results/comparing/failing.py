@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deep_bench.errors import Incomparable, InvalidArgument
@@ -12,8 +12,9 @@ from deep_bench.results.comparing.comparison import Comparison
 from deep_bench.results.comparing.comparisons import Comparisons
 from deep_bench.results.comparing.facts import OWNED
 from deep_bench.results.comparing.names import some
+from deep_bench.results.comparing.notes import same_record
 from deep_bench.results.comparing.pairing import RECORD
-from deep_bench.results.comparing.starts import is_speed
+from deep_bench.results.comparing.starts import ONCE, is_speed
 
 _FORM = re.compile(r"(slower|worse)(?::(\d+\.?\d*|\.\d+)\s*%)?|wrong|cannot-tell|unpaired")
 _EXPECTED = "slower, slower:5%, worse, worse:5%, wrong, cannot-tell or unpaired"
@@ -81,30 +82,47 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
 
 
 def unjudged(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
-    """The conditions that could not have been met for want of launches, with what to do; empty where all were judged.
+    """The conditions that could not have been met, whatever changed, with what to do; empty where all were judged.
 
-    Between single launches measured apart nothing under `BETWEEN_STARTS` is called slower, so that a condition of less
-    passes whatever changed.
+    So it is where nothing that a condition is about was tested, or not all but what a start has one value of; where both
+    sides are the same record; and between single launches measured apart, where nothing under `BETWEEN_STARTS` is called
+    slower.
     """
     lines = []
     for condition in conditions:
+        lines += [f"cannot judge {condition}: {why}" for why in _untested(found, condition)]
+        if same_record(found):
+            continue
         left = [one for one in found if _concerns(condition, one) and one.leaves_open(condition.share)]
         if left:
             least = replace(condition, share=max(one.estimate.starts for one in left))
             lines.append(
-                f"cannot judge {condition}: {some([_row(one) for one in left])}: a side has one launch, and two starts of a "
+                f"cannot judge {condition}: {some([one.row for one in left])}: a side has one launch, and two starts of a "
                 f"program may differ by {100 * least.share:g} %; measure each side in 4 launches or more (launches: 4 in a "
                 f"recipe, --launches 4, or so many records), or ask for {least}"
             )
     return lines
 
 
+def _untested(found: Comparisons, condition: Condition) -> Iterator[str]:
+    """Why some or all that a condition is about was not tested."""
+    if condition.word not in ("slower", "worse", "cannot-tell"):
+        return
+    about = [one for one in found if condition.word == "cannot-tell" or _concerns(condition, one)]
+    if not about:
+        yield f"both sides have no {'time or rate' if condition.word == 'slower' else 'figure'} in common"
+    elif same_record(found):
+        yield "both sides are the same record; name two measurements"
+    elif not any(one.tested for one in about):
+        whys = dict.fromkeys(one.why for one in about)
+        yield f"nothing was tested: {some([one.row for one in about])}: {some(list(whys))}"
+    elif left := [one for one in about if one.untested and one.metric not in ONCE]:
+        whys = dict.fromkeys(one.estimate.why for one in left)
+        yield f"not tested: {some([one.row for one in left])}: {some(list(whys))}; or leave them out (--metric)"
+
+
 def _concerns(condition: Condition, one: Comparison) -> bool:
     return condition.word == "worse" or (condition.word == "slower" and is_speed(one.unit))
-
-
-def _row(one: Comparison) -> str:
-    return f"{one.name} {one.metric}".strip()
 
 
 def _refuse_unasked(found: Comparisons) -> None:
@@ -124,6 +142,6 @@ def _met(found: Comparisons, condition: Condition) -> list[str]:
     if condition.word == "unpaired":
         return [result.name or result.file.name for result in found.left[0]]
     if condition.word == "cannot-tell":
-        return [_row(one) for one in found if one.tested and one.word == "cannot tell"]
+        return [one.row for one in found if one.tested and one.word == "cannot tell"]
     words = ("slower",) if condition.word == "slower" else ("slower", "worse")
-    return [_row(one) for one in found if one.word in words and (not condition.share or one.beyond(condition.share))]
+    return [one.row for one in found if one.word in words and (not condition.share or one.beyond(condition.share))]

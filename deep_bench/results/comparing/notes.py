@@ -83,6 +83,19 @@ def _records(found: Comparisons) -> Iterable[str]:
     if several:
         counts = ", ".join(f"{before} and {after}" for before, after in sorted(several))
         yield f"several records of one thing count as launches of it: {counts} of the two sides"
+    copies = {file for pair in _pairs(found) for file in pair.copies}
+    if copies:
+        names = some(sorted(file.name for file in copies))
+        yield f"{len(copies)} with the same samples as another record of their side count for nothing, as copies: {names}"
+    if same_record(found):
+        yield "both sides are the same record: this compares it with itself, and says nothing"
+    elif shared := [file.name for pair in _pairs(found) for file in pair.shared]:
+        yield f"{some(shared)}: the same record is on both sides, which hides a change"
+
+
+def same_record(found: Comparisons) -> bool:
+    """Whether the later side has nothing that the earlier one has not."""
+    return all(len(pair.shared) == pair.records[1] for pair in _pairs(found))
 
 
 def _too_few(found: Comparisons) -> Iterable[str]:
@@ -93,12 +106,15 @@ def _too_few(found: Comparisons) -> Iterable[str]:
             f"with {before} and {after} launches p is at least {least[0].estimate.least_p:.2g}: among {found.tests} tests "
             "that is not enough to tell anything; take more launches, fewer metrics (--metric), or --correction bh"
         )
+    whys: dict[str, set[str]] = {}
+    for one in found:
+        whys.setdefault(one.metric, set()).add(one.estimate.why)
     untold: dict[str, list[str]] = {}
     for one in found:
-        if one.estimate.p is None and one.word != "not comparable":
-            untold.setdefault(one.estimate.why, []).append(one.metric)
-    for why, metrics in untold.items():
-        yield f"not tested: {some(metrics)}: {why}"
+        if one.untested:
+            untold.setdefault(one.estimate.why, []).append(one.row if len(whys[one.metric]) > 1 else one.metric)
+    for why, rows in untold.items():
+        yield f"not tested: {some(rows)}: {why}"
 
 
 def _one_sided(found: Comparisons) -> Iterable[str]:

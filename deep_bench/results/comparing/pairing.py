@@ -5,8 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os.path import commonpath
+from pathlib import Path
 
 from deep_bench.errors import Incomparable, InvalidArgument, UnknownName
+from deep_bench.measure.record import VerdictRecord
+from deep_bench.results.comparing.copies import once
 from deep_bench.results.comparing.facts import GROUPS, IGNORED, differing, expanded, facts_of
 from deep_bench.results.result import Figure, Result, worst
 
@@ -25,12 +29,16 @@ class Pair:
         before: The one.
         after: The other.
         records: How many records each was made of.
+        copies: The files that say again what another one of their side says, and count for nothing.
+        shared: The files of the later side whose measurement is one of the earlier side.
     """
 
     labels: Mapping[str, str]
     before: Result
     after: Result
     records: tuple[int, int]
+    copies: tuple[Path, ...] = ()
+    shared: tuple[Path, ...] = ()
 
     @property
     def apart(self) -> bool:
@@ -49,6 +57,7 @@ class Pairing:
         values: The factor's values on each side.
         across: What else differs and was allowed to, with an example of both values.
         asked: Whether the factor was named; else it was found.
+        further: How many pairs have other values of the factor than these.
     """
 
     pairs: tuple[Pair, ...]
@@ -57,12 +66,14 @@ class Pairing:
     values: tuple[str, str]
     across: Mapping[str, tuple[str, str]]
     asked: bool = False
+    further: int = 0
 
 
 def pair(before: Sequence[Result], after: Sequence[Result], factor: str | None, allow: Collection[str]) -> Pairing:
     """Pair the results of two sides by all their labels but those of the factor and those that may differ.
 
-    Several results of one side that no label tells apart are taken together: each is a launch of its own.
+    Several results of one side that no label tells apart are taken together: each is a launch of its own, and counts once
+    however often it was copied.
 
     Args:
         before: One side.
@@ -145,9 +156,10 @@ def _checked(
 ) -> Pairing:
     """The pairs, if nothing differs between the results of one but what may."""
     pairs, left = _paired(sides, allowed)
+    differences = [_differences(one.before, one.after) for one in pairs]
     found: dict[str, tuple[str, str]] = {}
-    for one in pairs:
-        found = {**_differences(one.before, one.after), **found}
+    for values in differences:
+        found = {**values, **found}
     beyond = {name: values for name, values in found.items() if name not in free}
     if not pairs:
         both = [[result for group in side.values() for result in group] for side in sides]
@@ -157,18 +169,24 @@ def _checked(
         factor = _only_one(beyond, known) if beyond else RECORD
     elif beyond:
         raise Incomparable(f"the two sides differ in more than {factor!r}", beyond, _advice_beside(beyond))
-    values = found.get(factor) or _names_of(pairs[0])
+    named = dict.fromkeys(values[factor] for values in differences if factor in values)
+    first, *others = named or [_names_of(sides)]
     own = expanded([factor], known).difference(allowed)
-    return Pairing(pairs, left, factor, values, {name: both for name, both in found.items() if name not in own})
+    across = {name: both for name, both in found.items() if name not in own}
+    return Pairing(pairs, left, factor, first, across, further=len(others))
 
 
-def _names_of(one: Pair) -> tuple[str, str]:
-    """The files of a pair, or the folders that hold several."""
-    before, after = (
-        result.file.stem if records == 1 else result.file.absolute().parent.name
-        for result, records in zip((one.before, one.after), one.records, strict=True)
-    )
+def _names_of(sides: Sequence[Mapping[Key, list[Result]]]) -> tuple[str, str]:
+    """The file of each side; of several, how many there are, and the folder that holds them."""
+    before, after = (_name_of([result.file for group in side.values() for result in group]) for side in sides)
     return before, after
+
+
+def _name_of(results: Sequence[Path]) -> str:
+    files = {file.absolute() for file in results}
+    if len(files) == 1:
+        return files.pop().stem
+    return f"{len(files)} records of {Path(commonpath(files)).name or '/'}"
 
 
 def _paired(
@@ -178,14 +196,20 @@ def _paired(
         {key: _together(side, key, group, allowed) for key, group in groups.items()}
         for side, groups in zip(SIDES, sides, strict=True)
     )
-    pairs = [
-        Pair(dict(key), before[key], after[key], (len(sides[0][key]), len(sides[1][key]))) for key in before if key in after
-    ]
+    pairs = [_pair(key, before[key], after[key], [side[key] for side in sides]) for key in before if key in after]
     left = (
         tuple(result for key, result in before.items() if key not in after),
         tuple(result for key, result in after.items() if key not in before),
     )
     return tuple(pairs), left
+
+
+def _pair(key: Key, before: Result, after: Result, groups: Sequence[list[Result]]) -> Pair:
+    ours, theirs = kept = [once(group) for group in groups]
+    first = {id(result) for side in kept for result in side.values()}
+    copies = tuple(result.file for group in groups for result in group if id(result) not in first)
+    shared = tuple(result.file for key, result in theirs.items() if key in ours)
+    return Pair(dict(key), before, after, (len(ours), len(theirs)), copies, shared)
 
 
 def _differences(before: Result, after: Result) -> dict[str, tuple[str, str]]:
@@ -223,16 +247,21 @@ def _together(side: str, key: Key, results: Sequence[Result], allowed: Collectio
             )
     if len(results) == 1:
         return first
-    names = dict.fromkeys(name for result in results for name in result.figures)
-    figures = {name: _joined([result.figures[name] for result in results if name in result.figures]) for name in names}
+    measured = once(results).values()
+    names = dict.fromkeys(name for result in measured for name in result.figures)
+    figures = {name: _joined([result.figures[name] for result in measured if name in result.figures]) for name in names}
     return replace(
         first,
         figures=figures,
-        verdict=worst(*(result.verdict for result in results)),
+        verdict=worst(*sorted((r.verdict for r in results if r.verdict is not None), key=_precision)),
         errors=tuple(error for result in results for error in result.errors),
         complete=all(result.complete for result in results),
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
+
+
+def _precision(verdict: VerdictRecord) -> float:
+    return float("inf") if verdict.significant_bits is None else verdict.significant_bits
 
 
 def _joined(figures: Sequence[Figure]) -> Figure:

@@ -47,7 +47,8 @@ def _head(found: Comparisons) -> Iterator[str]:
         yield f"{'! ' if change.worse else '  '}{name}{what}{reason}"
     for pairing in found.pairings:
         values = "" if pairing.factor == RECORD else f"{pairing.factor} "
-        yield f"{values}{_line(pairing.values[0], 60)} → {_line(pairing.values[1], 60)}"
+        more = f", and {pairing.further} more such pairs" if pairing.further else ""
+        yield f"{values}{_line(pairing.values[0], 60)} → {_line(pairing.values[1], 60)}{more}"
     for name, (before, after) in found.pairings[0].across.items():
         yield f"differs as well, as allowed: {name} {_line(before, 60)} → {_line(after, 60)}"
 

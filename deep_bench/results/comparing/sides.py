@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from deep_bench.errors import InvalidArgument, UnknownName
@@ -81,7 +81,7 @@ def compare_within(
 
     Args:
         results: Such as ``gather("results/run.json")``.
-        base: A value of the factor.
+        base: A value of the factor; of systems a framework's name will do, where only one of them is of it.
         factor: The label by which results are told apart.
         margin: See `compare`, as for all that follows.
         correction: For all comparisons together.
@@ -91,7 +91,7 @@ def compare_within(
 
     Raises:
         UnknownName: No result has that value.
-        InvalidArgument: Only the base is there; and as `compare`.
+        InvalidArgument: Only the base is there, or several systems are of that framework; and as `compare`.
         Incomparable: As `compare`.
     """
     _check(margin, correction)
@@ -99,11 +99,21 @@ def compare_within(
     for result in results:
         sides.setdefault(result.labels.get(factor, "—"), []).append(result)
     if base not in sides:
-        raise UnknownName(factor, base, sides)
+        base = _of_framework(sides, factor, base)
     if len(sides) == 1:
         raise InvalidArgument(f"only {factor} {base!r}", "another one to compare with it", "name a second record")
     pairings = [pair(sides[base], side, factor, allow) for value, side in sides.items() if value != base]
     return _compared(pairings, margin, correction, metrics, seed)
+
+
+def _of_framework(sides: Mapping[str, Sequence[Result]], factor: str, framework: str) -> str:
+    """The one system of a framework."""
+    found = [name for name, side in sides.items() if any(r.labels.get("framework") == framework for r in side)]
+    if factor != "system" or not found:
+        raise UnknownName(factor, framework, sides)
+    if len(found) > 1:
+        raise InvalidArgument(f"the base {framework!r}, of which there are several systems", f"one of {', '.join(found)}")
+    return found[0]
 
 
 def _check(margin: float, correction: str) -> None:
@@ -118,10 +128,7 @@ def _compared(
 ) -> Comparisons:
     pairs = [(pairing, one) for pairing in pairings for one in pairing.pairs]
     names = names_of(pairs)
-    known = dict.fromkeys(name for _, one in pairs for name in (*one.before.figures, *one.after.figures))
-    for name in metrics:
-        if name not in known:
-            raise UnknownName("metric of these results", name, known)
+    _check_metrics([one for _, one in pairs], metrics)
     drafts = []
     for (_, one), name in zip(pairs, names, strict=True):
         shared = [m for m in one.before.figures if m in one.after.figures and (not metrics or m in metrics)]
@@ -135,6 +142,17 @@ def _compared(
         margin=margin,
         correction=correction,
     )
+
+
+def _check_metrics(pairs: Sequence[Pair], metrics: Collection[str]) -> None:
+    """See that each metric that is asked for has a row."""
+    known = dict.fromkeys(name for one in pairs for name in (*one.before.figures, *one.after.figures))
+    both = [name for name in known if any(name in one.before.figures and name in one.after.figures for one in pairs)]
+    for name in metrics:
+        if name not in known:
+            raise UnknownName("metric of these results", name, known)
+        if name not in both:
+            raise InvalidArgument(f"the metric {name!r}, which only one side has", f"one of {', '.join(both) or 'none'}")
 
 
 def _draft(one: Pair, name: str, metric: str, margin: float, seed: int) -> Comparison:

@@ -15,6 +15,9 @@ Source:
     benchmarking in reasonable time*, ISMM 2013: what varies from start to start is known only from several starts.
 """
 
+ONCE = ("setup", "first call", "peak memory")
+"""Figures of which a start has one value: a single launch cannot test them, which is no fault of it."""
+
 _TIMES = ("s", "ms", "us", "µs", "ns", "min", "h")
 _ENERGY = ("J", "kJ", "Wh", "kWh", "W")
 

@@ -14,6 +14,7 @@ from deep_bench.results.comparing.comparison import Comparison, said
 from deep_bench.results.comparing.estimate import Drawn, Estimate, drawn, over_blocks, over_launches
 from deep_bench.results.comparing.names import labelled, told_apart
 from deep_bench.results.comparing.pairing import Pair, Pairing
+from deep_bench.results.comparing.starts import ONCE
 from deep_bench.results.result import Figure
 
 _WHOLE = ("kind", "suite", "framework", "system", "dtype", "device", "recipe", "commit")
@@ -21,8 +22,6 @@ _WHOLE = ("kind", "suite", "framework", "system", "dtype", "device", "recipe", "
 
 _ALWAYS = ("system",)
 """Labels that the name of a total has also where there is only one."""
-
-_ONCE = ("setup", "first call")
 
 
 def totals(
@@ -59,7 +58,7 @@ def _groups(
             continue
         about = tuple(one.labels.get(label, "") for label in _WHOLE)
         for metric, figure in one.before.figures.items():
-            wanted = (not metrics or metric in metrics) and metric not in _ONCE and figure.unit == "s"
+            wanted = (not metrics or metric in metrics) and metric not in ONCE and figure.unit == "s"
             if wanted and (id(one.labels), metric) in fit:
                 groups.setdefault((metric, about), []).append(one)
     return groups
@@ -98,7 +97,7 @@ def _estimate(figures: Sequence[tuple[Figure, Figure]], margin: float, apart: Se
     if min(launches) > 1:
         sums = [_summed([side[which] for side in figures], launches[which]) for which in (0, 1)]
         return over_launches(sums[0], sums[1], "ratio", margin)
-    if any(grounds(*(figure.launches for figure in both), apart=far)[1] for both, far in zip(figures, apart, strict=True)):
+    if any(grounds(*(figure.launches for figure in both))[1] for both in figures):
         return None
     random = np.random.default_rng(seed)
     sides: list[list[Drawn]] = [[], []]

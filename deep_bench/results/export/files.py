@@ -13,6 +13,7 @@ from deep_bench.measure.storage import written
 from deep_bench.results.export import jube, ramble, reframe
 from deep_bench.results.export.rows import Row, cell, columns, finite, rows, sample_rows
 from deep_bench.results.gathering import Results
+from deep_bench.results.paths import path_of
 
 _BATCH = 50_000
 """Rows of Parquet that are in memory at a time."""
@@ -91,7 +92,7 @@ def export(results: Results, path: str | Path, format: str = "table", *, samples
             cannot be written.
         FrameworkMissing: Parquet without pyarrow.
     """
-    target = Path(path)
+    target = path_of(path, "a file to write")
     check(target, format, samples)
     write = FORMATS[format][target.suffix.lower()]
     return written(target, lambda temporary: write(results, temporary, samples))

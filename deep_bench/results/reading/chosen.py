@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.errors import InvalidArgument, InvalidRecord, on_a_line
 from deep_bench.results.reading.files import find, kind_of
 from deep_bench.results.reading.kinds import NO_RESULTS
 
@@ -16,7 +16,7 @@ def chosen(path: Path) -> Path:
 
     Args:
         path: A record's file; a folder that holds a single record; or a folder and a part of the name of one of its records,
-            which no other has: ``results/3cbf11d3``.
+            which no other has: ``results/3cbf11d3``. Where no name has it, it may be a part of the path below the folder.
 
     Raises:
         InvalidArgument: There is none, or there are several.
@@ -25,17 +25,19 @@ def chosen(path: Path) -> Path:
         return path
     folder, part = (path, "") if path.is_dir() else (path.parent, path.name)
     if not folder.is_dir():
-        raise InvalidArgument(f"{path} does not exist", "a record, or a folder and a part of a record's name")
-    found = [file for file, fault in find(folder) if not fault and part in file.name and _is_record(file)]
+        raise InvalidArgument(f"{on_a_line(path)} does not exist", "a record, or a folder and a part of a record's name")
+    files = [file for file, fault in find(folder) if not fault]
+    named = [file for file in files if part in file.name and _is_record(file)]
+    found = named or [file for file in files if part in file.relative_to(folder).as_posix() and _is_record(file)]
     if len(found) == 1:
         return found[0]
-    what = f"records in {folder}" + (f" with {part!r} in their name" if part else "")
-    listed = ", ".join(str(file.relative_to(folder)) for file in found[:_SHOWN])
+    what = f"records in {on_a_line(folder)}" + (f" with {part!r} in their name" if part else "")
+    listed = ", ".join(on_a_line(file.relative_to(folder)) for file in found[:_SHOWN])
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise InvalidArgument(
         f"{len(found)} {what}" + (f": {listed}{more}" if found else ""),
         "one",
-        f"name more of it, such as {found[0]}" if found else "deep-bench ls shows the records of a folder",
+        f"name more of it, such as {on_a_line(found[0])}" if found else "deep-bench ls shows the records of a folder",
     )
 
 

@@ -18,15 +18,15 @@ SECOND = 1e9
 def timed(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None:
     """The time of a call in seconds; ``None`` without samples.
 
-    Its samples are those that a median is taken of (`deep_bench.measure.statistics.select`), which the remark tells where
-    they are not all.
+    Its samples are those that a median is taken of (`deep_bench.measure.statistics.select`); where these are not all, the
+    remark tells it, and the others are aside.
 
     Example:
         >>> block = Block(0, 2, np.array([4, 6, 8]), np.zeros(3, bool))
         >>> timed("forward", [[block]]).median
         3e-09
     """
-    groups, remarks = [], []
+    groups, remarks, aside = [], [], []
     for blocks in launches:
         filled = [block for block in blocks if len(block.ns)]
         if filled:
@@ -35,9 +35,11 @@ def timed(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None:
             if selection != "all samples":
                 kept, every = sum(map(len, chosen)), sum(len(block.ns) for block in filled)
                 remarks.append(f"{selection}: {kept} of {every}")
+                aside += [block.calls_ns[block.preempted] / SECOND for block in filled if block.preempted.any()]
             if max(block.batch for block in filled) > 1:
                 remarks.append(f"a sample is the mean of up to {max(block.batch for block in filled)} calls")
-    return Figure(name, "s", "lower", tuple(groups), "; ".join(dict.fromkeys(remarks))) if groups else None
+    remark = "; ".join(dict.fromkeys(remarks))
+    return Figure(name, "s", "lower", tuple(groups), remark, aside=tuple(aside)) if groups else None
 
 
 def single(name: str, unit: str, direction: Direction, value: float | None, remark: str = "") -> Figure | None:

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.errors import InvalidArgument, InvalidRecord, on_a_line
 from deep_bench.results.reading.kinds import MEASUREMENT
 
 LARGEST_BYTES = 256 * 2**20
@@ -18,6 +18,10 @@ LARGEST_BYTES = 256 * 2**20
 _HEAD_BYTES = 4096
 _BEGIN = re.compile(rb'\s*\{\s*"schema_version":\s*\d+\s*,\s*("kind":\s*"([\w.-]{1,60})"|"created")')
 """How records begin, as they are written; one that was written anew by something else is read as a whole."""
+
+
+_OF_LOADGEN = re.compile(r"mlperf_log_\w{1,40}\.json")
+"""Logs beside the record of a run under LoadGen, cut short where the run was ended."""
 
 
 def find(path: Path) -> Iterator[tuple[Path, str]]:
@@ -39,7 +43,7 @@ def find(path: Path) -> Iterator[tuple[Path, str]]:
         return
     if not path.is_dir():
         what = "no file or folder" if path.exists() else "it does not exist"
-        raise InvalidArgument(f"{path}: {what}", "a record, or a folder of records")
+        raise InvalidArgument(f"{on_a_line(path)}: {what}", "a record, or a folder of records")
     failures: list[OSError] = []
     for place, folders, files in os.walk(path, onerror=failures.append):
         linked = [name for name in folders if (Path(place) / name).is_symlink()]
@@ -73,11 +77,13 @@ def kind_of(file: Path) -> str | None:
     Raises:
         InvalidRecord: It cannot be read, or is named as a record is and is damaged.
     """
+    if _OF_LOADGEN.fullmatch(file.name):
+        return None
     try:
         with open(file, "rb") as opened:
             head = opened.read(_HEAD_BYTES)
     except OSError as error:
-        raise InvalidRecord(f"{file} cannot be read: {error.strerror}") from error
+        raise InvalidRecord(f"{on_a_line(file)} cannot be read: {error.strerror}") from error
     if found := _BEGIN.match(head):
         return found[2].decode() if found[2] else MEASUREMENT
     named = file.suffix.lower() == ".json"
@@ -90,14 +96,14 @@ def _kind_inside(file: Path, named: bool) -> str | None:
     """The kind that the whole content tells."""
     try:
         if (size := file.stat().st_size) > LARGEST_BYTES:
-            raise InvalidRecord(f"{file} has {size} bytes", f"at most {LARGEST_BYTES}")
+            raise InvalidRecord(f"{on_a_line(file)} has {size} bytes", f"at most {LARGEST_BYTES}")
         content = json.loads(file.read_bytes())
     except OSError as error:
-        raise InvalidRecord(f"{file} cannot be read: {error.strerror}") from error
+        raise InvalidRecord(f"{on_a_line(file)} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         if not named:
             return None
-        raise InvalidRecord(f"{file} is no JSON, or truncated: {error}") from error
+        raise InvalidRecord(f"{on_a_line(file)} is no JSON, or truncated: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("schema_version"), int):
         return None
     if "kind" in content:

@@ -11,12 +11,13 @@ from deep_bench.distributed.collectives.kinds import algorithm_bandwidth, bus_ba
 from deep_bench.distributed.collectives.result import Result as Communication
 from deep_bench.distributed.collectives.result import Row, is_communication, operation_blocks
 from deep_bench.measure.metric import MetricRecord
-from deep_bench.measure.record import CaseFacts, Record, SystemRecord, TrialRecord
+from deep_bench.measure.record import CaseFacts, ErrorRecord, Record, SystemRecord, TrialRecord
 from deep_bench.measure.storage import load
 from deep_bench.network.system import NATIVE, NUMPY
 from deep_bench.operators.studies import quantities
 from deep_bench.results.reading.figures import measured, named, seconds, single, timed
 from deep_bench.results.reading.labels import cell_labels, framework_labels, labels, layout_labels, prefixed
+from deep_bench.results.reading.sound import see_measurement
 from deep_bench.results.result import Figure, Kind, Result, worst
 
 _NETWORK = {NATIVE: quantities.FORWARD, NUMPY: quantities.NUMPY}
@@ -30,6 +31,7 @@ def read(path: Path) -> list[Result]:
         InvalidRecord: The file cannot be read, or holds no such record.
     """
     record = load(path)
+    see_measurement(record, path, is_communication(record))
     if is_communication(record):
         return _communication(record, path)
     return _network(record, path) if record.suite is None else _operators(record, path)
@@ -152,10 +154,18 @@ def _communication(record: Record, path: Path) -> list[Result]:
                 _system(system) | _case(cases[label]) | about | layout_labels([p["host"] for p in places], communicator),
                 _row_figures(row),
                 verdict=trial.verdict,
-                errors=() if trial.error is None else (trial.error,),
+                errors=_errors(trial),
             )
         )
     return found
+
+
+def _errors(trial: TrialRecord) -> tuple[ErrorRecord, ...]:
+    """Its own; a benchmark whose answers were never looked at has failed as well."""
+    if trial.error is not None:
+        return (trial.error,)
+    unseen = ErrorRecord(kind="NoVerdict", message="its results were never checked: it did not come to its end")
+    return () if trial.verdict is not None else (unseen,)
 
 
 def _row_figures(row: Row) -> dict[str, Figure]:

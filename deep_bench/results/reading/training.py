@@ -19,6 +19,7 @@ from deep_bench.results.reading.labels import (
     prefixed,
     system_labels,
 )
+from deep_bench.results.reading.sound import see_count, see_training
 from deep_bench.results.result import Direction, Figure, Result
 from deep_bench.training.history import History
 from deep_bench.training.record import RunRecord, TargetRecord, TrainingRecord
@@ -36,6 +37,10 @@ def read(path: Path) -> list[Result]:
         InvalidRecord: The file cannot be read, or holds no such record.
     """
     record = load(path)
+    see_training(record, path)
+    for number, run in enumerate(record.runs):
+        if (batch := _batch(run.data.get("sampler", {}))) is not None:
+            see_count(batch, path, f"runs.{number}.data.sampler.batch_size", 1)
     groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
     for run in sorted(record.runs, key=_failed_early):
         same = (about for about, runs in groups.items() if _failed_early(run) and runs[0].label == run.label)

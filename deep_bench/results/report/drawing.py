@@ -39,16 +39,20 @@ class Drawn:
         pictures: All of them.
         left_out: How many results are in the tables only.
         notes: What a reader should know.
+        samples: How many raw samples the results that are drawn have.
+        unseen: How many of these have no place on the axis.
     """
 
     pictures: tuple[Picture, ...]
     left_out: int
     notes: tuple[str, ...]
+    samples: int = 0
+    unseen: int = 0
 
     @property
     def facts(self) -> Plots:
         """What the rules must know."""
-        return Plots(bool(self.pictures), self.left_out)
+        return Plots(bool(self.pictures), self.left_out, self.samples, self.unseen)
 
 
 def draw(results: Sequence[Result], sources: Sequence[Source]) -> dict[str, Drawn]:
@@ -96,7 +100,13 @@ def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawn:
     left = sum(map(len, panels.values())) - sum(map(len, kept.values()))
     which = f"the {MOST_PANELS} problems that take longest, and {MOST_ROWS} results of each at most, are drawn"
     note = f"{left} of {len(results)} results are not drawn but are in the tables: {which}."
-    return Drawn(tuple(pictures), left, (note,) if left else ())
+    shown = [row for rows in kept.values() for row in rows]
+    unseen = sum(row.unseen for row in shown)
+    notes = [note] if left else []
+    if unseen:
+        notes.append(f"{unseen} samples are not above 0, or are no number, and have no place on a logarithmic axis.")
+    samples = sum(row.raw.count + sum(map(len, row.raw.aside)) for row in shown)
+    return Drawn(tuple(pictures), left, tuple(notes), samples, unseen)
 
 
 def _panels(results: Sequence[Result]) -> dict[tuple[str, str], list[Row]]:

@@ -68,10 +68,17 @@ Cell: TypeAlias = str | Sign | Attachment
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; figures stand to the right in theirs."""
+    """A column of a table.
+
+    Args:
+        name: At its head.
+        figures: Whether it has figures, which stand to the right.
+        first: Whether its cells follow the name of a row where there is little room, before all others.
+    """
 
     name: str
     figures: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from deep_bench.errors import short_digests
 from deep_bench.results.report.model import clean
 from deep_bench.results.result import Result
 from deep_bench.results.table import problem, short_names
+from deep_bench.results.telling import grouped, telling
 
 KINDS = {
     "network": "Networks",
@@ -18,9 +19,6 @@ KINDS = {
     "mlperf": "MLPerf",
 }
 """Kind of record to its title, in the order of the report."""
-
-_FOLLOWING = frozenset({"kind", "cell", "launches"})
-"""Labels that other labels or columns say as well."""
 
 _MOST_COLUMNS = 4
 
@@ -65,28 +63,16 @@ def further(results: Sequence[Result], named: Callable[[Result], str] = system_o
         >>> further([Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about])
         {'size.batch': ['1', '2']}
     """
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((problem(result), named(result)), []).append(result)
-    telling = _telling(list(groups.values()))
-    own, shared = telling[:_MOST_COLUMNS], telling[_MOST_COLUMNS:]
+    names = telling(grouped(results, lambda result: (problem(result), named(result))))
+    own, shared = names[:_MOST_COLUMNS], names[_MOST_COLUMNS:]
     found = {name: [_value(result, name) for result in results] for name in own}
     if shared:
         found["further"] = [", ".join(f"{clean(name, 80)} {_value(result, name)}" for name in shared) for result in results]
-    rows = {(problem(result), named(result), *(result.labels.get(name) for name in telling)) for result in results}
+    rows = {(problem(result), named(result), *(result.labels.get(name) for name in names)) for result in results}
     if len(rows) < len(results):
         short = short_names(list(dict.fromkeys(result.file for result in results)))
         found["record"] = [clean(short[result.file], 60) for result in results]
     return found
-
-
-def _telling(groups: Sequence[Sequence[Result]]) -> list[str]:
-    """The labels that vary within any of some groups; what names something goes before its settings."""
-    names = dict.fromkeys(name for those in groups for result in those for name in result.labels if name not in _FOLLOWING)
-    varying = [name for name in names if any(len({result.labels.get(name) for result in those}) > 1 for those in groups)]
-    if "system" in varying:  # it has the framework and the options in it
-        varying = [name for name in varying if name != "framework" and not name.startswith(("option.", "framework."))]
-    return sorted(varying, key=lambda name: "." in name)
 
 
 def _value(result: Result, name: str) -> str:

@@ -161,9 +161,9 @@ def _table(kind: str, pairs: Sequence[_Pair], base: Base) -> Table:
     name = clean(base.value) if base.factor == "system" else clean(f"{base.factor} {base.value}")
     telling = further([pair.after for pair in pairs], base.of)
     columns = (
-        Column("problem"), Column(clean(base.factor)), *(Column(clean(label)) for label in telling), Column("verdict"),
-        Column("median", True),
-        Column(f"{name}, the base", True), Column("verdict of the base"), Column("ratio", True),
+        Column("problem"), Column(clean(base.factor)), *(Column(clean(label)) for label in telling),
+        Column("verdict", first=True), Column("median", True, first=True),
+        Column(f"{name}, the base", True), Column("verdict of the base"), Column("ratio", True, first=True),
         Column("95 % interval", True), Column("in words"),
     )  # fmt: skip
     rows = tuple(

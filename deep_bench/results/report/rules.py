@@ -27,10 +27,14 @@ class Plots:
     Args:
         drawn: Whether there are plots.
         left_out: How many results they leave out.
+        samples: How many raw samples the results that are drawn have, where these are drawn one problem at a time.
+        unseen: How many of these are not drawn.
     """
 
     drawn: bool
     left_out: int = 0
+    samples: int = 0
+    unseen: int = 0
 
 
 def checks(source: Source, plots: Plots, systems: int, notes: Sequence[str] = ()) -> list[Check]:
@@ -162,7 +166,12 @@ def _plots(kind: str, plots: Plots) -> Said:
         "scaling": "all is marked as predicted; lines connect predictions, measured points stand alone",
     }
     left = f"; {plots.left_out} results are in the tables only" if plots.left_out else ""
-    return "holds", f"{texts.get(kind, 'intervals and all raw samples are drawn, and nothing is connected')}{left}"
+    if plots.unseen:
+        return "fails", f"{plots.unseen} of {plots.samples} raw samples have no place on the axis{left}"
+    every = (
+        f"intervals and all {plots.samples} raw samples of the figures that are plotted are drawn, and nothing is connected"
+    )
+    return "holds", f"{texts.get(kind, every)}{left}"
 
 
 def merged(found: Sequence[Sequence[Check]]) -> list[Check]:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
+import numpy as np
+
 from deep_bench.distributed.scaling.record import ScalingRecord
 from deep_bench.results.report.model import Block, Cell, Column, Lines, Sign, Table, Text, clean
 from deep_bench.results.report.naming import further, of_kinds, system_of, title_of
@@ -36,10 +38,35 @@ def blocks(results: Sequence[Result], known: Sequence[Source]) -> list[Block]:
             found += [block for record in predictions for block in predicted(record)]
             continue
         found.append(_table(kind, those))
+        found += _aside(those)
         found += _without_interval(those)
         if len(those) > MOST_ROWS:
             found.append(_more(MOST_ROWS, len(those)))
     return found
+
+
+def _aside(results: Sequence[Result]) -> list[Block]:
+    """Which samples the n of a table does not count, or counts with another time."""
+    shown = results[:MOST_ROWS]
+    labels = further(shown)
+    lines = []
+    for number, result in enumerate(shown):
+        if said := _preempted(result.main):
+            apart = "".join(f", {clean(name)} {values[number]}" for name, values in labels.items())
+            lines.append(f"{clean(system_of(result), 120)} on {clean(problem(result), 160)}{apart}: {said}")
+    more = [f"and {len(lines) - _MOST_REASONS} more, which All figures has"] if len(lines) > _MOST_REASONS else []
+    return [Lines((*lines[:_MOST_REASONS], *more))] if lines else []
+
+
+def _preempted(figure: Figure | None) -> str:
+    if figure is None or not figure.aside:
+        return ""
+    every = np.concatenate(figure.aside)
+    ends = " to ".join(clean(amount(float(end), figure.unit)) for end in (every.min(), every.max()))
+    return (
+        f"the median is of {clean(figure.remark, 200)}; {len(every)} samples were preempted, another process having the "
+        f"processor: they took {ends} as they were timed"
+    )
 
 
 def _without_interval(results: Sequence[Result]) -> list[Block]:
@@ -56,9 +83,9 @@ def _table(kind: str, results: Sequence[Result]) -> Table:
     several = len(names) > 1
     middle = "median" if any(r.main is not None and r.main.count > 1 for r in shown) else "value"
     columns = (
-        Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("verdict"),
-        *([Column("figure")] if several else []), Column(middle, True), Column("95 % interval", True),
-        Column("interval over"), Column("n", True), Column("significant bits", True),
+        Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("verdict", first=True),
+        *([Column("figure", first=True)] if several else []), Column(middle, True, first=True),
+        Column("95 % interval", True), Column("interval over"), Column("n", True), Column("significant bits", True),
     )  # fmt: skip
     rows = [_row(result, [values[number] for values in telling.values()], several) for number, result in enumerate(shown)]
     what = f"{names[0]}, {next(r.main for r in shown if r.main is not None).direction} is better" if len(names) == 1 else ""
@@ -134,8 +161,8 @@ def every_figure(results: Sequence[Result]) -> list[Block]:
             for number, result in enumerate(those) for figure in result.figures.values()
         ]  # fmt: skip
         columns = (
-            Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("figure"),
-            Column("median", True), Column("95 % interval", True), Column("interval over"), Column("n", True),
+            Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("figure", first=True),
+            Column("median", True, first=True), Column("95 % interval", True), Column("interval over"), Column("n", True),
             Column("remark"),
         )  # fmt: skip
         shown = tuple(rows[:_MOST_FIGURES])

@@ -39,7 +39,7 @@ _SHARED = (
     "Medians, with 95 % intervals by order statistics: over launches of fresh processes or runs where there are several, "
     "else over blocks where samples are correlated, else over samples; the last two see nothing of what differs between "
     "launches. No sample was dropped without a word: where those that were preempted do not count, the remark of the "
-    "figure says so."
+    "figure and a line below the table say so, and the plot has them as strokes. Calls of the warm-up are no samples."
 )
 _IN_PROCESS = "Some systems were measured in one process, where they could disturb each other."
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.errors import InvalidArgument, Unsupported, on_a_line
 from deep_bench.measure.storage import written
+from deep_bench.results.paths import path_of
 from deep_bench.results.report.contents import Report, report
 from deep_bench.results.report.page import as_html, attachments, drawings
 from deep_bench.results.report.text import as_markdown, file_name
@@ -52,7 +53,7 @@ def write(
         >>> "The result is right." in page
         True
     """
-    path = Path(file)
+    path = path_of(file, "a file to write")
     writer = writer_of(path)
     writer(report(results, base=base, title=title, notes=notes), path)
     return path
@@ -67,7 +68,7 @@ def writer_of(path: Path) -> Callable[[Report, Path], None]:
     """
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
-        raise InvalidArgument(f"{path}: no format for {path.suffix or 'a name without an end'!r}",
+        raise InvalidArgument(f"{on_a_line(path)}: no format for {path.suffix or 'a name without an end'!r}",
                               f"a name that ends in {', '.join(_WRITERS)}")  # fmt: skip
     if writer is _write_pdf:
         weasyprint()
@@ -110,7 +111,7 @@ def _write_markdown(made: Report, path: Path) -> None:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise InvalidArgument(
-                f"the plots' folder {folder} cannot be made: {error.strerror}", advice="name another file"
+                f"the plots' folder {on_a_line(folder)} cannot be made: {error.strerror}", advice="name another file"
             ) from error
     for picture in pictures:
         _write_text(folder / file_name(picture), picture.svg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def several(
     output: str | Path | None = None,
     into: Runs | None = None,
     progress: bool = True,
+    ended: Callable[[RunRecord], None] | None = None,
 ) -> Runs:
     """Train several times with different seeds, each time until the target or a limit.
 
@@ -60,6 +61,7 @@ def several(
         output: The folder for the record, which is written anew after each run.
         into: Runs on something else with the same target, whose record these join; it says where they are written.
         progress: Whether to show a bar on a terminal.
+        ended: Is told of each run when it has ended, before the next one begins.
 
     Raises:
         UnknownName: The first trainer does not evaluate the target's score.
@@ -105,6 +107,8 @@ def several(
                 run = RunRecord(label=label, seed=seed, process=apart, error=ErrorRecord.of(error))
             record.runs.append(run)
             _note_target(record, plan)
+            if ended is not None:
+                ended(run)
             if path is not None:
                 with suppress(InvalidArgument):  # it is written again in the end, and told then
                     storage.write(record, path)

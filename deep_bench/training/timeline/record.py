@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from deep_bench.measure.amounts import Count, WholeNumbers
+from deep_bench.measure.amounts import Count, Date, WholeNumbers
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.record import ArrayFile, Model
 from deep_bench.training.timeline.codes import Name
@@ -60,7 +60,7 @@ class TimelineRecord(Model):
 
     kind: Literal["timeline"] = "timeline"
     schema_version: Literal[1] = 1
-    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
     environment: Environment

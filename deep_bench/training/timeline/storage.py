@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.measure.file_for_hdf5 import FileForHdf5
 from deep_bench.measure.record import ArrayFile
 from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.training.timeline.journal import read_journal
@@ -82,10 +83,11 @@ def read(path: str | Path) -> TimelineRecord:
 
 
 def _fill(path: Path, threads: list[ThreadRecord]) -> None:
-    with h5py.File(path, "w") as file:
+    with FileForHdf5(path) as plain, h5py.File(plain, "w") as file:
         for index, thread in enumerate(threads):
             for column in _COLUMNS:
                 file.create_dataset(f"{index}/{column}", data=getattr(thread, column), compression="gzip", shuffle=True)
+            plain.check()
 
 
 def _take(record: TimelineRecord, path: Path, arrays: ArrayFile) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +18,10 @@ QUICK = ("--on", "reference", "--scenario", "Offline", "--batch", "8", "--mode",
 QUICK += ("--check", "off")
 RIGHT = ("--on", "reference", "--system", "faulty:Right", "--target-latency", "0.004ms", "--min-duration", "100ms")
 """Answers without a network, and takes an instant."""
+
+
+def _no_space(source: Path, target: Path) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
 
 
 @pytest.fixture
@@ -51,7 +58,29 @@ def test_an_accuracy_run_is_printed_shown_and_not_overwritten(
     status, printed, complaint = cli("submission", "run", "-o", "out", "--submitter", "Lab", "--system", "box")
     assert status == 1
     assert "missing: open/Lab/results/box/digits-cnn/Offline/performance/run_1/mlperf_log_detail.txt" in printed
+    facts = Path("facts.yaml")
+    facts.write_text("submitter: My Lab\nsystem_name: Box 1\n", encoding="utf-8")
+    named = ("submission", "run", "--facts", "facts.yaml", "--system", "box", "--submitter")
+    status, printed, _ = cli(*named, "My_Lab", "-o", "mine")
+    assert status == 1
+    assert "submitter" not in printed
+    assert json.loads(Path("mine/open/My_Lab/systems/box.json").read_text())["submitter"] == "My_Lab"
+    status, _, complaint = cli(*named, "Lab", "-o", "other")
+    assert (status, Path("other").exists()) == (2, False)
+    assert "the submitter 'Lab', who is 'My Lab' in the facts" in complaint
+    status, _, complaint = cli(*named, "My_Lab", "-o", "facts.yaml/out")
+    assert status == 2
+    assert "facts.yaml/out cannot be made: Not a directory" in complaint
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "copyfile", _no_space)
+        status, _, complaint = cli(*named, "My_Lab", "-o", "full")
+    assert status == 2
+    assert complaint.startswith("deep-bench: cannot write full/open/My_Lab/results/box/digits-cnn/Offline/accuracy/")
+    assert "No space left on device" in complaint
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setattr("deep_bench.mlperf.inference.running.lasts", lambda scenario, seconds, query_s: "about 9 s")
+    status, _, told = cli("inference", "digits-cnn", *RIGHT, "-o", "other")
+    assert (status, told.splitlines()[1]) == (0, "this will take about 9 s")
     status, printed, told = cli("inference", "digits-cnn", *RIGHT, "-o", "run", "--overwrite", "run", "--json")
     assert (status, told, json.loads(printed)["judgement"]) == (0, "", {"word": "VALID", "reasons": []})
     assert json.loads(printed)["accuracy"][0]["of"] == "performance mode"

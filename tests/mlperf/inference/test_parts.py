@@ -13,15 +13,18 @@ from hypothesis import strategies as st
 import deep_bench
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord
 from deep_bench.mlperf.inference import InferenceRecord, Library, Settings, System, run
-from deep_bench.mlperf.inference.accuracy import Judge, decoded
+from deep_bench.mlperf.inference.accuracy import Judge, check_target, decoded
 from deep_bench.mlperf.inference.audit import compared
+from deep_bench.mlperf.inference.batches import Runner, sizes_of
 from deep_bench.mlperf.inference.conf import parse_conf, read_conf, value_of
+from deep_bench.mlperf.inference.faults import RunFailed
+from deep_bench.mlperf.inference.ledger import NOT_ASKED, Ledger
 from deep_bench.mlperf.inference.logs import Answers, Detail, read_answers, read_detail, read_trace
 from deep_bench.mlperf.inference.percentiles import EARLY_CONFIDENCE, early_stopping, percentiles
 from deep_bench.mlperf.inference.pilot import Pilot
 from deep_bench.mlperf.inference.record import LoadgenRecord
 from deep_bench.mlperf.inference.sameness import sameness
-from deep_bench.mlperf.inference.scenario import SCENARIOS
+from deep_bench.mlperf.inference.scenario import SCENARIOS, Mode
 from deep_bench.mlperf.inference.settings import conf_of
 from deep_bench.mlperf.inference.system import Respond
 from deep_bench.mlperf.inference.workload import make_work
@@ -176,6 +179,74 @@ def test_settings_come_to_lines_and_to_what_the_pilot_must_find(tmp_path: Path) 
     four = conf_of(Settings("MultiStream", user_conf=user, min_duration=1, target_latency=0.002), "net", 355)
     assert (four.of_query("net", "MultiStream"), four.samples("net", "MultiStream")) == (4, 2000)
     assert conf_of(Settings("Server", user_conf=user), "net", 355).of_query("net", "Server") == 1
+
+
+def test_what_of_a_file_does_not_count_is_said(tmp_path: Path) -> None:
+    user = tmp_path / "user.conf"
+    user.write_text("resnet50.*.min_duration = 5\nresnet50.*.qsl_rng_seed = 5\n*.*.min_duration = 7000\n", encoding="utf-8")
+    short = conf_of(Settings(user_conf=user, short=True), "net", 355)
+    assert short.notes == (
+        "user.conf: lines for resnet50 do not count, the model is net",
+        "user.conf: min_duration = 7000 does not count, an option of the run has 2000",
+    )
+    assert (short.seconds, len(short.remarks)) == (2.0, 1)
+    plain = conf_of(Settings(user_conf=user), "net", 355)
+    assert (plain.seconds, plain.notes) == (7.0, short.notes[:1])
+    assert conf_of(Settings(user_conf=user, min_duration=7), "net", 355).notes == short.notes[:1]
+
+
+@pytest.mark.parametrize("mode", ["accuracy", "submission"])
+def test_accuracy_is_of_the_whole_data_set(mode: Mode, tmp_path: Path) -> None:
+    user = tmp_path / "user.conf"
+    user.write_text("*.*.accuracy_sample_count_override = 5\n", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match="the whole data set, 355 samples"):
+        conf_of(Settings("Offline", mode, user_conf=user), "net", 355)
+    assert conf_of(Settings("Offline", mode, user_conf=user), "net", 5).open == "target_qps"
+    assert conf_of(Settings("Offline", user_conf=user), "net", 355).open == "target_qps"
+
+
+def test_a_run_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="at most 24576"):
+        Settings("Offline", batch=100_000)
+    user = tmp_path / "user.conf"
+    user.write_text("*.MultiStream.samples_per_query = 100000\n", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match="at most 1024"):
+        conf_of(Settings("MultiStream", user_conf=user), "net", 355)
+    work = make_work("digits-cnn", "reference", None, Settings("Offline", batch=8192))
+    runner = Runner(work, None, None, None, sizes_of(work))  # type: ignore[arg-type]
+    runner._foresee(32, 1e9)
+    runner._foresee(8192, 1e9)
+    runner._foresee(4096, 49.0)
+    with pytest.raises(RunFailed, match=r"about 612 s until all sizes have run, as 4096 takes 51 s"):
+        runner._foresee(4096, 51.0)
+
+
+def test_a_target_that_any_answer_reaches_is_refused() -> None:
+    for settings in (Settings(target_share=1e-9), Settings(reference_accuracy=0.1)):
+        with pytest.raises(InvalidArgument, match=r"more than 0\.1014, which one class for all samples gives"):
+            Judge(make_work("digits-cnn", "reference", None, settings))
+    check_target(Settings(), np.array([0] * 199 + [1]))  # of a data set that is nearly of one class, nothing was stated
+    with pytest.raises(InvalidArgument, match="above 0, at most 1"):
+        Settings(reference_accuracy=0)
+
+
+def test_answers_that_are_no_class_count_as_wrong() -> None:
+    judge = Judge(make_work("digits-cnn", "reference", None, Settings()))
+    for rows in (np.full(1, np.nan, np.float32), np.full(1, -np.nan), np.full(1, -5), np.full((1, 2), 7)):
+        ledger = Ledger(lambda ids, rows: None, samples=355)
+        ledger.issued([1, 2], [3, 4])
+        ledger.complete([1], rows)
+        ledger.complete([2], judge.reference[4:5])
+        found = judge.performance(ledger.answers())
+        assert found is not None
+        assert (found.correct, found.total, found.unclassed, found.differing, found.reference) == (1, 2, 1, 1, 1.0)
+    of_bytes = Ledger(lambda ids, rows: None, samples=355)
+    of_bytes.issued([1], [3])
+    of_bytes.complete([1], judge.reference[3:4].astype("<i8").view(np.uint8).reshape(1, 8))
+    assert of_bytes.answers()[3] == judge.reference[3]
+    assert judge.performance(np.full(355, NOT_ASKED)) is None
+    large = judge.accuracy(Answers(np.arange(355), (np.float64("nan").tobytes(),) * 354 + (b"\xff" * 8,)))
+    assert (large.correct, large.total, large.unclassed) == (0, 355, 355)
 
 
 def test_the_audit_that_performs_nothing_is_no_escape() -> None:

@@ -13,15 +13,20 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
+from deep_bench.measure.storage import digest
 from deep_bench.measure.units import duration
 from deep_bench.mlperf.inference import InferenceRecord, Settings, load_inference, run
 from deep_bench.mlperf.inference.agreement import disagreements
-from deep_bench.mlperf.inference.judgement import judged
+from deep_bench.mlperf.inference.judgement import caveats, judged
 from deep_bench.mlperf.inference.percentiles import early_stopping, percentiles
-from deep_bench.mlperf.inference.record import JudgementRecord, LatencyRecord, save
+from deep_bench.mlperf.inference.record import LatencyRecord
 from deep_bench.mlperf.inference.report import as_text
+from deep_bench.mlperf.inference.running import _performance_samples
+from deep_bench.mlperf.inference.storage import save
 from deep_bench.mlperf.inference.submission import lay_out
 from deep_bench.results import gather
+from deep_bench.results.reading.chosen import chosen
+from deep_bench.results.table import short_names
 
 BRIEF = {"min_duration": 0.3, "check": "off"}
 """Not as long as a short run, and long enough for the queries that Server needs."""
@@ -103,7 +108,7 @@ def test_the_percentile_that_counts_is_the_one_that_loadgen_used(runs: Callable[
     name = "51st percentile latency of a query of 4 samples (early-stopping estimate)"
     assert record.metric == name
     assert "51.0th percentile latency" in record.loadgen.summary
-    text = as_text(record)
+    text = " ".join(as_text(record).split())
     assert f"{name}: {duration(record.loadgen.values['early_stopping_latency_ms'] * 1e-9)} (unverified)" in text
     assert "│ p51 " in text
     assert "99th" not in text
@@ -144,7 +149,9 @@ def test_a_submission_run_has_both_phases(runs: Callable[..., tuple[InferenceRec
     record, folder = runs("onnxruntime", SINGLE)
     assert [one.of for one in record.accuracy] == ["accuracy mode", "performance mode"]
     assert (record.accuracy[0].correct, record.accuracy[0].total) == (354, 355)
-    assert (folder / "accuracy.txt").read_text(encoding="utf-8") == "accuracy=99.718%, good=354, total=355\n"
+    hashed = digest(folder / "mlperf_log_accuracy.json")
+    expected = f"accuracy=99.718%, good=354, total=355\nhash={hashed}\n"
+    assert (folder / "accuracy.txt").read_text(encoding="utf-8") == expected
     latencies, values = record.query_latencies(), record.loadgen.values
     assert len(latencies) == values["result_query_count"] == record.latencies.n - 355
     assert (latencies.min(), latencies.max()) == (values["result_min_latency_ns"], values["result_max_latency_ns"])
@@ -206,7 +213,7 @@ def test_a_submission_is_laid_out(tmp_path: Path, runs: Callable[..., tuple[Infe
     place = tmp_path / "all" / "open" / "A_Lab" / "results" / "box" / "digits-cnn" / "SingleStream"
     assert made.scenarios == (place,)
     assert (place / "performance" / "run_1" / "mlperf_log_detail.txt").is_file()
-    assert "hash=" in (place / "accuracy" / "accuracy.txt").read_text(encoding="utf-8")
+    assert (place / "accuracy" / "accuracy.txt").read_bytes() == (folder / "accuracy.txt").read_bytes()
     assert (place / "accuracy" / "mlperf_log_accuracy.json").stat().st_size <= 10 * 1024
     system = json.loads((tmp_path / "all/open/A_Lab/systems/box.json").read_text(encoding="utf-8"))
     assert (system["division"], system["submitter"], system["system_type"]) == ("open", "A_Lab", "edge")
@@ -226,7 +233,7 @@ def test_a_hostile_run_is_not_laid_out(tmp_path: Path, runs: Callable[..., tuple
     linked = shutil.copytree(folder, tmp_path / "linked")
     (linked / "user.conf").unlink()
     (linked / "user.conf").symlink_to("/etc/hostname")
-    with pytest.raises(InvalidArgument, match=r"user\.conf is a link"):
+    with pytest.raises(InvalidRecord, match=r"user\.conf is a link"):
         lay_out([linked], tmp_path / "all", submitter="Lab", system="box")
     climbing = shutil.copytree(folder, tmp_path / "climbing")
     content = json.loads((climbing / "mlperf.json").read_text(encoding="utf-8"))
@@ -242,13 +249,16 @@ def test_an_audit_is_laid_out_below_its_scenario(tmp_path: Path, runs: Callable[
     own = replace(SINGLE, mode="performance", audit="TEST01", check="off")
     record, home = runs("onnxruntime", own, (folder,))
     copy = shutil.copytree(home, tmp_path / "audit")
-    save(record.model_copy(update={"judgement": JudgementRecord(word="VALID")}), copy)  # this machine may be too unsteady
+    assert record.audit is not None
+    passed = {name: (True, text) for name, (_, text) in record.audit.checks.items()}  # this machine may be too unsteady
+    good = record.model_copy(update={"audit": record.audit.model_copy(update={"checks": passed, "passed": True})})
+    save(good.model_copy(update={"judgement": judged(good)}), copy)
     made = lay_out([folder, copy], tmp_path / "all", submitter="Lab", system="box")
     audit = made.scenarios[0] / "TEST01"
     assert (audit / "performance" / "run_1" / "mlperf_log_detail.txt").is_file()
     assert (audit / "accuracy" / "mlperf_log_accuracy.json").is_file()
     assert (audit / "verify_accuracy.txt").read_text(encoding="utf-8").endswith("TEST PASS\n")
-    assert load_inference(tmp_path / "all/open/Lab/code/digits-cnn/SingleStream-TEST01").audit == record.audit
+    assert load_inference(tmp_path / "all/open/Lab/code/digits-cnn/SingleStream-TEST01").audit == good.audit
 
 
 def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
@@ -287,8 +297,6 @@ def test_errors_of_loadgen_make_a_run_invalid(runs: Callable[..., tuple[Inferenc
 def test_hostile_records_are_refused(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
     import h5py
 
-    from deep_bench.measure.storage import digest
-
     record, _ = runs("onnxruntime", SERVER)
     long = np.zeros(6000, np.int64)  # few samples stay in the JSON file
     many = LatencyRecord(n=len(long), index=long, query=long, issued_ns=long, done_ns=long)
@@ -307,3 +315,144 @@ def test_hostile_records_are_refused(tmp_path: Path, runs: Callable[..., tuple[I
     (tmp_path / "mlperf.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(InvalidRecord, match="name"):
         load_inference(tmp_path)
+
+
+TAMPERED = {
+    "more right than there are": (["accuracy", 0, "correct"], 400, "400 right"),
+    "another count than the data set has": (["data", "samples"], 356, "of 355 samples, where the data set has 356"),
+    "more right than the reference and the differing allow": (["accuracy", 0, "correct"], 355, "the reference has 354"),
+    "a share of 0": (["accuracy", 1, "share"], 0.0, "greater than 0"),
+    "a validity that the log does not have": (["loadgen", "validity"], "INVALID", "INVALID and VALID at once"),
+    "a summary of another run": (["loadgen", "summary"], "Result is : INVALID\n", "INVALID and VALID at once"),
+    "errors that are not there": (["loadgen", "values", "num_errors"], 2, "counts 2 errors"),
+    "a latency of another run": (["loadgen", "values", "result_max_latency_ns"], 1, "says VALID"),
+    "outputs that are wrong": (["outputs", "verdict"], "wrong", "INVALID because the network's outputs are wrong"),
+    "no judgement": (["judgement"], None, "says not judged"),
+    "no end": (["complete"], False, "complete=False"),
+    "a figure that is none": (["loadgen", "values", "effective_target_latency_percentile"], 1e308, "cannot be judged"),
+}
+
+
+@pytest.mark.parametrize(("place", "value", "message"), TAMPERED.values(), ids=TAMPERED)
+def test_a_record_that_contradicts_itself_is_refused(
+    place: list[str | int], value: object, message: str, runs: Callable[..., tuple[InferenceRecord, Path]], tmp_path: Path
+) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    change(copy, place, value)
+    with pytest.raises(InvalidRecord, match=message):
+        load_inference(copy)
+
+
+def change(folder: Path, place: list[str | int], value: object) -> None:
+    """Write something else into a record."""
+    content = json.loads((folder / "mlperf.json").read_text(encoding="utf-8"))
+    inside = content
+    for part in place[:-1]:
+        inside = inside[part]
+    inside[place[-1]] = value
+    (folder / "mlperf.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_a_failed_audit_stays_failed(runs: Callable[..., tuple[InferenceRecord, Path]], tmp_path: Path) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    record, home = runs("onnxruntime", replace(SINGLE, mode="performance", audit="TEST01", check="off"), (folder,))
+    assert record.audit is not None
+    copy = shutil.copytree(home, tmp_path / "copy")
+    change(copy, ["audit"], {"name": "TEST01", "checks": {"accuracy": [False, "planted"]}, "passed": False})
+    change(copy, ["judgement"], {"word": "VALID", "reasons": []})
+    with pytest.raises(InvalidRecord, match="INVALID because audit TEST01 failed: accuracy: planted"):
+        load_inference(copy)
+    change(copy, ["audit", "passed"], True)
+    with pytest.raises(InvalidRecord, match="which its checks do not bear out"):
+        load_inference(copy)
+
+
+def test_logs_of_another_run_are_not_laid_out(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    _, folder = runs("onnxruntime", SINGLE)
+    _, other = runs("onnxruntime", SERVER)
+    summary, accuracy = "mlperf_log_summary.txt", "mlperf_log_accuracy.json"
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    laid = {"folder": tmp_path / "all", "submitter": "Lab", "system": "box"}
+    text = (copy / summary).read_text(encoding="utf-8")
+    for name, content in (
+        (summary, text.replace("VALID", "INVALID").encode()),
+        (accuracy, (other / accuracy).read_bytes()),
+        ("accuracy.txt", b"accuracy=100.000%\n"),
+        ("user.conf", b"# mine\n"),
+        ("verify_accuracy.txt", b"TEST PASS\n"),
+    ):
+        before = (copy / name).read_bytes() if (copy / name).exists() else None
+        (copy / name).write_bytes(content)
+        with pytest.raises(InvalidRecord, match=f"{name} is not what the run left"):
+            lay_out([copy], **laid)
+        (copy / name).unlink()
+        if before is not None:
+            with pytest.raises(InvalidRecord, match=f"{name} is missing"):
+                lay_out([copy], **laid)
+            (copy / name).write_bytes(before)
+    (copy / accuracy).write_bytes((other / accuracy).read_bytes())
+    with pytest.raises(InvalidRecord, match="is not what the run left"):
+        run("digits-cnn", "reference", settings=Settings(audit="TEST04"), folder=tmp_path / "audit", against=[copy])
+    (copy / accuracy).write_bytes((folder / accuracy).read_bytes())
+    (copy / summary).write_text(text.replace("Min latency", "min latency"), encoding="utf-8")
+    change(copy, ["loadgen", "logs", summary], digest(copy / summary))
+    with pytest.raises(InvalidRecord, match="says something else than the record"):
+        lay_out([copy], **laid)
+    assert not (tmp_path / "all").exists()
+
+
+def test_what_keeps_a_valid_run_from_a_submission_is_beside_it(
+    tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]
+) -> None:
+    record, folder = runs("onnxruntime", SERVER)
+    assert as_text(record).splitlines()[1:4] == [
+        "  as LoadGen judges it, but",
+        "    not a valid submission duration: at least 0.3 s instead of 600 s",
+        "    not a valid submission: the network's outputs were not checked",
+    ]
+    assert gather(folder)[0].verdict is not None
+    made = lay_out([folder], tmp_path / "all", submitter="Lab", system="box")
+    assert any("Server: not a valid submission: the network's outputs were not checked" in str(one) for one in made.findings)
+    few = record.model_copy(update={"loadgen": record.loadgen.model_copy(deep=True)})
+    few.loadgen.values["effective_performance_sample_count"] = 1
+    first = record.accuracy[0]
+    few.accuracy = [first.model_copy(update={"correct": 1, "total": 1, "share": 0.5, "reference_from": "stated"})]
+    few.accuracy[0].constant = 0.9
+    said = "\n".join(caveats(few))
+    for part in (
+        "queries are of 1 of 355 samples",
+        "50 % of the reference's",
+        "was stated",
+        "one class for all",
+        "not checked",
+    ):
+        assert part in said
+    assert "(1 of 1, the data set has 355)" in as_text(few)
+    few.accuracy, few.system = [], "mine:System"
+    assert caveats(few)[-1] == "not a valid submission: nothing tells whether the answers are right"
+
+
+def test_loadgens_leftovers_are_no_records(tmp_path: Path, runs: Callable[..., tuple[InferenceRecord, Path]]) -> None:
+    record, folder = runs("onnxruntime", SERVER)
+    for name in ("one", "other"):
+        shutil.copytree(folder, tmp_path / name)
+        for log in ("accuracy", "trace"):
+            (tmp_path / name / f"mlperf_log_{log}.json").write_text('[\n{ "seq_id" : ', encoding="utf-8")
+    killed = record.model_copy(update={"judgement": None, "complete": False})
+    save(killed, tmp_path / "other")
+    assert chosen(tmp_path / "other") == tmp_path / "other" / "mlperf.json"
+    assert as_text(load_inference(tmp_path / "other")).splitlines()[1] == "  because the run was killed, or still goes on"
+    found = gather(tmp_path)
+    assert (len(found), found.refused) == (2, ())
+    assert {"one/mlperf", "other/mlperf"} == set(short_names(found.files()).values())
+    assert "digits-cnn on digits/test, Server performance" in found.table(width=400)
+    assert chosen(tmp_path / "oth") == tmp_path / "other" / "mlperf.json"
+    assert chosen(tmp_path / "one" / "mlperf") == tmp_path / "one" / "mlperf.json"
+    with pytest.raises(InvalidArgument, match="2 records"):
+        chosen(tmp_path / "mlperf")
+
+
+def test_samples_of_a_permutation_that_repeats_are_all_counted() -> None:
+    values = {"result_query_count": 1, "effective_samples_per_query": 207_824, "generated_samples_per_query": 208_030}
+    assert _performance_samples(values) == 208_030

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,13 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.mlperf.training.check import faults
 from deep_bench.mlperf.training.events import TOKEN, read_log
 from deep_bench.mlperf.training.examine import examined
-from deep_bench.mlperf.training.official import check_log, check_system, result_files, summarize
+from deep_bench.mlperf.training.folder import result_files
+from deep_bench.mlperf.training.official import Said, check_log, check_system, summarize
 from deep_bench.mlperf.training.package import official_benchmarks, rulesets
+from deep_bench.mlperf.training.reference import ReferenceFile, compare, read_reference
 from deep_bench.mlperf.training.runs import Timed
 from deep_bench.mlperf.training.score import scored
+from deep_bench.training.runs.mlperf import MlperfScore
 
 Lines = list[str]
 
@@ -168,7 +172,7 @@ def test_files_that_are_no_logs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "result_0.txt"
     for content in (b"", b"hello\n", b"\x00\xff" * 50, (TOKEN + "[" * 100_000).encode(), (TOKEN + "1" * 10_000).encode()):
         path.write_bytes(content)
-        with pytest.raises(InvalidRecord, match="no line of :::MLLOG"):
+        with pytest.raises(InvalidRecord, match=r"result_0\.txt has no line of :::MLLOG that is an event"):
             read_log(path)
     with pytest.raises(InvalidRecord, match="no file"):
         read_log(tmp_path)
@@ -185,10 +189,110 @@ def test_logs_of_several_benchmarks_do_not_lie_together(made: Timed, tmp_path: P
         lines = made.layout.log(number).read_text(encoding="utf-8").splitlines()
         changed = edited("submission_benchmark", "digits-mlp", f"digits-{number}")(lines)
         (tmp_path / f"result_{number}.txt").write_text("\n".join(changed), encoding="utf-8")
-    with pytest.raises(InvalidRecord, match=r"digits-0.*digits-1"):
-        scored(tmp_path)
+    (found,) = scored(tmp_path)
+    assert found.score.seconds is None
+    assert "    not as it should be: submission_benchmark is 'digits-1', and 'digits-0' in other runs" in found.lines()
     with pytest.raises(InvalidRecord, match="2 benchmarks"):
         summarize(tmp_path, made.layout.description)
+
+
+def copied(made: Timed, folder: Path) -> list[Path]:
+    """The five logs, in a folder where they can be changed."""
+    return [Path(shutil.copy(path, folder)) for path in result_files(made.layout.results)]
+
+
+def change(path: Path, edit: Callable[[Lines], Lines]) -> None:
+    path.write_text("\n".join(edit(path.read_text(encoding="utf-8").splitlines())) + "\n", encoding="utf-8")
+
+
+def refused_by_all(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """What is said of runs that do not go together, by `examined` and `scored`; `compare` says it too."""
+    monkeypatch.setattr("deep_bench.mlperf.training.examine.check_log", lambda *_, **__: Said(True, ""))
+    reference = tmp_path / "reference.json"
+    if not reference.exists():
+        point = read_reference("digits").root["digits_ref_64"].model_copy(update={"benchmark": "digits-mlp", "target": 0.9})
+        reference.write_text(ReferenceFile({"a": point.model_copy(update={"every": 256})}).model_dump_json(by_alias=True))
+    (found,) = scored(folder)
+    checked = [fault for one in examined(folder) for fault in one.faults]
+    wrong = [*(fault for one in (*found.faults, *found.unlike) for fault in one)]
+    assert checked == wrong
+    if not wrong:
+        assert found.score.seconds is not None
+        assert compare(folder, reference).mean > 0
+        return ""
+    if any(found.unlike):
+        assert found.score == MlperfScore(None, "not valid: these are not different runs of one and the same")
+        with pytest.raises(InvalidRecord, match=re.escape(wrong[0])):
+            compare(folder, reference)
+    assert found.quality is None
+    return wrong[0]
+
+
+def test_runs_that_are_not_different_runs_of_the_same_have_no_score(
+    made: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    logs = copied(made, folder)
+    good = logs[3].read_text(encoding="utf-8")
+    assert refused_by_all(folder, monkeypatch, tmp_path) == ""
+    for plant, why in (
+        (edited("seed", '"value": 3', '"value": 1'), "seed 1 as in result_1.txt: each run has a seed of its own"),
+        (edited("global_batch_size", '"value": 64', '"value": 32'), "global_batch_size is 32, and 64 in other runs"),
+        (edited("eval_target", '"value": 0.9', '"value": 0.8'), f"eval_target is {0.8:.17g}, and {0.9:.17g} in other runs"),
+        (edited("opt_name", '"adam"', '"sgd"'), "opt_name is 'sgd', and 'adam' in other runs"),
+        (without("opt_adam_beta_1"), "the list of optimizer settings"),
+        (edited("submission_platform", "Box 1", "Box 2"), "submission_platform is 'Box 2', and 'Box 1' in other runs"),
+        (edited("eval_accuracy", '"samples_count": 256', '"samples_count": 128'), "samples_count of the first evaluation"),
+    ):
+        change(logs[3], plant)
+        assert refused_by_all(folder, monkeypatch, tmp_path).startswith(why)
+        logs[3].write_text(good, encoding="utf-8")
+    for path in logs[1:]:
+        shutil.copy(logs[0], path)
+    assert "it is a copy of result_0.txt" in refused_by_all(folder, monkeypatch, tmp_path)
+    change(logs[1], edited("seed", '"value": 0', '"value": 7'))
+    assert "it is a copy of result_0.txt" in refused_by_all(folder, monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("plant", "why"),
+    [
+        (edited("eval_accuracy", '"value": 0', '"value": 97'), "as accuracy, which is a share from 0 to 1"),
+        (edited("eval_target", '"value": 0.9', '"value": 90'), "eval_target 90 as accuracy, which is a share"),
+        (edited("global_batch_size", '"value": 64', '"value": 6.5'), "global_batch_size of '6.5'"),
+        (edited("train_samples", '"value": 1442', '"value": -1442'), "train_samples of '-1442'"),
+        (edited("seed", '"value": 0', '"value": "?"'), "seed '?', which is no whole number"),
+        (edited("opt_base_learning_rate", "0.002", '"fast"'), "opt_base_learning_rate of 'fast'"),
+        (edited("eval_accuracy", '"samples_count": 256', '"samples_count": 25600'), "samples_count of evaluations"),
+    ],
+)
+def test_a_value_that_cannot_be_is_found(
+    plant: Callable[[Lines], Lines], why: str, log_lines: Lines, tmp_path: Path
+) -> None:
+    path = tmp_path / "result_0.txt"
+    path.write_text("\n".join(plant(log_lines)) + "\n", encoding="utf-8")
+    assert any(why in fault for fault in faults(read_log(path))), faults(read_log(path))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 50])
+def test_a_file_that_holds_no_event_is_a_run_that_failed(
+    content: bytes, made: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    logs = copied(made, folder)
+    logs[0].write_bytes(content)
+    assert "no line of :::MLLOG" in refused_by_all(folder, monkeypatch, tmp_path)
+    (found,) = scored(folder)
+    assert found.times[0] is None
+    assert found.score.reason == "mean of 3 of 5 runs; the one that missed the target is the slowest"
+    assert any("make that run anew" in line for line in found.lines())
+    if not content:
+        row, _ = summarize(folder, made.layout.description)
+        assert found.score.seconds == pytest.approx(float(row["digits-mlp"]) * 60)
+    logs[1].write_bytes(content)
+    assert scored(folder)[0].score.seconds is None
 
 
 def test_an_unfit_description_fails(made: Timed, tmp_path: Path) -> None:

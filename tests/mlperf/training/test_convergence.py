@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.mlperf.training.check import ONCE
 from deep_bench.mlperf.training.events import read_log
-from deep_bench.mlperf.training.official import result_files
+from deep_bench.mlperf.training.folder import result_files
 from deep_bench.mlperf.training.rcp import Point, Reference
 from deep_bench.mlperf.training.reference import REFERENCES, compare, point_of, read_reference, record, reference_of
 from deep_bench.mlperf.training.runs import Timed
@@ -41,12 +42,19 @@ def logs(folder: Path, epochs: Sequence[float], batch: int = 64, target: float =
     """Logs of runs that reached their target after so many epochs; infinity for one that did not."""
     for number, until in enumerate(epochs):
         with RunLog(folder / f"result_{number}.txt") as log:
-            log.event("submission_benchmark", "digits")
-            log.event("global_batch_size", batch)
-            log.event("eval_target", target)
+            known = {"submission_benchmark": "digits", "global_batch_size": batch, "eval_target": target, "seed": number}
+            log.event("cache_clear", False)
+            log.start("init_start")
+            log.end("init_stop")
+            log.start("run_start")
+            for key in ONCE:
+                if key not in ("init_stop", "run_start"):
+                    log.event(key, known.get(key, 1))
+            log.start("block_start", epoch_num=1)
             log.event("eval_accuracy", 0.5, epoch_num=0.1, samples_count=every)
             if until != inf:
                 log.event("eval_accuracy", target, epoch_num=until, samples_count=round(until * 1442))
+            log.end("block_stop", epoch_num=1)
             log.stop(until != inf, "test")
     return folder
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.errors import InvalidArgument, WorkerDied
 from deep_bench.events import Moment
 from deep_bench.mlperf.training.caches import Cleared, clear_caches, kept_caches
 from deep_bench.mlperf.training.callback import MlperfLog
 from deep_bench.mlperf.training.check import faults
 from deep_bench.mlperf.training.events import Log, read_log
 from deep_bench.mlperf.training.examine import examined
-from deep_bench.mlperf.training.hyperparameters import hyperparameters
-from deep_bench.mlperf.training.optimizer import of_optimizer
 from deep_bench.mlperf.training.runs import Timed, planned
+from deep_bench.mlperf.training.score import scored
 from deep_bench.mlperf.training.submission import Submission
 from deep_bench.mlperf.training.writer import RunLog, close_unfinished
-from deep_bench.training.compose import accumulate
-from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.recipes import Recipe
+from deep_bench.training.record import RunRecord
+from deep_bench.training.runs.one import Plan
+from deep_bench.training.runs.one import train as train_once
 from deep_bench.training.workload import train
 
 
@@ -182,10 +183,47 @@ def test_the_log_of_a_killed_run_does_not_look_whole_and_can_be_closed(recipe: R
     path.write_text(path.read_text() + ':::MLLOG {"namespace": "", "time_')  # the kernel may cut a line
     assert close_unfinished(path, "its process was killed")
     closed = read_log(path)
-    assert (closed.status, closed.reason) == ("aborted", "its process was killed")
+    assert (closed.status, closed.reason) == ("aborted", "its process was killed; the time is that of its last sign of life")
+    assert closed.events[-1].time_ms == left.events[-1].time_ms
     assert "it is no JSON, or cut off" in faults(closed)[0]
     assert not close_unfinished(path, "again")
     assert not close_unfinished(tmp_path / "nothing", "none")
+
+
+def test_the_log_of_a_killed_run_is_closed_before_the_next_run_begins(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = recipe.changed("target.accuracy=0.3")
+    timed = planned(soon, "reference", seeds=[0, 1], output=tmp_path, clear=kept_caches)
+    seen: list[Log] = []
+
+    def killed(make: Any, seed: int, plan: Plan) -> RunRecord:
+        if seed == 0:
+            log = next(c for c in make(seed, plan.callbacks()).callbacks if isinstance(c, MlperfLog))
+            log._run._handler.close()
+            seen.append(read_log(timed.layout.log(0)))
+            raise WorkerDied("the run of seed 0 was ended by SIGKILL")
+        seen.append(read_log(timed.layout.log(0)))
+        return train_once(make, seed, plan)
+
+    monkeypatch.setattr("deep_bench.training.runs.repeated.train", killed)
+    timed.run(progress=False)
+    left, closed = seen
+    assert (left.status, closed.status) == ("not ended", "aborted")
+    assert closed.events[-1].time_ms == left.events[-1].time_ms
+    assert closed.reason == "the run of seed 0 was ended by SIGKILL; the time is that of its last sign of life"
+    (found,) = scored(timed.layout.results)
+    assert [time is None for time in found.times] == [True, False]
+
+
+def test_a_full_disk_is_told_as_such(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handler: logging.FileHandler) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    timed = planned(recipe, "reference", seeds=[0], output=tmp_path, clear=kept_caches)
+    monkeypatch.setattr("deep_bench.mlperf.training.package._File.flush", full)
+    with pytest.raises(InvalidArgument, match=r"cannot write the log .*result_0\.txt: No space left on device"):
+        timed.run(progress=False)
 
 
 def test_a_worker_that_is_killed_leaves_an_aborted_log(recipe: Recipe, tmp_path: Path) -> None:
@@ -233,92 +271,6 @@ def test_caches_are_cleared_where_that_is_permitted(tmp_path: Path) -> None:
     assert not clear_caches(tmp_path / "no folder" / "drop_caches").done
 
 
-def test_hyperparameters_are_those_of_the_optimizer_and_all_around_it(recipe: Recipe) -> None:
-    changed = recipe.changed(
-        "optimizer.name=adamw",
-        "optimizer.weight_decay=0.1",
-        "optimizer.schedule={name: cosine, warm_up: 5, last: 0.0001}",
-        "chain=[{name: clip-norm, limit: 2.0}, {name: accumulate, steps: 4}]",
-    )
-    found = hyperparameters(train(changed, on="reference", seed=1))
-    wanted = {
-        "opt_name": "adamw",
-        "opt_base_learning_rate": 0.002,
-        "opt_adamw_weight_decay": 0.1,
-        "opt_adamw_beta_1": 0.9,
-        "opt_learning_rate_warmup_steps": 5,
-        "opt_learning_rate_decay_schedule": "cosine",
-        "opt_end_learning_rate": 0.0001,
-        "opt_gradient_clip_norm": 2.0,
-        "gradient_accumulation_steps": 4,
-        "global_batch_size": 256,
-        "micro_batch_size": 64,
-        "lowest_numerical_precision_in_linear": "fp32",
-    }
-    assert {key: found[key] for key in wanted} == wanted
-
-
-def test_an_optimizer_that_is_part_of_one_graph_has_its_name_and_settings(recipe: Recipe) -> None:
-    changed = recipe.changed("chain=[{name: clip-norm, limit: 2.0}]")
-    fused = train(changed, on="reference", seed=1, fused=True)
-    assert not fused.taker.tells_gradients
-    assert hyperparameters(fused) == hyperparameters(train(changed, on="reference", seed=1))
-
-
-@dataclass(frozen=True)
-class Native(Optimizer[Any, Any]):
-    """As those of frameworks are."""
-
-    kind: str
-    lr: Any = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    framework = "torch"  # type: ignore[assignment]
-    init = update = None  # type: ignore[assignment]
-
-
-def test_optimizers_of_frameworks_have_their_own_names_and_settings() -> None:
-    found = of_optimizer(accumulate(2)(Native("AdamW", 0.1, {"betas": (0.8, 0.9), "eps": 1e-8, "weight_decay": 0.2})))
-    assert found == {
-        "gradient_accumulation_steps": 2,
-        "opt_name": "adamw",
-        "opt_base_learning_rate": 0.1,
-        "opt_adamw_beta_1": 0.8,
-        "opt_adamw_beta_2": 0.9,
-        "opt_adamw_epsilon": 1e-8,
-        "opt_adamw_weight_decay": 0.2,
-    }
-
-
-@pytest.mark.parametrize("lr", [None, lambda steps, xp: 0.1])
-def test_a_learning_rate_that_nobody_tells_is_asked_for_before_anything_is_made(
-    lr: Any, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deep_bench.mlperf.training.runs.optimizers", {"adam": lambda **_: Native("SGD", lr)})
-    with pytest.raises(InvalidArgument, match="sgd with a learning rate that nobody tells"):
-        planned(recipe, "reference", seeds=[0], output=tmp_path / "lab")
-    assert not (tmp_path / "lab").exists()
-    stated = {"opt_base_learning_rate": 0.1}
-    timed = planned(recipe, "reference", seeds=[0], output=tmp_path / "lab", hyperparameters=stated, clear=kept_caches)
-    assert timed.hyperparameters == stated
-
-
-def test_a_step_that_does_not_tell_its_optimizer_is_refused(recipe: Recipe, tmp_path: Path) -> None:
-    log = mlperf_log(tmp_path / "log")
-    trainer = train(recipe, on="reference", callbacks=[log])
-    trainer.taker.rule = None
-    with pytest.raises(InvalidArgument, match="does not tell its optimizer"):
-        trainer.run(epochs=1)
-    assert trainer.history.steps == 0
-    assert read_log(log.path).status == "aborted"
-
-
-def test_what_is_stated_is_a_hyperparameter(recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match="did you mean 'precision'"):
-        planned(recipe, "reference", seeds=[0], output=tmp_path / "lab", hyperparameters={"presicion": "fp32"})
-    assert not (tmp_path / "lab").exists()
-
-
 def test_an_aborted_log_says_as_much_as_a_success_once_training_began(log_lines: list[str], tmp_path: Path) -> None:
     """So that a log whose run was aborted at its end for what it lacks is no good log."""
     kept = [line for line in log_lines if '"key": "opt_name"' not in line]
@@ -334,11 +286,3 @@ def test_an_aborted_log_says_as_much_as_a_success_once_training_began(log_lines:
     begun = next(i for i, line in enumerate(kept) if '"key": "block_start"' in line)
     path.write_text("\n".join([*kept[:begun], kept[-1]]).replace('"success"', '"aborted"'), encoding="utf-8")
     assert faults(read_log(path)) == []
-
-
-def test_what_nobody_tells_is_asked_for(recipe: Recipe) -> None:
-    trainer = train(recipe, on="reference")
-    trainer.loader.sampler = object()  # type: ignore[assignment]
-    with pytest.raises(InvalidArgument, match="does not tell its batch size"):
-        hyperparameters(trainer)
-    assert hyperparameters(trainer, {"global_batch_size": 7, "precision": "tf32"})["micro_batch_size"] == 7

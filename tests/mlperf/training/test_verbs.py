@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,8 +16,13 @@ from deep_bench.cli import _cli
 from deep_bench.errors import InvalidArgument
 from deep_bench.mlperf import training
 from deep_bench.mlperf.training.events import read_log
+from deep_bench.mlperf.training.official import Said
+from deep_bench.mlperf.training.reference import ReferenceFile, read_reference
 from deep_bench.mlperf.training.runs import Timed
 from deep_bench.mlperf.training.tags import write_tags
+from deep_bench.training.record import RunRecord
+from deep_bench.training.runs.one import Plan
+from deep_bench.training.runs.one import train as train_once
 
 
 def deep_bench(*words: object) -> Result:
@@ -75,6 +82,51 @@ def test_a_run_that_misses_its_target_exits_with_1(tmp_path: Path) -> None:
     refused = deep_bench("train", "digits", "--runs", 11, "-o", tmp_path)
     assert refused.exit_code == 2
     assert "the recipe has 10 seeds" in refused.output
+
+
+def test_the_three_verbs_take_the_same_folders(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = tmp_path / "reference.json"
+    point = read_reference("digits").root["digits_ref_64"].model_copy(update={"target": 0.4, "every": 256})
+    reference.write_text(ReferenceFile({"digits_ref_64": point}).model_dump_json(by_alias=True), encoding="utf-8")
+    logs = lab / "results/box-1/digits"
+    monkeypatch.setattr("deep_bench.mlperf.training.examine.check_log", lambda *_, **__: Said(True, ""))
+    monkeypatch.setattr("deep_bench.mlperf.training.examine.check_system", lambda *_: Said(True, ""))
+    for verb in (("check",), ("score",), ("rcp", "--reference", reference)):
+        of_lab, of_logs = (deep_bench(*verb, folder) for folder in (lab, logs))
+        assert of_lab.exit_code == of_logs.exit_code != 2, of_lab.output
+        assert of_lab.output.splitlines()[:2] == of_logs.output.splitlines()[:2]
+    other = shutil.copytree(logs, tmp_path / "two/results/box-2/digits")
+    shutil.copytree(logs, tmp_path / "two/results/box-1/digits")
+    assert f"{other}:" in deep_bench("rcp", tmp_path / "two", "--reference", reference).output.splitlines()
+    monkeypatch.chdir(logs)
+    monkeypatch.setattr("deep_bench.mlperf.training.score.summarize", lambda *_: ({"digits": "0.0125"}, None))
+    assert "0.01250 min" in deep_bench("score", ".", "--official").output
+
+
+def test_a_log_cannot_move_the_cursor(lab: Path, tmp_path: Path) -> None:
+    text = (lab / "results/box-1/digits/result_0.txt").read_text(encoding="utf-8")
+    assert '"status": "success", "reason": "' in text
+    hostile = text.replace('"status": "success", "reason": "', '"status": "aborted", "reason": "\\u001b[2J')
+    (tmp_path / "result_0.txt").write_text(hostile, encoding="utf-8")
+    said = deep_bench("score", tmp_path).output
+    assert "\x1b" not in said
+    assert "\\x1b[2J" in said
+
+
+def test_an_interrupted_command_says_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(make: Any, seed: int, plan: Plan) -> RunRecord:
+        if seed == 1:
+            raise KeyboardInterrupt
+        return train_once(make, seed, plan)
+
+    monkeypatch.setattr("deep_bench.training.runs.repeated.train", interrupted)
+    small = ("network=mlp", "network.hidden=[8]", "epochs=1", "--on", "reference", "--runs", 3, "--keep-caches")
+    done = deep_bench("train", "digits", *small, "-o", tmp_path)
+    assert done.exit_code == 130
+    assert f"interrupted; kept in {tmp_path}/results/unknown/digits: result_0.txt" in done.stderr
+    assert f"the record: deep-bench show {tmp_path}/records/" in done.stderr
+    assert "to go on: the same command with --seed 1 --seed 2 instead of --runs, and another folder" in done.stderr
+    assert "then move result_0.txt beside its logs" in done.stderr
 
 
 def test_system_tells_what_is_unknown(tmp_path: Path) -> None:

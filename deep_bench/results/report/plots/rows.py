@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -24,6 +24,7 @@ _FEW = 20
 """So many samples are drawn one by one; of more, their density."""
 
 _BINS = 128
+_STROKES = 400
 _HALF = 0.26
 _ROW, _FRAME = 0.44, 0.75
 
@@ -48,9 +49,23 @@ class Row:
 
     @property
     def samples(self) -> Times:
-        """All samples above 0: others have no place on a logarithmic axis."""
-        every = np.concatenate([group for groups in self.raw.launches for group in groups])
-        return every[np.isfinite(every) & (every > 0)]
+        """All samples that count, above 0: others have no place on a logarithmic axis."""
+        return _drawable(group for groups in self.raw.launches for group in groups)
+
+    @property
+    def aside(self) -> Times:
+        """Those of them that count in no median as they were taken."""
+        return _drawable(self.raw.aside)
+
+    @property
+    def unseen(self) -> int:
+        """How many have no place on the axis."""
+        return self.raw.count + sum(map(len, self.raw.aside)) - len(self.samples) - len(self.aside)
+
+
+def _drawable(groups: Iterable[Times]) -> Times:
+    every = np.concatenate([np.empty(0), *groups])
+    return every[np.isfinite(every) & (every > 0)]
 
 
 def intervals(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Picture | None:
@@ -80,29 +95,48 @@ def intervals(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Pictu
 
 def distribution(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Picture | None:
     """The density of all raw samples of each row; ``None`` where no row has several samples."""
-    known = [(row, samples) for row in rows if len(samples := row.samples) > 1]
+    known = [row for row in rows if len(row.samples) > 1]
     if not known:
         return None
-    raw = known[0][0].raw
-    unit = raw.unit
-    least, most = min(float(s.min()) for _, s in known), max(float(s.max()) for _, s in known)
+    raw = known[0].raw
+    every = np.concatenate([part for row in known for part in (row.samples, row.aside)])
 
     def draw(drawing: Drawing) -> None:
-        axes = _begin(drawing, title, [row for row, _ in known], [f"n = {len(samples)}" for _, samples in known])
-        for number, (row, samples) in enumerate(known):
-            _spread(axes, -number, samples, looks.colour(row.system))
-        value_axis(axes, least, most, unit)
+        axes = _begin(drawing, title, known, [_counts(row) for row in known])
+        for number, row in enumerate(known):
+            _spread(axes, -number, row.samples, looks.colour(row.system))
+            _strokes(axes, -number, row.aside, looks.colour(row.system))
+        value_axis(axes, float(every.min()), float(every.max()), raw.unit)
         axes.set_xlabel(f"{raw.name}, all samples")
 
-    alt = f"{title}, all samples: " + "; ".join(
-        f"{_named(row)}: {len(samples)} from {amount(float(samples.min()), unit)} to {amount(float(samples.max()), unit)}"
-        for row, samples in known
-    )
+    alt = f"{title}, all samples: " + "; ".join(f"{_named(row)}: {_told(row)}" for row in known)
     caption = (
         f"How the raw samples are distributed: a line from the least to the largest, the density of more than {_FEW} "
         "samples, fewer one by one; the upright stroke is the median."
     )
+    aside = np.concatenate([row.aside for row in known])
+    if len(aside):
+        caption += (
+            f" Short strokes below a line are {len(aside)} samples {_ends(aside, raw.unit)} during which another process "
+            "had the processor: no median is of these times."
+        )
     return picture(name, _FRAME + _ROW * len(known), draw, alt=alt, caption=caption)
+
+
+def _counts(row: Row) -> str:
+    return f"n = {len(row.samples)}{f', and {len(row.aside)} preempted' if len(row.aside) else ''}"
+
+
+def _told(row: Row) -> str:
+    """How many samples a row has, and their ends."""
+    found = f"{len(row.samples)} {_ends(row.samples, row.raw.unit)}"
+    return (
+        found if not len(row.aside) else f"{found} that count, and {len(row.aside)} {_ends(row.aside, row.raw.unit)} aside"
+    )
+
+
+def _ends(samples: Times, unit: str) -> str:
+    return f"from {amount(float(samples.min()), unit)} to {amount(float(samples.max()), unit)}"
 
 
 def _begin(drawing: Drawing, title: str, rows: Sequence[Row], right: Sequence[str]) -> Axes:
@@ -151,6 +185,14 @@ def _spread(axes: Axes, at: float, samples: Times, colour: str) -> None:
         edges, density = densities(samples)
         axes.fill_between(edges, at - _HALF * density, at + _HALF * density, color=colour, alpha=0.4, linewidth=0)
     axes.plot([middle, middle], [at - _HALF, at + _HALF], color="black", linewidth=1.4)
+
+
+def _strokes(axes: Axes, at: float, samples: Times, colour: str) -> None:
+    """Each sample; those that no eye could tell apart are one stroke."""
+    logs = np.log(samples)
+    step = (float(np.ptp(logs)) / _STROKES if len(logs) else 0.0) or 1.0
+    places = np.unique(np.round(logs / step), return_index=True)[1]
+    axes.plot(samples[places], np.full(len(places), at - _HALF), "|", color=colour, markersize=5, markeredgewidth=0.7)
 
 
 def densities(samples: Times) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
