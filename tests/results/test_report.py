@@ -335,18 +335,10 @@ def test_samples_that_count_in_no_median_are_drawn_and_told(records: Path) -> No
 
 def test_verdict_and_time_come_first_where_there_is_little_room() -> None:
     text = page.as_html(report([result(figure((np.array([1.0, 2.0, 3.0]),)))]))
-    (row,) = [
-        e for e in parsed(text).iter(f"{HTML}tr") if "lenet" in "".join(e.itertext()) and e.find(f"{HTML}td") is not None
-    ][:1]
+    row = next(e for e in parsed(text).iter(f"{HTML}tr") if e.find(f"{HTML}td[@data-label='verdict']") is not None)
     cells = {e.attrib["data-label"]: e.attrib.get("class", "") for e in row.iter(f"{HTML}td")}
-    assert cells == {
-        "verdict": "first",
-        "median": "n first",
-        "95 % interval": "n ",
-        "interval over": "",
-        "n": "n ",
-        "significant bits": "n ",
-    }
+    assert [name for name, of in cells.items() if "first" in of.split()] == ["verdict", "median"]
+    assert list(cells)[2:] == ["95 % interval", "interval over", "n", "significant bits"]
 
 
 def test_rule_12_fails_where_samples_are_not_drawn() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidRecord
+from deep_bench.measure.file_for_hdf5 import FileForHdf5
 from deep_bench.measure.record import ArrayFile
 from deep_bench.measure.storage import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.mlperf.inference.judgement import caveats, judged
@@ -92,7 +93,7 @@ def _with_arrays(record: InferenceRecord, arrays: ArrayFile, path: Path) -> Infe
 
 
 def _write(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
-    with h5py.File(path, "w") as file:
+    with FileForHdf5(path) as plain, h5py.File(plain, "w") as file:
         for name, values in columns.items():
             packed = {"compression": "gzip", "shuffle": True} if len(values) else {}
             file.create_dataset(name, data=values, **packed)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, InvalidData
+from deep_bench.measure.file_for_hdf5 import FileForHdf5
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.containers.arrays import ArrayContainer, Field, Plain, same_counts
 from deep_bench.training.containers.container import Container, Origin
@@ -110,7 +111,7 @@ def write(
     content.of_one_size()
     sums = {spec.name: 0 for spec in content.specs}
     aligned = {"alignment_threshold": _PAGE, "alignment_interval": _PAGE}  # so mapped elements are aligned
-    with h5py.File(stage / name, "w", libver=_LEAST_VERSION, **aligned) as file:
+    with FileForHdf5(stage / name) as disk, h5py.File(disk, "w", libver=_LEAST_VERSION, **aligned) as file:
         for spec in content.specs:
             _make(file, spec, content.count, layout == "chunked", chunk or 64, compression)
         first = 0
@@ -121,6 +122,7 @@ def write(
                 file[spec.name][first:last] = stored
                 sums[spec.name] = zlib.crc32(stored.tobytes(), sums[spec.name])
             first = last
+            disk.check()
         text = dumps(_manifest(content, sums, {s.name: file[s.name].nbytes for s in content.specs}))
         file.attrs[_ATTRIBUTE] = np.frombuffer(text.encode(), np.uint8)
     return Details()
