@@ -24,6 +24,7 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
 
     Of a folder, the single record in it, or the one whose name has a part that no other has: results/3cbf11d3.
     """
+    from deep_bench.measure.storage import load
     from deep_bench.results import gather
     from deep_bench.results.reading.chosen import chosen
     from deep_bench.results.reading.files import kind_of
@@ -36,6 +37,8 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
     show = _OF_KIND.get(kind or MEASUREMENT, _show_results)
     if rules and show is not _show_measurement:
         raise click.UsageError(f"--rules is for records of what was timed; {on_a_line(file)} is of kind {kind!r}")
+    if kind is None:
+        load(file)  # says what is missing, where there is something like a record
     if refused := gather(file).refused:  # what `ls` and `report` refuse is refused here, for the same reason
         raise InvalidRecord(str(refused[0]))
     sys.exit(0 if _shown(show, file, as_json, rules) else 1)

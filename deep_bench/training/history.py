@@ -49,6 +49,7 @@ class History:
         evaluations: In their order.
         setup_ns: What it took to prepare all of it, before.
         stopped_because: ``"epochs done"``, or what asked to stop, and why.
+        untold: Steps whose loss nobody told, since the rank that took them was lost; it is NaN in ``losses``.
     """
 
     losses: array[float] = field(default_factory=lambda: array("d"))
@@ -57,6 +58,7 @@ class History:
     evaluations: list[Evaluated] = field(default_factory=list)
     setup_ns: int = 0
     stopped_because: str = ""
+    untold: list[int] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -80,10 +82,16 @@ class History:
         Example:
             >>> History(array("d", [0.5, float("nan"), float("inf")])).lost_from, History(array("d", [0.5])).lost_from
             (1, None)
+            >>> History(array("d", [0.5, float("nan")]), untold=[1]).lost_from is None
+            True
         """
-        finite = np.flatnonzero(np.isfinite(self.losses))
+        told = self._told()
+        finite = np.flatnonzero(np.isfinite(np.asarray(self.losses)[told]))
         last = int(finite[-1]) if len(finite) else -1
-        return last + 1 if last + 1 < len(self.losses) else None
+        return int(told[last + 1]) if last + 1 < len(told) else None
+
+    def _told(self) -> NDArray[np.int64]:
+        return np.setdiff1d(np.arange(len(self.losses)), self.untold)
 
     def about_losses(self) -> str:
         """Which losses are not finite, in words; empty where all are.
@@ -93,10 +101,23 @@ class History:
             'no finite loss from step 1 on'
             >>> History(array("d", [0.5, float("nan"), 0.4])).about_losses()
             'no finite loss in 1 of 3 steps, the first of them step 1'
+            >>> History(array("d", [0.5, float("nan")]), untold=[1]).about_losses()
+            'the loss of 1 step is not known, since its rank was lost'
         """
+        count = len(self.untold)
+        steps = (
+            "1 step is not known, since its rank was"
+            if count == 1
+            else f"{count} steps is not known, since their ranks were"
+        )
+        unknown = f"the loss of {steps} lost" if count else ""
+        return "; ".join(filter(None, (self._about_told(), unknown)))
+
+    def _about_told(self) -> str:
         if self.lost_from is not None:
             return f"no finite loss from step {self.lost_from} on"
-        those = np.flatnonzero(~np.isfinite(self.losses))
+        told = self._told()
+        those = told[~np.isfinite(np.asarray(self.losses)[told])]
         if not len(those):
             return ""
         return f"no finite loss in {len(those)} of {len(self.losses)} steps, the first of them step {those[0]}"

@@ -174,6 +174,7 @@ class RunRecord(Model):
         stopped_because: Why it ended; empty if an error ended it.
         lost_from: The first step, counted from 0, from which on no loss is finite any more; ``None`` where the last is.
         losses: Of each step.
+        untold: Steps whose loss is not known, since the rank that took them was lost.
         sizes: The number of samples in each step.
         stamps: See `deep_bench.training.history.History`.
         metrics: What callbacks measured.
@@ -197,6 +198,7 @@ class RunRecord(Model):
     steps: Count = 0
     evaluations: list[EvaluationRecord] = Field(default_factory=list)
     losses: Floats = Field(default_factory=lambda: np.zeros(0))
+    untold: list[Count] = Field(default_factory=list)
     sizes: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
     stamps: Nanoseconds = Field(default_factory=lambda: np.zeros(0, np.int64))
     metrics: list[MetricRecord] = Field(default_factory=list)
@@ -212,11 +214,12 @@ class RunRecord(Model):
             evaluations=[Evaluated(**e.model_dump()) for e in self.evaluations],
             setup_ns=self.setup_ns,
             stopped_because=self.stopped_because,
+            untold=list(self.untold),
         )
 
     def keep(self, history: History) -> None:
         """Take over what a history has."""
-        self.steps = history.steps
+        self.steps, self.untold = history.steps, list(history.untold)
         self.losses, self.sizes = np.array(history.losses), np.array(history.sizes)
         self.stamps = np.array(history.stamps)
         self.evaluations = [EvaluationRecord(**{**vars(e), "figures": dict(e.figures)}) for e in history.evaluations]

@@ -66,9 +66,9 @@ def test_the_evidence_is_of_the_process_too(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["reduce", str(network), "--on", FRAGILE, "--output", str(folder), "--limit", "60s"])
     assert ended.value.code == 0
-    actual, expected = (np.load(folder / f"{name}.npz") for name in ("actual", "expected"))
-    for name, y in expected.items():
-        assert np.allclose(actual[name], 1.01 * y, rtol=1e-5)
+    with np.load(folder / "actual.npz") as actual, np.load(folder / "expected.npz") as expected:
+        for name, y in expected.items():
+            assert np.allclose(actual[name], 1.01 * y, rtol=1e-5)
 
 
 def test_the_code_is_shown_from_the_process() -> None:

@@ -186,6 +186,9 @@ class _Server(Generic[A]):
         workers = bool(self._active)
         request = self._comm.irecv(self._head, ANY, _HEAD) if workers else None
         while self._active:
+            if self._scheme.survive and self._forget():  # MPI tells of a lost rank once, and somebody else may have heard it
+                self._release()
+                continue
             assert request is not None
             try:
                 received = request.wait()
@@ -200,10 +203,13 @@ class _Server(Generic[A]):
         if workers and not self._finished:
             raise CommunicationFailed("all workers are gone", "one that finishes")
         for worker in sorted(self._finished):
-            self._send(worker)
+            if worker in self._finished:
+                self._send(worker)
         return self._parameters, self._state
 
     def _answer(self, worker: int) -> None:
+        if worker not in self._active:  # what it sent before it was lost
+            return
         kind, version = self._head.tolist()
         if kind == _DONE:
             self._active.discard(worker)
@@ -252,9 +258,13 @@ class _Server(Generic[A]):
 
     def _drop(self, failure: CommunicationFailed) -> None:
         """Go on without workers that are gone, where that is wanted; a gradient that came in part is not applied."""
-        gone = self._comm.lost() & {*self._active, *self._finished}
-        if not self._scheme.survive or not gone:
+        if not self._scheme.survive or not self._forget():
             raise failure
+
+    def _forget(self) -> bool:
+        """Whether workers are gone that were not before; nothing more is expected of them."""
+        gone = self._comm.lost() & {*self._active, *self._finished}
         self._active -= gone
         self._waiting = [worker for worker in self._waiting if worker not in gone]
         self._finished = [worker for worker in self._finished if worker not in gone]
+        return bool(gone)

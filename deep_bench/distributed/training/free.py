@@ -228,6 +228,7 @@ class Server:
         except CommunicationFailed:
             if not self._survive or worker not in self._comm.lost():
                 raise
+            self._trainer.history.untold.append(number)
             return
         self._trainer.history.losses[number] = float(content[0])
         parts = np.split(content[1:], np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]) if shapes else []

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deep_bench.training import read_checkpoint
+from deep_bench.training import Runs, read_checkpoint
 from tests.distributed.launched import ROOT, launched
 
 PROGRAM = Path(__file__).with_name("misbehaving.py").relative_to(ROOT)
@@ -69,3 +69,8 @@ def test_an_asynchronous_run_survives_the_loss_of_a_worker(tmp_path: Path) -> No
     (kept,) = tmp_path.glob("kept/reference/seed_0/*.h5")
     tree = read_checkpoint(kept)
     assert np.asarray(tree["step"]["optimizer"]["clocks"]).tolist() == [0, 12]
+    (record,) = (tmp_path / "out").glob("*.json")
+    (run,) = Runs.load(record).runs
+    assert np.flatnonzero(np.isnan(run.losses)).tolist() == run.untold, "it was killed before it told of its last step"
+    assert len(run.untold) == 1
+    assert run.history().about_losses() == "the loss of 1 step is not known, since its rank was lost"

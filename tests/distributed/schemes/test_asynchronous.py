@@ -96,7 +96,7 @@ class _WatchedRequest(Request):
         return found
 
 
-def _vanishing(survive: bool, amid: bool, order: int | None = 0) -> Any:
+def _vanishing(survive: bool, amid: bool, order: int | None = 0, *, heard_elsewhere: bool = False) -> Any:
     """Three workers, of which the second ends after its first step, or amid its second push."""
     gone: set[int] = set()
     record: list[tuple[int, int]] = []
@@ -105,7 +105,8 @@ def _vanishing(survive: bool, amid: bool, order: int | None = 0) -> Any:
         comm = _Watched.of(plain, gone)
         scheme, held = Asynchronous(MOMENTUM, comm, survive=survive, record=record), start()
         if comm.rank == 0:
-            return scheme.serve(held, NUMPY)[0]
+            told = (lambda *_: comm.lost()) if heard_elsewhere else None
+            return scheme.serve(held, NUMPY, told=told)[0]
         state = scheme.init(held, NUMPY)
         for step in range(4):
             if comm.rank == 2 and step == 1:
@@ -129,6 +130,14 @@ def test_workers_that_vanish_are_dropped_where_that_is_asked_for(amid: bool) -> 
             np.testing.assert_array_equal(ends[rank]["w"], ends[0]["w"])
     with pytest.raises(CommunicationFailed, match=r"ranks \[2\] are gone"):
         _vanishing(False, amid)
+
+
+@pytest.mark.parametrize("order", [None, 0, 1])
+def test_a_loss_that_somebody_else_has_heard_of_is_no_hang(order: int | None) -> None:
+    """MPI tells who waits for any rank once of each that is lost: not again after `lost`, whoever called it."""
+    ends, record = _vanishing(True, False, order, heard_elsewhere=True)
+    assert [worker for worker, _ in record].count(1) == [worker for worker, _ in record].count(3) == 4
+    np.testing.assert_array_equal(ends[1]["w"], ends[0]["w"])
 
 
 def test_it_goes_on_from_a_state() -> None:
