@@ -50,8 +50,8 @@ def test_a_fault_in_one_of_300_nodes_is_reduced(fault: str, tmp_path: Path) -> N
     assert sum(a.size for a in (*found.inputs.values(), *found.network.initializers.values())) < 40
     folder = found.save(tmp_path / "reduced")
     assert {f.name for f in folder.iterdir()} == {"model.onnx", "inputs.npz", "expected.npz", "actual.npz", "reproduce.py"}
-    with np.load(folder / "inputs.npz") as inputs:
-        assert wrong(db.load(folder / "model.onnx"), dict(inputs))
+    with np.load(folder / "inputs.npz") as saved:
+        assert wrong(db.load(folder / "model.onnx"), dict(saved))
     assert f"output {node}.out" in reproduced(folder)
 
 
