@@ -44,7 +44,7 @@ WAYS: dict[str, Callable[[], None]] = {"raise": fail, "loop": loop, "kill": kill
 def sums(what: str, rank: int, folder: Path) -> None:
     """Sums, without an end."""
     comm, steps = Counting(distributed_world("mpi")), 0
-    with watched(comm, patience_s=1.5, folder=folder, host=f"n{comm.rank}") as watch:
+    with watched(comm, patience_s=4.0, folder=folder, host=f"n{comm.rank}") as watch:
         assert watch is not None
         watch.follow(lambda: steps, lambda: len(comm.log.rows))
         while True:

@@ -26,13 +26,14 @@ def messages(found: subprocess.CompletedProcess[str]) -> list[str]:
     [
         ("raise", 1, 3, r"rank 1 of 3 on n1 failed, after 7 steps: ValueError: a tooth is missing"),
         ("kill", 0, 137, r"rank 0 of 3 on n0 was killed or crashed, last heard of .*: its process ended without a word"),
-        ("loop", 2, 3, r"rank 2 of 3 on n2 hangs: for 2 s, after 7 steps, in misbehaving.py:\d+, loop, while .* allreduce"),
-        ("wait", 1, 3, r"the 3 ranks wait for each other, for 2 s: ranks 0, 2 wait in allreduce and rank 1 waits in recv"),
-        ("stop", 1, None, r"rank 1 of 3 on n1 has not answered for 2 s, last heard of .*: it was stopped, or its node .*"),
+        ("loop", 2, 3, r"rank 2 of 3 on n2 hangs: for 4 s, after 7 steps, in misbehaving.py:\d+, loop, while .* allreduce"),
+        ("wait", 1, 3, r"the 3 ranks wait for each other, for 4 s: ranks 0, 2 wait in allreduce and rank 1 waits in recv"),
+        ("stop", 1, None, r"rank 1 of 3 on n1 has not answered for 4 s, last heard of .*: it was stopped, or its node .*"),
     ],
 )
 def test_all_end_with_one_message(what: str, rank: int, status: int | None, cause: str, tmp_path: Path) -> None:
     found = launched(3, PROGRAM, what, str(rank), str(tmp_path))
+    assert len(messages(found)) == 1, found.stderr
     (message,) = messages(found)
     assert re.fullmatch(cause, message)
     assert found.returncode in ((3, 137) if status is None else (status,))
@@ -47,6 +48,7 @@ def test_all_end_with_one_message(what: str, rank: int, status: int | None, caus
 def test_from_the_command_line(tmp_path: Path) -> None:
     words = ["train", "digits", "--on", "reference", "--distributed", "allreduce", "--checkpoints", str(tmp_path / "kept")]
     found = launched(2, PROGRAM, "raise", "1", str(tmp_path / "out"), *words, "--checkpoint-every", "3", timeout_s=120.0)
+    assert len(messages(found)) == 1, found.stderr
     (message,) = messages(found)
     assert re.fullmatch(r"rank 1 of 2 on .* failed, after 7 steps: ValueError: a tooth is missing", message)
     assert "What to do: go on with the same command and --resume" in found.stderr
@@ -60,6 +62,7 @@ def test_an_asynchronous_run_survives_the_loss_of_a_worker(tmp_path: Path) -> No
     words = ["train", "digits", "--on", "reference", "--distributed", "asynchronous:survive=true", "--steps", "12"]
     words += ["--no-target", "--checkpoints", str(tmp_path / "kept")]
     found = launched(3, PROGRAM, "kill", "2", str(tmp_path / "out"), *words, timeout_s=120.0, options=("--with-ft", "ulfm"))
+    assert len(messages(found)) == 1, found.stderr
     assert len(messages(found)) == 1, found.stderr
     (message,) = messages(found)
     assert re.match(r"rank 2 of 3 on .* was killed or crashed, last heard of", message)
