@@ -21,6 +21,12 @@ def messages(found: subprocess.CompletedProcess[str]) -> list[str]:
     return re.findall(r"^deep-bench: (.*)", found.stderr, re.MULTILINE)
 
 
+def only_message(found: subprocess.CompletedProcess[str]) -> str:
+    said = messages(found)
+    assert len(said) == 1, found.stderr
+    return said[0]
+
+
 @pytest.mark.parametrize(
     ("what", "rank", "status", "cause"),
     [
@@ -33,8 +39,7 @@ def messages(found: subprocess.CompletedProcess[str]) -> list[str]:
 )
 def test_all_end_with_one_message(what: str, rank: int, status: int | None, cause: str, tmp_path: Path) -> None:
     found = launched(3, PROGRAM, what, str(rank), str(tmp_path))
-    assert len(messages(found)) == 1, found.stderr
-    (message,) = messages(found)
+    message = only_message(found)
     assert re.fullmatch(cause, message)
     assert found.returncode in ((3, 137) if status is None else (status,))
     (file,) = tmp_path.glob("ranks_*.txt")
@@ -48,8 +53,7 @@ def test_all_end_with_one_message(what: str, rank: int, status: int | None, caus
 def test_from_the_command_line(tmp_path: Path) -> None:
     words = ["train", "digits", "--on", "reference", "--distributed", "allreduce", "--checkpoints", str(tmp_path / "kept")]
     found = launched(2, PROGRAM, "raise", "1", str(tmp_path / "out"), *words, "--checkpoint-every", "3", timeout_s=120.0)
-    assert len(messages(found)) == 1, found.stderr
-    (message,) = messages(found)
+    message = only_message(found)
     assert re.fullmatch(r"rank 1 of 2 on .* failed, after 7 steps: ValueError: a tooth is missing", message)
     assert "What to do: go on with the same command and --resume" in found.stderr
     assert (found.returncode, found.stdout) == (3, "")
@@ -62,9 +66,7 @@ def test_an_asynchronous_run_survives_the_loss_of_a_worker(tmp_path: Path) -> No
     words = ["train", "digits", "--on", "reference", "--distributed", "asynchronous:survive=true", "--steps", "12"]
     words += ["--no-target", "--checkpoints", str(tmp_path / "kept")]
     found = launched(3, PROGRAM, "kill", "2", str(tmp_path / "out"), *words, timeout_s=120.0, options=("--with-ft", "ulfm"))
-    assert len(messages(found)) == 1, found.stderr
-    assert len(messages(found)) == 1, found.stderr
-    (message,) = messages(found)
+    message = only_message(found)
     assert re.match(r"rank 2 of 3 on .* was killed or crashed, last heard of", message)
     assert "The others go on without it." in found.stderr
     assert "lost on the way, and gone on without: rank 2 of 3" in found.stdout
