@@ -218,13 +218,13 @@ def leaves(tree: Tree) -> dict[Path, Any]:
         >>> leaves({"steps": 3, "mean": {"w": 1, "b": 2}})
         {('steps',): 3, ('mean', 'w'): 1, ('mean', 'b'): 2}
     """
-    found: dict[Path, Any] = {}
+    by_path: dict[Path, Any] = {}
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            found |= {(key, *path): leaf for path, leaf in leaves(value).items()}
+            by_path |= {(key, *path): leaf for path, leaf in leaves(value).items()}
         else:
-            found[(key,)] = value
-    return found
+            by_path[(key,)] = value
+    return by_path
 
 
 def grown(found: Mapping[Path, Any]) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def mapped(function: Callable[..., Any], tree: Tree, *others: Tree) -> dict[str,
         {'a': {'b': 3}}
     """
     return {
-        key: mapped(function, value, *(other[key] for other in others))
+        key: mapped(function, value, *(peer[key] for peer in others))
         if isinstance(value, Mapping)
-        else function(value, *(other[key] for other in others))
+        else function(value, *(peer[key] for peer in others))
         for key, value in tree.items()
     }

@@ -40,7 +40,7 @@ def short_digests(text: str) -> str:
         >>> short_digests("network " + "0123456789abcdef" * 4)
         'network 0123456789ab'
     """
-    return _DIGEST.sub(lambda found: found[0][:12], text)
+    return _DIGEST.sub(lambda match: match[0][:12], text)
 
 
 def printable(text: str) -> str:
@@ -215,7 +215,7 @@ class Incomparable(DeepBenchError):
 
     def __init__(self, came: str, differences: Mapping[str, tuple[str, str]], advice: str = "") -> None:
         shown = {name: [shortened(short_digests(value), 80) for value in both] for name, both in differences.items()}
-        lines = [f"  {name}: {one} | {other}" for name, (one, other) in shown.items()]
+        lines = [f"  {name}: {first} | {second}" for name, (first, second) in shown.items()]
         super().__init__(printable("\n".join([came, *lines])), "results that differ in one factor only", advice)
         self.args = (came, differences, advice)  # so that the error survives pickling
         self.differences = differences

@@ -84,9 +84,9 @@ class Exposure:
     nodes: tuple[str, ...]
 
     def __str__(self) -> str:
-        more = f" and {len(self.nodes) - _NAMED} more" if len(self.nodes) > _NAMED else ""
+        remainder = f" and {len(self.nodes) - _NAMED} more" if len(self.nodes) > _NAMED else ""
         named = ", ".join(self.nodes[:_NAMED])
-        return f"{named}{more} may meet the known fault {self.name} ({self.severity}): {self.reason}"
+        return f"{named}{remainder} may meet the known fault {self.name} ({self.severity}): {self.reason}"
 
 
 def remarks(met: Sequence[Exposure]) -> list[str]:
@@ -122,9 +122,9 @@ def exposures(network: Network, faults: Sequence[KnownFault]) -> list[Exposure]:
     possible = {operator for fault in faults if not fault.avoided for operator in fault.operators}
     if not any(operator_name(node) in possible for node in network.all_nodes()):
         return []
-    known = network.copy()
+    shaped_network = network.copy()
     # A failed inference leaves the shapes unknown, and what is not known may be so.
-    ShapeInferencePass(check_type=False, strict_mode=False)(known.model)
-    nodes = list(known.all_nodes())
+    ShapeInferencePass(check_type=False, strict_mode=False)(shaped_network.model)
+    nodes = list(shaped_network.all_nodes())
     met = [(fault, tuple(str(n.name) for n in nodes if fault.touches(n))) for fault in faults]
     return [Exposure(fault.name, fault.severity, fault.reason, names) for fault, names in met if names]

@@ -102,9 +102,9 @@ class Adapter(Device[A]):
     def __init_subclass__(cls, **options: Any) -> None:
         """Kernels that an adapter does not know of are refused, and never ignored."""
         super().__init_subclass__(**options)
-        own = cls.__dict__.get("prepare")
-        if own is not None and not cls.runs_kernels:
-            cls.prepare = _refusing_kernels(own)  # type: ignore[method-assign]
+        prepare = cls.__dict__.get("prepare")
+        if prepare is not None and not cls.runs_kernels:
+            cls.prepare = _refusing_kernels(prepare)  # type: ignore[method-assign]
 
     @property
     def known_failures(self) -> Mapping[str, str]:
@@ -360,6 +360,6 @@ def _check_input(spec: TensorSpec, array: np.ndarray, sizes: dict[str, int]) -> 
     if array.dtype != spec.dtype and not strings:
         raise InvalidInput(came, str(spec), f"convert it: array.astype({str(spec.dtype)!r})")
     if not fits(spec, array.shape, sizes):
-        known = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
-        raise InvalidInput(came, f"{spec}{known}", "change the array's shape, or the network's sizes")
+        sizes_text = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
+        raise InvalidInput(came, f"{spec}{sizes_text}", "change the array's shape, or the network's sizes")
     return array.astype(object) if strings else array

@@ -66,8 +66,8 @@ class Registry(Mapping[str, Any]):
             FrameworkMissing: The name is known, but a package it needs is not installed.
         """
         self.require(name)
-        found = self._found(name)
-        return found() if self._made and callable(found) else found
+        entry = self._found(name)
+        return entry() if self._made and callable(entry) else entry
 
     def _found(self, name: str) -> Any:
         if name in self._builtin:
@@ -76,10 +76,10 @@ class Registry(Mapping[str, Any]):
 
     def _imported(self, path: str) -> Any:
         module, _, attribute = path.partition(":")
-        found = getattr(import_module(module), attribute, None)
-        if found is None:
+        value = getattr(import_module(module), attribute, None)
+        if value is None:
             raise InvalidArgument(f"{self.kind} {path!r}: {module} has no {attribute!r}", "package.module:attribute")
-        return found
+        return value
 
     def require(self, name: str) -> None:
         """Make sure that ``name`` can be looked up; imports nothing.
@@ -90,10 +90,10 @@ class Registry(Mapping[str, Any]):
         """
         missing = self.missing(name)
         if missing:
-            what = self._extras.get(name, " ".join(missing))
+            requirement = self._extras.get(name, " ".join(missing))
             raise FrameworkMissing(
                 f"{self.kind} {name!r} needs {', '.join(missing)}, which is not installed here",
-                advice=f"pip install '{what}'",
+                advice=f"pip install '{requirement}'",
             )
 
     def missing(self, name: str) -> tuple[str, ...]:

@@ -72,15 +72,15 @@ def checked_request(
     specs = {spec.name: spec for spec in inputs}
     real = [name for name, spec in specs.items() if spec.is_tensor and is_float(spec.dtype)]
     names = names_once((parameters or real) if wrt is None else wrt)
-    known = {*parameters, *real}
+    differentiable = {*parameters, *real}
     for name in names:
-        if name in known:
+        if name in differentiable:
             continue
         expected = f"some of {', '.join([*parameters, *real]) or '(none)'}"
         if name in specs:
             raise InvalidArgument(f"the input {specs[name]} of {whose} is no floating-point tensor", expected)
         came = f"{whose} has no parameter or floating-point input {name!r}"
-        raise InvalidArgument(came, expected, _nearest(name, known))
+        raise InvalidArgument(came, expected, _nearest(name, differentiable))
     return names
 
 
@@ -110,8 +110,8 @@ def check_native(
             shape = _checked_type(spec, spec.name, value, describe, working)
             if not fits(spec, shape, sizes):
                 came = f"input {spec.name!r} has {spec.dtype}{list(shape)}"
-                known = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
-                raise InvalidInput(came, f"{spec}{known}", "change the array's shape, or the network's sizes")
+                suffix = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
+                raise InvalidInput(came, f"{spec}{suffix}", "change the array's shape, or the network's sizes")
         elif "sequence" in spec.containers and value is not None:
             if not isinstance(value, list | tuple):
                 raise InvalidInput(f"input {spec.name!r} is a {type(value).__name__}", f"{spec}, as a list of native arrays")
@@ -125,20 +125,20 @@ def check_native(
 
 def _checked_type(spec: TensorSpec, name: str, value: Any, describe: Describe, working: np.dtype | None) -> Sequence[int]:
     """The shape of a native array of the right element type."""
-    found = describe(value)
-    if found is None:
+    description = describe(value)
+    if description is None:
         raise InvalidInput(
             f"input {name!r} is a {type(value).__name__}",
             f"{spec}, as a native array of the framework",
             "convert it: executor.device.from_numpy(array)",
         )
-    shape, dtype = found
+    shape, dtype = description
     strings = spec.dtype == STRING and dtype.kind in "OUST"
     if dtype == spec.dtype or strings or (working is not None and dtype == working and is_float(spec.dtype)):
         return shape
     raise InvalidInput(f"input {name!r} has {dtype}{list(shape)}", str(spec), "convert it to the declared element type")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(name), list(known), n=1)
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(name), list(names), n=1)
     return f"did you mean {near[0]!r}?" if near else ""

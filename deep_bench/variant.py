@@ -74,14 +74,14 @@ class Variant:
         framework, path = re.split("[:@]", text, maxsplit=1)[0], _PATH.match(text)
         if framework not in frameworks and path:
             framework = path[0]
-        rest, environment = text[len(framework) :], None
-        if rest.startswith("@"):
-            environment, colon, options = rest[1:].partition(":")
-            environment, rest = environment.strip(), colon + options
+        remainder, environment = text[len(framework) :], None
+        if remainder.startswith("@"):
+            environment, colon, options = remainder[1:].partition(":")
+            environment, remainder = environment.strip(), colon + options
             if not environment:
                 raise InvalidArgument(f"{text!r} names no environment", "FRAMEWORK@FOLDER, or a declared environment's name")
         _require(framework, environment)
-        return cls(framework, _options(framework, rest), environment)
+        return cls(framework, _options(framework, remainder), environment)
 
     @property
     def lean(self) -> bool:
@@ -108,10 +108,10 @@ class Variant:
             )
         adapter: type[Adapter[Any]] = frameworks[self.framework]
         if not (isinstance(adapter, type) and issubclass(adapter, Adapter)):
-            what = f"the class {adapter.__name__}" if isinstance(adapter, type) else f"a {type(adapter).__name__}"
-            raise InvalidArgument(f"{self.framework} is {what}", "a subclass of deep_bench.framework.Adapter")
-        known = option_types(adapter)
-        return adapter(**{name: _read(self.framework, known, name, value) for name, value in self.options.items()})
+            description = f"the class {adapter.__name__}" if isinstance(adapter, type) else f"a {type(adapter).__name__}"
+            raise InvalidArgument(f"{self.framework} is {description}", "a subclass of deep_bench.framework.Adapter")
+        by_name = option_types(adapter)
+        return adapter(**{name: _read(self.framework, by_name, name, value) for name, value in self.options.items()})
 
     def __str__(self) -> str:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
@@ -135,23 +135,23 @@ def _require(framework: str, environment: str | None) -> None:
         raise UnknownName("framework", framework, [*frameworks, *lean_frameworks])
 
 
-def _options(framework: str, rest: str) -> dict[str, str]:
+def _options(framework: str, text: str) -> dict[str, str]:
     """The options of ``:NAME=VALUE,…``."""
-    if not rest:
+    if not text:
         return {}
-    stated = [part.partition("=") for part in rest[1:].split(",")]
-    if any(not name or not equals or not value for name, equals, value in stated):
+    pairs = [part.partition("=") for part in text[1:].split(",")]
+    if any(not name or not equals or not value for name, equals, value in pairs):
         raise InvalidArgument(
-            f"options {rest[1:]!r} of {framework}", "name=value pairs, separated by commas", "see `deep-bench list`"
+            f"options {text[1:]!r} of {framework}", "name=value pairs, separated by commas", "see `deep-bench list`"
         )
-    if misplaced := next((f"{name}={value}" for name, _, value in stated if "@" in value), ""):
+    if misplaced := next((f"{name}={value}" for name, _, value in pairs if "@" in value), ""):
         name, _, environment = misplaced.partition("@")
         advice = f"if it is an environment, it stands before the options: {framework}@{environment}:{name}"
         raise InvalidArgument(f"option {misplaced} of {framework}", "a value without @", advice)
-    names = [name for name, _, _ in stated]
+    names = [name for name, _, _ in pairs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidArgument(f"{', '.join(twice)} more than once in {rest[1:]!r}", "each option once")
-    return {name: value for name, _, value in stated}
+        raise InvalidArgument(f"{', '.join(twice)} more than once in {text[1:]!r}", "each option once")
+    return {name: value for name, _, value in pairs}
 
 
 def option_types(adapter: type[Adapter[Any]]) -> dict[str, type]:
@@ -170,19 +170,21 @@ def _bare(hint: Any) -> type:
     return hint if isinstance(hint, type) else str
 
 
-def _read(framework: str, known: Mapping[str, type], name: str, value: str) -> Any:
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
+def _read(framework: str, by_name: Mapping[str, type], name: str, value: str) -> Any:
+    if name not in by_name:
+        near = difflib.get_close_matches(name, by_name, n=1)
         raise InvalidArgument(
             f"{framework} has no option {name!r}",
-            f"one of {', '.join(known) or '(it has no options)'}",
+            f"one of {', '.join(by_name) or '(it has no options)'}",
             f"did you mean {near[0]!r}?" if near else "",
         )
-    if known[name] is bool:
+    if by_name[name] is bool:
         if value.lower() not in ("true", "false"):
             raise InvalidArgument(f"option {name}={value} of {framework}", "true or false")
         return value.lower() == "true"
     try:
-        return known[name](value)
+        return by_name[name](value)
     except ValueError as error:
-        raise InvalidArgument(f"option {name}={value} of {framework}", f"a value of type {known[name].__name__}") from error
+        raise InvalidArgument(
+            f"option {name}={value} of {framework}", f"a value of type {by_name[name].__name__}"
+        ) from error

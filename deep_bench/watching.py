@@ -31,8 +31,8 @@ class Watched(Executor[A]):
     """
 
     def __init__(self, executor: Executor[A], callback: Callback, moments: Iterable[Moment]) -> None:
-        wanted = frozenset(moments)
-        if unknown := wanted - executor.events:
+        requested = frozenset(moments)
+        if unknown := requested - executor.events:
             raise Unsupported(
                 f"{type(executor).__name__} cannot report {', '.join(sorted(m.value for m in unknown))}",
                 f"some of {', '.join(sorted(m.value for m in executor.events))}",
@@ -40,7 +40,7 @@ class Watched(Executor[A]):
             )
         self.device, self.inputs, self.output_names = executor.device, executor.inputs, executor.output_names
         self.parameters, self.forms, self.network = executor.parameters, executor.forms, executor.network
-        self._executor, self._callback, self._moments = executor, callback, wanted
+        self._executor, self._callback, self._moments = executor, callback, requested
         self._calls = count()
 
     def forward(self, inputs: Mapping[str, A]) -> dict[str, A]:

@@ -24,16 +24,16 @@ class _Loader(yaml.SafeLoader):
 
 
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen = set()
+    names = set()
     for key, _ in node.value:
         name = loader.construct_object(key, deep=True)
         try:
-            twice = name in seen
+            twice = name in names
         except TypeError:
             raise yaml.constructor.ConstructorError(None, None, "a key that is no word or number", key.start_mark) from None
         if twice:
             raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} comes twice", key.start_mark)
-        seen.add(name)
+        names.add(name)
     return loader.construct_mapping(node, deep=True)
 
 
@@ -108,27 +108,27 @@ def text_in(path: Path, what: str) -> str:
     return text
 
 
-def _read(text: str, what: str) -> tuple[Any, yaml.Node | None]:
+def _read(text: str, subject: str) -> tuple[Any, yaml.Node | None]:
     if len(text) > _MOST_CHARACTERS:
-        raise InvalidArgument(f"{what} has {len(text)} characters", f"at most {_MOST_CHARACTERS}")
+        raise InvalidArgument(f"{subject} has {len(text)} characters", f"at most {_MOST_CHARACTERS}")
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is not None and _size(node, {}, set()) > _MOST_VALUES:
-            raise InvalidArgument(f"{what} stands for more than {_MOST_VALUES} values", "fewer, or fewer aliases")
+            raise InvalidArgument(f"{subject} stands for more than {_MOST_VALUES} values", "fewer, or fewer aliases")
         return (None if node is None else loader.construct_document(node)), node
     except yaml.YAMLError as error:
-        raise InvalidArgument(f"{what} is no YAML: {' '.join(str(error).split())}", "see https://yaml.org") from error
+        raise InvalidArgument(f"{subject} is no YAML: {' '.join(str(error).split())}", "see https://yaml.org") from error
     except RecursionError as error:
-        raise InvalidArgument(f"{what} is nested too deeply", "fewer levels") from error
+        raise InvalidArgument(f"{subject} is nested too deeply", "fewer levels") from error
     except (ValueError, OverflowError, AttributeError, LookupError) as error:  # such as 2026-13-01, or !!timestamp x
-        raise InvalidArgument(f"{what} holds a value that cannot be read: {error}", "see https://yaml.org") from error
+        raise InvalidArgument(f"{subject} holds a value that cannot be read: {error}", "see https://yaml.org") from error
 
 
-def _size(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
+def _size(node: yaml.Node, sizes: dict[int, int], above: set[int]) -> int:
     """How many values a node stands for, each alias written out."""
-    if id(node) in known:
-        return known[id(node)]
+    if id(node) in sizes:
+        return sizes[id(node)]
     if id(node) in above:
         raise yaml.constructor.ConstructorError(None, None, "an alias within what it stands for", node.start_mark)
     above.add(id(node))
@@ -136,9 +136,9 @@ def _size(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
         parts = [part for pair in node.value for part in pair]
     else:
         parts = node.value if isinstance(node, yaml.SequenceNode) else []
-    known[id(node)] = 1 + sum(_size(part, known, above) for part in parts)
+    sizes[id(node)] = 1 + sum(_size(part, sizes, above) for part in parts)
     above.discard(id(node))
-    return known[id(node)]
+    return sizes[id(node)]
 
 
 def _locate(node: yaml.Node, path: Place, lines: dict[Place, int]) -> None:

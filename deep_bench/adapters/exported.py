@@ -33,9 +33,9 @@ def with_constants(network: Network, names: Collection[str]) -> Network:
         assert value.const_value is not None
         attributes = {"value": ir.AttrTensor("value", value.const_value)}
         node = ir.Node("", "Constant", [], attributes, num_outputs=1, name=fresh.fresh(f"{name}.constant"))
-        made = node.outputs[0]
-        made.name, made.type, made.shape = name, value.type, value.shape
-        value.replace_all_uses_with(made, replace_graph_outputs=True)
+        constant = node.outputs[0]
+        constant.name, constant.type, constant.shape = name, value.type, value.shape
+        value.replace_all_uses_with(constant, replace_graph_outputs=True)
         changed.graph.append(node) if first is None else changed.graph.insert_before(first, node)
     return Network(changed.model, name=network.name)
 
@@ -63,10 +63,10 @@ def check_export(network: Network, inputs: Mapping[str, np.ndarray], outputs: Ma
         raise Unsupported(f"the export of {whose} draws random numbers, so that it cannot be checked", advice=_ADVICE)
     if nothing := nothing_to_compare(truth.outputs):
         raise Unsupported(f"the export of {whose} cannot be checked: {nothing}", "an example that says something", _ADVICE)
-    found = assess_outputs(truth, outputs)
-    if found.word != "right":
+    verdict = assess_outputs(truth, outputs)
+    if verdict.word != "right":
         raise InvalidNetwork(
-            f"the network that {whose} was exported to computes something else: {found.reason}",
+            f"the network that {whose} was exported to computes something else: {verdict.reason}",
             "differences that rounding explains",
             f"report it to the exporter; {_ADVICE}",
         )

@@ -41,8 +41,8 @@ class Remembered:
         """See `deep_bench.operators.Operator.backward`."""
         del outputs
         versions = tuple(map(self._version, inputs))
-        same = len(inputs) == len(self._inputs) and all(a is b for a, b in zip(inputs, self._inputs, strict=True))
-        if self._pull is None or not same or versions != self._versions or attributes != self._attributes:
+        identical = len(inputs) == len(self._inputs) and all(a is b for a, b in zip(inputs, self._inputs, strict=True))
+        if self._pull is None or not identical or versions != self._versions or attributes != self._attributes:
             self._pull = self._run(inputs, attributes)
             self._inputs, self._versions, self._attributes = tuple(inputs), versions, attributes
         return self._pull(grads)

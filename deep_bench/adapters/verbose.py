@@ -31,7 +31,7 @@ def overheard() -> Iterator[Callable[[], tuple[str, ...]]]:
             "a process that was started with them",
             "call deep_bench.network.chosen_algorithms, which starts one",
         )
-    libc, kept = ctypes.CDLL(None), os.dup(1)
+    libc, saved_stdout = ctypes.CDLL(None), os.dup(1)
     with tempfile.TemporaryFile() as file:
         libc.fflush(None)
         os.dup2(file.fileno(), 1)
@@ -40,16 +40,16 @@ def overheard() -> Iterator[Callable[[], tuple[str, ...]]]:
         def since() -> tuple[str, ...]:
             nonlocal read
             libc.fflush(None)
-            said = os.pread(file.fileno(), os.fstat(file.fileno()).st_size - read, read)
-            read += len(said)
-            return tuple(dict.fromkeys(functions(said.decode(errors="replace").splitlines())))
+            chunk = os.pread(file.fileno(), os.fstat(file.fileno()).st_size - read, read)
+            read += len(chunk)
+            return tuple(dict.fromkeys(functions(chunk.decode(errors="replace").splitlines())))
 
         try:
             yield since
         finally:
             libc.fflush(None)
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(saved_stdout, 1)
+            os.close(saved_stdout)
 
 
 def functions(lines: Iterable[str]) -> Iterator[str]:

@@ -29,52 +29,52 @@ def allowance(node: ir.Node, inputs: Sequence[Any], y: np.ndarray) -> Any:
         inputs: Its inputs in float64.
         y: One of its outputs.
     """
-    found = _ALLOWANCES.get(operator_name(node))
-    return 0.0 if found is None else found(inputs, settings(node), y)
+    rule = _ALLOWANCES.get(operator_name(node))
+    return 0.0 if rule is None else rule(inputs, settings(node), y)
 
 
-def _one(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001 (an Allowance)
+def _one(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001 (an Allowance)
     """Results bounded by 1 may be off by one rounding of 1: that is how kernels approximate them."""
     return 1.0
 
 
-def _exponential(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001
+def _exponential(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001
     """ONNX defines these by ``exp(x) - 1`` or ``log(exp(x) + 1)``: where these are small, so are their last digits."""
-    scale = max(abs(float(stated.get("alpha", 1.75))), 1.0)
+    scale = max(abs(float(settings.get("alpha", 1.75))), 1.0)
     return np.where(np.abs(y) < scale, scale, 0.0)
 
 
-def _batch(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:
+def _batch(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
     """Batch normalisation folded into ``x * a + (b - mean * a)`` with ``a = scale / sqrt(variance + epsilon)``."""
     x, scale, _, mean, variance = (np.asarray(v, np.float64) for v in inputs[:5])
     if y.shape != x.shape:
         return 0.0
     each = (-1, *(1,) * (x.ndim - 2))
-    a = scale / np.sqrt(variance + stated.get("epsilon", 1e-5))
+    a = scale / np.sqrt(variance + settings.get("epsilon", 1e-5))
     return np.abs(a).reshape(each) * np.sqrt(x**2 + (mean**2).reshape(each))
 
 
-def _instance(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:
+def _instance(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
     """Instance normalisation, folded likewise."""
     x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
     axes = tuple(range(2, x.ndim))
-    return _folded(x, axes, stated.get("epsilon", 1e-5), scale.reshape(-1, *(1,) * (x.ndim - 2)), y)
+    return _folded(x, axes, settings.get("epsilon", 1e-5), scale.reshape(-1, *(1,) * (x.ndim - 2)), y)
 
 
-def _group(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:
+def _group(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
     """Group normalisation, folded likewise."""
     x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
-    grouped = x.reshape(x.shape[0], int(stated["num_groups"]), -1)
+    grouped = x.reshape(x.shape[0], int(settings["num_groups"]), -1)
     each = np.ones_like(x) * scale.reshape(-1, *(1,) * (x.ndim - 2))
-    amplitude = _folded(grouped, (2,), stated.get("epsilon", 1e-5), each.reshape(grouped.shape), grouped)
+    amplitude = _folded(grouped, (2,), settings.get("epsilon", 1e-5), each.reshape(grouped.shape), grouped)
     return np.reshape(amplitude, y.shape) if y.shape == x.shape else 0.0
 
 
-def _layer(inputs: Sequence[Any], stated: Mapping[str, Any], y: np.ndarray) -> Any:
+def _layer(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
     """Layer normalisation, folded likewise."""
     x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
-    axes = tuple(range(stated.get("axis", -1) % x.ndim, x.ndim))
-    return _folded(x, axes, stated.get("epsilon", 1e-5), scale, y)
+    axes = tuple(range(settings.get("axis", -1) % x.ndim, x.ndim))
+    return _folded(x, axes, settings.get("epsilon", 1e-5), scale, y)
 
 
 def _folded(x: np.ndarray, axes: tuple[int, ...], epsilon: float, scale: np.ndarray, y: np.ndarray) -> Any:

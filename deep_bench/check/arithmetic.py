@@ -121,10 +121,10 @@ def as_disturbed(x: Any, rounding: Rounding) -> Any:
 
 
 def _rounding_of(values: Any) -> Rounding:
-    found = _find(values)
-    if found is None:
+    rounding = _find(values)
+    if rounding is None:
         raise NoRoundingModel("a function of arrays whose rounding is not set")
-    return found
+    return rounding
 
 
 def _find(values: Any) -> Rounding | None:

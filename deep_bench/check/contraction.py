@@ -21,15 +21,15 @@ def matmul(rounding: Rounding, function: Callable[..., Any], a: Any, b: Any, **k
         return y
     a, b = np.asarray(a), np.asarray(b)
     name = function.__name__
-    left = -1
+    left_axis = -1
     right = -1 if b.ndim == 1 or name in ("vecdot", "matvec") else -2
 
     def squares() -> np.ndarray:
         # A scale for each row keeps rows of tiny numbers from vanishing in float32.
-        (a2, rows), (b2, columns) = _scaled_squares(a, left), _scaled_squares(b, right)
+        (a2, rows), (b2, columns) = _scaled_squares(a, left_axis), _scaled_squares(b, right)
         return np.asarray(function(a2, b2, **kwargs)) * np.asarray(function(rows, columns, **kwargs))
 
-    return rounding.of_sum(y, squares, a.shape[left], roundings=1)
+    return rounding.of_sum(y, squares, a.shape[left_axis], roundings=1)
 
 
 def _scaled_squares(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
@@ -69,16 +69,16 @@ def einsum(rounding: Rounding, subscripts: Any, *operands: Any, **kwargs: Any) -
 
 
 def _summed(subscripts: str, operands: tuple[Any, ...]) -> int:
-    left, _, right = subscripts.replace(" ", "").partition("->")
+    left_side, _, right = subscripts.replace(" ", "").partition("->")
     sizes: dict[str, int] = {}
-    for labels, x in zip(left.split(","), operands, strict=True):
+    for labels, x in zip(left_side.split(","), operands, strict=True):
         before, dots, after = labels.partition("...")
         shape = np.shape(x)
         sizes.update(zip(before, shape, strict=False))
         if dots and after:
             sizes.update(zip(after, shape[-len(after) :], strict=True))
     if "->" not in subscripts:
-        joined = left.replace(",", "").replace(".", "")
+        joined = left_side.replace(",", "").replace(".", "")
         right = "".join(c for c in joined if joined.count(c) == 1)
     return math.prod(size for label, size in sizes.items() if label not in right)
 
@@ -129,8 +129,8 @@ def _chain_errors(x: np.ndarray, axis: Any, form: np.dtype) -> np.ndarray:
     random errors foresees that.
     """
     axes = range(x.ndim) if axis is None else np.atleast_1d(axis) % x.ndim
-    kept = [a for a in range(x.ndim) if a not in axes]
-    terms = x.transpose(*kept, *axes).reshape(*(x.shape[a] for a in kept), -1)
+    remaining = [a for a in range(x.ndim) if a not in axes]
+    terms = x.transpose(*remaining, *axes).reshape(*(x.shape[a] for a in remaining), -1)
     exact, narrow = terms.sum(axis=-1), terms.astype(form)
     worst = np.zeros(exact.shape)
     for lanes in _LANES:

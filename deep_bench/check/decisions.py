@@ -78,12 +78,12 @@ def open_decisions(truth: Truth) -> dict[str, Seen]:
     oracle.update({n: np.asarray(truth_outputs[n]) for n in discrete})
     trials: list[dict[str, np.ndarray]] = []
     for k in range(_TRIALS if oracle else 0):
-        found: dict[str, np.ndarray] = {}
+        values: dict[str, np.ndarray] = {}
         rng = np.random.default_rng([3, k])
-        outputs = truth.evaluate(truth.arithmetic(rng, scale=MARGIN_RATIO), _collector(names, found))
-        trials.append({**found, **{n: np.asarray(outputs[n]) for n in discrete}})
-    seen = {n: Seen(y, [t[n] for t in trials if n in t]) for n, y in oracle.items()}
-    return {n: s for n, s in seen.items() if s.open}
+        outputs = truth.evaluate(truth.arithmetic(rng, scale=MARGIN_RATIO), _collector(names, values))
+        trials.append({**values, **{n: np.asarray(outputs[n]) for n in discrete}})
+    observations = {n: Seen(y, [t[n] for t in trials if n in t]) for n, y in oracle.items()}
+    return {n: s for n, s in observations.items() if s.open}
 
 
 def impose(truth: Truth, subject: Any, decisions: Mapping[str, Seen]) -> Imposed | None:
@@ -113,7 +113,7 @@ def _decided_otherwise(actual: np.ndarray, oracle: np.ndarray) -> bool:
 
 def _deciding(truth: Truth) -> frozenset[str]:
     """Names of results of the outermost graph that are discrete functions of floating-point inputs."""
-    formats, found = truth.formats, set()
+    formats, deciding = truth.formats, set()
     for node in truth.network.upgraded().nodes:
         names = [str(v.name) for v in node.outputs if v.name]
         if not any(v is not None and is_float(formats.get(str(v.name), np.dtype(bool))) for v in node.inputs):
@@ -124,14 +124,14 @@ def _deciding(truth: Truth) -> frozenset[str]:
             if form is None or name in truth.settings:
                 continue
             if stepped or not is_float(form) or rounds_to(node, form):
-                found.add(name)
-    return frozenset(found)
+                deciding.add(name)
+    return frozenset(deciding)
 
 
-def _collector(names: frozenset[str], found: dict[str, np.ndarray]) -> Any:
+def _collector(names: frozenset[str], values: dict[str, np.ndarray]) -> Any:
     def observe(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG001 (an Observer)
         for name, y in zip(step.outputs, results, strict=False):
             if name in names:
-                found[name] = np.asarray(y)
+                values[name] = np.asarray(y)
 
     return observe

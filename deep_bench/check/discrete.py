@@ -34,9 +34,9 @@ def rounds_to(node: ir.Node, form: np.dtype | None) -> bool:
 
 def working_format(node: ir.Node, formats: Mapping[str, np.dtype]) -> np.dtype | None:
     """What such a node computes in: what it states, or the format of its scale."""
-    stated = node.attributes.get("precision")
-    if stated is not None and stated.as_int():
-        return np.dtype(ir.DataType(stated.as_int()).numpy())
+    precision = node.attributes.get("precision")
+    if precision is not None and precision.as_int():
+        return np.dtype(ir.DataType(precision.as_int()).numpy())
     scale = node.inputs[_QUOTIENT]
     return None if scale is None else formats.get(str(scale.name))
 

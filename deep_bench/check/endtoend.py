@@ -76,13 +76,15 @@ def assess_whole(
         decisions: What discrete outputs may be.
         expected: What outputs may be, as far as that is known already from the very samples.
     """
-    known = expected or {}
+    expectations = expected or {}
     verdicts: list[OutputVerdict] = []
     word: Word = "right"
     reason, drowned = "", False
-    for name, wanted in oracle.items():
+    for name, reference in oracle.items():
         rounded = [s[name] for s in samples]
-        verdict, level = _assess_output(truth, name, actual[name], wanted, rounded, decisions or {}, known.get(name))
+        verdict, level = _assess_output(
+            truth, name, actual[name], reference, rounded, decisions or {}, expectations.get(name)
+        )
         verdicts.append(verdict)
         drowned |= verdict.information >= INFORMATION
         if level != "right" and word != "wrong":
@@ -99,7 +101,7 @@ def _assess_output(
     expected: Any,
     samples: Sequence[Any],
     decisions: Mapping[str, Seen],
-    known: Expectation | None,
+    precomputed: Expectation | None,
 ) -> tuple[OutputVerdict, Word]:
     if isinstance(expected, list) or isinstance(actual, list):
         return _assess_list(name, actual)
@@ -111,7 +113,7 @@ def _assess_output(
     if actual.shape != expected.shape or actual.dtype != form:
         reason = f"is {actual.dtype}{list(shape)} instead of {form}{list(expected.shape)}"
         return OutputVerdict(name, shape, str(actual.dtype), reason, 0.0), "wrong"
-    expectation = known if known is not None and known.form == form else pooled(expected, samples, form)
+    expectation = precomputed if precomputed is not None and precomputed.form == form else pooled(expected, samples, form)
     agreement = compare(actual, expectation)
     level, reason = _level(agreement, form, 1.0)
     if level != "right" and not agreement.misplaced:
@@ -179,8 +181,8 @@ def _assess_discrete(
     strings = form.kind in "OSU"
     if actual.dtype != form and not strings:
         return OutputVerdict(name, shape, str(actual.dtype), f"is {actual.dtype} instead of {form}", 0.0), "wrong"
-    same = actual.shape == expected.shape and np.array_equal(actual, expected)
-    if same or (name in decisions and decisions[name].admits(actual)):
+    identical = actual.shape == expected.shape and np.array_equal(actual, expected)
+    if identical or (name in decisions and decisions[name].admits(actual)):
         return OutputVerdict(name, shape, str(form), "", EXACT_BITS), "right"
     if actual.shape != expected.shape:
         reason = f"has shape {list(shape)} instead of {list(expected.shape)}"

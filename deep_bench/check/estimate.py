@@ -70,8 +70,8 @@ class Deviations:
         variance = self._squares / max(self.samples, 1)
         if variance.size > 1:
             variance = (self.samples * variance + _PRIOR_SAMPLES * _block_means(variance)) / (self.samples + _PRIOR_SAMPLES)
-        own = 0.29 * unit_roundoff(form) * np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
-        spread = np.sqrt(np.maximum(variance, 0.0) + np.square(own)) + _underflow(self.value, form)
+        rounding = 0.29 * unit_roundoff(form) * np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
+        spread = np.sqrt(np.maximum(variance, 0.0) + np.square(rounding)) + _underflow(self.value, form)
         return Expectation(self.value, spread, self._settled, form)
 
 

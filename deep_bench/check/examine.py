@@ -75,8 +75,8 @@ def _beyond_margin(alone: Isolated, replayed: Replayed, names: set[str]) -> bool
     """Whether a discrete result differs where rounding leaves no choice."""
     trials = evaluations(alone, _SAMPLES, scale=MARGIN_RATIO)
     for name in names:
-        seen = Seen(np.asarray(replayed.expected[name]), [np.asarray(t[name]) for t in trials])
-        if not seen.admits(replayed.actual[name]):
+        observation = Seen(np.asarray(replayed.expected[name]), [np.asarray(t[name]) for t in trials])
+        if not observation.admits(replayed.actual[name]):
             return True
     return False
 

@@ -17,10 +17,10 @@ def nothing_in(arrays: Iterable[np.ndarray]) -> str:
         >>> nothing_in([np.zeros((0, 3))]), nothing_in([np.array([np.nan, np.nan])]), nothing_in([np.array([np.nan, 1])])
         ('empty', 'without a finite element', '')
     """
-    found = list(arrays)
-    if not found or any(a.size and not (is_inexact(a.dtype) and not np.isfinite(a).any()) for a in found):
+    contents = list(arrays)
+    if not contents or any(a.size and not (is_inexact(a.dtype) and not np.isfinite(a).any()) for a in contents):
         return ""
-    return "without a finite element" if any(a.size for a in found) else "empty"
+    return "without a finite element" if any(a.size for a in contents) else "empty"
 
 
 def nothing_to_compare(outputs: Mapping[str, Any]) -> str:

@@ -41,8 +41,8 @@ def replayable(network: Network, values: Mapping[str, np.ndarray]) -> Iterator[i
         if node.op_type == "Constant" or draws_at_random(node) or subgraphs(node):
             continue
         inputs = [v for v in node.inputs if v is not None]
-        known = all(v.name in values or as_array(v) is not None for v in inputs)
-        if known and any(v.name in values for v in node.outputs):
+        inputs_known = all(v.name in values or as_array(v) is not None for v in inputs)
+        if inputs_known and any(v.name in values for v in node.outputs):
             yield node
 
 

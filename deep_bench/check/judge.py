@@ -108,11 +108,11 @@ def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: 
     if whole.impossible and whole.word == "wrong":
         return "wrong", whole.reason
     for word in ("wrong", "reduced precision", "cannot tell"):
-        found = [n for n in nodes if n.word == word]
-        if found:
-            first = max(found, key=lambda n: n.deficit)
-            others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            return word, f"node {first.name!r} ({first.operator}){others}: {first.reason}"
+        matches = [n for n in nodes if n.word == word]
+        if matches:
+            first = max(matches, key=lambda n: n.deficit)
+            suffix = f" (and {len(matches) - 1} more)" if len(matches) > 1 else ""
+            return word, f"node {first.name!r} ({first.operator}){suffix}: {first.reason}"
     if not whole.clear:
         return whole.word, whole.reason
     if whole.information:

@@ -30,31 +30,33 @@ def in_float64(network: Network, inputs: Mapping[str, np.ndarray]) -> tuple[Netw
 
 def _widen_graph(graph: ir.Graph, opsets: Mapping[str, int]) -> None:
     nodes = [(node, schema(node, opsets.get("" if is_standard(node) else node.domain, 0))) for node in graph]
-    kept = {value for node, known in nodes if known is not None for value in _keep_narrow(node, known)}
+    unwidened = {value for node, definition in nodes if definition is not None for value in _keep_narrow(node, definition)}
     for value in graph.initializers.values():
-        if value.const_value is not None and value.const_value.dtype in _WIDENED and value not in kept:
+        if value.const_value is not None and value.const_value.dtype in _WIDENED and value not in unwidened:
             value.const_value = ir.tensor(value.const_value.numpy().astype(np.float64), name=value.name)
             value.type = ir.TensorType(ir.DataType.DOUBLE)
-    for node, known in nodes:
-        narrow = set() if known is None else set(_narrow_outputs(node, known))
+    for node, definition in nodes:
+        narrow = set() if definition is None else set(_narrow_outputs(node, definition))
         for value in node.outputs:
             if value in narrow:
                 _widen_after(node, value)
             else:
                 _widen_type(value)
         for name, attribute in list(node.attributes.items()):
-            _widen_attribute(node, name, attribute, states_type=known is None or not any(map(_only_narrow, known.outputs)))
-        if known is not None:
-            _widen_defaults(node, known)
+            _widen_attribute(
+                node, name, attribute, states_type=definition is None or not any(map(_only_narrow, definition.outputs))
+            )
+        if definition is not None:
+            _widen_defaults(node, definition)
         for body in subgraphs(node).values():
             _widen_graph(body, opsets)
     for value in (*graph.inputs, *graph.outputs):
         _widen_type(value)
 
 
-def _keep_narrow(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]:
+def _keep_narrow(node: ir.Node, definition: onnx.defs.OpSchema) -> Iterator[ir.Value]:
     """Feed the inputs that may be float32 but not float64 with values of their own; yields those that are constants."""
-    for index, (value, formal) in enumerate(zip(node.inputs, known.inputs, strict=False)):
+    for index, (value, formal) in enumerate(zip(node.inputs, definition.inputs, strict=False)):
         if value is None or not _only_narrow(formal):
             continue
         graph, array = node.graph, as_array(value)
@@ -74,11 +76,11 @@ def _keep_narrow(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]
             yield copy
 
 
-def _narrow_outputs(node: ir.Node, known: onnx.defs.OpSchema) -> Iterator[ir.Value]:
+def _narrow_outputs(node: ir.Node, definition: onnx.defs.OpSchema) -> Iterator[ir.Value]:
     """The outputs that the standard has in types narrower than float64 only."""
-    last = known.outputs[-1] if known.outputs else None
+    last = definition.outputs[-1] if definition.outputs else None
     for index, value in enumerate(node.outputs):
-        formal = known.outputs[index] if index < len(known.outputs) else last
+        formal = definition.outputs[index] if index < len(definition.outputs) else last
         if formal is not None and _only_narrow(formal):
             yield value
 
@@ -103,15 +105,15 @@ def _widen_after(node: ir.Node, value: ir.Value) -> None:
     graph.insert_after(node, cast)
 
 
-def _widen_defaults(node: ir.Node, known: onnx.defs.OpSchema) -> None:
+def _widen_defaults(node: ir.Node, definition: onnx.defs.OpSchema) -> None:
     """State float64 where a node leaves out what is float32 by default."""
     if node.op_type == "ConstantOfShape" and "value" not in node.attributes:
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float64)))
-    if any(map(_only_narrow, known.outputs)):
+    if any(map(_only_narrow, definition.outputs)):
         return
     for name in ("dtype", "output_datatype", "stash_type"):
-        stated = known.attributes.get(name)
-        if stated is not None and name not in node.attributes and stated.default_value.i == _FLOAT:
+        declared = definition.attributes.get(name)
+        if declared is not None and name not in node.attributes and declared.default_value.i == _FLOAT:
             node.attributes[name] = ir.AttrInt64(name, _DOUBLE)
 
 

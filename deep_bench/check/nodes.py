@@ -82,6 +82,6 @@ def judge_nodes(
     return JudgedNodes(verdicts, refusals, findings)
 
 
-def _doubted(opinions: Mapping[str, Any], why: str) -> Settled:
+def _doubted(opinions: Mapping[str, Any], reason: str) -> Settled:
     worst = max(opinions.values(), key=lambda o: o.deficit)
-    return Settled("cannot tell", f"{worst.reason}; {why}", worst)
+    return Settled("cannot tell", f"{worst.reason}; {reason}", worst)

@@ -95,12 +95,12 @@ class WideArithmetic:
 
     def _format(self, step: Step) -> np.dtype:
         """The working format of a step: its first floating-point output's, else input's; or another one that it states."""
-        if quantizes(step.node) and (stated := working_format(step.node, self.formats)) is not None:
-            return stated
-        known = (self.formats.get(name) for name in (*step.outputs, *step.inputs) if name)
-        found = next((d for d in known if d is not None and is_inexact(d)), np.dtype(np.float64))
+        if quantizes(step.node) and (declared := working_format(step.node, self.formats)) is not None:
+            return declared
+        candidates = (self.formats.get(name) for name in (*step.outputs, *step.inputs) if name)
+        form = next((d for d in candidates if d is not None and is_inexact(d)), np.dtype(np.float64))
         inner = _stash(step.node)
-        return found if inner is None or unit_roundoff(inner) <= unit_roundoff(found) else inner
+        return form if inner is None or unit_roundoff(inner) <= unit_roundoff(form) else inner
 
     def _narrowed(self, name: str, x: Any) -> Any:
         form = self.formats.get(name)
@@ -135,8 +135,8 @@ def _stash(node: ir.Node) -> np.dtype | None:
     """What a normalization computes its mean and variance in, whatever the type of its input: by default float32."""
     if operator_name(node) not in _STASHING:
         return None
-    stated = node.attributes.get("stash_type")
-    return np.dtype(ir.DataType(stated.as_int() if stated is not None else ir.DataType.FLOAT).numpy())
+    declared = node.attributes.get("stash_type")
+    return np.dtype(ir.DataType(declared.as_int() if declared is not None else ir.DataType.FLOAT).numpy())
 
 
 def in_range(y: np.ndarray, form: np.dtype) -> np.ndarray:

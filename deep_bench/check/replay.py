@@ -139,18 +139,18 @@ def form_of(network: Network, upgrades: bool) -> Network:
 
 def _chunks(truth: Truth, upgrades: bool) -> Iterator[Chunk]:
     """The chunks of a network; kept for the next system under test as far as memory allows."""
-    kept: dict[int, Chunk] = truth.replays.setdefault(upgrades, {})
+    cache: dict[int, Chunk] = truth.replays.setdefault(upgrades, {})
     form = form_of(truth.network, upgrades)
     used = 0
     for number, (nodes, samples) in enumerate(_groups(form, truth)):
-        chunk = kept.get(number)
+        chunk = cache.get(number)
         if chunk is None:
             isolated = isolate(form, nodes, truth.values)
             whole = _is_whole(truth, form, isolated, samples)
             chunk = Chunk(isolated, _expected(truth, form, nodes, samples, whole), whole)
         used += sum(3 * _bytes(e) for e in chunk.expected.values())
         if used < _KEPT_BYTES:
-            kept[number] = chunk
+            cache[number] = chunk
         yield chunk
 
 
@@ -162,23 +162,23 @@ def expected_of_whole(truth: Truth, upgrades: bool) -> dict[str, Expectation]:
         upgrades: As of the system under test that was replayed.
     """
     chunks: Mapping[int, Chunk] = truth.replays.get(upgrades, {})
-    found = [chunk.expected.items() for chunk in chunks.values() if chunk.whole]
-    return {name: e for items in found for name, e in items if isinstance(e, Expectation)}
+    expectations = [chunk.expected.items() for chunk in chunks.values() if chunk.whole]
+    return {name: e for items in expectations for name, e in items if isinstance(e, Expectation)}
 
 
 def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: int, whole: bool) -> dict[str, Expected]:
     """What the outputs of nodes may be; a node that both forms of the network have alike is estimated once."""
-    found: dict[str, Expected] = {}
-    for other in truth.replays.values():
-        for chunk in other.values():
+    estimates: dict[str, Expected] = {}
+    for chunks in truth.replays.values():
+        for chunk in chunks.values():
             alike = {_identity(n) for n in chunk.isolated.nodes}
             shared = [n for n in nodes if _identity(n) in alike]
-            found |= {str(v.name): chunk.expected[v.name] for n in shared for v in n.outputs if v.name in chunk.expected}
-    missing = [n for n in nodes if not any(v.name in found for v in n.outputs)]
+            estimates |= {str(v.name): chunk.expected[v.name] for n in shared for v in n.outputs if v.name in chunk.expected}
+    missing = [n for n in nodes if not any(v.name in estimates for v in n.outputs)]
     if not missing:
-        return found
+        return estimates
     isolated = isolate(form, missing, truth.values)
-    return found | (_gathered(isolated, truth.outputs, truth.samples) if whole else expectations(isolated, samples))
+    return estimates | (_gathered(isolated, truth.outputs, truth.samples) if whole else expectations(isolated, samples))
 
 
 def _is_whole(truth: Truth, form: Network, isolated: Isolated, samples: int) -> bool:

@@ -90,9 +90,9 @@ def _mark_control(node: ir.Node, inner: Mapping[str, ir.Graph], data: set[ir.Val
 def _linked(node: ir.Node, body: ir.Graph, data: set[ir.Value]) -> Iterable[ir.Value]:
     """The outputs of a body that become data outputs of the node, or that the body's next iteration uses as data."""
     skipped = 1 if node.op_type == "Loop" else 0
-    given = list(body.outputs)[skipped:]
-    yield from (b for b, v in zip(given, node.outputs, strict=False) if v in data)
+    outputs = list(body.outputs)[skipped:]
+    yield from (b for b, v in zip(outputs, node.outputs, strict=False) if v in data)
     if node.op_type == "If":
         return
     carried = list(body.inputs)[2 if node.op_type == "Loop" else 0 :]
-    yield from (b for b, v in zip(given, carried, strict=False) if v in data)
+    yield from (b for b, v in zip(outputs, carried, strict=False) if v in data)

@@ -81,8 +81,8 @@ def main(arguments: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _interrupt)  # a batch system's time limit: what was measured is kept, as after Ctrl-C
     try:
         status = _cli.main(words, prog_name="deep-bench", standalone_mode=False)
-    except click.exceptions.Exit as wanted:
-        status = wanted.exit_code
+    except click.exceptions.Exit as exit_request:
+        status = exit_request.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("deep-bench: interrupted", err=True)
         status = INTERRUPTED

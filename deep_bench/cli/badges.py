@@ -45,19 +45,19 @@ def command(
     from deep_bench.repeating.evidence import Claims
 
     claims = Claims(doi=doi, archive=archive, paper=paper)
-    found = badges(source, repetitions=repetitions, claims=claims, reruns=reruns, tolerance=tolerance)
+    awards = badges(source, repetitions=repetitions, claims=claims, reruns=reruns, tolerance=tolerance)
     if as_json:
-        click.echo(json.dumps([{**asdict(badge), "state": badge.state} for badge in found], indent=1))
+        click.echo(json.dumps([{**asdict(badge), "state": badge.state} for badge in awards], indent=1))
         return
-    told: set[str] = set()
-    for badge in found:
+    shown_checks: set[str] = set()
+    for badge in awards:
         click.echo(f"{_SIGNS[badge.state]} {badge.name}: {badge.state}")
         for check in badge.checks:
-            if check.name not in told:
+            if check.name not in shown_checks:
                 click.echo(printable(f"    {_SIGNS[check.state]} {check.name}: {' '.join(check.reason.split())}"))
-        again = [check.name for check in badge.checks if check.name in told]
+        again = [check.name for check in badge.checks if check.name in shown_checks]
         if again:
             click.echo(f"    {len(again)} checks as above")
-        told |= {check.name for check in badge.checks}
-    for source_of in dict.fromkeys(badge.source for badge in found):
+        shown_checks |= {check.name for check in badge.checks}
+    for source_of in dict.fromkeys(badge.source for badge in awards):
         click.echo(f"after {source_of}")

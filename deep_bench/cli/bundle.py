@@ -61,7 +61,7 @@ def command(
     from deep_bench.repeating import bundle
     from deep_bench.repeating.manifest import told
 
-    made = bundle(
+    archive = bundle(
         records,
         output,
         command=None if words is None else shlex.split(words),
@@ -72,12 +72,12 @@ def command(
         title=title,
         force=force,
     )
-    click.echo(f"bundle: {output}, {len(made.files)} files, {output.stat().st_size} bytes")
-    for one in made.left:
-        lost = one.files or not one.source
-        click.echo(printable(f"{'warning: ' if lost else ''}not in it: {told(one)}"), err=bool(lost))
-    for name, (then, now) in made.lock.drifted.items():
-        click.echo(f"the run had {name} {then}, the lock has {now or 'none'}: bundle in the environment of the run")
-    for remark in made.remarks:
+    click.echo(f"bundle: {output}, {len(archive.files)} files, {output.stat().st_size} bytes")
+    for omission in archive.left:
+        lost = omission.files or not omission.source
+        click.echo(printable(f"{'warning: ' if lost else ''}not in it: {told(omission)}"), err=bool(lost))
+    for name, (then, locked) in archive.lock.drifted.items():
+        click.echo(f"the run had {name} {then}, the lock has {locked or 'none'}: bundle in the environment of the run")
+    for remark in archive.remarks:
         click.echo(f"note: {remark}")
     click.echo(f"repeat it: deep-bench repeat {shlex.quote(str(output))}")

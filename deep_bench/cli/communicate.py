@@ -75,7 +75,7 @@ def command(
     leads = launch().rank == 0
     try:
         settings = Settings(**options)
-        known = None if machine is None else load_machine(machine)
+        machine_model = None if machine is None else load_machine(machine)
         folder = output_folder(output)
         check_names(over)
         settings.check_ranks(launch().size)
@@ -86,7 +86,7 @@ def command(
     with opened(over) as systems, guarded(next(iter(systems.values()))):
         unwritten: list[DeepBenchError] = []
         try:
-            result = study(systems, settings, machine=known, output=folder)
+            result = study(systems, settings, machine=machine_model, output=folder)
         except NotKept as error:
             result, unwritten = error.found, [error]
         mine = 0 if result is None else _shown(result, json_file, plot_file, unwritten)

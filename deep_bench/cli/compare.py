@@ -85,37 +85,37 @@ def command(
     """
     from deep_bench.results.comparing import Condition, compare, compare_within, failures, unjudged
 
-    wanted = [Condition.parse(text) for text in conditions]
+    requirements = [Condition.parse(text) for text in conditions]
     sides = _sides(records, base)
     options: dict[str, Any] = {"margin": margin, "correction": correction, "allow": across, "metrics": metrics}
     if base is not None:
-        found = compare_within(sides[0], base, factor=factor or "system", **options)
+        comparison = compare_within(sides[0], base, factor=factor or "system", **options)
     else:
-        found = compare(*sides, factor=factor, **options)
-    reasons, left = failures(found, wanted), unjudged(found, wanted)
+        comparison = compare(*sides, factor=factor, **options)
+    reasons, undecided = failures(comparison, requirements), unjudged(comparison, requirements)
     if picture is not None:
-        found.plot(picture)
+        comparison.plot(picture)
     if as_json:
-        click.echo(json.dumps({**found.as_json(), "failures": reasons, "unjudged": left}, indent=2))
+        click.echo(json.dumps({**comparison.as_json(), "failures": reasons, "unjudged": undecided}, indent=2))
     else:
-        click.echo(found.table())
+        click.echo(comparison.table())
         for reason in reasons:
             click.echo(f"fails on {reason}")
-    for line in left:
+    for line in undecided:
         click.echo(line, err=True)
-    sys.exit(1 if reasons else 2 if left else 0)
+    sys.exit(1 if reasons else 2 if undecided else 0)
 
 
 def _sides(records: tuple[Path, ...], base: str | None) -> list[Results]:
     """The results of each path; what cannot be read is told, and refused where it was named."""
     from deep_bench.results import gather
 
-    wanted = 1 if base is not None else 2
-    if len(records) > wanted:
+    required = 1 if base is not None else 2
+    if len(records) > required:
         came = f"{len(records)} paths {'with' if base is not None else 'without'} --base"
         raise InvalidArgument(came, "two records or folders; or one, and --base SYSTEM")
     sides = [gather(path) for path in records]
-    if len(records) < wanted:
+    if len(records) < required:
         raise InvalidArgument(*_one_side(records[0], sides[0]))
     for path, side in zip(records, sides, strict=True):
         for refused in side.refused:

@@ -61,36 +61,36 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
     check_systems(systems)
     if options["gradients"] and options["frozen"]:
         raise click.UsageError("--gradients is about inputs, and --frozen leaves one: give one of the two")
-    found: list[Any] = []
+    reports: list[Any] = []
 
     def keep(part: Any) -> None:
         if file is not None:
-            _write(file, [f.as_json() for f in (*found, part)], several=len(systems) > 1)
+            _write(file, [f.as_json() for f in (*reports, part)], several=len(systems) > 1)
 
     for system in systems:
-        found.append(_run(system, keep=keep, **options))
+        reports.append(_run(system, keep=keep, **options))
         if file is not None:
-            _write(file, [f.as_json() for f in found], several=len(systems) > 1)
-        click.echo(_text(found[-1], gradients=options["gradients"], every_operator=every_operator))
-        if found[-1].interrupted:
+            _write(file, [f.as_json() for f in reports], several=len(systems) > 1)
+        click.echo(_text(reports[-1], gradients=options["gradients"], every_operator=every_operator))
+        if reports[-1].interrupted:
             click.echo("deep-bench: interrupted", err=True)
             sys.exit(INTERRUPTED)
-    sys.exit(0 if all(f.ok for f in found) else 1)
+    sys.exit(0 if all(f.ok for f in reports) else 1)
 
 
-def _write(file: Path, found: list[dict[str, Any]], *, several: bool) -> None:
+def _write(file: Path, reports: list[dict[str, Any]], *, several: bool) -> None:
     """Write it whole or not at all: one object, or a list of them if several systems were asked for."""
     from deep_bench.measure.storage import replace
 
-    content = json.dumps(found if several else found[0], indent=1)
+    content = json.dumps(reports if several else reports[0], indent=1)
     replace(file, lambda temporary: temporary.write_text(content, encoding="utf-8"))
 
 
-def _text(found: Any, *, gradients: bool, every_operator: bool) -> str:
+def _text(report: Any, *, gradients: bool, every_operator: bool) -> str:
     from deep_bench.testing.gradient_report import gradients_as_text
     from deep_bench.testing.report import as_text
 
-    return (gradients_as_text if gradients else as_text)(found, every_operator=every_operator)
+    return (gradients_as_text if gradients else as_text)(report, every_operator=every_operator)
 
 
 def _run(
@@ -112,7 +112,7 @@ def _run(
     kinds = kinds or (("node",) if gradients else _STANDARD)
     check_cases(chosen_cases(system, kinds, None, limit), operators, cases)
 
-    def wanted(case: Case) -> bool:
+    def is_selected(case: Case) -> bool:
         return (not operators or bool({*operators} & {*case.operators})) and (not cases or case.name in cases)
 
     with tqdm(desc=system, unit="case", disable=None, leave=False) as bar:
@@ -123,5 +123,5 @@ def _run(
             bar.update(0)
 
         if gradients:
-            return run_gradients(system, kinds=kinds, only=wanted, limit_s=limit, progress=show, keep=keep)
-        return run_conformance(system, kinds=kinds, frozen=frozen, only=wanted, limit_s=limit, progress=show, keep=keep)
+            return run_gradients(system, kinds=kinds, only=is_selected, limit_s=limit, progress=show, keep=keep)
+        return run_conformance(system, kinds=kinds, frozen=frozen, only=is_selected, limit_s=limit, progress=show, keep=keep)

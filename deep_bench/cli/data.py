@@ -102,27 +102,27 @@ def command(
     if size is not None and kind is None and not containers:
         raise click.UsageError("--resize changes what --convert or --container writes: give one of them")
     with ExitStack() as stack:
-        known = [_known(name, root, containers, size, verify, stack) for name in names]
+        summaries = [_known(name, root, containers, size, verify, stack) for name in names]
         written = [_converted(names[0], root, kind, size, output)] if kind is not None and output is not None else []
-        measured = _measure([s for one in known for s in one.subjects], root, timing) if measuring else None
+        measured = _measure([s for summary in summaries for s in summary.subjects], root, timing) if measuring else None
     if as_json:
-        click.echo(json.dumps(_as_json(known, measured, written), indent=2))
+        click.echo(json.dumps(_as_json(summaries, measured, written), indent=2))
     else:
-        _show(known, measured, written)
+        _show(summaries, measured, written)
     if measured is not None and measured.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    failed = measured is not None and any(found.error for found in measured.latencies)
-    sys.exit(FAILED if failed or any(one.refused for one in known) else 0)
+    failed = measured is not None and any(latency.error for latency in measured.latencies)
+    sys.exit(FAILED if failed or any(summary.refused for summary in summaries) else 0)
 
 
 def _check(names: Sequence[str], containers: Sequence[str], kind: str | None, output: Path | None) -> None:
     """Refuse what cannot work before minutes are spent."""
     from deep_bench.training.containers import parse_kind
 
-    for given, option in ((names, "NAME"), (containers, "--container")):
-        if twice := [name for name in given if given.count(name) > 1]:
-            raise InvalidArgument(f"{option} {twice[0]} comes {given.count(twice[0])} times", "each once")
+    for values, option in ((names, "NAME"), (containers, "--container")):
+        if twice := [name for name in values if values.count(name) > 1]:
+            raise InvalidArgument(f"{option} {twice[0]} comes {values.count(twice[0])} times", "each once")
     for text in (*containers, *([kind] if kind is not None else [])):
         parse_kind(text)
     if (kind is None) != (output is None):
@@ -154,12 +154,12 @@ def _known(
         elif verify:
             advice = "the files of sets that are known by name are always verified"
             raise InvalidArgument(f"--verify of {name}", "the path of a container", advice)
-        found = _Known(name, _facts(dataset))
+        summary = _Known(name, _facts(dataset))
         if not containers:
-            found.subjects.append(Subject(name, name))
+            summary.subjects.append(Subject(name, name))
         for text in containers:
-            _contain(found, _resized(dataset, size), text, root, stack)
-    return found
+            _contain(summary, _resized(dataset, size), text, root, stack)
+    return summary
 
 
 def _resized(dataset: Dataset, size: tuple[int, int] | None) -> Dataset:
@@ -168,26 +168,26 @@ def _resized(dataset: Dataset, size: tuple[int, int] | None) -> Dataset:
     return dataset if size is None else Resized(dataset, size)
 
 
-def _contain(found: _Known, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
+def _contain(summary: _Known, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
     """Write a set to a temporary container, or say why that cannot hold it."""
     from deep_bench.training.containers import open_container, parse_kind, write_container
     from deep_bench.training.containers.measurement import Subject
 
     kind, options = parse_kind(text)
-    label = f"{found.name} in {text}"
+    label = f"{summary.name} in {text}"
     if kind == "memory":
-        found.subjects.append(Subject(label, found.name, memory=True))
+        summary.subjects.append(Subject(label, summary.name, memory=True))
         return
     beside = root if root is not None and root.is_dir() and os.access(root, os.W_OK) else Path.cwd()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".deep_bench-", dir=beside)))
     try:
         path = write_container(folder / "container", dataset, kind, **options)
     except Unsupported as error:
-        found.refused[text] = str(error).replace("\n", ". ")
+        summary.refused[text] = str(error).replace("\n", ". ")
         return
     with open_container(path) as written:
-        found.facts["containers"][text] = {"bytes": written.nbytes}
-    found.subjects.append(Subject(label, str(path)))
+        summary.facts["containers"][text] = {"bytes": written.nbytes}
+    summary.subjects.append(Subject(label, str(path)))
 
 
 def _facts(dataset: Dataset) -> dict[str, Any]:
@@ -248,20 +248,20 @@ def _measure(subjects: Sequence[Subject], root: Path | None, timing: dict[str, A
         bars.close()
 
 
-def _as_json(known: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> dict[str, Any]:
-    sets = [{"name": one.name, **one.facts, "refused": one.refused} for one in known]
-    latencies = [] if measured is None else [found.as_json() for found in measured.latencies]
+def _as_json(summaries: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> dict[str, Any]:
+    sets = [{"name": summary.name, **summary.facts, "refused": summary.refused} for summary in summaries]
+    latencies = [] if measured is None else [latency.as_json() for latency in measured.latencies]
     return {"sets": sets, "latencies": latencies, "written": [str(path) for path in written]}
 
 
-def _show(known: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> None:
+def _show(summaries: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> None:
     from rich.console import Console
 
     from deep_bench.measure.tables import columns, print_line
 
     console = Console(width=columns())
-    for one in known:
-        for line in _lines(one):
+    for summary in summaries:
+        for line in _lines(summary):
             print_line(console, line)
     if measured is not None:
         _show_latencies(console, measured.latencies)
@@ -269,19 +269,19 @@ def _show(known: Sequence[_Known], measured: Measured | None, written: Sequence[
         print_line(console, f"written: {path}")
 
 
-def _lines(one: _Known) -> list[str]:
+def _lines(summary: _Known) -> list[str]:
     from deep_bench.measure.units import in_bytes
 
-    facts = one.facts
+    facts = summary.facts
     size = f", {facts['kind']}, {in_bytes(facts['bytes'])}" if "kind" in facts else ""
-    lines = [f"{one.name}: {facts['samples']} samples{size}", *(f"  {spec}" for spec in facts["specs"])]
+    lines = [f"{summary.name}: {facts['samples']} samples{size}", *(f"  {spec}" for spec in facts["specs"])]
     if counts := facts.get("classes"):
         least, most = min(counts, key=counts.get), max(counts, key=counts.get)
         lines.append(f"  {len(counts)} classes, from {counts[least]} samples ({least}) to {counts[most]} ({most})")
         if len(counts) <= 20:
             lines.append("  " + ", ".join(f"{name}: {count}" for name, count in counts.items()))
-    lines += [f"  in {text}: {in_bytes(found['bytes'])}" for text, found in facts["containers"].items()]
-    return lines + [f"  in {text}: refused: {reason}" for text, reason in one.refused.items()]
+    lines += [f"  in {text}: {in_bytes(figures['bytes'])}" for text, figures in facts["containers"].items()]
+    return lines + [f"  in {text}: refused: {reason}" for text, reason in summary.refused.items()]
 
 
 def _show_latencies(console: Any, latencies: Sequence[Latencies]) -> None:
@@ -294,14 +294,14 @@ def _show_latencies(console: Any, latencies: Sequence[Latencies]) -> None:
     table = Table("set", "read", title="batches: medians")
     for name in ("batch", "latency", "95 % interval", "samples/s"):
         table.add_column(name, justify="right")
-    for found in latencies:
-        for call, f in found.calls.items():
+    for latency in latencies:
+        for call, f in latency.calls.items():
             shown = "too few" if f.low_ns is None or f.high_ns is None else duration_range(f.low_ns / 1e9, f.high_ns / 1e9)
-            figures = (str(found.batch), duration(f.median_ns / 1e9), shown, significant(f.samples_per_s))
-            table.add_row(Text(found.label), Text(call), *figures)
+            figures = (str(latency.batch), duration(f.median_ns / 1e9), shown, significant(f.samples_per_s))
+            table.add_row(Text(latency.label), Text(call), *figures)
     print_table(console, table)
-    for found in latencies:
-        if found.error:
-            print_line(console, f"{found.label} failed: {found.error}")
-        elif found.not_cold:
-            print_line(console, f"{found.label}: not read from the disk: {found.not_cold}")
+    for latency in latencies:
+        if latency.error:
+            print_line(console, f"{latency.label} failed: {latency.error}")
+        elif latency.not_cold:
+            print_line(console, f"{latency.label}: not read from the disk: {latency.not_cold}")

@@ -52,30 +52,30 @@ def command(
     pictures = [] if plot is None else one_each(plot, on)
     check_files(pictures, "--plot")
     options["sizes"] = dict(options["sizes"])
-    found: list[Divergence] = []
+    divergences: list[Divergence] = []
     errors: dict[str, DeepBenchError] = {}
-    why = "interrupted before it was reached"
+    reason = "interrupted before it was reached"
     try:
-        _examine(network, on, options, found, errors, every=every)
+        _examine(network, on, options, divergences, errors, every=every)
     except Exception as error:  # shown as it is, once what was examined is kept
-        why = f"ended by {type(error).__name__}: {error}"
+        reason = f"ended by {type(error).__name__}: {error}"
         raise
     finally:
-        if found or errors:
-            _write(on, found, {s: told(errors[s], s) if s in errors else why for s in on}, json_file, pictures)
+        if divergences or errors:
+            _write(on, divergences, {s: told(errors[s], s) if s in errors else reason for s in on}, json_file, pictures)
     if debug:
         for system, failure in errors.items():
             click.echo(f"{system}:\n{getattr(failure, 'details', failure)}", err=True)
-    if any(d.interrupted for d in found):
+    if any(d.interrupted for d in divergences):
         raise KeyboardInterrupt
-    sys.exit(0 if not errors and all(d.ok and d.judged for d in found) else FAILED)
+    sys.exit(0 if not errors and all(d.ok and d.judged for d in divergences) else FAILED)
 
 
 def _examine(
     network: str,
     on: Sequence[str],
     options: dict[str, Any],
-    found: list[Divergence],
+    divergences: list[Divergence],
     errors: dict[str, DeepBenchError],
     *,
     every: bool,
@@ -85,7 +85,7 @@ def _examine(
 
     for system in on:
         try:
-            found.append(diverge(network, system, **options))
+            divergences.append(diverge(network, system, **options))
         except (InvalidInput, InvalidNetwork):
             raise  # no framework can do better
         except DeepBenchError as error:
@@ -93,8 +93,8 @@ def _examine(
                 raise
             errors[system] = error
             continue
-        click.echo(found[-1].table(every=every))
-        if found[-1].interrupted:
+        click.echo(divergences[-1].table(every=every))
+        if divergences[-1].interrupted:
             return
     usage = [error for error in errors.values() if not isinstance(error, WorkerError)]
     if len(usage) == len(on):
@@ -104,13 +104,13 @@ def _examine(
 
 def _write(
     on: Sequence[str],
-    found: Sequence[Divergence],
+    divergences: Sequence[Divergence],
     reasons: Mapping[str, str],
     file: Path | None,
     pictures: Sequence[Path],
 ) -> None:
     """Write what was examined, and why the others were not."""
-    examined = {one.system: one for one in found}
+    examined = {divergence.system: divergence for divergence in divergences}
     missing = [system for system in on if system not in examined]
     if missing:
         click.echo(f"partial: {len(examined)} of {len(on)} systems were examined")

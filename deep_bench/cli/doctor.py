@@ -22,9 +22,9 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     from deep_bench.measure.tables import columns, print_table
 
     environment = capture()
-    found = risks(environment)
+    findings = risks(environment)
     if as_json:
-        listed = [{"name": r.name, "risk": r.what, "advice": r.advice} for r in found]
+        listed = [{"name": r.name, "risk": r.what, "advice": r.advice} for r in findings]
         click.echo(json.dumps({"environment": environment.model_dump(mode="json"), "risks": listed}, indent=2))
         return
     console = Console(width=columns())
@@ -35,9 +35,9 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     print_table(console, table)
     for name, reason in environment.unknown.items():
         console.print(Text(f"unknown: {name.replace('_', ' ')}: {reason}"))
-    for risk in found:
+    for risk in findings:
         console.print(Text(str(risk)))
-    if not found:
+    if not findings:
         console.print("no risk found")
 
 

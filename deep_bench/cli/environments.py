@@ -72,9 +72,11 @@ def build_it(name: str, file: Path | None, again: bool, unlocked: bool, debug: b
         click.echo(f"commands in {name} are run as: {declaration.command('…')}", err=True)
     if lock is not None:
         click.echo(f"the versions are those of {path}", err=True)
-    found = _built(name, declaration, lock=lock, again=again)
-    pins = Lock.parse(found.lock, name).pins
-    click.echo(f"{found.python}; locked {', '.join(f'{n} {v}' for n, v in pins.items())}; lock {found.lock_sha256}")
+    environment = _built(name, declaration, lock=lock, again=again)
+    pins = Lock.parse(environment.lock, name).pins
+    click.echo(
+        f"{environment.python}; locked {', '.join(f'{n} {v}' for n, v in pins.items())}; lock {environment.lock_sha256}"
+    )
 
 
 @command.command("lock", cls=Verb)
@@ -86,8 +88,8 @@ def lock_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
     from deep_bench.environments.locking import lock_file, write_lock
 
     declared = _declarations(file)
-    found = _built(name, declared[name])
-    click.echo(str(write_lock(lock_file(declared.path, name), found.lock)))
+    environment = _built(name, declared[name])
+    click.echo(str(write_lock(lock_file(declared.path, name), environment.lock)))
 
 
 @command.command("check", cls=Verb)
@@ -103,19 +105,19 @@ def check_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
     from deep_bench.environments.checking import looked_at
     from deep_bench.environments.locking import lock_file
 
-    found, declared = built(name) if name in all_built() else None, _declarations(file)
-    lean = found is not None and not found.declaration.deep_bench
-    stated = _otherwise_locked(found, lock_file(declared.path, name)) if found is not None else []
-    for line in stated:
+    environment, declared = built(name) if name in all_built() else None, _declarations(file)
+    lean = environment is not None and not environment.declaration.deep_bench
+    lock_differences = _otherwise_locked(environment, lock_file(declared.path, name)) if environment is not None else []
+    for line in lock_differences:
         click.echo(line)
     facts = looked_at(place_of(name, lean=lean, declared=declared))
     click.echo(
         f"{facts['python']}, {len(facts['packages'])} packages" + (f"; {facts['remark']}" if "remark" in facts else "")
     )
-    changed = differences(found) if found is not None else []
+    changed = differences(environment) if environment is not None else []
     for line in changed:
         click.echo(f"not as locked: {line}")
-    sys.exit(1 if changed or stated else 0)
+    sys.exit(1 if changed or lock_differences else 0)
 
 
 @command.command("remove", cls=Verb)
@@ -131,15 +133,15 @@ def remove_it(name: str, debug: bool) -> None:  # noqa: ARG001
     click.echo(f"{name} is removed")
 
 
-def _otherwise_locked(found: Built, path: Path) -> list[str]:
+def _otherwise_locked(environment: Built, path: Path) -> list[str]:
     """How an environment differs from the lock beside its declaration, if there is one."""
     from deep_bench.environments import Lock
     from deep_bench.environments.locking import read_lock
 
-    lock = read_lock(path, found.name)
+    lock = read_lock(path, environment.name)
     if lock is None:
         return []
-    return [f"not as in {path}: {line}" for line in lock.differences(Lock.parse(found.lock, found.name))]
+    return [f"not as in {path}: {line}" for line in lock.differences(Lock.parse(environment.lock, environment.name))]
 
 
 def _declarations(file: Path | None) -> Declarations:
@@ -157,15 +159,15 @@ def _built(name: str, declaration: Declaration, **options: Any) -> Built:
 def _row(name: str, declaration: Declaration | None) -> dict[str, Any]:
     from deep_bench.environments import built
 
-    found = built(name)
-    of = declaration or (found.declaration if found else None)
-    state = "not built" if found is None else "built"
-    if found is not None and declaration is not None and declaration.sha256 != found.declaration.sha256:
+    environment = built(name)
+    of = declaration or (environment.declaration if environment else None)
+    state = "not built" if environment is None else "built"
+    if environment is not None and declaration is not None and declaration.sha256 != environment.declaration.sha256:
         state = "built from another declaration"
     return {
         "name": name,
         "state": state if declaration is not None else f"{state}, not declared here",
-        "python": found.python if found is not None else "",
+        "python": environment.python if environment is not None else "",
         "requirements": ", ".join(of.requirements) if of is not None else "",
-        "lock_sha256": found.lock_sha256 if found is not None else None,
+        "lock_sha256": environment.lock_sha256 if environment is not None else None,
     }

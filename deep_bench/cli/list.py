@@ -48,9 +48,9 @@ class Description:
     def facts(self) -> dict[str, Any]:
         """Version, device and options."""
         adapter = Variant(self._name).create()
-        said = adapter.describe()
+        description = adapter.describe()
         options = {option: kind.__name__ for option, kind in option_types(type(adapter)).items()}
-        return {"version": said["version"], "device": said["device"], "options": options}
+        return {"version": description["version"], "device": description["device"], "options": options}
 
 
 def _row(name: str) -> dict[str, Any]:

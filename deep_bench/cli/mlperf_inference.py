@@ -129,10 +129,10 @@ def submission(runs: tuple[Path, ...], facts: Path | None, output: Path, **names
     from deep_bench.mlperf.system import load_facts
 
     names.pop("debug")
-    made = lay_out(runs, output, facts=load_facts(facts) if facts is not None else None, **names)
-    for place in made.scenarios:
+    layout = lay_out(runs, output, facts=load_facts(facts) if facts is not None else None, **names)
+    for place in layout.scenarios:
         click.echo(f"laid out: {place}")
-    for finding in made.findings:
+    for finding in layout.findings:
         click.echo(f"missing: {finding}")
     click.echo("unverified. Result not verified by MLCommons Association.")
-    sys.exit(FAILED if made.findings else 0)
+    sys.exit(FAILED if layout.findings else 0)

@@ -101,9 +101,9 @@ def _planned(name: str, changes: tuple[str, ...], framework: str, options: dict[
     }
     if ranks is None:
         return planned(recipe, framework, **plan)
-    found = ranks.agreed(lambda: planned(recipe, framework, **plan, make=ranks.trainer, logs=ranks.first))
+    agreed_plan = ranks.agreed(lambda: planned(recipe, framework, **plan, make=ranks.trainer, logs=ranks.first))
     ranks.check_alike(recipe, [framework])
-    return found
+    return agreed_plan
 
 
 def _pair(text: str) -> tuple[str, int | float | str]:
@@ -118,10 +118,10 @@ def _pair(text: str) -> tuple[str, int | float | str]:
 
 
 def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:
-    known = list(recipe.fields.seeds)
-    if not options["seeds"] and options["runs"] > len(known):
-        raise click.UsageError(f"--runs {options['runs']}: the recipe has {len(known)} seeds; name others by --seed")
-    return list(options["seeds"]) or known[: options["runs"]]
+    recipe_seeds = list(recipe.fields.seeds)
+    if not options["seeds"] and options["runs"] > len(recipe_seeds):
+        raise click.UsageError(f"--runs {options['runs']}: the recipe has {len(recipe_seeds)} seeds; name others by --seed")
+    return list(options["seeds"]) or recipe_seeds[: options["runs"]]
 
 
 def _told_rest(timed: Timed, runs: Runs) -> int:
@@ -132,8 +132,8 @@ def _told_rest(timed: Timed, runs: Runs) -> int:
     click.echo(f"interrupted; kept in {timed.layout.results}: {_names(log for log in logs if log.exists())}", err=True)
     click.echo(f"the record: deep-bench show {shlex.quote(str(runs.path))}", err=True)
     ended = {run.seed for run in runs.runs if run.error is not None or run.stopped_because not in ("", BROKEN_OFF)}
-    if rest := [seed for seed in timed.seeds if seed not in ended]:
-        seeds, done = " ".join(f"--seed {seed}" for seed in rest), timed.seeds.index(rest[0])
+    if remaining := [seed for seed in timed.seeds if seed not in ended]:
+        seeds, done = " ".join(f"--seed {seed}" for seed in remaining), timed.seeds.index(remaining[0])
         click.echo(f"to go on: the same command with {seeds} instead of --runs, and another folder", err=True)
         if done:
             click.echo(f"then move {_names(logs[:done])} beside its logs, under numbers that are free", err=True)
@@ -173,9 +173,9 @@ def check(paths: tuple[Path, ...], ruleset: str | None, debug: bool) -> None:  #
 
     fine = True
     for path in paths:
-        for found in examined(path, ruleset):
-            fine &= found.fine
-            for line in found.lines():
+        for report in examined(path, ruleset):
+            fine &= report.fine
+            for line in report.lines():
                 click.echo(printable(line))
     sys.exit(0 if fine else FAILED)
 
@@ -193,12 +193,12 @@ def score(folder: Path, official: bool, ruleset: str | None, debug: bool) -> Non
     from deep_bench.mlperf.training.score import scored
 
     fine = True
-    for found in scored(folder):
-        fine &= found.score.seconds is not None
-        for line in found.lines():
+    for report in scored(folder):
+        fine &= report.score.seconds is not None
+        for line in report.lines():
             click.echo(printable(line))
         if official:
-            click.echo(found.official(ruleset))
+            click.echo(report.official(ruleset))
     sys.exit(0 if fine else FAILED)
 
 
@@ -217,13 +217,13 @@ def rcp(folder: Path, reference: str, debug: bool) -> None:  # noqa: ARG001 (rea
     """
     from deep_bench.mlperf.training.reference import compare_all
 
-    found = compare_all(folder, reference)
-    for place, one in found.items():
-        if len(found) > 1:
+    comparisons = compare_all(folder, reference)
+    for place, comparison in comparisons.items():
+        if len(comparisons) > 1:
             click.echo(f"{place}:")
-        for line in one.lines():
+        for line in comparison.lines():
             click.echo(line)
-    sys.exit(0 if all(one.passed for one in found.values()) else FAILED)
+    sys.exit(0 if all(comparison.passed for comparison in comparisons.values()) else FAILED)
 
 
 @click.command("reference", cls=Verb)
@@ -240,9 +240,9 @@ def reference(recipe: str, changes: tuple[str, ...], framework: str, **options: 
     from deep_bench.mlperf.training.reference import record
     from deep_bench.training.recipes import load_recipe
 
-    made = load_recipe(recipe, *changes)
+    loaded_recipe = load_recipe(recipe, *changes)
     where = record(
-        made, framework, batches=options["batches"], runs=options["runs"], output=options["output"], told=click.echo
+        loaded_recipe, framework, batches=options["batches"], runs=options["runs"], output=options["output"], told=click.echo
     )
     click.echo(f"written to {where}")
 
@@ -263,16 +263,16 @@ def system(facts: Path | None, kind: Any, output: Path | None, debug: bool) -> N
     from deep_bench.measure.storage import written
     from deep_bench.mlperf.system import describe, load_facts, missing
 
-    environment, stated = capture(), load_facts(facts) if facts is not None else {}
-    text = json.dumps(describe(environment, stated, kind), indent=2)
+    environment, declared = capture(), load_facts(facts) if facts is not None else {}
+    text = json.dumps(describe(environment, declared, kind), indent=2)
     if output is None:
         click.echo(text)
     else:
         written(output, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
-    unknown = missing(environment, stated, kind)
-    for one in unknown:
-        click.echo(str(one), err=True)
-    sys.exit(FAILED if any(one.field.meaningful for one in unknown) else 0)
+    unknown = missing(environment, declared, kind)
+    for gap in unknown:
+        click.echo(str(gap), err=True)
+    sys.exit(FAILED if any(gap.field.meaningful for gap in unknown) else 0)
 
 
 @click.command("tags", cls=Verb)

@@ -95,22 +95,22 @@ def command(
     options["twin"] = not options.pop("no_twin")
     unwritten: NotKept | None = None
     try:
-        found = study([*operators, *on], suite, output=folder, **options)
+        outcome = study([*operators, *on], suite, output=folder, **options)
     except NotKept as error:
-        found, unwritten = error.found, error
+        outcome, unwritten = error.found, error
     try:
-        _show(found, plot_file, kind, json_file)
+        _show(outcome, plot_file, kind, json_file)
     finally:
         if unwritten is not None:
             click.echo(f"deep-bench: {unwritten}", err=True)
     if debug:
-        _print_details(found)
+        _print_details(outcome)
     if unwritten is not None:
         sys.exit(FAILED)
-    if found.interrupted:
+    if outcome.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    sys.exit(0 if found.ok else FAILED)
+    sys.exit(0 if outcome.ok else FAILED)
 
 
 def _suite(seed: int, suite: str, cases: Sequence[str], sample: int | None, dtype: str | None) -> Suite:
@@ -119,27 +119,27 @@ def _suite(seed: int, suite: str, cases: Sequence[str], sample: int | None, dtyp
 
     from deep_bench.operators.suites.find import suite_of
 
-    found = suite_of(suite)
+    selection = suite_of(suite)
     if cases:
-        found = replace(found, cases=[found.case(label) for label in dict.fromkeys(cases)])
+        selection = replace(selection, cases=[selection.case(label) for label in dict.fromkeys(cases)])
     if sample is not None:
-        found = found.sample(sample, seed)
-    return found if dtype is None else found.with_dtype(dtype)
+        selection = selection.sample(sample, seed)
+    return selection if dtype is None else selection.with_dtype(dtype)
 
 
-def _show(found: Study, plot_file: Path | None, kind: str, json_file: Path | None) -> None:
-    click.echo(found.table())
+def _show(outcome: Study, plot_file: Path | None, kind: str, json_file: Path | None) -> None:
+    click.echo(outcome.table())
     if json_file is not None:
         from deep_bench.measure.storage import replace
 
-        text = json.dumps(found.as_json(), indent=1) + "\n"
+        text = json.dumps(outcome.as_json(), indent=1) + "\n"
         replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
         click.echo(f"figures: {json_file}")
-    if plot_file is not None and found.trials:
-        click.echo(f"picture: {found.plot(plot_file, kind)}")  # type: ignore[arg-type]
+    if plot_file is not None and outcome.trials:
+        click.echo(f"picture: {outcome.plot(plot_file, kind)}")  # type: ignore[arg-type]
 
 
-def _print_details(found: Study) -> None:
-    for trial in found.failures:
+def _print_details(outcome: Study) -> None:
+    for trial in outcome.failures:
         assert trial.record.error is not None
         click.echo(f"{trial.label}, {trial.case.name}:\n{trial.record.error.details}", err=True)

@@ -28,10 +28,10 @@ class Seconds(click.ParamType[float]):
         """Read a number with a unit."""
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(value))
-        if found is None or found[2] not in _UNITS:
+        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(value))
+        if match is None or match[2] not in _UNITS:
             self.fail(f"{value!r} is no duration: write 20s, 500ms or 2m", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+        return float(match[1]) * _UNITS[match[2]]
 
 
 class Size(click.ParamType[tuple[str, int]]):
@@ -83,10 +83,10 @@ class FileToWrite(click.ParamType[Path]):
         if fault := unwritable(path):
             self.fail(fault, param, ctx)
         if ctx is not None and param is not None:
-            taken = ctx.meta.setdefault(_TAKEN, {})
-            other = taken.setdefault(path.resolve(), param.opts[0])
-            if other != param.opts[0]:
-                self.fail(f"{path} is what {other} writes: name another file", param, ctx)
+            writers = ctx.meta.setdefault(_TAKEN, {})
+            option = writers.setdefault(path.resolve(), param.opts[0])
+            if option != param.opts[0]:
+                self.fail(f"{path} is what {option} writes: name another file", param, ctx)
         return path
 
 
@@ -150,11 +150,13 @@ def _read_as(path: Path, context: click.Context) -> str:
         if isinstance(param.type, FileToWrite):
             continue
         value = context.params.get(str(param.name))
-        for given in value if isinstance(value, tuple) else (value,):
-            for name in _files_in(given):
-                what = f"read as {param.opts[0]}" if isinstance(param, click.Option) else f"the {param.human_readable_name}"
+        for argument in value if isinstance(value, tuple) else (value,):
+            for name in _files_in(argument):
+                description = (
+                    f"read as {param.opts[0]}" if isinstance(param, click.Option) else f"the {param.human_readable_name}"
+                )
                 if path.samefile(name):
-                    return f"{what} of this command"
+                    return f"{description} of this command"
                 if name.suffix == ".onnx" and _holds_data(name, path):
                     return f"where {name} has its tensors"
     return ""
@@ -184,8 +186,8 @@ def _holds_data(network: Path, path: Path) -> bool:
         proto = onnx.load(network, format="protobuf", load_external_data=False)
     except (DecodeError, UnicodeDecodeError, ValueError, OSError):
         return False
-    stated = {entry.value for t in _external(proto) for entry in t.external_data if entry.key == "location"}
-    return any(_is_file(data) and path.samefile(data) for data in (network.parent / location for location in stated))
+    locations = {entry.value for t in _external(proto) for entry in t.external_data if entry.key == "location"}
+    return any(_is_file(data) and path.samefile(data) for data in (network.parent / location for location in locations))
 
 
 def _external(proto: Any) -> list[Any]:
@@ -218,10 +220,10 @@ def check_systems(systems: Sequence[str]) -> None:
     """
     from deep_bench.variant import Variant
 
-    seen: dict[Any, str] = {}
+    visited: dict[Any, str] = {}
     for system in systems:
         variant = Variant.parse(system)
         key = variant.framework, variant.environment, tuple(sorted(variant.options.items()))
-        if key in seen:
-            raise InvalidArgument(f"--on {seen[key]} and --on {system}", "each system once")
-        seen[key] = system
+        if key in visited:
+            raise InvalidArgument(f"--on {visited[key]} and --on {system}", "each system once")
+        visited[key] = system

@@ -53,22 +53,22 @@ def command(
     systems, sizes = list(options.pop("on")) or None, dict(options.pop("sizes"))
     if options.pop("algorithms"):
         _refuse_beside_algorithms()
-        given = {name: options[name] for name in ("inputs", "batch", "seed")}
-        sys.exit(0 if _show_algorithms(network, systems, json_file, sizes=sizes, **given) else FAILED)
+        arguments = {name: options[name] for name in ("inputs", "batch", "seed")}
+        sys.exit(0 if _show_algorithms(network, systems, json_file, sizes=sizes, **arguments) else FAILED)
     from deep_bench.network.profiling.profile import profile
 
-    found = profile(network, systems, options.pop("inputs"), sizes=sizes, **options)
-    click.echo(found.table(None if everything else top))
+    outcome = profile(network, systems, options.pop("inputs"), sizes=sizes, **options)
+    click.echo(outcome.table(None if everything else top))
     if json_file is not None:
-        click.echo(f"profile: {found.save(json_file)}")
+        click.echo(f"profile: {outcome.save(json_file)}")
     if plot_file is not None:
         from deep_bench.network.profiling.picture import plot
 
-        click.echo(f"picture: {plot(found, plot_file)}")
-    if found.interrupted:
+        click.echo(f"picture: {plot(outcome, plot_file)}")
+    if outcome.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    sys.exit(0 if found.ok else FAILED)
+    sys.exit(0 if outcome.ok else FAILED)
 
 
 def _refuse_beside_algorithms() -> None:
@@ -79,7 +79,7 @@ def _refuse_beside_algorithms() -> None:
             raise click.UsageError(f"{option} beside --algorithms, which takes no times: leave one of them out")
 
 
-def _show_algorithms(network: str, systems: Sequence[str] | None, json_file: Path | None, **given: Any) -> bool:
+def _show_algorithms(network: str, systems: Sequence[str] | None, json_file: Path | None, **arguments: Any) -> bool:
     """Print a line for each node of each framework, or one for all where they are alike; say whether all could be asked."""
     from deep_bench import frameworks
     from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork
@@ -88,23 +88,23 @@ def _show_algorithms(network: str, systems: Sequence[str] | None, json_file: Pat
     from deep_bench.network.profiling.algorithms import algorithm_lines, chosen_algorithms
 
     graph = as_network(network)
-    found: dict[str, Any] = {}
+    algorithms: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for system in systems if systems is not None else [name for name in frameworks if not frameworks.missing(name)]:
         try:
-            found[system] = chosen_algorithms(graph, system, **given)
+            algorithms[system] = chosen_algorithms(graph, system, **arguments)
         except (InvalidArgument, InvalidInput, InvalidNetwork):
             raise  # the user's to mend, whatever the framework
         except DeepBenchError as error:
             failed[system] = str(error)
-    for system, nodes in found.items():
-        (only,) = said if len(said := set(nodes.values())) == 1 else [None]
+    for system, nodes in algorithms.items():
+        (only,) = answers if len(answers := set(nodes.values())) == 1 else [None]
         lines = [f"{system}: {only}"] if isinstance(only, str) else [f"{system}:", *algorithm_lines(graph, nodes)]
         click.echo("\n  ".join(lines))
-    for system, why in failed.items():
-        click.echo(f"{system}: {why.removeprefix(f'{system}: ')}")
+    for system, reason in failed.items():
+        click.echo(f"{system}: {reason.removeprefix(f'{system}: ')}")
     if json_file is not None:
-        text = json.dumps({"algorithms": found, "failed": failed}, indent=1) + "\n"
+        text = json.dumps({"algorithms": algorithms, "failed": failed}, indent=1) + "\n"
         replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
         click.echo(f"algorithms: {json_file}")
     return not failed

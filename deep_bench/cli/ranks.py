@@ -72,7 +72,7 @@ class Joined:
             return prepare()
         failure: Exception | None = None
         try:
-            found = prepare()
+            result = prepare()
         except CommunicationFailed:
             raise  # ranks that do not reach each other cannot agree
         except (DeepBenchError, click.ClickException, OSError) as error:
@@ -82,7 +82,7 @@ class Joined:
             if failure is not None and not failed.all():
                 failure = _placed(failure, f"on {self._where()}")
             raise _AllFail(failure if self.comm.rank == int(failed.argmax()) else None)
-        return found
+        return result
 
     def check_alike(self, recipe: Recipe, frameworks: Sequence[str]) -> None:
         """Compare what decides when ranks do what: else one would wait for what another never does.

@@ -61,8 +61,8 @@ def listing(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     from deep_bench.experiments import READY, load_experiment
     from deep_bench.measure.tables import columns, print_table
 
-    found = [load_experiment(name) for name in READY]
-    rows = [{"name": e.name, "level": e.level, "cells": len(e.cells), "title": e.fields.title} for e in found]
+    experiments = [load_experiment(name) for name in READY]
+    rows = [{"name": e.name, "level": e.level, "cells": len(e.cells), "title": e.fields.title} for e in experiments]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -83,14 +83,16 @@ def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, deb
 
     Exit status: 0 it is; 1 something that it needs is missing here, or does not fit (--here); 2 it is not.
     """
-    found = _load(recipe, changes, allow_code)
-    click.echo(f"{found.name}: level {found.level}, cells: {len(found.cells)}, conditions: {len(found.rules)}")
+    experiment = _load(recipe, changes, allow_code)
+    click.echo(
+        f"{experiment.name}: level {experiment.level}, cells: {len(experiment.cells)}, conditions: {len(experiment.rules)}"
+    )
     if here:
         from deep_bench.experiments.fitting import wrong_here
         from deep_bench.experiments.here import missing_here
 
-        faults = [f"missing: {what}" for what in missing_here(found)]
-        faults += [f"wrong: {what}" for what in wrong_here(found)] if found.home.is_dir() else []
+        faults = [f"missing: {fault}" for fault in missing_here(experiment)]
+        faults += [f"wrong: {fault}" for fault in wrong_here(experiment)] if experiment.home.is_dir() else []
         for line in faults:
             click.echo(line)
         click.echo("this machine cannot run it as it is" if faults else "this machine can run it")
@@ -105,13 +107,13 @@ def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, deb
 @_debug
 def expand(recipe: str, changes: Sequence[str], allow_code: bool, as_json: bool, debug: bool) -> None:  # noqa: ARG001
     """List the cells of a recipe: factors, what is compared within one measurement, and the command."""
-    found = _load(recipe, changes, allow_code)
-    cells = [_expanded(cell) for cell in found.cells]
+    experiment = _load(recipe, changes, allow_code)
+    cells = [_expanded(cell) for cell in experiment.cells]
     if as_json:
         click.echo(json.dumps(cells, indent=2, ensure_ascii=False))
         return
-    for one in cells:
-        click.echo(f"{one['id']}  {one['name']}\n    {one['command']}")
+    for entry in cells:
+        click.echo(f"{entry['id']}  {entry['name']}\n    {entry['command']}")
 
 
 def _expanded(cell: Cell) -> dict[str, Any]:
@@ -148,15 +150,15 @@ def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequen
     from deep_bench.experiments import run_experiment
     from deep_bench.experiments.matrix import selected
 
-    found = _load(recipe, changes, options["allow_code"])
+    experiment = _load(recipe, changes, options["allow_code"])
     if options["dry_run"]:
-        for cell in selected(found.cells, only, found.factors):
-            one = _expanded(cell)
-            click.echo(f"{one['id']}  {one['name']}\n    {one['command']}")
+        for cell in selected(experiment.cells, only, experiment.factors):
+            entry = _expanded(cell)
+            click.echo(f"{entry['id']}  {entry['name']}\n    {entry['command']}")
         return
-    folder = Path("results") / found.name if output is None else output
+    folder = Path("results") / experiment.name if output is None else output
     with _space_told():
-        outcome = run_experiment(found, folder, only=only, **_how(options))
+        outcome = run_experiment(experiment, folder, only=only, **_how(options))
     _end(outcome, options)
 
 
@@ -217,13 +219,13 @@ def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (r
 def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
     from deep_bench.experiments import load_experiment
 
-    found = load_experiment(recipe, *changes, allow_code=allow_code)
+    experiment = load_experiment(recipe, *changes, allow_code=allow_code)
     ran = [f"the program {recipe}"] if recipe.endswith(".py") else []
-    if ran or found.code:
-        click.echo(f"this recipe runs code: {'; '.join([*ran, *found.code])}", err=True)
-    for cell in found.cells:
+    if ran or experiment.code:
+        click.echo(f"this recipe runs code: {'; '.join([*ran, *experiment.code])}", err=True)
+    for cell in experiment.cells:
         _check_words(recipe, cell)
-    return found
+    return experiment
 
 
 def _check_words(recipe: str, cell: Cell) -> None:
@@ -235,8 +237,8 @@ def _check_words(recipe: str, cell: Cell) -> None:
     try:
         verb.make_context(name, words)
     except click.UsageError as error:
-        told = f"{recipe}: the cell {cell.name}: {error.format_message()}"
-        raise InvalidArgument(told, advice=f"see deep-bench {name} -h") from error
+        message = f"{recipe}: the cell {cell.name}: {error.format_message()}"
+        raise InvalidArgument(message, advice=f"see deep-bench {name} -h") from error
 
 
 def _end(outcome: Outcome, options: dict[str, Any]) -> None:
@@ -246,8 +248,8 @@ def _end(outcome: Outcome, options: dict[str, Any]) -> None:
     if options["launcher"] == "slurm":
         again += " --launcher slurm"
         if outcome.jobs:
-            seen = f"deep-bench recipe status {click.format_filename(outcome.store.path)}"
-            click.echo(f"jobs waiting or running: {len(outcome.jobs)}; see {seen}", err=True)
+            hint = f"deep-bench recipe status {click.format_filename(outcome.store.path)}"
+            click.echo(f"jobs waiting or running: {len(outcome.jobs)}; see {hint}", err=True)
             if options["no_wait"]:
                 sys.exit(0)
     if outcome.interrupted:

@@ -21,10 +21,10 @@ class Labelled(click.ParamType[tuple[str, str]]):
         """Read a pair."""
         if isinstance(value, tuple):
             return value
-        name, equals, wanted = str(value).partition("=")
+        name, equals, requested = str(value).partition("=")
         if not name or not equals:
             self.fail(f"{value!r}: write a label and a value, such as system=torch", param, ctx)
-        return name, wanted
+        return name, requested
 
 
 WHERE = click.option(
@@ -57,7 +57,7 @@ def gathered(paths: Sequence[Path], where: Sequence[tuple[str, str]]) -> Results
         results = gather(*paths, progress=progress)
     finally:
         bars.close()
-    wanted: dict[str, list[str]] = {}
+    filters: dict[str, list[str]] = {}
     for name, value in where:
-        wanted.setdefault(name, []).append(value)
-    return results.where(**wanted)
+        filters.setdefault(name, []).append(value)
+    return results.where(**filters)

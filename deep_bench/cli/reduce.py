@@ -66,13 +66,13 @@ def command(
     options["sizes"] = dict(options["sizes"])
     with ExitStack() as stack:
         posed, predicate = _posed(network, on, condition, gradients, limit, stack)
-        found = reduce(posed, options.pop("inputs"), predicate, **options)
-        written = sorted(found.write(output))
-    click.echo(str(found))
-    for line in (*found.steps, *(f"note: {note}" for note in found.notes)):
+        reduction = reduce(posed, options.pop("inputs"), predicate, **options)
+        written = sorted(reduction.write(output))
+    click.echo(str(reduction))
+    for line in (*reduction.steps, *(f"note: {note}" for note in reduction.notes)):
         click.echo(f"  {line}")
     click.echo(f"written to {output}: {', '.join(written)}")
-    if found.interrupted:
+    if reduction.interrupted:
         sys.exit(INTERRUPTED)
 
 
@@ -87,8 +87,8 @@ def _posed(
         return _derived(network, gradients), stack.enter_context(Slower(on[0], on[1], slower, limit=limit))
     if condition == "crashes":
         return _derived(network, gradients), stack.enter_context(Crashes(on[0], limit=limit))
-    own = gradients is not None and _differentiates(on[0])
-    wrong = stack.enter_context(Wrong(on[0], gradients=own, limit=limit))
+    native_gradients = gradients is not None and _differentiates(on[0])
+    wrong = stack.enter_context(Wrong(on[0], gradients=native_gradients, limit=limit))
     return _with_loss(network, str(gradients)) if wrong.gradients else _derived(network, gradients), wrong
 
 
@@ -127,10 +127,10 @@ def _check_folder(output: Path, *, force: bool) -> None:
 
     output_folder(output)
     check_files([output / name for name in FILES], "--output")
-    there = sorted(file.name for file in output.iterdir())
-    if there and not force:
+    existing = sorted(file.name for file in output.iterdir())
+    if existing and not force:
         raise InvalidArgument(
-            f"the output folder {output} is not empty: {', '.join(there[:5])}{', …' if len(there) > 5 else ''}",
+            f"the output folder {output} is not empty: {', '.join(existing[:5])}{', …' if len(existing) > 5 else ''}",
             "a new or an empty folder, so that no file in it is of an earlier run",
             "name another, or use it with --force",
         )

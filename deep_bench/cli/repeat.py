@@ -56,8 +56,8 @@ def command(
         if not text.lstrip().startswith(_OF_PIP):
             click.echo(text, err=True)
 
-    found = repeat(source, into, here=here, allow_code=allow_code, margin=margin, limit_s=limit, tell=tell)
-    file = keep(found)
-    click.echo(found.report())
+    outcome = repeat(source, into, here=here, allow_code=allow_code, margin=margin, limit_s=limit, tell=tell)
+    file = keep(outcome)
+    click.echo(outcome.report())
     click.echo(f"kept as evidence for deep-bench badges: {file}")
-    sys.exit(0 if found.verdict.startswith("repeated") else FAILED)
+    sys.exit(0 if outcome.verdict.startswith("repeated") else FAILED)

@@ -70,22 +70,22 @@ def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tup
         bars.measured(progress)
 
     try:
-        found = roofline(on, watch=watch, **options)
+        outcome = roofline(on, watch=watch, **options)
     finally:
         bars.close()
-    click.echo(as_text(found, columns()))
+    click.echo(as_text(outcome, columns()))
     if json_file is not None:
         from deep_bench.measure.storage import replace
 
-        text = found.model_dump_json(indent=1) + "\n"
+        text = outcome.model_dump_json(indent=1) + "\n"
         replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
         click.echo(f"roofline: {json_file}")
     if plot_file is not None:
         from deep_bench.operators.plots.roofline import plot
 
-        click.echo(f"picture: {plot(found, plot_file)}")
-    if any(note.startswith("interrupted") for note in found.notes):
+        click.echo(f"picture: {plot(outcome, plot_file)}")
+    if any(note.startswith("interrupted") for note in outcome.notes):
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    missing = {rate.by for rate in found.rates} - {rate.by for rate in found.rates if rate.value is not None}
+    missing = {rate.by for rate in outcome.rates} - {rate.by for rate in outcome.rates if rate.value is not None}
     sys.exit(FAILED if missing else 0)

@@ -46,20 +46,20 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     could not be written (what was measured is shown); 2 bad usage or input; 130 interrupted (what was measured is kept).
     """
     check_systems(options["on"])
-    wanted = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
-    del wanted["no_twin"]
-    chosen = _transformed(network, wanted.pop("steps"), options["output"])
-    found, unwritten = _found(chosen, sweep, wanted)
-    click.echo(json.dumps(found.as_json(), indent=2) if as_json else found.table())
+    settings = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
+    del settings["no_twin"]
+    chosen = _transformed(network, settings.pop("steps"), options["output"])
+    outcome, unwritten = _found(chosen, sweep, settings)
+    click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())
     if debug and not as_json:
-        _print_details(found)
+        _print_details(outcome)
     if unwritten is not None:
         click.echo(f"deep-bench: {unwritten}", err=True)
         sys.exit(FAILED)
-    if found.interrupted:
+    if outcome.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    sys.exit(0 if found.ok else FAILED)
+    sys.exit(0 if outcome.ok else FAILED)
 
 
 def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Network:
@@ -73,28 +73,28 @@ def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Netw
     parsed = [Step.parse(text) for text in steps]
     output_folder(output)
 
-    def unchanged(step: Step, what: str) -> None:
-        click.echo(f"deep-bench: the transformation {step} {what}", err=True)
+    def unchanged(step: Step, description: str) -> None:
+        click.echo(f"deep-bench: the transformation {step} {description}", err=True)
 
     return transformed(load(network), parsed, unchanged=unchanged)
 
 
 def _found(
-    network: str | Network, sweep: tuple[str, tuple[int, ...]] | None, wanted: dict[str, Any]
+    network: str | Network, sweep: tuple[str, tuple[int, ...]] | None, settings: dict[str, Any]
 ) -> tuple[Any, NotKept | None]:
     """What was measured, and why it is not kept if it could not be."""
     try:
         if sweep is not None:
             from deep_bench.network.sweep import run_sweep
 
-            return run_sweep(network, *sweep, **wanted), None
+            return run_sweep(network, *sweep, **settings), None
         from deep_bench.network.run import run
 
-        return run(network, **wanted), None
+        return run(network, **settings), None
     except NotKept as error:
         return error.found, error
 
 
-def _print_details(found: Any) -> None:
-    for system in found.failures:
+def _print_details(outcome: Any) -> None:
+    for system in outcome.failures:
         click.echo(f"{system.label}:\n{system.record.error.details}", err=True)

@@ -49,10 +49,10 @@ class Ranks(click.ParamType[tuple[int, ...]]):
             return tuple(sorted(set(numbers)))
         if numbers[0] > numbers[1]:
             self.fail(f"{value!r}: the first number is the smaller one", param, ctx)
-        found = [numbers[0]]
-        while found[-1] * 2 <= numbers[1]:
-            found.append(found[-1] * 2)
-        return tuple(dict.fromkeys([*found, numbers[1]]))
+        powers = [numbers[0]]
+        while powers[-1] * 2 <= numbers[1]:
+            powers.append(powers[-1] * 2)
+        return tuple(dict.fromkeys([*powers, numbers[1]]))
 
 
 class Quantity(click.ParamType[float]):
@@ -65,10 +65,10 @@ class Quantity(click.ParamType[float]):
         """Read a number with a unit."""
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"\s*(\d+\.?\d*(?:e-?\d+)?|\.\d+)\s*(\S+)\s*", str(value))
-        if found is None or found[2] not in self._units or float(found[1]) <= 0:
+        match = re.fullmatch(r"\s*(\d+\.?\d*(?:e-?\d+)?|\.\d+)\s*(\S+)\s*", str(value))
+        if match is None or match[2] not in self._units or float(match[1]) <= 0:
             self.fail(f"{value!r}: write {self._example}; units are {', '.join(self._units)}", param, ctx)
-        return float(found[1]) * self._units[found[2]]
+        return float(match[1]) * self._units[match[2]]
 
 
 class Algorithm(click.ParamType[tuple[str, str]]):
@@ -153,8 +153,8 @@ def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
     bars = Bars(not options["as_json"])
     bars.phase("predicting", float("inf"), "parts begun")
 
-    def advance(what: str) -> None:
-        bars.at(what)
+    def advance(part: str) -> None:
+        bars.at(part)
         bars.advance()
 
     try:
@@ -194,25 +194,25 @@ def _show(prediction: Prediction, options: dict[str, Any], path: Path) -> None:
 
     record = prediction.record
     click.echo(record.model_dump_json() if options["as_json"] else as_text(record))
-    told = not options["as_json"]
-    if told:
+    verbose = not options["as_json"]
+    if verbose:
         click.echo(f"record: {path}")
     if options["plot_file"] is not None:
         from deep_bench.distributed.scaling.plot import draw
 
         drawn = draw(record, options["plot_file"])
-        if told:
+        if verbose:
             click.echo(f"picture: {drawn}")
     if options["trace_file"] is not None:
-        _export(prediction, options["trace_file"], options["trace_ranks"], told)
+        _export(prediction, options["trace_file"], options["trace_ranks"], verbose)
 
 
-def _export(prediction: Prediction, file: Path, ranks: int | None, told: bool) -> None:
+def _export(prediction: Prediction, file: Path, ranks: int | None, verbose: bool) -> None:
     from deep_bench.distributed.scaling.chakra import write_chakra
     from deep_bench.distributed.scaling.goal import write_goal
 
     count = ranks or prediction.record.points[0].ranks
     program = prediction.program(count)
     written = [write_goal(program, file)] if file.suffix == ".goal" else write_chakra(program, file)
-    if told:
+    if verbose:
         click.echo(f"predicted trace of {count} ranks: {written[0]}{f' to {written[-1]}' if len(written) > 1 else ''}")

@@ -51,8 +51,8 @@ def _shown(show: Callable[[Path, bool, bool], bool], file: Path, as_json: bool, 
     except (LookupError, TypeError, ValueError, ArithmeticError, DeepBenchError) as error:
         if rules:
             raise InvalidRecord(f"{on_a_line(file)} cannot be judged: {type(error).__name__}: {error}") from error
-        why = on_a_line(f"{file}: no report of its own: {type(error).__name__}: {error}; its results:")
-        click.echo(why, err=True)
+        reason = on_a_line(f"{file}: no report of its own: {type(error).__name__}: {error}; its results:")
+        click.echo(reason, err=True)
     return _show_results(file, as_json, rules)
 
 

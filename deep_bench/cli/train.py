@@ -35,10 +35,10 @@ class StepsOrSeconds(click.ParamType[dict[str, float]]):
         if isinstance(value, dict):
             return value
         steps = value.isdecimal()
-        found: dict[str, float] = {"steps": int(value)} if steps else {"seconds": Seconds().convert(value, param, ctx)}
-        if not all(found.values()):
+        limit: dict[str, float] = {"steps": int(value)} if steps else {"seconds": Seconds().convert(value, param, ctx)}
+        if not all(limit.values()):
             self.fail(f"{value!r}: write 100 for steps, or 30s", param, ctx)
-        return found
+        return limit
 
 
 _FIELDS = {"epochs": "epochs", "every": "evaluation.every"}
@@ -134,11 +134,13 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
 def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: dict[str, Any], ranks: Joined | None) -> int:
     """Everything, on this rank; the exit status."""
     prepare = partial(_prepared, recipe, changes, on, options, writes=ranks is None or ranks.first)
-    made, frameworks, folder, seeds, target = prepare() if ranks is None else ranks.agreed(prepare)
+    loaded_recipe, frameworks, folder, seeds, target = prepare() if ranks is None else ranks.agreed(prepare)
     if ranks is not None:
-        ranks.check_alike(made, frameworks)
+        ranks.check_alike(loaded_recipe, frameworks)
     usable = frameworks if options["validate"] is None else [name for name in frameworks if _loads(name)]
-    fine = options["validate"] is None or _validated(made, usable, seeds[0], options["validate"], options["as_json"])
+    fine = options["validate"] is None or _validated(
+        loaded_recipe, usable, seeds[0], options["validate"], options["as_json"]
+    )
     runs: Runs | None = None
     unwritten: DeepBenchError | None = None
     for framework in usable:
@@ -147,7 +149,7 @@ def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: di
             fine = False
             continue
         try:
-            runs = _train(made, framework, seeds, target, folder, options, runs, ranks)
+            runs = _train(loaded_recipe, framework, seeds, target, folder, options, runs, ranks)
         except NotKept as error:
             runs, unwritten = error.found, error
         assert runs is not None
@@ -164,8 +166,8 @@ def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: di
             click.echo(f"deep-bench: {unwritten}", err=True)
         for run in runs.runs:
             if run.lost_from is not None:
-                who = f"{run.label}, seed {run.seed}"
-                click.echo(f"deep-bench: {who}: {run.history().about_losses()} (counted from 0)", err=True)
+                label = f"{run.label}, seed {run.seed}"
+                click.echo(f"deep-bench: {label}: {run.history().about_losses()} (counted from 0)", err=True)
         if runs.record.interrupted:
             click.echo("deep-bench: interrupted", err=True)
     status = 0 if fine and len(usable) == len(frameworks) and _fine(runs) else FAILED
@@ -182,8 +184,8 @@ def _prepared(
     check_systems(on)
     from deep_bench.measure.folder import output_folder
 
-    made = _recipe(recipe, changes, options)
-    frameworks = on or _installed(made.fields.frameworks)
+    loaded_recipe = _recipe(recipe, changes, options)
+    frameworks = on or _installed(loaded_recipe.fields.frameworks)
     for option in ("resume", "checkpoint_every"):
         if options[option] and options["checkpoints"] is None:
             raise click.UsageError(f"--{option.replace('_', '-')} needs --checkpoints: the folder that they are in")
@@ -191,7 +193,7 @@ def _prepared(
         raise click.UsageError("--changed needs --resume: it is about what is gone on from")
     _check_scheme(options)
     folder = output_folder(options["output"]) if writes else None
-    return made, frameworks, folder, _seeds(made, options), _target(made, options)
+    return loaded_recipe, frameworks, folder, _seeds(loaded_recipe, options), _target(loaded_recipe, options)
 
 
 def _check_scheme(options: dict[str, Any]) -> None:
@@ -211,9 +213,9 @@ def _recipe(name: str, changes: Sequence[str], options: dict[str, Any]) -> Recip
     """The recipe, with what the command line changes in it."""
     from deep_bench.training.recipes import load_recipe
 
-    own = [f"{field}.name={options[field]}" for field in ("network", "optimizer") if options[field] is not None]
-    own += [f"{field}={options[name]}" for name, field in _FIELDS.items() if options[name] is not None]
-    return load_recipe(name, *own, *changes)
+    overrides = [f"{field}.name={options[field]}" for field in ("network", "optimizer") if options[field] is not None]
+    overrides += [f"{field}={options[name]}" for name, field in _FIELDS.items() if options[name] is not None]
+    return load_recipe(name, *overrides, *changes)
 
 
 def _installed(names: Sequence[str]) -> tuple[str, ...]:
@@ -223,12 +225,12 @@ def _installed(names: Sequence[str]) -> tuple[str, ...]:
     absent = [name for name in names if name in frameworks and frameworks.missing(name)]
     if absent:
         click.echo(f"not installed, and left out: {', '.join(absent)}", err=True)
-    found = tuple(name for name in names if name not in absent)
-    if not found:
+    installed = tuple(name for name in names if name not in absent)
+    if not installed:
         raise click.UsageError(
             "none of the recipe's frameworks is installed: pip install 'deep-bench[torch]', or --on reference"
         )
-    return found
+    return installed
 
 
 def _loads(name: str) -> bool:
@@ -250,10 +252,12 @@ def _loads(name: str) -> bool:
 def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:
     if options["seeds"]:
         return list(options["seeds"])
-    count, known = options["runs"], list(recipe.fields.seeds)
-    if count > len(known):
-        raise click.UsageError(f"--runs {count}: the recipe has {len(known)} seeds; name others by --seed or seeds=[0,1,…]")
-    return known[:count]
+    count, recipe_seeds = options["runs"], list(recipe.fields.seeds)
+    if count > len(recipe_seeds):
+        raise click.UsageError(
+            f"--runs {count}: the recipe has {len(recipe_seeds)} seeds; name others by --seed or seeds=[0,1,…]"
+        )
+    return recipe_seeds[:count]
 
 
 def _target(recipe: Recipe, options: dict[str, Any]) -> tuple[str, float] | None:
@@ -263,13 +267,13 @@ def _target(recipe: Recipe, options: dict[str, Any]) -> tuple[str, float] | None
         return next(iter(recipe.fields.target.items()), None)
     name, _, value = options["target"].rpartition("=")
     try:
-        wanted = float(value)
+        threshold = float(value)
     except ValueError as error:
         raise click.BadParameter(f"{options['target']!r}: write accuracy=0.97", param_hint="--target") from error
-    known = [recipe.score(number).name for number in range(len(recipe.fields.scores))]
-    if name not in known:
-        raise click.BadParameter(f"no score {name!r}: the recipe has {', '.join(known)}", param_hint="--target")
-    return name, wanted
+    score_names = [recipe.score(number).name for number in range(len(recipe.fields.scores))]
+    if name not in score_names:
+        raise click.BadParameter(f"no score {name!r}: the recipe has {', '.join(score_names)}", param_hint="--target")
+    return name, threshold
 
 
 def _train(
@@ -326,33 +330,33 @@ def _trainer(
     if keeping is None:
         return make(recipe, framework, seed=seed, callbacks=callbacks)
     folder, often = keeping
-    kept = Checkpoints(folder / f"seed_{seed}", **often)
-    trainer = make(recipe, framework, seed=seed, callbacks=[*callbacks, kept, StopAtSignal()])
+    checkpoints = Checkpoints(folder / f"seed_{seed}", **often)
+    trainer = make(recipe, framework, seed=seed, callbacks=[*callbacks, checkpoints, StopAtSignal()])
 
     def find() -> Any:
-        kept.hold()
-        latest = _latest(kept.folder, f"{framework}, seed {seed}")
+        checkpoints.hold()
+        latest = _latest(checkpoints.folder, f"{framework}, seed {seed}")
         return None if latest is None else read_checkpoint(latest)
 
     def check() -> None:
-        kept.check_folder(trainer.progress.step)
+        checkpoints.check_folder(trainer.progress.step)
 
     try:
         if resume and ranks is not None:
             ranks.resumed(trainer, find)
-        elif resume and (found := find()) is not None:
-            trainer.restore(found, changed=changed)
+        elif resume and (checkpoint := find()) is not None:
+            trainer.restore(checkpoint, changed=changed)
         if ranks is None:
             check()
         else:
             ranks.agreed(check if ranks.first else lambda: None)
     except BaseException:
-        kept.release()  # a run that was refused would hold the folder for as long as its traceback lives
+        checkpoints.release()  # a run that was refused would hold the folder for as long as its traceback lives
         raise
     return trainer
 
 
-def _latest(folder: Path, who: str) -> Path | None:
+def _latest(folder: Path, label: str) -> Path | None:
     """The checkpoint to go on from; what is unusual is told."""
     from deep_bench.training.checkpoint import latest_checkpoint, set_aside_damaged
 
@@ -360,11 +364,13 @@ def _latest(folder: Path, who: str) -> Path | None:
     latest = latest_checkpoint(folder)
     if damaged and latest is not None:
         names = ", ".join(path.name for path in damaged)
-        click.echo(f"{who}: the latest checkpoint was damaged, and is now {names}; it goes on from {latest.name}", err=True)
+        click.echo(
+            f"{label}: the latest checkpoint was damaged, and is now {names}; it goes on from {latest.name}", err=True
+        )
     if latest is None:
-        others = sorted({path.parents[1].name for path in folder.parents[1].glob(f"*/{folder.name}/step_*.h5")})
-        known = f" (there are runs of {', '.join(others)}, which go on only there)" if others else ""
-        click.echo(f"{who}: nothing to resume in {folder}{known}; it starts afresh", err=True)
+        alternatives = sorted({path.parents[1].name for path in folder.parents[1].glob(f"*/{folder.name}/step_*.h5")})
+        hint = f" (there are runs of {', '.join(alternatives)}, which go on only there)" if alternatives else ""
+        click.echo(f"{label}: nothing to resume in {folder}{hint}; it starts afresh", err=True)
     return latest
 
 
@@ -373,11 +379,11 @@ def _validated(recipe: Recipe, frameworks: Sequence[str], seed: int, steps: int,
     from deep_bench.training.validation import batches_of, validate_training
     from deep_bench.training.workload import workload
 
-    made = workload(recipe, seed)
-    batches = batches_of(made.loader())
-    found = validate_training(made.network, made.optimizer, batches, list(frameworks), steps=steps, seed=seed)
-    click.echo(str(found), err=quiet)
-    return found.ok
+    work = workload(recipe, seed)
+    batches = batches_of(work.loader())
+    validation = validate_training(work.network, work.optimizer, batches, list(frameworks), steps=steps, seed=seed)
+    click.echo(str(validation), err=quiet)
+    return validation.ok
 
 
 def _fine(runs: Runs) -> bool:

@@ -28,12 +28,12 @@ def _note(name: str | None) -> Callable[[click.Context, click.Parameter, Any], N
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:  # noqa: ARG001 (click's signature)
         steps = ctx.meta.setdefault(_STEPS, [])
-        for given in value if isinstance(value, tuple) else (value,):
-            if given is True:
+        for entry in value if isinstance(value, tuple) else (value,):
+            if entry is True:
                 steps.append(name)
-            elif given not in (None, False):
-                head, _, rest = str(given).partition(":") if name == "precision" else (str(given), "", "")
-                steps.append(given if name is None else f"{name}:{head}{',' if rest else ''}{rest}")
+            elif entry not in (None, False):
+                head, _, tail = str(entry).partition(":") if name == "precision" else (str(entry), "", "")
+                steps.append(entry if name is None else f"{name}:{head}{',' if tail else ''}{tail}")
 
     return callback
 
@@ -100,9 +100,9 @@ def _apply(network: Network, steps: list[Step], options: dict[str, Any]) -> tupl
         applied = step.apply(network, verify=not options["check"])
         row: dict[str, Any] = {"step": str(step), **_facts(applied.network), "unchanged": applied.unchanged}
         if options["check"]:
-            found = applied.check(effort=options["effort"], seed=options["seed"])
-            bits = None if math.isnan(found.bits) else found.bits
-            row |= {"verdict": found.word, "reason": found.reason, "bits": bits, "identical": found.identical}
+            verdict = applied.check(effort=options["effort"], seed=options["seed"])
+            bits = None if math.isnan(verdict.bits) else verdict.bits
+            row |= {"verdict": verdict.word, "reason": verdict.reason, "bits": bits, "identical": verdict.identical}
         rows.append(row)
         network = applied.network
     return network, rows
@@ -114,10 +114,10 @@ def _facts(network: Network) -> dict[str, Any]:
 
 def _line(row: dict[str, Any]) -> str:
     unchanged = f"; {row['unchanged']}" if row.get("unchanged") else ""
-    said = f": {row['verdict']}, {row['reason']}" if "verdict" in row else ""
+    verdict = f": {row['verdict']}, {row['reason']}" if "verdict" in row else ""
     if row.get("bits") is not None:
-        said += f" ({row['bits']:.1f} bits)"
-    return f"{row['step']}  {row['nodes']} nodes, {row['constants_bytes']:,} bytes of constants{unchanged}{said}"
+        verdict += f" ({row['bits']:.1f} bits)"
+    return f"{row['step']}  {row['nodes']} nodes, {row['constants_bytes']:,} bytes of constants{unchanged}{verdict}"
 
 
 def _write(network: Network, output: Path, options: dict[str, Any]) -> list[str]:

@@ -27,14 +27,14 @@ class Verb(click.Command):
         """Read the words, and check the values of all options together."""
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         _check_once(order)
-        rest = super().parse_args(ctx, args)
+        remaining = super().parse_args(ctx, args)
         for param in self.params:
             value = ctx.params.get(str(param.name))
             if isinstance(param.type, Size):
                 _check_sizes(param, value or ())
             elif isinstance(param.type, FileToWrite) and not param.type.stem and isinstance(value, Path):
                 check_files([value], param.opts[0])
-        return rest
+        return remaining
 
 
 def _check_once(order: list[click.Parameter]) -> None:
@@ -48,5 +48,5 @@ def _check_once(order: list[click.Parameter]) -> None:
 def _check_sizes(param: click.Parameter, sizes: tuple[tuple[str, int], ...]) -> None:
     for name, count in Counter(name for name, _ in sizes).items():
         if count > 1:
-            given = ", ".join(str(size) for other, size in sizes if other == name)
-            raise click.BadParameter(f"{name} is given {count} times ({given}): give each once", param_hint=param.opts[0])
+            values = ", ".join(str(size) for key, size in sizes if key == name)
+            raise click.BadParameter(f"{name} is given {count} times ({values}): give each once", param_hint=param.opts[0])

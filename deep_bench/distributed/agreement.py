@@ -67,9 +67,9 @@ class Agreement:
     def _check(self, kind: str, arrays: Mapping[str, Any], xp: ArrayFunctions[Any]) -> None:
         if arrays.keys() != self._forms.keys():
             missing = ", ".join(repr(name) for name in self._forms if name not in arrays)
-            more = ", ".join(repr(name) for name in arrays if name not in self._forms)
-            told = f"without {missing}" if missing else f"besides others {more}"
-            raise InvalidArgument(f"{kind} each parameter, {told}", f"one each of {', '.join(map(repr, self._forms))}")
+            extra = ", ".join(repr(name) for name in arrays if name not in self._forms)
+            message = f"without {missing}" if missing else f"besides others {extra}"
+            raise InvalidArgument(f"{kind} each parameter, {message}", f"one each of {', '.join(map(repr, self._forms))}")
         native = [(getattr(arrays[name], "shape", None), getattr(arrays[name], "dtype", None)) for name in self._forms]
         if native == self._seen.get(kind):  # as in the step before, which NumPy's forms of them would say slowly
             return
@@ -96,10 +96,10 @@ class Agreement:
             return
         mine = "\n".join(f"{name!r} {dtype}{list(shape)}" for name, (shape, dtype) in self._forms.items())
         digest = int.from_bytes(sha256(mine.encode()).digest()[:7], "big")
-        told = 2 * digest + (samples is not None)
-        most, least = self._comm.allreduce(np.array([told, -told], np.int64), "max").tolist()
+        fingerprint = 2 * digest + (samples is not None)
+        most, least = self._comm.allreduce(np.array([fingerprint, -fingerprint], np.int64), "max").tolist()
         if most != -least:
-            digests, say = np.divmod(self._comm.allgather(np.array([told], np.int64)).reshape(-1), 2)
+            digests, say = np.divmod(self._comm.allgather(np.array([fingerprint], np.int64)).reshape(-1), 2)
             if (digests == digests[0]).all():
                 raise InvalidArgument(_who_says(say), _SAID, "samples=0 on a rank that has none in a step")
             raise InvalidArgument(self._difference(mine, digests), "the same parameters in the same order on all ranks")
@@ -107,13 +107,13 @@ class Agreement:
 
     def _difference(self, mine: str, digests: np.ndarray) -> str:
         """What the first rank that differs from rank 0 has otherwise."""
-        other = int(np.argmax(digests != digests[0]))
-        first, theirs = (self._told(mine, rank).split("\n") for rank in (0, other))
+        peer = int(np.argmax(digests != digests[0]))
+        first, theirs = (self._told(mine, rank).split("\n") for rank in (0, peer))
         for number in range(max(len(first), len(theirs))):
-            here, there = (told[number] if number < len(told) else "none" for told in (theirs, first))
-            if here != there:
-                return f"parameter {number} is {here} on rank {other}, and {there} on rank 0"
-        raise AssertionError(f"ranks 0 and {other} differ, and hold the same")
+            peer_line, root_line = (lines[number] if number < len(lines) else "none" for lines in (theirs, first))
+            if peer_line != root_line:
+                return f"parameter {number} is {peer_line} on rank {peer}, and {root_line} on rank 0"
+        raise AssertionError(f"ranks 0 and {peer} differ, and hold the same")
 
     def _told(self, mine: str, rank: int) -> str:
         """A rank's text, on all ranks."""
@@ -124,5 +124,5 @@ class Agreement:
 
 
 def _who_says(say: np.ndarray) -> str:
-    with_, without = (", ".join(map(str, np.flatnonzero(say == one))) for one in (1, 0))
+    with_, without = (", ".join(map(str, np.flatnonzero(say == flag))) for flag in (1, 0))
     return f"a number of samples on rank {with_}, and none (samples=None) on rank {without}"

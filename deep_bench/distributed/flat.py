@@ -122,18 +122,18 @@ class Layout:
         Args:
             limit: The most bytes of each, unless a single parameter has more; ``None`` does not cut.
         """
-        found: list[Bucket] = []
+        buckets: list[Bucket] = []
         open_at: dict[int, int] = {}
         for place in self.places.values():
             at = open_at.get(place.flat)
-            last = None if at is None else found[at]
+            last = None if at is None else buckets[at]
             size = self.dtypes[place.flat].itemsize
             if last is not None and (limit is None or (place.stop - last.start) * size <= limit):
-                found[at] = Bucket(place.flat, last.start, place.stop, (*last.names, place.name))  # type: ignore[index]
+                buckets[at] = Bucket(place.flat, last.start, place.stop, (*last.names, place.name))  # type: ignore[index]
             else:
-                open_at[place.flat] = len(found)
-                found.append(Bucket(place.flat, place.start, place.stop, (place.name,)))
-        return tuple(found)
+                open_at[place.flat] = len(buckets)
+                buckets.append(Bucket(place.flat, place.start, place.stop, (place.name,)))
+        return tuple(buckets)
 
 
 class Buffers:
@@ -264,13 +264,13 @@ class Pool(Generic[A]):
         """
         if self.layout is None:
             raise InvalidArgument("buffers before the arrays are known", "prepare(arrays, xp) first")
-        made = self._made
-        for index in range(len(made)):
-            if _references(made, index) == _ALONE and made[index].idle:
-                return made[index]
-        made.append(Buffers(self.layout))
-        del made[:-_KEPT]
-        return made[-1]
+        buffers = self._made
+        for index in range(len(buffers)):
+            if _references(buffers, index) == _ALONE and buffers[index].idle:
+                return buffers[index]
+        buffers.append(Buffers(self.layout))
+        del buffers[:-_KEPT]
+        return buffers[-1]
 
     def packed(self, arrays: Mapping[str, Any], xp: ArrayFunctions[Any], weight: float | None = None) -> Buffers:
         """Buffers with these arrays, times a number."""

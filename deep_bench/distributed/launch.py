@@ -83,14 +83,14 @@ def launch(variables: Mapping[str, str] | None = None) -> Launch:
         >>> launch({}).started
         False
     """
-    known = os.environ if variables is None else variables
-    node = known.get("SLURMD_NODENAME") or socket.gethostname()
+    environment = os.environ if variables is None else variables
+    node = environment.get("SLURMD_NODENAME") or socket.gethostname()
     for launcher, (rank, size, local, beside, job) in _LAUNCHERS.items():
-        if rank in known and size in known:
-            local_rank = known.get(local, known.get("SLURM_LOCALID", "0"))
-            found = (_number(rank, known[rank]), _number(size, known[size]), _number(local, local_rank))
-            return Launch(launcher, *found, _beside(known.get(beside, "")), node, _job(known, job))
-    return Launch("", 0, 1, 0, 1, node, _job(known, ""))
+        if rank in environment and size in environment:
+            local_rank = environment.get(local, environment.get("SLURM_LOCALID", "0"))
+            numbers = (_number(rank, environment[rank]), _number(size, environment[size]), _number(local, local_rank))
+            return Launch(launcher, *numbers, _beside(environment.get(beside, "")), node, _job(environment, job))
+    return Launch("", 0, 1, 0, 1, node, _job(environment, ""))
 
 
 def distributed_world(
@@ -126,10 +126,10 @@ def distributed_world(
     options: dict[str, Any] = {"threads": "multiple"} if threads and over == "mpi" else {}
     if patience_s is not None and over == "torch":
         options |= {"meeting_s": patience_s, "patience_s": patience_s + _LONGER_S}
-    made: Communicator = communicators[over](**options)
+    comm: Communicator = communicators[over](**options)
     if over != "local":
-        check_joined(made, launch(variables))
-    return made
+        check_joined(comm, launch(variables))
+    return comm
 
 
 def check_joined(comm: Communicator, started: Launch) -> None:
@@ -179,8 +179,8 @@ def bound(on: str, started: Launch, variables: Mapping[str, str] | None = None) 
     """
     if not re.search(r"device=cuda(?=,|$)", on):
         return on
-    known = os.environ if variables is None else variables
-    shown = [one for one in known.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+    environment = os.environ if variables is None else variables
+    shown = [device for device in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     index = started.local_rank % len(shown) if shown else started.local_rank
     if on.partition(":")[0] == "torch":
         return re.sub(r"device=cuda(?=,|$)", f"device=cuda:{index}", on)
@@ -217,10 +217,10 @@ def _number(name: str, value: str) -> int:
 
 def _beside(value: str) -> int | None:
     """The ranks on a node, of SLURM's ``4(x2),3`` those of its first nodes."""
-    found = re.match(r"\d+", value)
-    return int(found[0]) if found else None
+    match = re.match(r"\d+", value)
+    return int(match[0]) if match else None
 
 
-def _job(known: Mapping[str, str], name: str) -> str:
-    number, step = known.get("SLURM_JOB_ID", ""), known.get("SLURM_STEP_ID", "")
-    return f"{number}.{step}".rstrip(".") if number else known.get(name, "")
+def _job(environment: Mapping[str, str], name: str) -> str:
+    number, step = environment.get("SLURM_JOB_ID", ""), environment.get("SLURM_STEP_ID", "")
+    return f"{number}.{step}".rstrip(".") if number else environment.get(name, "")

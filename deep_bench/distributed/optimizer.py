@@ -84,10 +84,10 @@ class DistributedOptimizer(Optimizer[A, S]):
         Raises:
             InvalidArgument: It cannot be made of them; as here, where they differ.
         """
-        first, *others = (leaves(state) for state in states)
-        if any(other.keys() != first.keys() for other in others) or any(
-            not np.array_equal(first[path], other[path], equal_nan=first[path].dtype.kind in "fc")
-            for other in others
+        first, *peers = (leaves(state) for state in states)
+        if any(peer.keys() != first.keys() for peer in peers) or any(
+            not np.array_equal(first[path], peer[path], equal_nan=first[path].dtype.kind in "fc")
+            for peer in peers
             for path in first
         ):
             raise InvalidArgument(
@@ -109,9 +109,9 @@ class DistributedOptimizer(Optimizer[A, S]):
                 of ``init``, or of the other ranks; samples are no whole number of at least 0.
         """
         check_samples(samples)
-        found = self._agreement.ordered(gradients, parameters, xp)
+        ordered = self._agreement.ordered(gradients, parameters, xp)
         self.meet(parameters, xp, samples)
-        return found
+        return ordered
 
     def meet(self, parameters: Arrays[A], xp: ArrayFunctions[A], samples: int | None = None) -> None:
         """Compare, once, what all ranks hold: the first thing that each does, be it ``update``, ``serve`` or ``finish``.

@@ -43,14 +43,14 @@ class Progress:
 
 
 def _work_off(todo: SimpleQueue[tuple[Work, Future[None]] | None]) -> None:
-    while (given := todo.get()) is not None:
-        work, future = given
+    while (task := todo.get()) is not None:
+        work, future = task
         failure: BaseException | None = None
         try:
             work()
         except BaseException as error:
             failure = error
-        del given, work  # before anyone is told that it is done: from then on its buffers are not in use
+        del task, work  # before anyone is told that it is done: from then on its buffers are not in use
         if failure is None:
             future.set_result(None)
         else:

@@ -32,9 +32,9 @@ class Topology:
     to: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        for rank, others in enumerate(self.to):
-            if rank in others or len(set(others)) < len(others) or not all(0 <= o < len(self.to) for o in others):
-                raise InvalidArgument(f"rank {rank} sends to {others}", f"different others among 0 to {len(self.to) - 1}")
+        for rank, targets in enumerate(self.to):
+            if rank in targets or len(set(targets)) < len(targets) or not all(0 <= o < len(self.to) for o in targets):
+                raise InvalidArgument(f"rank {rank} sends to {targets}", f"different others among 0 to {len(self.to) - 1}")
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class Topology:
 
     def sources(self, rank: int) -> tuple[int, ...]:
         """The ranks that send to a rank."""
-        return tuple(other for other, to in enumerate(self.to) if rank in to)
+        return tuple(source for source, to in enumerate(self.to) if rank in to)
 
     @property
     def symmetric(self) -> bool:
@@ -67,12 +67,12 @@ class Topology:
         regular = len({*degrees, *(len(self.sources(rank)) for rank in range(self.size))}) == 1
         if not self.symmetric and not regular:
             raise InvalidArgument("a topology in which some receive from more ranks than they send to", "a balanced one")
-        found = np.zeros((self.size, self.size))
+        matrix = np.zeros((self.size, self.size))
         for source, to in enumerate(self.to):
             for rank in to:
-                found[rank, source] = 1 / (1 + max(degrees[source], degrees[rank]))
-        np.fill_diagonal(found, 1 - found.sum(axis=1))
-        return found
+                matrix[rank, source] = 1 / (1 + max(degrees[source], degrees[rank]))
+        np.fill_diagonal(matrix, 1 - matrix.sum(axis=1))
+        return matrix
 
     @property
     def spectral_gap(self) -> float:
@@ -84,7 +84,7 @@ class Topology:
 def _graph(size: int, to: Callable[[int], list[int]]) -> Topology:
     if size < 1:
         raise InvalidArgument(f"a topology of {size} ranks", "at least one")
-    return Topology(tuple(tuple(sorted({other % size for other in to(rank)} - {rank})) for rank in range(size)))
+    return Topology(tuple(tuple(sorted({target % size for target in to(rank)} - {rank})) for rank in range(size)))
 
 
 def ring(size: int) -> Topology:

@@ -58,13 +58,13 @@ def build(
         )
     with _alone(name, tell):
         if not again and built(name) is not None:
-            found = current(name, declaration)
-            if lock is not None and Lock.parse(found.lock, name).pins != lock.pins:
+            environment = current(name, declaration)
+            if lock is not None and Lock.parse(environment.lock, name).pins != lock.pins:
                 raise InvalidArgument(
                     f"the environment {name} holds other versions than its lock", advice="build it --again"
                 )
             tell(f"{name} is built")
-            return found
+            return environment
         folder = folder_of(name)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -75,19 +75,21 @@ def remove(name: str) -> bool:
     """Remove an environment, finished or not; whether there was one."""
     with _alone(name, lambda _: None):
         folder = folder_of(name)
-        found = folder.is_dir()
-        if found:
+        existed = folder.is_dir()
+        if existed:
             (folder / "built.json").unlink(missing_ok=True)  # first: what is half removed is not taken for finished
             shutil.rmtree(folder)
-    return found
+    return existed
 
 
 def differences(found: Built) -> list[str]:
     """How what is installed in an environment differs from its lock; empty if it does not."""
     build = _Build(found.name, found.declaration, folder_of(found.name), lambda _: None)
-    now, locked = build.frozen(), Lock.parse(found.lock, found.name).pins
-    changed = [f"{n} {locked[n]} is {now[n]} now" for n in sorted(locked) if n in now and now[n] != locked[n]]
-    return changed + [f"{n} {locked[n]} is missing" for n in sorted(locked) if n not in now]
+    installed, locked = build.frozen(), Lock.parse(found.lock, found.name).pins
+    changed = [
+        f"{n} {locked[n]} is {installed[n]} now" for n in sorted(locked) if n in installed and installed[n] != locked[n]
+    ]
+    return changed + [f"{n} {locked[n]} is missing" for n in sorted(locked) if n not in installed]
 
 
 class _Build:
@@ -96,43 +98,43 @@ class _Build:
     def __init__(self, name: str, declaration: Declaration, folder: Path, tell: Tell) -> None:
         self.name, self.declaration, self.folder, self.tell = name, declaration, folder, tell
         self.python = str(folder / "venv" / "bin" / "python")
-        here = not declaration.prefix and any(importlib.metadata.distributions(name="pip"))
-        self.pip = (sys.executable, "-m", "pip", "--python", self.python) if here else (self.python, "-m", "pip")
-        self.venv = ("-m", "venv", *(["--without-pip"] if here else []), str(folder / "venv"))
+        local_pip = not declaration.prefix and any(importlib.metadata.distributions(name="pip"))
+        self.pip = (sys.executable, "-m", "pip", "--python", self.python) if local_pip else (self.python, "-m", "pip")
+        self.venv = ("-m", "venv", *(["--without-pip"] if local_pip else []), str(folder / "venv"))
 
     def run(self, lock: Lock | None) -> Built:
         """All steps; the last one says that it is finished."""
         self.tell(f"making {self.folder / 'venv'}")
         self.step(_interpreter(self.declaration), *self.venv)
         installed: Mapping[str, str] = {}
-        wanted = self.requirements() if lock is None else [*self.declaration.pip_options, *lock.lines()]
-        if wanted:
-            installed = self.install(wanted, lock)
+        requirements = self.requirements() if lock is None else [*self.declaration.pip_options, *lock.lines()]
+        if requirements:
+            installed = self.install(requirements, lock)
         version, packages = json.loads(self.step(self.python, "-c", _ABOUT))
         if self.declaration.deep_bench:
             (Path(packages) / "deep_bench").symlink_to(PACKAGE)
         text = lock_of(self.name, self.declaration, version, self.frozen(), installed)
-        found = Built(name=self.name, declaration=self.declaration, python=version, lock=text)
-        found.keep()
+        environment = Built(name=self.name, declaration=self.declaration, python=version, lock=text)
+        environment.keep()
         self.tell(f"{self.name} is built")
-        return found
+        return environment
 
     def requirements(self) -> list[str]:
         """What is declared; and what deep_bench itself needs, which is linked there: both sides are the same source."""
         if not self.declaration.deep_bench:
             return list(self.declaration.requirements)
         try:
-            stated = importlib.metadata.requires("deep-bench") or []
+            declared = importlib.metadata.requires("deep-bench") or []
         except importlib.metadata.PackageNotFoundError as error:
             raise InvalidArgument("deep_bench is not installed here, only on the path", advice="pip install -e .") from error
-        return [*self.declaration.requirements, *(line for line in stated if "extra ==" not in line)]
+        return [*self.declaration.requirements, *(line for line in declared if "extra ==" not in line)]
 
-    def install(self, wanted: Sequence[str], lock: Lock | None) -> Mapping[str, str]:
+    def install(self, requirements: Sequence[str], lock: Lock | None) -> Mapping[str, str]:
         """Let pip install; name and version of each package to the hash of its archive, where pip tells it."""
         file, report = self.folder / "requirements.txt", self.folder / "report.json"
-        file.write_text("\n".join(wanted) + "\n", encoding="utf-8")
+        file.write_text("\n".join(requirements) + "\n", encoding="utf-8")
         words = ["--no-deps", *(["--require-hashes"] if lock.hashed else [])] if lock is not None else []
-        self.tell(f"installing {len(wanted)} requirements")
+        self.tell(f"installing {len(requirements)} requirements")
         words += ["--disable-pip-version-check", "--progress-bar", "off", "--report", str(report), "-r", str(file)]
         self.step(*self.pip, "install", *words, shown=True)
         content = json.loads(report.read_text(encoding="utf-8"))
@@ -157,16 +159,16 @@ class _Build:
         variables: dict[str, str | None] = {n: v for n, v in os.environ.items() if n not in dropped}
         variables.update(self.declaration.variables)
         tell = self._told if shown else None
-        found, tail = _run(command, {n: v for n, v in variables.items() if v is not None}, tell)
-        if found is None:
-            said = f": {tail[-1]}" if tail else ""
+        output, tail = _run(command, {n: v for n, v in variables.items() if v is not None}, tell)
+        if output is None:
+            suffix = f": {tail[-1]}" if tail else ""
             failure = WorkerError(
-                f"building the environment {self.name}: {self.declaration.command(*words)} failed{said}",
+                f"building the environment {self.name}: {self.declaration.command(*words)} failed{suffix}",
                 advice="mend the declaration, and build it again",
             )
             failure.details = "\n".join(tail)
             raise failure
-        return found
+        return output
 
     def _told(self, line: str) -> None:
         """Pass on of what pip says what it does; all of it is in the folder."""
@@ -214,10 +216,10 @@ def _interpreter(declaration: Declaration) -> str:
     Raises:
         InvalidArgument: There is no such interpreter here.
     """
-    wanted = declaration.python
-    if wanted is None:
+    requested = declaration.python
+    if requested is None:
         return "python3" if declaration.prefix else sys.executable
-    name = f"python{wanted}" if wanted[:1].isdigit() else wanted
+    name = f"python{requested}" if requested[:1].isdigit() else requested
     if not declaration.prefix and shutil.which(os.path.expanduser(name)) is None:
         raise InvalidArgument(f"there is no {name} here", "an interpreter on PATH, or the path of one", "install it")
     return os.path.expanduser(name)

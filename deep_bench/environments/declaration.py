@@ -33,9 +33,9 @@ _LOAD = (
 """Modules and command are arguments of this script and no part of its text: none of their characters means anything."""
 
 
-def _words(given: Any) -> Any:
+def _words(command: Any) -> Any:
     """A command as words; a text is split as a shell would, and never given to one."""
-    return shlex.split(given) if isinstance(given, str) else given
+    return shlex.split(command) if isinstance(command, str) else command
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
@@ -105,8 +105,8 @@ class Declaration(BaseModel):
     @property
     def sha256(self) -> str:
         """Of what is installed: its requirements, what it is made from and in. Variables may change without a new build."""
-        kept = self.model_dump(mode="json", include={"requirements", "python", "modules", "container", "deep_bench"})
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+        content = self.model_dump(mode="json", include={"requirements", "python", "modules", "container", "deep_bench"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def command(self, *words: str) -> str:
         """A command in this environment as it would be typed."""

@@ -34,15 +34,15 @@ def place_of(text: str, *, lean: bool = False, declared: Declarations | None = N
     declared = Declarations.read() if declared is None else declared
     if text in declared or text in all_built():
         declaration = declared.get(text)
-        found = current(text, declaration)
-        declaration = declaration or found.declaration
+        environment = current(text, declaration)
+        declaration = declaration or environment.declaration
         return Place(
             text,
-            (*declaration.prefix, str(found.interpreter)),
+            (*declaration.prefix, str(environment.interpreter)),
             declaration.variables,
             lean,
             declaration.any_source or any_source,
-            found.facts(),
+            environment.facts(),
         )
     if Path(text).exists():
         return Place(text, (str(_interpreter(text)),), lean=lean, any_source=any_source)

@@ -95,13 +95,13 @@ def current(name: str, declaration: Declaration | None) -> Built:
     Raises:
         InvalidArgument: It was not built, or from another declaration.
     """
-    found = built(name)
-    if found is None:
+    environment = built(name)
+    if environment is None:
         raise InvalidArgument(f"the environment {name} is not built", advice=f"deep-bench environments build {name}")
-    if declaration is not None and declaration.sha256 != found.declaration.sha256:
+    if declaration is not None and declaration.sha256 != environment.declaration.sha256:
         raise InvalidArgument(
             f"the environment {name} was built from another declaration",
             "one that is as declared",
             f"deep-bench environments build --again {name}",
         )
-    return found
+    return environment

@@ -83,9 +83,9 @@ class LeanSystem:
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs of the very call that is timed."""
-        found = self._ready()()
+        outputs = self._ready()()
         self.synchronize()
-        return dict(self._prepared.to_numpy(found))
+        return dict(self._prepared.to_numpy(outputs))
 
     def run(self, network: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Prepare another network, and run it once."""
@@ -93,10 +93,10 @@ class LeanSystem:
         return dict(prepared.to_numpy(prepared.bind(dict(inputs))()))
 
     def _description(self) -> dict[str, str]:
-        said = {str(name): str(value) for name, value in self._adapter.describe().items()}
-        if missing := [name for name in ("version", "device", "threads", "precision") if name not in said]:
+        description = {str(name): str(value) for name, value in self._adapter.describe().items()}
+        if missing := [name for name in ("version", "device", "threads", "precision") if name not in description]:
             raise InvalidArgument(f"describe() of {self._attribute} has no {missing[0]!r}", "what every report states")
-        return said
+        return description
 
     def _ready(self) -> Callable[[], Any]:
         if self._bound is None:

@@ -44,8 +44,8 @@ class Lock:
         """
         declaration, pins, hashes = "", {}, {}
         for line in map(str.strip, text.splitlines()):
-            if stated := re.fullmatch(r"# declaration ([0-9a-f]{64})", line):
-                declaration = stated[1]
+            if match := re.fullmatch(r"# declaration ([0-9a-f]{64})", line):
+                declaration = match[1]
             if not line or line.startswith("#"):
                 continue
             pin = _PIN.fullmatch(line)
@@ -68,16 +68,16 @@ class Lock:
             >>> Lock("", {"numpy": "2.4.6", "onnx": "1.23.0"}, {}).differences(Lock("", {"numpy": "2.4.5"}, {}))
             ['numpy 2.4.6 was built as 2.4.5', 'onnx 1.23.0 was not built']
         """
-        found = []
+        lines = []
         for name in sorted(self.pins.keys() | built.pins.keys()):
             mine, theirs = self.pins.get(name), built.pins.get(name)
             if mine is None:
-                found.append(f"{name} {theirs} was built, and is not in it")
+                lines.append(f"{name} {theirs} was built, and is not in it")
             elif mine != theirs:
-                found.append(f"{name} {mine} was " + (f"built as {theirs}" if theirs else "not built"))
+                lines.append(f"{name} {mine} was " + (f"built as {theirs}" if theirs else "not built"))
             elif self.hashes.get(name, "") != built.hashes.get(name, "") and name in self.hashes and name in built.hashes:
-                found.append(f"{name} {mine} was built from another archive")
-        return found
+                lines.append(f"{name} {mine} was built from another archive")
+        return lines
 
     def lines(self) -> list[str]:
         """The lines that pip installs from: with hashes if all are known, since pip wants all or none."""
@@ -98,12 +98,12 @@ def lock_of(
     """
     pins = dict(sorted(installed.items(), key=lambda pair: pair[0].lower()))
     names = {canonicalize_name(pin.partition("==")[0]) for pin in pins}
-    others = [
+    remarks = [
         f"# {n}=={v} came with the interpreter" for n, v in sorted(frozen.items()) if canonicalize_name(n) not in names
     ]
-    lines = [f"{pin} --hash=sha256:{found}" if found else pin for pin, found in pins.items()]
+    lines = [f"{pin} --hash=sha256:{digest}" if digest else pin for pin, digest in pins.items()]
     head = [f"# deep-bench environment {name}", f"# declaration {declaration.sha256}", f"# {python}"]
-    return "\n".join([*head, *others, *lines]) + "\n"
+    return "\n".join([*head, *remarks, *lines]) + "\n"
 
 
 def lock_file(declarations: Path | None, name: str) -> Path:

@@ -25,15 +25,17 @@ def oldest_stamp(serialized: bytes) -> bytes:
         (True, 13, 7)
     """
     model = onnx.load_from_string(serialized)
-    stated = next((entry for entry in model.opset_import if entry.domain in ("", "ai.onnx")), None)
-    if stated is None or model.functions:
+    opset = next((entry for entry in model.opset_import if entry.domain in ("", "ai.onnx")), None)
+    if opset is None or model.functions:
         return serialized
-    own = [node.op_type for node in all_nodes(model.graph.node) if node.domain in ("", "ai.onnx")]
-    if not all(onnx.defs.has(operator, stated.version, "") for operator in own):
+    operators = [node.op_type for node in all_nodes(model.graph.node) if node.domain in ("", "ai.onnx")]
+    if not all(onnx.defs.has(operator, opset.version, "") for operator in operators):
         return serialized
-    stated.version = max((onnx.defs.get_schema(operator, stated.version, "").since_version for operator in own), default=1)
-    known = [entry for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    model.ir_version = min(model.ir_version, max(onnx.helper.find_min_ir_version_for(known), _OLDEST_IR))
+    opset.version = max(
+        (onnx.defs.get_schema(operator, opset.version, "").since_version for operator in operators), default=1
+    )
+    entries = [entry for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    model.ir_version = min(model.ir_version, max(onnx.helper.find_min_ir_version_for(entries), _OLDEST_IR))
     return bytes(model.SerializeToString())
 
 

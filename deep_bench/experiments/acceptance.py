@@ -72,13 +72,13 @@ class Rule:
         """
         if figure == VERDICT:
             return cls(figure, verdicts=_verdicts(written), where=where or {}, place=place)
-        found = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
-        if found is None:
+        match = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
+        if match is None:
             raise ValueError(f'{written!r} is no condition: write "<= 5 ms" or ">= 20"')
-        value, unit = amount(found[2])
-        if figure == BITS and (_SIGNS[found[1]] != "higher" or unit):
+        value, unit = amount(match[2])
+        if figure == BITS and (_SIGNS[match[1]] != "higher" or unit):
             raise ValueError(f'{written!r}: more significant bits are better, and have no unit: write ">= 20"')
-        return cls(figure, found[1], value, unit, where=where or {}, place=place)
+        return cls(figure, match[1], value, unit, where=where or {}, place=place)
 
     @property
     def better(self) -> str:
@@ -101,9 +101,9 @@ class Rule:
             return Judged(self, self._holds(bits, self.value), f"{bits:.1f}")
         figure = result.figures.get(self.figure)
         if figure is None:
-            known = ", ".join(result.figures) or "none"
+            available = ", ".join(result.figures) or "none"
             return Judged(
-                self, False, f"no such figure: there are {known}; {nearest(self.figure, result.figures)}".rstrip("; ")
+                self, False, f"no such figure: there are {available}; {nearest(self.figure, result.figures)}".rstrip("; ")
             )
         return self._of(figure)
 
@@ -124,9 +124,9 @@ class Rule:
             remark = WITHOUT
         elif interval.low <= limit <= interval.high:
             remark = WITHIN
-        told = table.amount(figure.median, figure.unit)
-        found = f"{told}; {remark}" if remark else told
-        return Judged(self, self._holds(figure.median, limit), found, remark=remark)
+        text = table.amount(figure.median, figure.unit)
+        finding = f"{text}; {remark}" if remark else text
+        return Judged(self, self._holds(figure.median, limit), finding, remark=remark)
 
     def _holds(self, value: float, limit: float) -> bool:
         return {"<=": value <= limit, "<": value < limit, ">=": value >= limit, ">": value > limit}[self.sign]
@@ -152,8 +152,8 @@ class Judged:
 
     def as_json(self) -> dict[str, str | bool]:
         """The same as plain JSON."""
-        said = {"result": self.result, "condition": str(self.rule), "found": self.found, "remark": self.remark}
-        return {**said, "met": self.met}
+        fields = {"result": self.result, "condition": str(self.rule), "found": self.found, "remark": self.remark}
+        return {**fields, "met": self.met}
 
     def __str__(self) -> str:
         return f"{self.result + ': ' if self.result else ''}{self.rule} {'met' if self.met else 'missed'} ({self.found})"
@@ -181,7 +181,7 @@ def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Map
     """
     groups: list[tuple[Place, Mapping[str, Any]]]
     groups = [(("accept",), accept)] if isinstance(accept, Mapping) else [(("accept", n), a) for n, a in enumerate(accept)]
-    found: list[Rule] = []
+    rules: list[Rule] = []
     faults: list[InvalidArgument] = []
     for place, group in groups:
         where = group.get(WHERE, {})
@@ -194,13 +194,13 @@ def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Map
             if figure == WHERE:
                 continue
             try:
-                found.append(Rule.parse(figure, written, labels, place))
+                rules.append(Rule.parse(figure, written, labels, place))
             except ValueError as error:
                 line = at_line(line_of(lines, (*place, figure)))
                 faults.append(InvalidArgument(f"{line}{figure!r} of accept: {error}"))
     if faults:
         raise several(faults)
-    return tuple(found)
+    return tuple(rules)
 
 
 def judged(rules: Sequence[Rule], results: Sequence[Result]) -> list[Judged]:
@@ -210,16 +210,16 @@ def judged(rules: Sequence[Rule], results: Sequence[Result]) -> list[Judged]:
         rules: The conditions.
         results: Of a cell.
     """
-    found = []
+    judgements = []
     for rule in rules:
         about = [result for result in results if all(_label(result, name) == value for name, value in rule.where.items())]
         if not about:
             which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
-            found.append(Judged(rule, False, f"no result{' with ' + which if which else ''}"))
+            judgements.append(Judged(rule, False, f"no result{' with ' + which if which else ''}"))
         for result in about:
-            one = rule.judge(result)
-            found.append(replace(one, result=result.name))
-    return found
+            judgement = rule.judge(result)
+            judgements.append(replace(judgement, result=result.name))
+    return judgements
 
 
 def _label(result: Result, name: str) -> str | None:

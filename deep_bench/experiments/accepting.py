@@ -42,30 +42,30 @@ def check_accepted(
 
 
 def _wrong_metrics(metrics: Sequence[str], cells: Sequence[Known], lines: Mapping[Place, int]) -> Iterator[InvalidArgument]:
-    known = list(dict.fromkeys(name for _, figures in cells for name in figures))
+    figure_names = list(dict.fromkeys(name for _, figures in cells for name in figures))
     for number, name in enumerate(metrics):
-        if name not in known:
-            yield _no_figure(name, "metrics", cells[0][0], known, line_of(lines, ("metrics", number)))
+        if name not in figure_names:
+            yield _no_figure(name, "metrics", cells[0][0], figure_names, line_of(lines, ("metrics", number)))
 
 
 def _wrong_where(rule: Rule, cells: Sequence[Cell], lines: Mapping[Place, int]) -> list[InvalidArgument]:
-    known = [labels_of(cell) for cell in cells]
-    found = []
+    label_maps = [labels_of(cell) for cell in cells]
+    faults = []
     for name, value in rule.where.items():
         line = at_line(line_of(lines, (*rule.place, WHERE, name)))
-        if not any(is_known(name, labels) for labels in known):
-            names = sorted({f"{label}NAME" if label.endswith(".") else label for labels in known for label in labels})
+        if not any(is_known(name, labels) for labels in label_maps):
+            names = sorted({f"{label}NAME" if label.endswith(".") else label for labels in label_maps for label in labels})
             came = f"{line}{name!r} of where is no label of the results of level {cells[0].level}"
-            found.append(_fault(came, name, names))
+            faults.append(_fault(came, name, names))
             continue
-        values = {one for labels in known for one in labels.get(name) or ()}
-        if values and value not in values and all(labels.get(name) is not None for labels in known):
-            found.append(_fault(f"{line}no result has {name}={value}", value, sorted(values)))
-    if not found and not any(map(rule.about, cells)):
+        values = {candidate for labels in label_maps for candidate in labels.get(name) or ()}
+        if values and value not in values and all(labels.get(name) is not None for labels in label_maps):
+            faults.append(_fault(f"{line}no result has {name}={value}", value, sorted(values)))
+    if not faults and not any(map(rule.about, cells)):
         which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
         line = at_line(line_of(lines, (*rule.place, WHERE)))
-        found.append(InvalidArgument(f"{line}no cell has results with {which}", "labels that occur together"))
-    return found
+        faults.append(InvalidArgument(f"{line}no cell has results with {which}", "labels that occur together"))
+    return faults
 
 
 def _wrong_figure(rule: Rule, cells: Sequence[Known], lines: Mapping[Place, int]) -> list[InvalidArgument]:
@@ -76,7 +76,7 @@ def _wrong_figure(rule: Rule, cells: Sequence[Known], lines: Mapping[Place, int]
     return [fault for fault in faults if fault is not None][:1]
 
 
-def _in_cell(rule: Rule, cell: Cell, known: Mapping[str, Kind], line: int | None) -> InvalidArgument | None:
+def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, Kind], line: int | None) -> InvalidArgument | None:
     about = f"{at_line(line)}{rule.figure!r} of accept"
     if rule.figure == VERDICT:
         possible = verdicts_of(cell)
@@ -85,11 +85,11 @@ def _in_cell(rule: Rule, cell: Cell, known: Mapping[str, Kind], line: int | None
         return InvalidArgument(came, f"one of {', '.join(possible)}, or no such condition") if missing else None
     if rule.figure == BITS:
         came = f"{about}: none are found out ({_of(cell)})"
-        return _wrong_bits(rule, cell, about) if has_bits(cell) else InvalidArgument(came, f"one of {', '.join(known)}")
-    kind = known.get(rule.figure)
+        return _wrong_bits(rule, cell, about) if has_bits(cell) else InvalidArgument(came, f"one of {', '.join(kinds)}")
+    kind = kinds.get(rule.figure)
     if kind is None:
-        more = [VERDICT, *([BITS] if has_bits(cell) else [])]
-        return _no_figure(rule.figure, "accept", cell, [*known, *more], line)
+        extra = [VERDICT, *([BITS] if has_bits(cell) else [])]
+        return _no_figure(rule.figure, "accept", cell, [*kinds, *extra], line)
     try:
         limit = in_unit(rule.value, rule.unit, kind.unit)
     except ValueError as error:
@@ -110,15 +110,15 @@ def _wrong_bits(rule: Rule, cell: Cell, about: str) -> InvalidArgument | None:
     return None if possible else InvalidArgument(came, f"at most {most}: float16 has 11, float32 24, float64 53")
 
 
-def _no_figure(name: str, part: str, cell: Cell, known: Iterable[str], line: int | None) -> InvalidArgument:
+def _no_figure(name: str, part: str, cell: Cell, names: Iterable[str], line: int | None) -> InvalidArgument:
     need = needed(cell.level, name)
     came = f"{at_line(line)}{name!r} of {part} is no figure of the results ({_of(cell)})"
-    return InvalidArgument(f"{came}: it needs {need}") if need else _fault(came, name, list(known))
+    return InvalidArgument(f"{came}: it needs {need}") if need else _fault(came, name, list(names))
 
 
-def _fault(came: str, name: str, known: Sequence[str]) -> InvalidArgument:
-    near = nearest(name, known)
-    return InvalidArgument(came, f"one of {', '.join(known)}", near)
+def _fault(came: str, name: str, names: Sequence[str]) -> InvalidArgument:
+    near = nearest(name, names)
+    return InvalidArgument(came, f"one of {', '.join(names)}", near)
 
 
 def _of(cell: Cell) -> str:

@@ -25,15 +25,15 @@ def build_environments(store: Store, progress: bool) -> None:
         NotWritten: The folder can no longer be written.
         WorkerError: A step failed; ``details`` holds the end of what it said.
     """
-    stated = store.experiment.fields.environments
-    if not stated:
+    declared = store.experiment.fields.environments
+    if not declared:
         return
-    text = yaml.safe_dump(stated, sort_keys=False)
+    text = yaml.safe_dump(declared, sort_keys=False)
     store.write(store.path / FILE, text)
     bars = Bars(progress)
-    bars.phase("building environments", len(stated), "environments")
+    bars.phase("building environments", len(declared), "environments")
     try:
-        for name, declaration in Declarations(stated, store.path / FILE).items():
+        for name, declaration in Declarations(declared, store.path / FILE).items():
             bars.at(name)
             build(name, declaration)
             bars.advance()

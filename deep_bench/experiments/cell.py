@@ -36,8 +36,8 @@ class Cell:
     @property
     def id(self) -> str:
         """12 hexadecimal digits that follow from all that the cell is."""
-        what = json.dumps([self.recipe, self.level, dict(self.factors), dict(self.content)], sort_keys=True, default=str)
-        return hashlib.sha256(what.encode()).hexdigest()[:12]
+        identity = json.dumps([self.recipe, self.level, dict(self.factors), dict(self.content)], sort_keys=True, default=str)
+        return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
     @property
     def name(self) -> str:

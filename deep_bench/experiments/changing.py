@@ -26,20 +26,20 @@ def changed(content: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
         >>> changed(content, ["fixed.sampler.batch=32", "fixed.optimizer.lr=0.1", "fixed.network.hidden=[8]"])["fixed"]
         {'recipe': 'digits', 'sampler.batch': 32, 'network': {'name': 'mlp', 'hidden': [8]}, 'optimizer.lr': 0.1}
     """
-    found = deepcopy(dict(content))
+    result = deepcopy(dict(content))
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         part, _, name = path.partition(".")
-        within = found.get(part, {})
-        own = bool(equals and name) and part in ("fixed", "matrix") and isinstance(within, dict)
-        if not own or (part == "fixed" and _leads_into(within, name)):
+        within = result.get(part, {})
+        direct = bool(equals and name) and part in ("fixed", "matrix") and isinstance(within, dict)
+        if not direct or (part == "fixed" and _leads_into(within, name)):
             from deep_bench.training.recipes.assignment import assigned
 
-            found = assigned(found, [assignment])
+            result = assigned(result, [assignment])
         else:
-            kept = {key: value for key, value in within.items() if not str(key).startswith(f"{name}.")}
-            found[part] = {**kept, name: parsed(text, f"the value of {path}")}
-    return found
+            remaining = {key: value for key, value in within.items() if not str(key).startswith(f"{name}.")}
+            result[part] = {**remaining, name: parsed(text, f"the value of {path}")}
+    return result
 
 
 def _leads_into(fixed: Mapping[str, Any], name: str) -> bool:

@@ -40,12 +40,12 @@ def code_in(fields: ExperimentModel, cells: Iterable[Cell], home: Path) -> list[
         cells: Its cells.
         home: The folder that names of files are relative to.
     """
-    found = {f"slurm.setup: {line}": None for line in fields.slurm.setup}
-    found |= {f"the environment {name}, whose packages are installed": None for name in fields.environments}
+    phrases = {f"slurm.setup: {line}": None for line in fields.slurm.setup}
+    phrases |= {f"the environment {name}, whose packages are installed": None for name in fields.environments}
     for cell in cells:
-        for what, name in _named(cell, home):
-            found[f"{what} {name}"] = None
-    return list(found)
+        for kind, name in _named(cell, home):
+            phrases[f"{kind} {name}"] = None
+    return list(phrases)
 
 
 def _named(cell: Cell, home: Path) -> Iterator[tuple[str, str]]:
@@ -65,12 +65,12 @@ def _named(cell: Cell, home: Path) -> Iterator[tuple[str, str]]:
         yield from _in_training(cell, home)
 
 
-def _foreign(what: str, names: Iterable[str], registry: Registry) -> Iterator[tuple[str, str]]:
+def _foreign(kind: str, names: Iterable[str], registry: Registry) -> Iterator[tuple[str, str]]:
     """Those that are import paths, or live in an environment of their own."""
     for name in names:
         head = name.partition(":")[0]
         if "@" in head or (is_path(name) and head not in registry):
-            yield what, name
+            yield kind, name
 
 
 def _in_suite(suite: str, home: Path) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _in_training(cell: Cell, home: Path) -> Iterator[tuple[str, str]]:
     except DeepBenchError:
         return  # the check of names says what is wrong
     for part, registry in (("network", networks), ("data", datasets), ("sampler", samplers), ("optimizer", optimizers)):
-        stated = content.get(part)
-        name = stated.get("name") if isinstance(stated, dict) else stated
+        declared = content.get(part)
+        name = declared.get("name") if isinstance(declared, dict) else declared
         if isinstance(name, str):
             yield from _foreign(f"the {registry.kind}", [name], registry)

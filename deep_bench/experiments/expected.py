@@ -94,11 +94,11 @@ def _of_operators(fields: OperatorsFields, metrics: Iterable[str]) -> dict[str, 
     timed |= {q.BOTH, q.BACKWARD} if fields.backward else set()
     timed |= {q.COLD} if fields.cold else set()
     timed |= {q.NUMPY} if fields.numpy else set()
-    known = builtin_metrics()
-    made = [known[name]() for name in metrics if name in known]
+    classes = builtin_metrics()
+    instances = [classes[name]() for name in metrics if name in classes]
     return {
         **dict.fromkeys(timed, _TIME),
-        **{one.name: Kind("s" if one.unit == "ns" else one.unit, one.direction) for one in made},
+        **{metric.name: Kind("s" if metric.unit == "ns" else metric.unit, metric.direction) for metric in instances},
     }
 
 
@@ -170,32 +170,34 @@ def labels_of(cell: Cell) -> dict[str, Values]:
         >>> sorted(found["system"]), sorted(found["batch"]), found["device"]
         (['onnxruntime', 'reference'], ['64'], None)
     """
-    found: dict[str, Values] = dict.fromkeys((*_LABELS[cell.level], "host", "launches"))
-    found |= {name: frozenset(one) for name, one in _known(cell).items()}
-    found |= {"kind": frozenset([cell.level]), "recipe": frozenset([cell.recipe]), "cell": frozenset([cell.id])}
+    labels: dict[str, Values] = dict.fromkeys((*_LABELS[cell.level], "host", "launches"))
+    labels |= {name: frozenset(values) for name, values in _known(cell).items()}
+    labels |= {"kind": frozenset([cell.level]), "recipe": frozenset([cell.recipe]), "cell": frozenset([cell.id])}
     for name, value in cell.factors.items():
-        found[name] = frozenset([text_of(value)])
+        labels[name] = frozenset([text_of(value)])
         if name in OWN:
-            found[f"{FACTOR}{name}"] = found[name]
-    return found
+            labels[f"{FACTOR}{name}"] = labels[name]
+    return labels
 
 
 def _known(cell: Cell) -> dict[str, Iterable[str]]:
     """Labels whose values a recipe tells."""
     fields = cell.fields
     systems = _systems(fields)
-    found: dict[str, Iterable[str]] = {}
+    labels: dict[str, Iterable[str]] = {}
     if systems and not any("@" in name for name in systems):
-        found = {"system": systems, "framework": [name.partition(":")[0] for name in systems]}
+        labels = {"system": systems, "framework": [name.partition(":")[0] for name in systems]}
     if isinstance(fields, CommunicationFields):
-        found |= {"operator": fields.collectives, "ranks": [str(fields.ranks)]}
+        labels |= {"operator": fields.collectives, "ranks": [str(fields.ranks)]}
     if isinstance(fields, TrainingFields):
-        found["ranks"] = [str(fields.ranks)]
-    if isinstance(fields, OperatorsFields) and (written := [one for one in fields.cases if isinstance(one, CaseFields)]):
-        found["operator"] = [case.operator for case in written]
+        labels["ranks"] = [str(fields.ranks)]
+    if isinstance(fields, OperatorsFields) and (
+        written := [candidate for candidate in fields.cases if isinstance(candidate, CaseFields)]
+    ):
+        labels["operator"] = [case.operator for case in written]
         if all(case.label for case in written):
-            found["case"] = [str(case.label) for case in written]
-    return found
+            labels["case"] = [str(case.label) for case in written]
+    return labels
 
 
 def _systems(fields: object) -> list[str]:
@@ -205,8 +207,8 @@ def _systems(fields: object) -> list[str]:
     assert isinstance(fields, OperatorsFields | NetworkFields | TrainingFields | ScalingFields)
     if getattr(fields, "kernels", ()):
         return []
-    stated = [fields.on] if isinstance(fields.on, str) else fields.on or []
-    return [with_threads(name, fields.threads) for name in stated]
+    declared = [fields.on] if isinstance(fields.on, str) else fields.on or []
+    return [with_threads(name, fields.threads) for name in declared]
 
 
 def is_known(name: str, labels: Mapping[str, Values]) -> bool:

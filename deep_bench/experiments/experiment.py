@@ -94,8 +94,8 @@ class Experiment:
         check_names(self.cells, self.fields, self.home, self._line)
         metrics = self.fields.metrics
         if self.rules or metrics:
-            known = [(cell, figures_of(cell, self.home, metrics)) for cell in self.cells]
-            check_accepted(self.rules, metrics, known, self._lines)
+            figures = [(cell, figures_of(cell, self.home, metrics)) for cell in self.cells]
+            check_accepted(self.rules, metrics, figures, self._lines)
 
     @property
     def name(self) -> str:
@@ -110,13 +110,13 @@ class Experiment:
     @cached_property
     def factors(self) -> dict[str, list[Any]]:
         """Factor of cells to its values, those of ``include`` too."""
-        found: dict[str, list[Any]] = {}
+        factors: dict[str, list[Any]] = {}
         for cell in self.cells:
             for name, value in cell.factors.items():
-                values = found.setdefault(name, [])
+                values = factors.setdefault(name, [])
                 if value not in values:
                     values.append(value)
-        return found
+        return factors
 
     def changed(self, *assignments: str) -> Experiment:
         """The recipe with some fields set to other values.
@@ -169,24 +169,28 @@ class Experiment:
 
     def _check_known(self, place: str) -> None:
         """Whether there is a field for everything that is fixed or varies."""
-        stated = getattr(self.fields, place)
-        groups = [((place,), stated)] if isinstance(stated, dict) else [((place, n), one) for n, one in enumerate(stated)]
-        known = [*names(LEVELS[self.level]), *(self._training if self.level in WITH_TRAINING else ())]
+        declared = getattr(self.fields, place)
+        groups = (
+            [((place,), declared)]
+            if isinstance(declared, dict)
+            else [((place, n), entry) for n, entry in enumerate(declared)]
+        )
+        field_names = [*names(LEVELS[self.level]), *(self._training if self.level in WITH_TRAINING else ())]
         for at, group in groups:
             for name in group:
-                if str(name).partition(".")[0] not in known:
-                    raise unknown_field(self.level, str(name), known, line_of(self._lines, (*at, name)))
+                if str(name).partition(".")[0] not in field_names:
+                    raise unknown_field(self.level, str(name), field_names, line_of(self._lines, (*at, name)))
 
     @property
     def _training(self) -> list[str]:
         from deep_bench.training.recipes.schema import RecipeModel
 
-        own = names(LEVELS[self.level])
-        return [name for name in RecipeModel.model_fields if name not in (*own, "frameworks", "name")]
+        field_names = names(LEVELS[self.level])
+        return [name for name in RecipeModel.model_fields if name not in (*field_names, "frameworks", "name")]
 
     def _cell(self, factors: Mapping[str, Any], together: tuple[Any, ...], inner: str | None) -> Cell:
-        stated = {**self.fields.fixed, **factors, **({inner: list(together)} if inner is not None and together else {})}
-        ordered = {name: stated[name] for name in sorted(stated, key=lambda name: name.count("."))}
+        values = {**self.fields.fixed, **factors, **({inner: list(together)} if inner is not None and together else {})}
+        ordered = {name: values[name] for name in sorted(values, key=lambda name: name.count("."))}
         options, changes = self._split(ordered)
         model = LEVELS[self.level]
         try:
@@ -195,14 +199,14 @@ class Experiment:
             raise self._refused(model, error, factors, inner) from error
         return Cell(self.name, self.level, factors, together, ordered, fields, changes)
 
-    def _split(self, stated: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of the level, paths followed; and the changes of the training recipe, in their order."""
-        own = names(LEVELS[self.level])
-        options: dict[str, Any] = {name: value for name, value in stated.items() if name in own}
-        for path, value in stated.items():
-            if path.partition(".")[0] in own and path not in own:
+        field_names = names(LEVELS[self.level])
+        options: dict[str, Any] = {name: value for name, value in values.items() if name in field_names}
+        for path, value in values.items():
+            if path.partition(".")[0] in field_names and path not in field_names:
                 options = followed(options, path, value)
-        return options, {path: value for path, value in stated.items() if path.partition(".")[0] not in own}
+        return options, {path: value for path, value in values.items() if path.partition(".")[0] not in field_names}
 
     def _refused(
         self, model: type[Part], error: ValidationError, factors: Mapping[str, Any], inner: str | None

@@ -33,19 +33,19 @@ def suite_of_cases(cell: Cell) -> Suite:
 
     fields = cell.fields
     assert isinstance(fields, OperatorsFields)
-    made = []
+    cases = []
     for number, case in enumerate(fields.cases):
         assert not isinstance(case, str)
         try:
-            inputs = [one if isinstance(one, str) else tuple(one) for one in case.inputs]
-            made.append(
+            inputs = [shape if isinstance(shape, str) else tuple(shape) for shape in case.inputs]
+            cases.append(
                 Case.of(
                     case.operator, *inputs, dtype=case.dtype, label=case.label, count=case.count, settings=case.attributes
                 )
             )
         except (TypeError, ValueError) as error:
             raise InvalidArgument(f"cases[{number}]: {error}", "a case of this operator") from error
-    return Suite(cell.recipe, made)
+    return Suite(cell.recipe, cases)
 
 
 def prepared(cell: Cell, folder: Path, home: Path) -> dict[str, Path]:
@@ -100,11 +100,11 @@ def made_network(stated: dict[str, Any]) -> Network:
         raise InvalidArgument(f"the network {stated}: {error}", f"settings of db.networks[{name!r}]") from error
 
 
-def _network(stated: dict[str, Any], folder: Path) -> Path:
+def _network(settings: dict[str, Any], folder: Path) -> Path:
     """A network with fresh parameters, made once for all cells that have the same."""
-    sha256 = hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
-    file = folder / "networks" / sha256[:12] / f"{re.sub(r'[^A-Za-z0-9-]', '-', str(stated['name']))}.onnx"
+    sha256 = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    file = folder / "networks" / sha256[:12] / f"{re.sub(r'[^A-Za-z0-9-]', '-', str(settings['name']))}.onnx"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        written(file, made_network(stated).save)
+        written(file, made_network(settings).save)
     return file

@@ -39,18 +39,18 @@ def wrong_here(experiment: Experiment) -> list[str]:
         >>> wrong_here(load_experiment("small-network", "fixed.on=reference", "matrix.batch=[1]", "fixed.sizes={n: 3}"))
         ["the cell batch=1: digits-cnn has no open dimension 'n'; expected: one of batch"]
     """
-    found: dict[str, None] = {}
+    faults: dict[str, None] = {}
     load = cache(_loaded)
     with chdir(experiment.home):
         for cell in experiment.cells:
             try:
                 _look(cell.fields, load)
             except DeepBenchError as error:
-                found[f"the cell {cell.name}: {_told(error)}" if cell.factors else _told(error)] = None
+                faults[f"the cell {cell.name}: {_told(error)}" if cell.factors else _told(error)] = None
         variants = _variants(experiment)
-        found |= dict.fromkeys(_environments(variants, experiment.fields.environments))
-        found |= dict.fromkeys(_options(variants))
-    return list(found)
+        faults |= dict.fromkeys(_environments(variants, experiment.fields.environments))
+        faults |= dict.fromkeys(_options(variants))
+    return list(faults)
 
 
 def _look(fields: Fields, load: Callable[[str], Network]) -> None:
@@ -78,9 +78,9 @@ def _network(fields: NetworkFields, load: Callable[[str], Network]) -> None:
         make_problem(network, inputs=fields.inputs, sizes=fields.sizes, batch=fields.batch, seed=fields.seed)
 
 
-def _loaded(stated: str) -> Network:
+def _loaded(text: str) -> Network:
     """The network that a recipe states, in JSON."""
-    content = json.loads(stated)
+    content = json.loads(text)
     return as_network(content) if isinstance(content, str) else made_network(content)
 
 
@@ -117,19 +117,19 @@ def _is_missing(file: str) -> bool:
 
 def _variants(experiment: Experiment) -> dict[str, None]:
     """The systems of all cells, as they are written."""
-    found: dict[str, None] = {}
+    variants: dict[str, None] = {}
     for cell in experiment.cells:
         if not isinstance(fields := cell.fields, CommunicationFields):
-            stated = [fields.on] if isinstance(fields.on, str) else fields.on or []
-            found |= dict.fromkeys(stated)
-    return found
+            declared = [fields.on] if isinstance(fields.on, str) else fields.on or []
+            variants |= dict.fromkeys(declared)
+    return variants
 
 
 def _environments(names: Iterable[str], declared: Collection[str]) -> Iterator[str]:
     """Environments that are not there, those apart that the recipe builds."""
     for name in names:
-        framework, at, rest = name.partition("@")
-        environment = rest.partition(":")[0]
+        framework, at, tail = name.partition("@")
+        environment = tail.partition(":")[0]
         if at and environment not in declared:
             try:
                 place_of(environment, lean=framework in lean_frameworks)
@@ -139,20 +139,20 @@ def _environments(names: Iterable[str], declared: Collection[str]) -> Iterator[s
 
 def _options(names: Iterable[str]) -> Iterator[str]:
     """Options that a framework of this environment does not take."""
-    asked = [name for name in names if ":" in name and "@" not in name and not _lacks(name)]
-    if not asked:
+    requested = [name for name in names if ":" in name and "@" not in name and not _lacks(name)]
+    if not requested:
         return
-    command = [sys.executable, "-P", "-m", "deep_bench.experiments.fitting", *asked]
+    command = [sys.executable, "-P", "-m", "deep_bench.experiments.fitting", *requested]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
     except subprocess.TimeoutExpired:
-        yield f"{', '.join(asked)} cannot be made within {_LONGEST_S:g} s"
+        yield f"{', '.join(requested)} cannot be made within {_LONGEST_S:g} s"
         return
-    if found.returncode:
-        yield f"{', '.join(asked)} cannot be made: {cause(found.returncode, None)}: {found.stderr[-500:].strip()}"
+    if process.returncode:
+        yield f"{', '.join(requested)} cannot be made: {cause(process.returncode, None)}: {process.stderr[-500:].strip()}"
         return
-    for name, told in json.loads(found.stdout.splitlines()[-1]).items():
-        yield f"{name}: {told}"
+    for name, message in json.loads(process.stdout.splitlines()[-1]).items():
+        yield f"{name}: {message}"
 
 
 def _is_registered(name: str) -> bool:
@@ -166,15 +166,15 @@ def _lacks(name: str) -> bool:
 
 def _refused(names: Iterable[str]) -> dict[str, str]:
     """Framework with its options to why it cannot be made, of those that cannot; imports them."""
-    found = {}
+    reasons = {}
     for name in names:
         try:
             Variant.parse(name).create()
         except DeepBenchError as error:
-            found[name] = _told(error)
+            reasons[name] = _told(error)
         except Exception as error:  # a framework may fail in any way while it is imported
-            found[name] = f"{type(error).__name__}: {error}"
-    return found
+            reasons[name] = f"{type(error).__name__}: {error}"
+    return reasons
 
 
 def _told(error: DeepBenchError) -> str:

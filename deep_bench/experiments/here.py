@@ -44,11 +44,11 @@ def missing_here(experiment: Experiment) -> list[str]:
     """
     if not experiment.home.is_dir():
         return [f"the folder {experiment.home}, which names of files are relative to"]
-    found: dict[str, None] = {}
+    missing: dict[str, None] = {}
     with chdir(experiment.home):
         for cell in experiment.cells:
-            found |= dict.fromkeys(_of_cell(cell))
-    return list(found)
+            missing |= dict.fromkeys(_of_cell(cell))
+    return list(missing)
 
 
 def _of_cell(cell: Cell) -> Iterator[str]:
@@ -77,9 +77,9 @@ def _packages(registry: Registry, names: Sequence[str]) -> Iterator[str]:
 
 
 def _gpus(systems: Sequence[str]) -> Iterator[str]:
-    wanted = [name for name in systems if re.search(r"device=(cuda|gpu)", name, re.IGNORECASE)]
-    if wanted and not _gpu_count():
-        yield f"a GPU, which {wanted[0]} runs on"
+    requested = [name for name in systems if re.search(r"device=(cuda|gpu)", name, re.IGNORECASE)]
+    if requested and not _gpu_count():
+        yield f"a GPU, which {requested[0]} runs on"
 
 
 def _gpu_count() -> int:
@@ -128,9 +128,9 @@ def _data(cell: Cell) -> Iterator[str]:
         split: Any = fields.data.split
         SPLITS[split.name](partial(make, **settings), **split.settings)
     except DeepBenchError as error:
-        what, fetched, _ = error.came.partition(_CANNOT)
-        told = [f"{what}, which a run would fetch" if fetched else what, error.advice]
-        yield f"for {_recipe_of(cell)}: {' '.join('; '.join(filter(None, told)).split())}"
+        subject, fetched, _ = error.came.partition(_CANNOT)
+        parts = [f"{subject}, which a run would fetch" if fetched else subject, error.advice]
+        yield f"for {_recipe_of(cell)}: {' '.join('; '.join(filter(None, parts)).split())}"
 
 
 def _recipe_of(cell: Cell) -> str:

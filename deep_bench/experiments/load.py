@@ -41,8 +41,8 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
         ('small-network', 'network', 3)
     """
     if not isinstance(source, str | Path):
-        known = f"a file's path, or one of {', '.join(READY)}"
-        raise InvalidArgument(f"a recipe from {kind_of(source)}", known, "of a mapping, Experiment(…) makes one")
+        choices = f"a file's path, or one of {', '.join(READY)}"
+        raise InvalidArgument(f"a recipe from {kind_of(source)}", choices, "of a mapping, Experiment(…) makes one")
     path = _FOLDER / f"{source}.yaml" if source in READY else Path(source)
     lines: Mapping[Place, int] = {}
     if path.suffix in (".yaml", ".yml"):
@@ -73,9 +73,9 @@ def _made_by(path: Path, allow_code: bool) -> Any:
         )
     if not path.is_file():
         raise InvalidArgument(f"the recipe {path} cannot be read: there is no such file", "a Python file")
-    made = runpy.run_path(str(path)).get(_PYTHON)
-    if made is None:
+    recipe = runpy.run_path(str(path)).get(_PYTHON)
+    if recipe is None:
         raise InvalidArgument(
             f"the program {path} makes no {_PYTHON!r}", f"{_PYTHON} = {{…}}, or def {_PYTHON}(): return {{…}}"
         )
-    return made() if callable(made) else made
+    return recipe() if callable(recipe) else recipe

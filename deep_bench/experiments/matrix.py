@@ -30,16 +30,18 @@ def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Com
     if count > MOST_CELLS:
         raise InvalidArgument(f"the matrix of {model.name!r} has {count} combinations", f"at most {MOST_CELLS}")
     _check_excluded(model, lines)
-    kept = [one for one in _product(model.matrix) if not any(_fits(one, rule) for rule in model.exclude)]
-    added = [
-        {**one, **entry}
-        for entry in model.include
-        for one in _product({name: values for name, values in model.matrix.items() if name not in entry})
+    remaining = [
+        combination for combination in _product(model.matrix) if not any(_fits(combination, rule) for rule in model.exclude)
     ]
-    found: list[Combination] = list({canonical(one): one for one in [*kept, *added]}.values())
-    if not 0 < len(found) <= MOST_CELLS:
-        raise InvalidArgument(f"the matrix of {model.name!r} leaves {len(found)} combinations", f"1 to {MOST_CELLS}")
-    return found
+    added = [
+        {**combination, **entry}
+        for entry in model.include
+        for combination in _product({name: values for name, values in model.matrix.items() if name not in entry})
+    ]
+    unique: list[Combination] = list({canonical(combination): combination for combination in [*remaining, *added]}.values())
+    if not 0 < len(unique) <= MOST_CELLS:
+        raise InvalidArgument(f"the matrix of {model.name!r} leaves {len(unique)} combinations", f"1 to {MOST_CELLS}")
+    return unique
 
 
 def measurements(found: Iterable[Combination], together: str | None) -> list[tuple[Combination, tuple[Any, ...]]]:
@@ -58,12 +60,12 @@ def measurements(found: Iterable[Combination], together: str | None) -> list[tup
         [({'batch': 1}, ('torch', 'onnxruntime')), ({'batch': 8}, ('torch',))]
     """
     groups: dict[str, tuple[Combination, dict[str, Any]]] = {}
-    for one in found:
-        others = {name: value for name, value in one.items() if name != together}
-        _, values = groups.setdefault(canonical(others), (others, {}))
-        if together is not None and together in one:
-            values[canonical(one[together])] = one[together]
-    return [(others, tuple(values.values())) for others, values in groups.values()]
+    for combination in found:
+        remaining = {name: value for name, value in combination.items() if name != together}
+        _, values = groups.setdefault(canonical(remaining), (remaining, {}))
+        if together is not None and together in combination:
+            values[canonical(combination[together])] = combination[together]
+    return [(remaining, tuple(values.values())) for remaining, values in groups.values()]
 
 
 def selected(found: Sequence[Any], wanted: Sequence[str], known: Mapping[str, Sequence[Any]]) -> list[Any]:
@@ -77,18 +79,18 @@ def selected(found: Sequence[Any], wanted: Sequence[str], known: Mapping[str, Se
     Raises:
         InvalidArgument: No ``factor=value``, or none that there is.
     """
-    asked: dict[str, set[str]] = {}
+    requested: dict[str, set[str]] = {}
     for text in wanted:
         name, equals, value = text.partition("=")
         if not equals or name not in known:
             raise InvalidArgument(
                 f"--only {text!r}", f"factor=value of {', '.join(known) or '(nothing varies)'}", nearest(name, known)
             )
-        values = [_word(one) for one in known[name]]
+        values = [_word(option) for option in known[name]]
         if value not in values:
             raise InvalidArgument(f"--only {text!r}", f"{name} is one of {', '.join(values)}", nearest(value, values))
-        asked.setdefault(name, set()).add(value)
-    return [c for c in found if all(_word(c.factors.get(name)) in values for name, values in asked.items())]
+        requested.setdefault(name, set()).add(value)
+    return [c for c in found if all(_word(c.factors.get(name)) in values for name, values in requested.items())]
 
 
 def canonical(value: Any) -> str:
@@ -105,8 +107,8 @@ def _product(matrix: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(matrix, values, strict=True))
 
 
-def _fits(one: Combination, rule: Combination) -> bool:
-    return all(canonical(one.get(name)) == canonical(value) for name, value in rule.items())
+def _fits(combination: Combination, rule: Combination) -> bool:
+    return all(canonical(combination.get(name)) == canonical(value) for name, value in rule.items())
 
 
 def _check_values(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
@@ -114,12 +116,12 @@ def _check_values(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
         if not values:
             line = at_line(line_of(lines, ("matrix", name)))
             raise InvalidArgument(f"{line}the factor {name!r} has no values", "one value at least")
-        seen: set[str] = set()
+        visited: set[str] = set()
         for number, value in enumerate(values):
-            if canonical(value) in seen:
+            if canonical(value) in visited:
                 line = at_line(line_of(lines, ("matrix", name, number)))
                 raise InvalidArgument(f"{line}the factor {name!r} has the value {_word(value)} twice", "each value once")
-            seen.add(canonical(value))
+            visited.add(canonical(value))
 
 
 def _check_excluded(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
@@ -135,5 +137,5 @@ def _check_excluded(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
                     nearest(name, model.matrix),
                 )
             if canonical(value) not in map(canonical, model.matrix[name]):
-                values = ", ".join(_word(one) for one in model.matrix[name])
+                values = ", ".join(_word(option) for option in model.matrix[name])
                 raise InvalidArgument(f"{line}{name}={_word(value)} is excluded, which there is not", f"one of {values}")

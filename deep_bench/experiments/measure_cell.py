@@ -98,12 +98,12 @@ def _noted(store: Store, cell: Cell) -> bool:
 
 def _ended(state: CellState, ending: Ending, complete: bool) -> CellState:
     fine = ending.status == 0 or (ending.status == _WRONG and complete)
-    why = ending.why
+    reason = ending.why
     if ending.status == 0 and not complete:
-        fine, why = False, "it left no record of a run that came to its end"
+        fine, reason = False, "it left no record of a run that came to its end"
     end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
-    found = {"state": end, "why": why, "status": ending.status, "seconds": ending.seconds}
-    return state.model_copy(update=found)
+    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
+    return state.model_copy(update=changes)
 
 
 def _kept(store: Store, cell: Cell, state: CellState) -> CellState:
@@ -116,10 +116,10 @@ def _kept(store: Store, cell: Cell, state: CellState) -> CellState:
     return state
 
 
-def _no_space(why: str, folder: Path) -> str:
+def _no_space(reason: str, folder: Path) -> str:
     """What says that it is space that a cell lacked, if it is; where there was none, it could not even say so."""
-    if why or not used_up(folder):
-        return lacked(why)
+    if reason or not used_up(folder):
+        return lacked(reason)
     return f"cannot write {folder / OUTPUT}: {os.strerror(errno.ENOSPC)}"
 
 
@@ -127,9 +127,9 @@ def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
     fields, folder = store.experiment.fields, store.folder(cell)
     started, crowd = launched(ranks_of(cell.fields), fields.slurm.mpi, fields.slurm.cpus_per_task)
     files = prepared(cell, folder, store.experiment.home)
-    said = words(cell, folder, files, fields.metrics)
+    arguments = words(cell, folder, files, fields.metrics)
     path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
-    return [*started, *_deep_bench(), *said], {**variables(cell.fields), **crowd, **told(store), **path}
+    return [*started, *_deep_bench(), *arguments], {**variables(cell.fields), **crowd, **told(store), **path}
 
 
 def _deep_bench() -> list[str]:
@@ -141,16 +141,16 @@ def _deep_bench() -> list[str]:
 def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:
     """The cell without systems that are not installed here, ``None`` if none is left; and which those are, and why."""
     name, registry = ("over", communicators) if isinstance(cell.fields, CommunicationFields) else ("on", frameworks)
-    asked = getattr(cell.fields, name)
-    if not asked:
+    requested = getattr(cell.fields, name)
+    if not requested:
         return cell, []
-    systems = [asked] if isinstance(asked, str) else list(asked)
+    systems = [requested] if isinstance(requested, str) else list(requested)
     absent = {system: missing for system in systems if (missing := _missing(registry, system))}
     reasons = [f"{system} is not installed here ({', '.join(missing)})" for system, missing in absent.items()]
-    left = [system for system in systems if system not in absent]
-    if not left and not getattr(cell.fields, "kernels", []):
+    remaining = [system for system in systems if system not in absent]
+    if not remaining and not getattr(cell.fields, "kernels", []):
         return None, reasons
-    fields = cell.fields.model_copy(update={name: left[0] if isinstance(asked, str) else left})
+    fields = cell.fields.model_copy(update={name: remaining[0] if isinstance(requested, str) else remaining})
     return replace(cell, fields=fields), reasons
 
 

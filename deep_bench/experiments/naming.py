@@ -53,8 +53,8 @@ def check_names(cells: Sequence[Cell], fields: ExperimentModel, home: Path, line
 def _where(cell: Cell, error: DeepBenchError, line: Line) -> str:
     """The line of the change of a training recipe that a message is about, and the cell."""
     changed = next((path for path in cell.changes if repr(path.rpartition(".")[2]) in error.came), None)
-    found = "" if changed is None else at_line(line(changed))
-    return f"{found}the cell {cell.name}: " if cell.factors and not error.came.startswith("line ") else found
+    prefix = "" if changed is None else at_line(line(changed))
+    return f"{prefix}the cell {cell.name}: " if cell.factors and not error.came.startswith("line ") else prefix
 
 
 def _operators(cell: Cell, _home: Path, line: Line) -> None:
@@ -73,9 +73,9 @@ def _operators(cell: Cell, _home: Path, line: Line) -> None:
     elif fields.suite is not None and Path(fields.suite).suffix not in (".toml", ".onnx"):
         _known(suites, fields.suite, line("suite"))
         if ":" not in fields.suite:
-            found = suites[fields.suite]
+            suite = suites[fields.suite]
             for label in fields.cases:
-                found.case(label)
+                suite.case(label)
 
 
 def _network(cell: Cell, home: Path, line: Line) -> None:
@@ -92,19 +92,19 @@ def _network(cell: Cell, home: Path, line: Line) -> None:
         Step.parse(text)
 
 
-def _built(stated: dict[str, Any], line: int | None) -> None:
+def _built(settings: dict[str, Any], line: int | None) -> None:
     """See that there is what makes a network, and that it takes these settings."""
-    name = stated.get("name")
+    name = settings.get("name")
     if not isinstance(name, str):
-        raise _told(line, f"the network {stated}", "its name in db.networks, and its settings")
+        raise _told(line, f"the network {settings}", "its name in db.networks, and its settings")
     _known(networks, name, line)
     if name not in networks:
         return  # others' code is not imported to look at a recipe
-    known = list(inspect.signature(networks[name]).parameters)
-    for setting in stated:
-        if setting != "name" and setting not in known:
+    parameters = list(inspect.signature(networks[name]).parameters)
+    for setting in settings:
+        if setting != "name" and setting not in parameters:
             came = f"the network {name} has no setting {setting!r}"
-            raise _told(line, came, f"one of {', '.join(known)}", nearest(setting, known))
+            raise _told(line, came, f"one of {', '.join(parameters)}", nearest(setting, parameters))
 
 
 def _named(network: str, home: Path, line: int | None) -> None:
@@ -165,8 +165,8 @@ def _scaling(cell: Cell, home: Path, line: Line) -> None:
         _frameworks([fields.on], line)
     Recipe(training_content(cell, home))
     _scheme(fields.distributed, line)
-    stated = fields.latency is not None and fields.bandwidth is not None
-    if stated == (fields.machine is not None) or (fields.latency is None) != (fields.bandwidth is None):
+    has_costs = fields.latency is not None and fields.bandwidth is not None
+    if has_costs == (fields.machine is not None) or (fields.latency is None) != (fields.bandwidth is None):
         raise _told(
             line("machine") or line("latency"), "what messages cost is not clear", "machine: FILE, or latency with bandwidth"
         )
@@ -184,20 +184,20 @@ _CHECKS: dict[str, Callable[[Cell, Path, Line], None]] = {
 
 
 def _frameworks(names: Sequence[str], line: Line) -> None:
-    seen: dict[object, str] = {}
+    visited: dict[object, str] = {}
     for name in names:
         framework, environment, _ = name.partition("@")
         if not environment or framework not in lean_frameworks:
             _known(frameworks, framework, line("on"))
         try:
-            same = _identity(name)
+            identity = _identity(name)
         except FrameworkMissing:
-            same = name  # whether it is installed is a matter of where the cell runs
+            identity = name  # whether it is installed is a matter of where the cell runs
         except DeepBenchError as error:
             raise _told(line("on"), error.came, error.expected, error.advice) from error
-        if same in seen:
-            raise _told(line("on"), f"on {seen[same]} and {name}", "each once")
-        seen[same] = name
+        if identity in visited:
+            raise _told(line("on"), f"on {visited[identity]} and {name}", "each once")
+        visited[identity] = name
 
 
 def _identity(name: str) -> object:

@@ -39,7 +39,7 @@ class CellOutcome:
     @property
     def missed(self) -> list[Judged]:
         """The conditions that are not fulfilled."""
-        return [one for one in self.judgements if not one.met]
+        return [judgement for judgement in self.judgements if not judgement.met]
 
     @property
     def ok(self) -> bool:
@@ -50,7 +50,7 @@ class CellOutcome:
             return True
         if self.state.state != "done" or self.missed or any(result.errors for result in self.results):
             return False
-        return self.state.status == 0 or any(one.rule.figure == VERDICT for one in self.judgements)
+        return self.state.status == 0 or any(judgement.rule.figure == VERDICT for judgement in self.judgements)
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain JSON."""
@@ -59,7 +59,7 @@ class CellOutcome:
             "together": list(self.cell.together),
             **self.state.model_dump(mode="json"),
             "ok": self.ok,
-            "acceptance": [one.as_json() for one in self.judgements],
+            "acceptance": [judgement.as_json() for judgement in self.judgements],
         }
 
 
@@ -113,17 +113,17 @@ class Outcome:
     @property
     def ended(self) -> bool:
         """Whether all cells came to an end."""
-        return all(one.state.state in ENDED for one in self.cells)
+        return all(cell.state.state in ENDED for cell in self.cells)
 
     @property
     def ok(self) -> bool:
         """Whether no cell failed or was left, and all that was found is accepted."""
-        return all(one.ok for one in self.cells)
+        return all(cell.ok for cell in self.cells)
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain JSON."""
         experiment = self.store.experiment
-        cells = [{**one.as_json(), "queue": self.jobs.get(one.cell.id, "")} for one in self.cells]
+        cells = [{**cell.as_json(), "queue": self.jobs.get(cell.cell.id, "")} for cell in self.cells]
         return {"recipe": experiment.name, "level": experiment.level, "ok": self.ok, "cells": cells}
 
     def table(self) -> str:

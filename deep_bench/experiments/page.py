@@ -40,14 +40,14 @@ def described(model: type[BaseModel]) -> dict[str, str]:
     """
     _, _, attributes = cleandoc(model.__doc__ or "").partition("Attributes:\n")
     lines = re.sub(r"\n {5,}", " ", attributes)
-    found = re.findall(r"^ {4}([\w, ]+): (.+)$", lines, re.MULTILINE)
-    return {name.strip(): text for stated, text in found for name in stated.split(",")}
+    matches = re.findall(r"^ {4}([\w, ]+): (.+)$", lines, re.MULTILINE)
+    return {name.strip(): text for field_names, text in matches for name in field_names.split(",")}
 
 
 def _part(title: str, model: type[BaseModel]) -> Iterator[str]:
-    said, _, _ = cleandoc(model.__doc__ or "").partition("\n\nAttributes:\n")
+    summary, _, _ = cleandoc(model.__doc__ or "").partition("\n\nAttributes:\n")
     yield f"## {title}\n"
-    yield _code(" ".join(said.split())) + "\n"
+    yield _code(" ".join(summary.split())) + "\n"
     yield "| field | what it is |\n|---|---|"
     texts = described(model)
     yield from (f"| `{name}` | {_code(texts[name])} |" for name in names(model))

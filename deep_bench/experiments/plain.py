@@ -43,8 +43,8 @@ def _faults(value: Any, place: Place, lines: Mapping[Place, int]) -> Iterator[In
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from _faults(inner, (*place, number), lines)
-    elif told := _wrong(value):
-        came = f"{at_line(line_of(lines, place))}{'.'.join(map(str, place))!r} is {told}"
+    elif fault := _wrong(value):
+        came = f"{at_line(line_of(lines, place))}{'.'.join(map(str, place))!r} is {fault}"
         yield InvalidArgument(came, "a text in quotes, or a number")
 
 

@@ -124,10 +124,10 @@ def _ending(code: int, kills: int | None, overrun: bool, limit_s: float, output:
 def _end(process: subprocess.Popen[bytes], command: Sequence[str]) -> None:
     """Ask it to end, which it does when it has kept what it has; and end it if it does not, or at a second Ctrl-C."""
     with suppress(psutil.NoSuchProcess):  # it has ended by itself
-        found = psutil.Process(process.pid)
-        ranks = found.children() if Path(command[0]).name == _MPIRUN else []  # it would kill them at once
-        for one in ranks or [found]:
-            one.terminate()
+        parent = psutil.Process(process.pid)
+        ranks = parent.children() if Path(command[0]).name == _MPIRUN else []  # it would kill them at once
+        for child in ranks or [parent]:
+            child.terminate()
     try:
         process.wait(_PATIENCE_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):

@@ -28,11 +28,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def line_of(lines: Mapping[Place, int], path: Sequence[Any]) -> int | None:
     """The line of a value, or of what it would be part of; names of types that pydantic puts into a path are passed over."""
-    found: Place = ()
+    prefix: Place = ()
     for part in path:
-        if (*found, part) in lines:
-            found = (*found, part)
-    return lines.get(found) if found else None
+        if (*prefix, part) in lines:
+            prefix = (*prefix, part)
+    return lines.get(prefix) if prefix else None
 
 
 def at_line(line: int | None) -> str:
@@ -56,8 +56,8 @@ def unknown_field(where: str, name: str, known: Iterable[str], line: int | None)
     """
     known = list(known)
     near = nearest(name, known)
-    told = f"{at_line(line)}{name!r} is no field of {where}" + (f"; {near}" if near else "")
-    return InvalidArgument(told, f"one of {', '.join(known)}", near)
+    message = f"{at_line(line)}{name!r} is no field of {where}" + (f"; {near}" if near else "")
+    return InvalidArgument(message, f"one of {', '.join(known)}", near)
 
 
 def refusal(
@@ -90,9 +90,9 @@ def several(faults: Sequence[InvalidArgument]) -> InvalidArgument:
     """
     if len(faults) == 1:
         return faults[0]
-    told = [_in_a_line(fault) for fault in faults]
-    more = [f"and {len(told) - _MANY} more"] if len(told) > _MANY else []
-    return InvalidArgument("\n  ".join([f"{len(told)} things are wrong:", *told[:_MANY], *more]))
+    lines = [_in_a_line(fault) for fault in faults]
+    extra = [f"and {len(lines) - _MANY} more"] if len(lines) > _MANY else []
+    return InvalidArgument("\n  ".join([f"{len(lines)} things are wrong:", *lines[:_MANY], *extra]))
 
 
 def _in_a_line(fault: InvalidArgument) -> str:
@@ -125,14 +125,14 @@ def kind_of(value: Any) -> str:
 
 def _once(faults: Sequence[Any], lines: Mapping[Place, int], at: Place) -> list[Any]:
     """One fault for each field: a field of several types has one for each of them."""
-    found: dict[tuple[Any, ...], Any] = {}
+    by_place: dict[tuple[Any, ...], Any] = {}
     for fault in faults:
         written = tuple(part for part in fault["loc"][:2] if isinstance(part, str))[:1]
         place = (line_of(lines, (*at, *fault["loc"])), written)
-        known = found.get(place)
-        if known is None or len(fault["loc"]) > len(known["loc"]) or fault["type"] == "extra_forbidden":
-            found[place] = fault
-    return list(found.values())
+        previous = by_place.get(place)
+        if previous is None or len(fault["loc"]) > len(previous["loc"]) or fault["type"] == "extra_forbidden":
+            by_place[place] = fault
+    return list(by_place.values())
 
 
 def _worded(model: type[BaseModel], where: str, fault: Any, line: int | None) -> InvalidArgument:
@@ -141,10 +141,10 @@ def _worded(model: type[BaseModel], where: str, fault: Any, line: int | None) ->
     if fault["type"] == "extra_forbidden":
         return unknown_field(where if len(path) == 1 else path[0], path[-1], names(inner), line)
     if fault["type"] == "missing":
-        given = (
+        received = (
             [str(name) for name in fault["input"] if name not in names(inner)] if isinstance(fault["input"], dict) else []
         )
-        near = difflib.get_close_matches(path[-1], given, n=1)
+        near = difflib.get_close_matches(path[-1], received, n=1)
         advice = f"is {near[0]!r} it, misspelt?" if near else ""
         return InvalidArgument(f"{at_line(line)}{where} lacks {path[-1]!r}", f"a value for {path[-1]!r}", advice)
     message = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
@@ -176,4 +176,4 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The model among the members of a type, such as the items of a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)

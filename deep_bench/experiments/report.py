@@ -47,7 +47,9 @@ def _rows(cell: CellOutcome, metrics: Sequence[str], job: str) -> Iterator[list[
         systems.setdefault(result.labels.get("system", ""), []).append(result)
     for system, results in systems.items() or [("", [])]:
         about = {result.name for result in results}
-        judgements = [one for one in cell.judgements if not systems or not one.result or one.result in about]
+        judgements = [
+            judgement for judgement in cell.judgements if not systems or not judgement.result or judgement.result in about
+        ]
         figures = [_figure(results, name) for name in metrics] or [_figure(results, None)]
         state = f"{cell.state.state}, job {job}" if job else cell.state.state
         yield [cell.cell.name, system, state, _verdict(results), as_accepted(judgements), *figures]
@@ -57,10 +59,10 @@ def as_accepted(judgements: Sequence[Judged]) -> str:
     """Whether all conditions are met, and what makes that uncertain."""
     if not judgements:
         return _NONE
-    met = sum(one.met for one in judgements)
+    met = sum(judgement.met for judgement in judgements)
     if met < len(judgements):
         return f"no: {met} of {len(judgements)}"
-    return ", ".join(["yes", *dict.fromkeys(one.remark for one in judgements if one.remark)])
+    return ", ".join(["yes", *dict.fromkeys(judgement.remark for judgement in judgements if judgement.remark)])
 
 
 def _verdict(results: Sequence[Result]) -> str:
@@ -74,36 +76,36 @@ def _verdict(results: Sequence[Result]) -> str:
 
 def _figure(results: Sequence[Result], name: str | None) -> str:
     """One figure with its interval; of the cases of a suite the sum of their times, else the least and the most."""
-    found = [figure for r in results if (figure := r.main if name is None else r.figures.get(name)) is not None]
-    if not found:
+    figures = [figure for r in results if (figure := r.main if name is None else r.figures.get(name)) is not None]
+    if not figures:
         return _NONE
-    label = f"{found[0].name} " if name is None else ""
-    if len(found) == 1:
-        return label + _one(found[0])
-    values = [figure.median for figure in found]
-    if results[0].kind == "operators" and {figure.unit for figure in found} == {"s"}:
-        return f"{label}{duration(float(np.sum(values)))} in all, {len(found)} cases"
-    return f"{label}{amount(min(values), found[0].unit)} to {amount(max(values), found[0].unit)}"
+    label = f"{figures[0].name} " if name is None else ""
+    if len(figures) == 1:
+        return label + _one(figures[0])
+    values = [figure.median for figure in figures]
+    if results[0].kind == "operators" and {figure.unit for figure in figures} == {"s"}:
+        return f"{label}{duration(float(np.sum(values)))} in all, {len(figures)} cases"
+    return f"{label}{amount(min(values), figures[0].unit)} to {amount(max(values), figures[0].unit)}"
 
 
 def _one(figure: Figure) -> str:
-    told = limits(figure)
-    return amount(figure.median, figure.unit) + (f" ({told})" if figure.interval is not None else "")
+    text = limits(figure)
+    return amount(figure.median, figure.unit) + (f" ({text})" if figure.interval is not None else "")
 
 
 def _below(outcome: Outcome) -> Iterator[str]:
     lines = []
-    for one in outcome.cells:
-        state = one.state
-        if state.state in ("failed", "skipped", "interrupted", "left") or (state.why and not one.ok):
-            lines.append(f"{one.cell.name}: {state.state}: {state.why}")
-        lines += [f"{one.cell.name}: left out: {system}" for system in state.left_out if state.state != "skipped"]
-        lines += [f"{one.cell.name}: {judged}" for judged in one.missed]
+    for cell in outcome.cells:
+        state = cell.state
+        if state.state in ("failed", "skipped", "interrupted", "left") or (state.why and not cell.ok):
+            lines.append(f"{cell.cell.name}: {state.state}: {state.why}")
+        lines += [f"{cell.cell.name}: left out: {system}" for system in state.left_out if state.state != "skipped"]
+        lines += [f"{cell.cell.name}: {judged}" for judged in cell.missed]
     yield from lines[:_MOST_LINES]
     if len(lines) > _MOST_LINES:
         yield f"and {len(lines) - _MOST_LINES} more: deep-bench recipe status {outcome.store.path} --json"
-    counts = Counter(one.state.state for one in outcome.cells)
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    counts = Counter(cell.state.state for cell in outcome.cells)
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items())
     count = len(outcome.cells)
-    yield f"{count} cell{'s' if count != 1 else ''}: {told}; {'all accepted' if outcome.ok else 'not all accepted'}"
+    yield f"{count} cell{'s' if count != 1 else ''}: {summary}; {'all accepted' if outcome.ok else 'not all accepted'}"
     yield f"records: {outcome.store.path}"

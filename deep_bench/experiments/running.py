@@ -67,10 +67,10 @@ def run_experiment(
     """
     recipe = experiment if isinstance(experiment, Experiment) else load_experiment(experiment, allow_code=allow_code)
     _check_launcher(launcher)
-    wanted = [only] if isinstance(only, str) else only
-    cells = selected(recipe.cells, wanted, recipe.factors)
+    requested = [only] if isinstance(only, str) else only
+    cells = selected(recipe.cells, requested, recipe.factors)
     if not cells:
-        raise InvalidArgument(f"no cell has {' and '.join(wanted)}", "values that occur together")
+        raise InvalidArgument(f"no cell has {' and '.join(requested)}", "values that occur together")
     return _run(Store.begun(folder, recipe), cells, ENDED, launcher, wait, progress)
 
 
@@ -140,8 +140,8 @@ def _run_here(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
     try:
         for cell in cells:
             if whole is not None and perf_counter() - begin > whole:
-                why = f"the {whole:g} s for the whole recipe were spent"
-                store.keep(cell, store.state(cell).model_copy(update={"state": "left", "why": why}))
+                reason = f"the {whole:g} s for the whole recipe were spent"
+                store.keep(cell, store.state(cell).model_copy(update={"state": "left", "why": reason}))
             else:
                 bars.at(cell.name)
                 measure_cell(store, cell)

@@ -24,9 +24,9 @@ def seen(store: Store, cell: Cell, jobs: Mapping[str, str]) -> CellState:
         jobs: Cell to its job, of those that SLURM has in its queue.
     """
     state = store.state(cell)
-    why = _gone(store, cell, state, jobs) if state.state in ("running", "submitted") else ""
-    now = store.state(cell) if why else state  # it may have ended between the two looks
-    return state.model_copy(update={"state": "interrupted", "why": why}) if why and now == state else now
+    reason = _gone(store, cell, state, jobs) if state.state in ("running", "submitted") else ""
+    current = store.state(cell) if reason else state  # it may have ended between the two looks
+    return state.model_copy(update={"state": "interrupted", "why": reason}) if reason and current == state else current
 
 
 def _gone(store: Store, cell: Cell, state: CellState, jobs: Mapping[str, str]) -> str:
@@ -43,9 +43,9 @@ def _gone(store: Store, cell: Cell, state: CellState, jobs: Mapping[str, str]) -
 def _left(store: Store, cell: Cell) -> Iterator[str]:
     """What can still be known of a process that is gone."""
     folder = store.folder(cell)
-    said = last_lines(folder / OUTPUT) if (folder / OUTPUT).is_file() else ""
-    if said:
-        yield f"it said last: {shortened(lacked(said) or said, _MOST_CHARACTERS)}"
+    output = last_lines(folder / OUTPUT) if (folder / OUTPUT).is_file() else ""
+    if output:
+        yield f"it said last: {shortened(lacked(output) or output, _MOST_CHARACTERS)}"
     if used_up(folder):
         yield "no space is left on the disk"
     yield f"what it had is kept in {folder}"

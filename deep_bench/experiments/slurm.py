@@ -77,11 +77,11 @@ def run_jobs(store: Store, cells: Sequence[Cell], *, wait: bool, progress: bool)
 
 def active_jobs(store: Store) -> dict[str, str]:
     """Cell to number and state of its job, of those that SLURM has in its queue."""
-    known = _known(store)
-    if not known or not can_ask():
+    jobs = _known(store)
+    if not jobs or not can_ask():
         return {}
     queue = _queue()
-    return {cell: f"{job} {queue[job]}" for cell, job in known.items() if job in queue}
+    return {cell: f"{job} {queue[job]}" for cell, job in jobs.items() if job in queue}
 
 
 def can_ask() -> bool:
@@ -109,7 +109,7 @@ def measure_job(folder: str, cell: str, allow_code: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, interrupt)
     store = Store(Path(folder), allow_code=allow_code)
-    measure_cell(store, next(one for one in store.experiment.cells if one.id == cell))
+    measure_cell(store, next(candidate for candidate in store.experiment.cells if candidate.id == cell))
 
 
 def parameters(fields: ExperimentModel, ranks: int) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def parameters(fields: ExperimentModel, ranks: int) -> dict[str, Any]:
         ('short', 15, {'signal': 'TERM@60'})
     """
     slurm, limit = fields.slurm, fields.limits.cell
-    stated = {
+    options = {
         "account": slurm.account,
         "partition": slurm.partition,
         "qos": slurm.qos,
@@ -138,7 +138,7 @@ def parameters(fields: ExperimentModel, ranks: int) -> dict[str, Any]:
     }
     further = {**slurm.parameters, **({"mem": slurm.memory} if slurm.memory else {})}
     return {
-        **{name: value for name, value in stated.items() if value is not None},
+        **{name: value for name, value in options.items() if value is not None},
         "job_name": "".join(letter if letter.isalnum() else "-" for letter in fields.name),
         "time": math.ceil((slurm.time or limit + _SPARE_S) / 60),
         "nodes": slurm.nodes,
@@ -163,14 +163,14 @@ def _submit(store: Store, cells: Sequence[Cell], ranks: int) -> None:
     except Exception as error:  # whatever submitit makes of what sbatch says
         for cell in cells:
             store.keep(cell, before[cell.id])
-        told = " ".join(str(error).split())
-        raise SubmissionFailed(f"sbatch took no jobs: {told}", advice="look at the recipe's section slurm") from error
-    known = {**_known(store), **{cell.id: str(job.job_id) for cell, job in zip(cells, jobs, strict=True)}}
-    text = Jobs(cells=known).model_dump_json(indent=1) + "\n"
+        message = " ".join(str(error).split())
+        raise SubmissionFailed(f"sbatch took no jobs: {message}", advice="look at the recipe's section slurm") from error
+    job_ids = {**_known(store), **{cell.id: str(job.job_id) for cell, job in zip(cells, jobs, strict=True)}}
+    text = Jobs(cells=job_ids).model_dump_json(indent=1) + "\n"
     store.write(store.path / FOLDER / _JOBS, text)
 
 
-def _executor(store: Store, stated: Mapping[str, Any]) -> Any:
+def _executor(store: Store, options: Mapping[str, Any]) -> Any:
     try:
         from submitit import SlurmExecutor
     except ImportError as error:
@@ -181,7 +181,7 @@ def _executor(store: Store, stated: Mapping[str, Any]) -> Any:
     folder = store.path / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     executor = SlurmExecutor(folder)
-    executor.update_parameters(**stated)
+    executor.update_parameters(**options)
     return executor
 
 
@@ -193,14 +193,16 @@ def _await(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
     try:
         while open_cells:
             active = active_jobs(store)
-            left = [cell for cell in open_cells if store.state(cell).state not in (*ENDED, "interrupted")]
-            bars.advance(len(open_cells) - len(left))
+            remaining = [cell for cell in open_cells if store.state(cell).state not in (*ENDED, "interrupted")]
+            bars.advance(len(open_cells) - len(remaining))
             bars.at(f"{len(active)} jobs waiting or running")
-            lost = [cell for cell in left if cell.id not in active and cell.id in gone]
+            lost = [cell for cell in remaining if cell.id not in active and cell.id in gone]
             for cell in lost:
                 _lose(store, cell)
-            gone = {cell.id for cell in left if cell.id not in active}  # looked at twice: what it wrote last may come late
-            open_cells = [cell for cell in left if cell not in lost]
+            gone = {
+                cell.id for cell in remaining if cell.id not in active
+            }  # looked at twice: what it wrote last may come late
+            open_cells = [cell for cell in remaining if cell not in lost]
             if open_cells:
                 time.sleep(patience)
                 patience = min(patience * 1.2, _LONGEST_LOOK_S)
@@ -214,8 +216,8 @@ def _await(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
 def _lose(store: Store, cell: Cell) -> None:
     job = job_of(store, cell)
     logs = store.path / FOLDER
-    why = f"its job {job} is gone from SLURM's queue and left no result; its log is in {logs}"
-    store.keep(cell, store.state(cell).model_copy(update={"state": "interrupted", "why": why, "job": job}))
+    reason = f"its job {job} is gone from SLURM's queue and left no result; its log is in {logs}"
+    store.keep(cell, store.state(cell).model_copy(update={"state": "interrupted", "why": reason, "job": job}))
 
 
 def _known(store: Store) -> dict[str, str]:
@@ -227,8 +229,10 @@ def _queue() -> dict[str, str]:
     """The user's jobs and their states."""
     command = ["squeue", "--noheader", "--array", f"--user={getuser()}", "--format=%i %T"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or error
-        raise DeepBenchError(f"squeue does not answer: {' '.join(str(told).split())}", advice="try again later") from error
-    return dict(line.split(maxsplit=1) for line in found.stdout.splitlines() if " " in line)
+        message = getattr(error, "stderr", None) or error
+        raise DeepBenchError(
+            f"squeue does not answer: {' '.join(str(message).split())}", advice="try again later"
+        ) from error
+    return dict(line.split(maxsplit=1) for line in process.stdout.splitlines() if " " in line)

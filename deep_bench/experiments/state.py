@@ -111,8 +111,8 @@ class Store:
                 f"{path} holds no experiment", f"a folder with {RECIPE}, as `deep-bench recipe run` makes it"
             )
         about = read_model(self.path / ABOUT, About, "what `deep-bench recipe run` wrote")
-        what = str(self.path / RECIPE)
-        content = parsed(text_in(self.path / RECIPE, what), what)
+        recipe_path = str(self.path / RECIPE)
+        content = parsed(text_in(self.path / RECIPE, recipe_path), recipe_path)
         self.experiment = Experiment(content, self.path.name, home=Path(about.home), allow_code=allow_code, checked=checked)
 
     @classmethod
@@ -131,7 +131,7 @@ class Store:
                     "the same recipe",
                     f"name another folder; or go on with the old one: deep-bench recipe resume {folder}",
                 )
-        elif any(not one.name.startswith(".") for one in folder.iterdir()):
+        elif any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise InvalidArgument(
                 f"the folder {folder} is not empty", "a new folder, or that of an earlier run", "name another"
             )
@@ -185,7 +185,7 @@ class Store:
 
     def full(self, what: str, cell: Cell | None = None) -> NotWritten:
         """The error for what cannot be written: what it is, of which cell, what is kept, and how it goes on."""
-        done = sum(self.state(one).state == "done" for one in self.experiment.cells)
+        done = sum(self.state(member).state == "done" for member in self.experiment.cells)
         of = f"of {len(self.experiment.cells)} cells"
         return NotWritten(
             f"{'' if cell is None else f'the cell {cell.name}: '}{what}",
@@ -202,12 +202,12 @@ class Store:
     def set_aside(self, cell: Cell, attempt: int) -> None:
         """Move what an earlier attempt left out of the way, checkpoints apart; nothing of it is lost."""
         folder = self.folder(cell)
-        left = [one for one in folder.iterdir() if one.name not in (CELL, "checkpoints")] if folder.is_dir() else []
-        if left:
+        entries = [entry for entry in folder.iterdir() if entry.name not in (CELL, "checkpoints")] if folder.is_dir() else []
+        if entries:
             place = self.path / EARLIER / f"{cell.id}-{attempt}"
             place.mkdir(parents=True, exist_ok=True)
-            for one in left:
-                os.replace(one, place / one.name)
+            for entry in entries:
+                os.replace(entry, place / entry.name)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -268,17 +268,17 @@ def different(old: Experiment, new: Experiment) -> list[str]:
         (["fixed.budget was '10s', is '5s'"], [])
     """
     parts = ("name", "level", "fixed", "matrix", "exclude", "include", "metrics", "accept", "environments")
-    found = []
-    before, after = ({part: getattr(one.fields, part) for part in parts} for one in (old, new))
+    differences = []
+    before, after = ({part: getattr(experiment.fields, part) for part in parts} for experiment in (old, new))
     old_values, new_values = _flat(before), _flat(after)
     for path in dict.fromkeys([*old_values, *new_values]):
         if path not in new_values:
-            found.append(f"{path} was {old_values[path]!r}, is missing")
+            differences.append(f"{path} was {old_values[path]!r}, is missing")
         elif path not in old_values:
-            found.append(f"{path} is new: {new_values[path]!r}")
+            differences.append(f"{path} is new: {new_values[path]!r}")
         elif old_values[path] != new_values[path]:
-            found.append(f"{path} was {old_values[path]!r}, is {new_values[path]!r}")
-    return found[:8] + ([f"and {len(found) - 8} more"] if len(found) > 8 else [])
+            differences.append(f"{path} was {old_values[path]!r}, is {new_values[path]!r}")
+    return differences[:8] + ([f"and {len(differences) - 8} more"] if len(differences) > 8 else [])
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -286,9 +286,9 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
     if not isinstance(value, Mapping) or not value:
         return {path: value} if path and value not in ({}, []) else {}
     return {
-        inner: found
-        for name, one in value.items()
-        for inner, found in _flat(one, f"{path}.{name}" if path else str(name)).items()
+        inner: leaf
+        for name, entry in value.items()
+        for inner, leaf in _flat(entry, f"{path}.{name}" if path else str(name)).items()
     }
 
 

@@ -32,8 +32,8 @@ def training_content(cell: Cell, home: Path) -> dict[str, Any]:
     base: Any = {}
     if fields.recipe is not None:
         path = Path(package).with_name(f"{fields.recipe}.yaml") if fields.recipe in RECIPES else home / fields.recipe
-        what = f"the training recipe {fields.recipe!r} (one of {', '.join(RECIPES)}, or a file)"
-        base = parsed(text_in(path, what), what)
+        description = f"the training recipe {fields.recipe!r} (one of {', '.join(RECIPES)}, or a file)"
+        base = parsed(text_in(path, description), description)
         if not isinstance(base, Mapping):
             raise InvalidArgument(
                 f"the training recipe {path} is a {type(base).__name__}", "fields such as network and data"

@@ -46,10 +46,10 @@ def amount(text: str) -> tuple[float, str]:
         >>> amount("5 ms"), amount("1e-3"), amount("200 samples/s")
         ((5.0, 'ms'), (0.001, ''), (200.0, 'samples/s'))
     """
-    found = re.fullmatch(rf"\s*({_NUMBER})\s*([^\s\d<>=]\S*)?\s*", text)
-    if found is None:
+    match = re.fullmatch(rf"\s*({_NUMBER})\s*([^\s\d<>=]\S*)?\s*", text)
+    if match is None:
         raise ValueError(f"{text!r} is no number with a unit")
-    return _finite(float(found[1]), text), found[2] or ""
+    return _finite(float(match[1]), text), match[2] or ""
 
 
 def in_unit(value: float, given: str, unit: str) -> float:
@@ -67,12 +67,13 @@ def in_unit(value: float, given: str, unit: str) -> float:
         >>> in_unit(5.0, "ms", "s"), in_unit(90.0, "%", ""), in_unit(3.0, "samples/s", "samples/s")
         (0.005, 0.9, 3.0)
     """
-    known = {**SCALES.get(unit, {}), unit: 1.0}
-    if given not in known:
+    scales = {**SCALES.get(unit, {}), unit: 1.0}
+    if given not in scales:
         raise ValueError(
-            f"the unit {given or '(none)'!r}, where {', '.join(one or '(none)' for one in known)} can be written"
+            f"the unit {given or '(none)'!r}, where "
+            f"{', '.join(unit_name or '(none)' for unit_name in scales)} can be written"
         )
-    return _finite(value * known[given], f"{value:g} {given}")
+    return _finite(value * scales[given], f"{value:g} {given}")
 
 
 def _finite(value: float, written: str) -> float:
@@ -98,10 +99,10 @@ def seconds(value: Any) -> Any:
             number, unit = amount(value) if isinstance(value, str) else (0.0, "")
         except ValueError:
             number, unit = 0.0, ""
-    found = number * _SECONDS.get(unit or "s", 0.0)
-    if not 0 < found <= _LONGEST_S:
+    duration = number * _SECONDS.get(unit or "s", 0.0)
+    if not 0 < duration <= _LONGEST_S:
         raise ValueError("a duration above 0 and up to 3650d, such as 20s, 500ms, 5min or 2h")
-    return found
+    return duration
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]

@@ -50,8 +50,8 @@ def words(cell: Cell, folder: Path, files: Mapping[str, Path], metrics: Sequence
         >>> words(load_experiment("small-network").cells[0], Path("out"), {})[:4]
         ['run', '--on=reference', '--on=onnxruntime', '--batch=1']
     """
-    asked, rest = _Asked(cell, folder, files, metrics), _arguments(cell, files)
-    return [*_VERBS[cell.level](asked), f"--output={folder}", *(["--", *rest] if rest else [])]
+    request, arguments = _Asked(cell, folder, files, metrics), _arguments(cell, files)
+    return [*_VERBS[cell.level](request), f"--output={folder}", *(["--", *arguments] if arguments else [])]
 
 
 def plain_words(cell: Cell) -> list[str]:
@@ -84,8 +84,8 @@ _FILES = {"suite": "suite.toml", "recipe": "training.yaml", "network": "network.
 """Field to the file that is written where it names none; see `deep_bench.experiments.files.prepared`."""
 
 
-def _is_written(stated: Any) -> bool:
-    return stated is None or isinstance(stated, dict)
+def _is_written(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
 
 
 def ranks_of(fields: Fields) -> int:
@@ -123,16 +123,16 @@ def _arguments(cell: Cell, files: Mapping[str, Path]) -> list[str]:
     return []
 
 
-def _operators(asked: _Asked) -> Iterator[str]:
+def _operators(request: _Asked) -> Iterator[str]:
     from deep_bench.measure.metric import builtin_metrics
 
-    fields = asked.cell.fields
+    fields = request.cell.fields
     assert isinstance(fields, OperatorsFields)
     yield "operators"
-    yield f"--suite={asked.files.get('suite', fields.suite)}"
-    yield from _each("on", (with_threads(one, fields.threads) for one in fields.on))
+    yield f"--suite={request.files.get('suite', fields.suite)}"
+    yield from _each("on", (with_threads(variant, fields.threads) for variant in fields.on))
     yield from _each("case", (case for case in fields.cases if isinstance(case, str)))
-    yield from _each("metric", (name for name in asked.metrics if name in builtin_metrics()))
+    yield from _each("metric", (name for name in request.metrics if name in builtin_metrics()))
     yield from _stated(fields, "sample", "dtype", "base", "seed", "launches", "check")
     yield from _stated(fields, "budget", "limit", "ci_width")
     yield from _flags(fields, "backward", "cold", "numpy", "isolate")
@@ -140,11 +140,11 @@ def _operators(asked: _Asked) -> Iterator[str]:
         yield "--no-twin"
 
 
-def _network(asked: _Asked) -> Iterator[str]:
-    fields = asked.cell.fields
+def _network(request: _Asked) -> Iterator[str]:
+    fields = request.cell.fields
     assert isinstance(fields, NetworkFields)
     yield "run"
-    yield from _each("on", (with_threads(one, fields.threads) for one in fields.on))
+    yield from _each("on", (with_threads(variant, fields.threads) for variant in fields.on))
     yield from _each("size", (f"{name}={size}" for name, size in fields.sizes.items()))
     yield from _each("transform", fields.transform)
     if fields.inputs is not None:
@@ -154,18 +154,18 @@ def _network(asked: _Asked) -> Iterator[str]:
         yield "--no-twin"
 
 
-def _training(asked: _Asked) -> Iterator[str]:
-    fields = asked.cell.fields
+def _training(request: _Asked) -> Iterator[str]:
+    fields = request.cell.fields
     assert isinstance(fields, TrainingFields)
     yield "train"
-    yield from _each("on", (with_threads(one, fields.threads) for one in fields.on))
+    yield from _each("on", (with_threads(variant, fields.threads) for variant in fields.on))
     yield from _stated(fields, "runs", "steps", "limit")
     if fields.validate_steps is not None:
         yield f"--validate={fields.validate_steps}"
-    if asked.cell.changes.get("target", ...) in (None, {}):
+    if request.cell.changes.get("target", ...) in (None, {}):
         yield "--no-target"
     if fields.checkpoints:
-        yield f"--checkpoints={asked.folder / 'checkpoints'}"
+        yield f"--checkpoints={request.folder / 'checkpoints'}"
         yield "--resume"
     if fields.checkpoint_every is not None:
         yield f"--checkpoint-every={_number(fields.checkpoint_every)}s"
@@ -175,8 +175,8 @@ def _training(asked: _Asked) -> Iterator[str]:
         yield from _stated(fields, "over", "scaling", "samples")
 
 
-def _communication(asked: _Asked) -> Iterator[str]:
-    fields = asked.cell.fields
+def _communication(request: _Asked) -> Iterator[str]:
+    fields = request.cell.fields
     assert isinstance(fields, CommunicationFields)
     yield "communicate"
     yield from _each("collective", fields.collectives)
@@ -185,8 +185,8 @@ def _communication(asked: _Asked) -> Iterator[str]:
     yield from _stated(fields, "sizes", "dtype", "budget", "ci_width", "seed", "machine")
 
 
-def _scaling(asked: _Asked) -> Iterator[str]:
-    fields = asked.cell.fields
+def _scaling(request: _Asked) -> Iterator[str]:
+    fields = request.cell.fields
     assert isinstance(fields, ScalingFields)
     yield "scale"
     yield f"--ranks={fields.predicted}"

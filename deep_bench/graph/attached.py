@@ -61,8 +61,8 @@ def function_of(node: ir.Node) -> Callable[..., Any] | None:
         >>> function_of(node)(2)
         4
     """
-    found: Callable[..., Any] | None = node.meta.get(_FUNCTION)
-    return found
+    function: Callable[..., Any] | None = node.meta.get(_FUNCTION)
+    return function
 
 
 def attach_kernel(node: ir.Node, kernel: Kernel) -> None:
@@ -72,8 +72,8 @@ def attach_kernel(node: ir.Node, kernel: Kernel) -> None:
 
 def kernel_of(node: ir.Node) -> Kernel | None:
     """The kernel that computes a node, if there is one."""
-    found: Kernel | None = node.meta.get(_KERNEL)
-    return found
+    kernel: Kernel | None = node.meta.get(_KERNEL)
+    return kernel
 
 
 def attach_kernels(nodes: Iterable[ir.Node], kernels: Mapping[str, Kernel]) -> None:

@@ -98,20 +98,20 @@ class _Compared:
 _PASSING = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Expand"}
 
 
-def _meanings(value: ir.Value, seen: set[str], shapes: _Shapes) -> Iterator[_Index | _Compared]:
+def _meanings(value: ir.Value, visited: set[str], shapes: _Shapes) -> Iterator[_Index | _Compared]:
     """What a value is used for, followed through nodes that only move it."""
     for use in value.uses():
         node = use.node
         if is_standard(node) and use.idx == _INDICES.get(node.op_type):
             yield from _indexed(node, shapes)
         elif node.op_type == "Equal":
-            other = node.inputs[1 - use.idx]
-            constant = as_array(other) if other is not None else None
+            operand = node.inputs[1 - use.idx]
+            constant = as_array(operand) if operand is not None else None
             if constant is not None and constant.size == 1 and float(constant.item()).is_integer():
                 yield _Compared(int(constant.item()))
-        elif node.op_type in _PASSING and node.name not in seen and not subgraphs(node):
-            seen.add(str(node.name))
-            yield from _meanings(node.outputs[0], seen, shapes)
+        elif node.op_type in _PASSING and node.name not in visited and not subgraphs(node):
+            visited.add(str(node.name))
+            yield from _meanings(node.outputs[0], visited, shapes)
 
 
 _INDICES = {
@@ -167,10 +167,10 @@ class _Shapes:
             return constant.shape
         if value.is_graph_input() and value.shape is not None:
             return tuple(d if isinstance(d, int) else None for d in value.shape)
-        found = self._inferred.get(str(value.name))
-        if found is None or not found.HasField("shape"):
+        inferred_type = self._inferred.get(str(value.name))
+        if inferred_type is None or not inferred_type.HasField("shape"):
             return None
-        return tuple(d.dim_value if d.HasField("dim_value") else None for d in found.shape.dim)
+        return tuple(d.dim_value if d.HasField("dim_value") else None for d in inferred_type.shape.dim)
 
     @cached_property
     def _inferred(self) -> Mapping[str, onnx.TypeProto.Tensor]:

@@ -45,9 +45,9 @@ def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) 
     if function is None:
         return None
     renamed = _Body(node, call, function, names).graph()
-    given = [v for v in node.inputs if v is not None] + call.captured
+    inputs = [v for v in node.inputs if v is not None] + call.captured
     proto = onnx.GraphProto(name=names.fresh(f"{node.name}.body"), node=renamed)
-    proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in dict.fromkeys(given))
+    proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in dict.fromkeys(inputs))
     proto.output.extend(onnx.ValueInfoProto(name=v.name) for v in node.outputs if v.name)
     graph = ir.serde.deserialize_graph(proto)
     if outer_values(graph):
@@ -131,10 +131,10 @@ def _function(node: ir.Node, proto: onnx.NodeProto, types: Sequence[onnx.TypePro
         return _plain_function(node.domain, node.op_type)
     if not schema.has_context_dependent_function:
         return None
-    known = [t if t is not None else onnx.TypeProto() for t in types]
+    input_types = [t if t is not None else onnx.TypeProto() for t in types]
     version = max(v for v in schema.context_dependent_function_opset_versions if v <= OPSET)
     data = schema.get_context_dependent_function_with_opset_version(
-        version, proto.SerializeToString(), [t.SerializeToString() for t in known]
+        version, proto.SerializeToString(), [t.SerializeToString() for t in input_types]
     )
     return wide_body(node.op_type, onnx.FunctionProto.FromString(data), types) if data else None
 
@@ -168,29 +168,29 @@ class _Body:
         return [self._one(n, scope) for n in nodes]
 
     def _one(self, node: onnx.NodeProto, scope: Mapping[str, str]) -> onnx.NodeProto:
-        made = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
-        made.name = self.names.fresh(f"{self.node.name}.{node.name or node.op_type}")
-        made.input.extend(scope.get(i, i) if i else "" for i in node.input)
-        made.output.extend(scope.get(o, o) if o else "" for o in node.output)
+        clone = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+        clone.name = self.names.fresh(f"{self.node.name}.{node.name or node.op_type}")
+        clone.input.extend(scope.get(i, i) if i else "" for i in node.input)
+        clone.output.extend(scope.get(o, o) if o else "" for o in node.output)
         for attribute in node.attribute:
             resolved = self._attribute(attribute, scope)
             if resolved is not None:
-                made.attribute.append(resolved)
-        return made
+                clone.attribute.append(resolved)
+        return clone
 
     def _attribute(self, attribute: onnx.AttributeProto, scope: Mapping[str, str]) -> onnx.AttributeProto | None:
-        made = onnx.AttributeProto()
+        clone = onnx.AttributeProto()
         if attribute.ref_attr_name:
-            stated = self.attributes.get(attribute.ref_attr_name)
-            if stated is None:
+            call_attribute = self.attributes.get(attribute.ref_attr_name)
+            if call_attribute is None:
                 return None
-            made.CopyFrom(stated)
-            made.name = attribute.name
-            return made
-        made.CopyFrom(attribute)
+            clone.CopyFrom(call_attribute)
+            clone.name = attribute.name
+            return clone
+        clone.CopyFrom(attribute)
         if attribute.HasField("g"):
-            self._subgraph(made.g, dict(scope))
-        return made
+            self._subgraph(clone.g, dict(scope))
+        return clone
 
     def _subgraph(self, graph: onnx.GraphProto, scope: dict[str, str]) -> None:
         for value in [*graph.input, *graph.initializer]:

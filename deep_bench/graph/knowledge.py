@@ -64,38 +64,38 @@ class Knowledge:
 
     def dtype(self, value: ir.Value) -> np.dtype | None:
         """The element type, or ``None`` if it is unknown or the value is no tensor of numbers."""
-        known = self.type_of(value)
-        if known is None or not known.HasField("tensor_type"):
+        value_type = self.type_of(value)
+        if value_type is None or not value_type.HasField("tensor_type"):
             return None
-        kind = known.tensor_type.elem_type
+        kind = value_type.tensor_type.elem_type
         if kind in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
             return None
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind))
 
     def dims(self, value: ir.Value) -> tuple[int | str | None, ...] | None:
         """The dimensions, or ``None`` if not even their number is known."""
-        known = self.type_of(value)
-        if known is None or not known.HasField("tensor_type") or not known.tensor_type.HasField("shape"):
+        value_type = self.type_of(value)
+        if value_type is None or not value_type.HasField("tensor_type") or not value_type.tensor_type.HasField("shape"):
             return None
-        return tuple(_dimension(d) for d in known.tensor_type.shape.dim)
+        return tuple(_dimension(d) for d in value_type.tensor_type.shape.dim)
 
     def infer(self, node: ir.Node) -> None:
         """Learn the types of a new node's outputs from those of its inputs, as far as the standard's rules tell."""
         for output, like in _like(node):
             self.state(output, self.type_of(like))
-        found = schema(node, self.opset) if is_standard(node) and node.op_type not in _ALIKE else None
-        if found is None:
+        operator_schema = schema(node, self.opset) if is_standard(node) and node.op_type not in _ALIKE else None
+        if operator_schema is None:
             return
         types: dict[str, Type] = {}
         for value in node.inputs:
-            known = None if value is None else self.type_of(value)
-            if value is not None and known is None:
+            value_type = None if value is None else self.type_of(value)
+            if value is not None and value_type is None:
                 self._count(node)
                 return
-            if value is not None and known is not None:
-                types[str(value.name)] = known
+            if value is not None and value_type is not None:
+                types[str(value.name)] = value_type
         try:
-            outputs = infer_node_outputs(found, _proto(node), types, _constants(node), None, self._imports())
+            outputs = infer_node_outputs(operator_schema, _proto(node), types, _constants(node), None, self._imports())
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
             return  # unknown is always right: rules then refuse, or write forms that need no types
         for value in node.outputs:
@@ -141,12 +141,12 @@ def _declared(network: Network) -> Iterator[ir.Value]:
 
 
 def _constants(node: ir.Node) -> dict[str, onnx.TensorProto]:
-    found: dict[str, onnx.TensorProto] = {}
+    constants: dict[str, onnx.TensorProto] = {}
     for value in node.inputs:
         array = None if value is None or value.is_graph_input() else as_array(value)
         if value is not None and array is not None and array.dtype != object and array.size <= _SMALL:
-            found[str(value.name)] = onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
-    return found
+            constants[str(value.name)] = onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
+    return constants
 
 
 def _dimension(dim: Any) -> int | str | None:

@@ -121,8 +121,8 @@ def _parse(file: Path) -> onnx.ModelProto:
 def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
     folder = file.parent.resolve()
     for tensor in _external(proto):
-        stated = {entry.key: entry.value for entry in tensor.external_data}
-        location = stated.get("location", "")
+        fields = {entry.key: entry.value for entry in tensor.external_data}
+        location = fields.get("location", "")
         data = (folder / location).resolve()
         if not data.is_relative_to(folder):
             raise InvalidNetwork(
@@ -136,7 +136,7 @@ def _check_external_data(proto: onnx.ModelProto, file: Path) -> None:
                 f"the file {data}",
                 "copy it there: it belongs to the network",
             )
-        extent = [stated.get(key) or "0" for key in ("offset", "length")]
+        extent = [fields.get(key) or "0" for key in ("offset", "length")]
         if not all(number.isdecimal() for number in extent):
             came = f"tensor {tensor.name!r} of {file} states the offset {extent[0]!r} and the length {extent[1]!r}"
             raise InvalidNetwork(came, "whole numbers of bytes", "export the network again")
@@ -188,9 +188,9 @@ def _check_operators(proto: onnx.ModelProto, file: Path) -> None:
     for nodes, opset_import in bodies:
         opsets = {_domain(entry.domain): entry.version for entry in opset_import}
         for node in all_nodes(nodes):
-            known = (node.domain, node.op_type) in functions or node.domain.startswith("com.microsoft")
+            is_custom = (node.domain, node.op_type) in functions or node.domain.startswith("com.microsoft")
             version = opsets.get(_domain(node.domain))
-            if not known and (version is None or not onnx.defs.has(node.op_type, version, _domain(node.domain))):
+            if not is_custom and (version is None or not onnx.defs.has(node.op_type, version, _domain(node.domain))):
                 name = f"{node.domain}:{node.op_type}" if _domain(node.domain) else node.op_type
                 where = (
                     "a domain whose opset the file does not state" if version is None else f"opset {version} of its domain"
@@ -204,16 +204,16 @@ def _check_operators(proto: onnx.ModelProto, file: Path) -> None:
 
 def _check_values(proto: onnx.ModelProto, file: Path) -> None:
     graph = proto.graph
-    known = (
+    value_names = (
         {""}
         | {v.name for v in graph.input}
         | {t.name for t in graph.initializer}
         | {o for n in graph.node for o in n.output}
     )
-    known |= {t.values.name for t in graph.sparse_initializer}
+    value_names |= {t.values.name for t in graph.sparse_initializer}
     for node in graph.node:
         for name in node.input:
-            if name not in known:
+            if name not in value_names:
                 raise InvalidNetwork(
                     f"node {_called(node)} of {file} uses {name!r}, which no input, initializer or node provides",
                     "an initializer of that name",
@@ -235,14 +235,14 @@ def _complete_shapes(proto: onnx.ModelProto, file: Path) -> bool:
         return False
     inferred = {v.name: v.type for v in onnx.shape_inference.infer_shapes(proto).graph.output}
     for value in without:
-        known = inferred.get(value.name)
-        if known is None or _lacks_shape(known):
+        inferred_type = inferred.get(value.name)
+        if inferred_type is None or _lacks_shape(inferred_type):
             raise InvalidNetwork(
                 f"{value.name!r} of {file} is declared without a shape, and inference finds none",
                 "inputs and outputs with a shape; open dimensions may have names",
                 "declare it: onnx.helper.make_tensor_value_info(name, type, shape)",
             )
-        value.type.tensor_type.shape.CopyFrom(known.tensor_type.shape)
+        value.type.tensor_type.shape.CopyFrom(inferred_type.tensor_type.shape)
     return True
 
 
@@ -256,9 +256,9 @@ def _check_output_types(proto: onnx.ModelProto, file: Path) -> None:
     for value in proto.graph.output:
         value.ClearField("type")
     inferred = onnx.shape_inference.infer_shapes(proto, check_type=True).graph.output
-    for value, stated, known in zip(proto.graph.output, declared, inferred, strict=True):
-        value.CopyFrom(stated)
-        says, gives = _type_name(stated.type), _type_name(known.type)
+    for value, declared_value, inferred_value in zip(proto.graph.output, declared, inferred, strict=True):
+        value.CopyFrom(declared_value)
+        says, gives = _type_name(declared_value.type), _type_name(inferred_value.type)
         if says and gives and says != gives:
             raise InvalidNetwork(
                 f"output {value.name!r} of {file} is declared as {says}, and the graph gives {gives}",
@@ -271,8 +271,8 @@ def _type_name(kind: onnx.TypeProto) -> str:
     """Container and element type in words, ``""`` if it is unknown."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
-        code, known = getattr(kind, which).elem_type, onnx.TensorProto.DataType
-        element = (known.Name(code).lower() if code in known.values() else f"type {code}") if code else ""
+        code, element_types = getattr(kind, which).elem_type, onnx.TensorProto.DataType
+        element = (element_types.Name(code).lower() if code in element_types.values() else f"type {code}") if code else ""
         return f"sparse {element}" if element and which == "sparse_tensor_type" else element
     if which in ("sequence_type", "optional_type"):
         element = _type_name(getattr(kind, which).elem_type)

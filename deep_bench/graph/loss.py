@@ -30,9 +30,9 @@ def with_loss(network: Network, kind: str, *, output: str, target: str | None, n
     if kind not in LOSSES:
         raise InvalidArgument(f"loss {kind!r}", f"one of {', '.join(LOSSES)}", _nearest(str(kind), LOSSES))
     _check_attributes(kind, attributes)
-    for what, value in {"output": output, "target": target, "name": name}.items():
-        if value == "" or not isinstance(value, str | None if what == "target" else str):
-            raise InvalidArgument(f"{what}={value!r}", "the name of a value")
+    for argument, value in {"output": output, "target": target, "name": name}.items():
+        if value == "" or not isinstance(value, str | None if argument == "target" else str):
+            raise InvalidArgument(f"{argument}={value!r}", "the name of a value")
     changed = (network if network.opset >= _OLDEST_OPSET else network.upgraded(_UPGRADED_TO)).copy()
     site = _Site(changed, output, name)
     if target is not None and target in site.values:
@@ -45,19 +45,19 @@ def with_loss(network: Network, kind: str, *, output: str, target: str | None, n
             f"{kind} with target {target!r}",
             "the name of a new input, such as target='label'" if takes_target else "no target",
         )
-    stated = {key: int(value) if key == "ignore_index" else value for key, value in attributes.items()}
-    LOSSES[kind](site, str(target), stated)
+    node_attributes = {key: int(value) if key == "ignore_index" else value for key, value in attributes.items()}
+    LOSSES[kind](site, str(target), node_attributes)
     return Network(changed.model, name=network.name, source=None)
 
 
 def _check_attributes(kind: str, attributes: Mapping[str, Any]) -> None:
     """Whether a loss has these attributes, with values that ONNX has for them."""
-    known = ATTRIBUTES.get(kind, ())
+    allowed = ATTRIBUTES.get(kind, ())
     for name, value in attributes.items():
-        if name not in known:
-            advice = _nearest(name, (*known, *_ARGUMENTS))
+        if name not in allowed:
+            advice = _nearest(name, (*allowed, *_ARGUMENTS))
             raise InvalidArgument(
-                f"{kind} has no attribute {name!r}", f"some of {', '.join(known)}" if known else "no attributes", advice
+                f"{kind} has no attribute {name!r}", f"some of {', '.join(allowed)}" if allowed else "no attributes", advice
             )
         if name == "reduction" and value not in _REDUCTIONS:
             raise InvalidArgument(
@@ -67,8 +67,8 @@ def _check_attributes(kind: str, attributes: Mapping[str, Any]) -> None:
             raise InvalidArgument(f"ignore_index={value!r}", "an integer, the label of what does not count")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
+def _nearest(name: str, candidates: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(candidates), n=1)
     return f"did you mean {near[0]!r}?" if near else ""
 
 
@@ -77,21 +77,21 @@ class _Site:
 
     def __init__(self, network: Network, output: str, name: str) -> None:
         self.graph, self._names, self._loss = network.graph, Names(network), name
-        own = (*self.graph.inputs, *self.graph.initializers.values(), *(v for n in self.graph for v in n.outputs))
-        self.values = {str(v.name): v for v in own}
+        graph_values = (*self.graph.inputs, *self.graph.initializers.values(), *(v for n in self.graph for v in n.outputs))
+        self.values = {str(v.name): v for v in graph_values}
         if output not in self.values:
             outputs = ", ".join(spec.name for spec in network.outputs)
             raise InvalidArgument(
                 f"{network.name} has no value {output!r}", f"a value of its graph; its outputs are {outputs}"
             )
         self.y = self.values[output]
-        known = inferred(network).get(output)
-        if known is None or not known.elem_type:
+        inferred_type = inferred(network).get(output)
+        if inferred_type is None or not inferred_type.elem_type:
             raise InvalidNetwork(f"the type of {output!r} in {network.name} is unknown", "a value with a declared type")
-        self.dtype = ir.DataType(known.elem_type)
+        self.dtype = ir.DataType(inferred_type.elem_type)
         self.dims: list[Any] | None = None
-        if known.HasField("shape"):
-            self.dims = [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in known.shape.dim]
+        if inferred_type.HasField("shape"):
+            self.dims = [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in inferred_type.shape.dim]
         elif self.y.shape is not None:
             self.dims = list(self.y.shape)
 
@@ -112,12 +112,14 @@ class _Site:
 
     def node(self, op_type: str, *inputs: ir.Value, name: str | None = None, **attributes: Any) -> ir.Value:
         """A new node, and its output."""
-        made = ir.Value(name=name or self._names.fresh(f"{self._loss}.{op_type}"))
-        stated = ir.convenience.convert_attributes(attributes)
+        output = ir.Value(name=name or self._names.fresh(f"{self._loss}.{op_type}"))
+        node_attributes = ir.convenience.convert_attributes(attributes)
         self.graph.append(
-            ir.Node("", op_type, inputs, stated, outputs=[made], name=self._names.fresh(f"{self._loss}.{op_type}"))
+            ir.Node(
+                "", op_type, inputs, node_attributes, outputs=[output], name=self._names.fresh(f"{self._loss}.{op_type}")
+            )
         )
-        return made
+        return output
 
     def end(self, op_type: str, *inputs: ir.Value, **attributes: Any) -> None:
         """The node that gives the loss: a scalar, unless ``reduction`` is ``"none"``."""
@@ -131,8 +133,8 @@ def _by_class(op_type: str) -> Callable[[_Site, str, Mapping[str, Any]], None]:
     """A loss of scores or log-probabilities [N, C, …] and labels [N, …]."""
 
     def append(site: _Site, target: str, attributes: Mapping[str, Any]) -> None:
-        batch, _, *rest = site.shape(2)
-        labels = site.target(target, ir.DataType.INT64, [batch, *rest])
+        batch, _, *spatial = site.shape(2)
+        labels = site.target(target, ir.DataType.INT64, [batch, *spatial])
         site.end(op_type, site.y, labels, **attributes)
 
     return append

@@ -44,8 +44,8 @@ def _own_values(graph: ir.Graph) -> Iterator[ir.Value]:
         yield from (v for v in node.outputs if v.name or v.uses() or v.is_graph_output())
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh(name: str, used_names: set[str]) -> str:
     number = 1
-    while f"{name}_{number}" in taken:
+    while f"{name}_{number}" in used_names:
         number += 1
     return f"{name}_{number}"

@@ -51,12 +51,12 @@ def settings(node: ir.Node) -> dict[str, Any]:
 def _real_defaults(op_type: str, domain: str) -> Mapping[str, float]:
     """Those of the newest version, which networks are brought to before they run."""
     try:
-        known = onnx.defs.get_schema(op_type, domain)
+        operator_schema = onnx.defs.get_schema(op_type, domain)
     except onnx.defs.SchemaError:
         return MappingProxyType({})
     real = onnx.defs.OpSchema.AttrType.FLOAT
-    stated = {n: a.default_value for n, a in known.attributes.items() if a.type == real}
-    return MappingProxyType({n: float(np.float32(value.f)) for n, value in stated.items() if value.HasField("f")})
+    defaults = {n: a.default_value for n, a in operator_schema.attributes.items() if a.type == real}
+    return MappingProxyType({n: float(np.float32(value.f)) for n, value in defaults.items() if value.HasField("f")})
 
 
 def _plain(attribute: ir.Attr) -> Any:
@@ -88,23 +88,23 @@ def subgraphs(node: ir.Node) -> dict[str, ir.Graph]:
 
 def outer_values(graph: ir.Graph) -> list[ir.Value]:
     """The values that a subgraph uses from the graphs around it, in order of first use."""
-    found: dict[ir.Value, None] = {}
-    _collect_outer(graph, set(), found)
-    return list(found)
+    values: dict[ir.Value, None] = {}
+    _collect_outer(graph, set(), values)
+    return list(values)
 
 
-def _collect_outer(graph: ir.Graph, inside: set[ir.Value], found: dict[ir.Value, None]) -> None:
+def _collect_outer(graph: ir.Graph, inside: set[ir.Value], values: dict[ir.Value, None]) -> None:
     inside = {*inside, *graph.inputs, *graph.initializers.values()}
     for node in graph:
         for value in node.inputs:
             if value is not None and value not in inside:
-                found[value] = None
+                values[value] = None
         for inner in subgraphs(node).values():
-            _collect_outer(inner, inside, found)
+            _collect_outer(inner, inside, values)
         inside.update(node.outputs)
     for value in graph.outputs:
         if value not in inside:
-            found[value] = None
+            values[value] = None
 
 
 def as_array(value: ir.Value) -> np.ndarray | None:
@@ -114,8 +114,8 @@ def as_array(value: ir.Value) -> np.ndarray | None:
     producer = value.producer()
     if producer is None or producer.op_type != "Constant" or not is_standard(producer):
         return None
-    (name, stated), *_ = attributes(producer).items()
+    (name, constant), *_ = attributes(producer).items()
     dtypes = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
     if name == "value":
-        return stated
-    return np.asarray(stated, dtype=dtypes.get(name, object))
+        return constant
+    return np.asarray(constant, dtype=dtypes.get(name, object))

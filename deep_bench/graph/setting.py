@@ -48,8 +48,8 @@ def is_learnt(initializer: ir.Value) -> bool:
 def _is_bias(initializer: ir.Value, use: Any) -> bool:
     if use.node.op_type != "Add" or initializer.shape is None or not len(initializer.shape):
         return False
-    other = use.node.inputs[1 - use.idx]
-    maker = None if other is None else other.producer()
+    operand = use.node.inputs[1 - use.idx]
+    maker = None if operand is None else operand.producer()
     return maker is not None and maker.op_type in _LAYERS
 
 

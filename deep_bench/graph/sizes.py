@@ -46,25 +46,25 @@ def choose_sizes(
     unknown = sorted(set(stated) - set(network.open_dimensions))
     if unknown:
         network.with_sizes(stated)  # raises, with the names that exist
-    given = dict(stated)
+    sizes = dict(stated)
     if batch is not None:
         for name in _batch_dimensions(network):
-            if given.setdefault(name, batch) != batch:
+            if sizes.setdefault(name, batch) != batch:
                 raise InvalidArgument(
-                    f"a batch of {batch}, and {given[name]} for {name!r}, which is a batch dimension",
+                    f"a batch of {batch}, and {sizes[name]} for {name!r}, which is a batch dimension",
                     "one size",
                     "leave one of them out",
                 )
     for spec in network.inputs if inputs is not None else ():
         if inputs is not None and spec.name in inputs:
-            _take_from(spec, np.shape(inputs[spec.name]), given)
+            _take_from(spec, np.shape(inputs[spec.name]), sizes)
     chosen = {
         name: _guess(name, spec, axis)
         for spec in network.inputs
         for axis, name in enumerate(spec.shape)
-        if isinstance(name, str) and name not in given
+        if isinstance(name, str) and name not in sizes
     }
-    return Sizes(given, chosen)
+    return Sizes(sizes, chosen)
 
 
 def _batch_dimensions(network: Network) -> list[str]:
@@ -79,12 +79,12 @@ def _batch_dimensions(network: Network) -> list[str]:
     return [str(n) for n in names]
 
 
-def _take_from(spec: TensorSpec, shape: tuple[int, ...], given: dict[str, int]) -> None:
+def _take_from(spec: TensorSpec, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
     if len(shape) != spec.rank:
         raise InvalidInput(f"input {spec.name!r} has shape {list(shape)}", str(spec), "change the array's shape")
     for name, size in zip(spec.shape, shape, strict=True):
         if isinstance(name, str):
-            given.setdefault(name, size)
+            sizes.setdefault(name, size)
 
 
 _BY_NAME = ((r"batch|^n$", 1), (r"sample|audio|wave", 16_000), (r"seq|len|time|frame|token", 128), (r"height|width", 224))

@@ -26,11 +26,11 @@ def wide_body(op_type: str, function: onnx.FunctionProto, types: Sequence[onnx.T
     first = types[0] if types else None
     if op_type not in _ROUNDING or first is None or first.tensor_type.elem_type != TensorProto.DOUBLE:
         return function
-    made = onnx.FunctionProto()
-    made.CopyFrom(function)
-    for node in made.node:
+    clone = onnx.FunctionProto()
+    clone.CopyFrom(function)
+    for node in clone.node:
         _widen(node)
-    return made
+    return clone
 
 
 def _widen(node: onnx.NodeProto) -> None:

@@ -40,9 +40,9 @@ class CacheFlush:
     """
 
     def __init__(self, nbytes: int | None = None) -> None:
-        known = last_level_bytes()
-        wanted = 2 * (_ASSUMED_BYTES if known is None else known) if nbytes is None else nbytes
-        self.nbytes = min(wanted, _LARGEST_BYTES)
+        cache_bytes = last_level_bytes()
+        target_bytes = 2 * (_ASSUMED_BYTES if cache_bytes is None else cache_bytes) if nbytes is None else nbytes
+        self.nbytes = min(target_bytes, _LARGEST_BYTES)
         self._array = np.zeros(self.nbytes // 8, np.int64)
 
     def __call__(self) -> None:

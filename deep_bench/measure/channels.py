@@ -79,10 +79,10 @@ class Pickles:
         if value is None:
             return None
         try:
-            found = pickle.loads(value)
+            error = pickle.loads(value)
         except Exception:  # as above
             return None
-        return found if isinstance(found, DeepBenchError) else None
+        return error if isinstance(error, DeepBenchError) else None
 
     def fileno(self) -> int:
         """Of the connection."""

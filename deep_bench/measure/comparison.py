@@ -80,18 +80,18 @@ def ratio(launches: Sequence[Sequence[Block]], base: Sequence[Sequence[Block]], 
         `deep_bench.measure.ranks.Shift`.
     """
     ours, theirs = ([select(blocks)[0] for blocks in side] for side in (launches, base))
-    basis, why = grounds(theirs, ours)
+    basis, reason = grounds(theirs, ours)
     if basis == "launches":
         return over_launches(*([float(np.median(np.concatenate(groups))) for groups in side] for side in (ours, theirs)))
     pooled = [[group for groups in side for group in groups] for side in (ours, theirs)]
     median, base_median = (float(np.median(np.concatenate(groups))) for groups in pooled)
     wide: Ends | None = None
     narrow: Ends | None = None
-    if not why:
+    if not reason:
         random = np.random.default_rng(seed)
         draws = np.log(resampled_medians(pooled[0], random)) - np.log(resampled_medians(pooled[1], random))
         wide, narrow = (widened(draws, level, min(map(len, pooled))) for level in (CONFIDENCE, 0.9))
-    return Ratio(median / base_median, wide, narrow, median, base_median, basis, why)
+    return Ratio(median / base_median, wide, narrow, median, base_median, basis, reason)
 
 
 def over_launches(medians: Sequence[float], base: Sequence[float]) -> Ratio:
@@ -101,13 +101,13 @@ def over_launches(medians: Sequence[float], base: Sequence[float]) -> Ratio:
         medians: Of each launch of one system, in nanoseconds.
         base: Those of the other.
     """
-    _, why = grounds(*([[np.array([value])] for value in side] for side in (base, medians)))
+    _, reason = grounds(*([[np.array([value])] for value in side] for side in (base, medians)))
     ended, base_ended = np.zeros(len(medians), bool), np.zeros(len(base), bool)
-    found = shift(np.log(medians), np.log(base), late=ended, late_before=base_ended)
-    ends = [found.interval(level) for level in (CONFIDENCE, 0.9)]
-    wide, narrow = (None if why or pair is None else (float(np.exp(pair[0])), float(np.exp(pair[1]))) for pair in ends)
+    estimate = shift(np.log(medians), np.log(base), late=ended, late_before=base_ended)
+    ends = [estimate.interval(level) for level in (CONFIDENCE, 0.9)]
+    wide, narrow = (None if reason or pair is None else (float(np.exp(pair[0])), float(np.exp(pair[1]))) for pair in ends)
     median, base_median = float(np.median(medians)), float(np.median(base))
-    return Ratio(median / base_median, wide, narrow, median, base_median, "launches", why)
+    return Ratio(median / base_median, wide, narrow, median, base_median, "launches", reason)
 
 
 def compare(
@@ -124,8 +124,8 @@ def compare(
     Source:
         Schuirmann, A comparison of the two one-sided tests procedure …, J. Pharmacokinetics Biopharm. 15 (1987).
     """
-    found = ratio(launches, base, seed=seed)
-    return Comparison(judge(found, margin), found, margin)
+    estimate = ratio(launches, base, seed=seed)
+    return Comparison(judge(estimate, margin), estimate, margin)
 
 
 def judge(found: Ratio, margin: float) -> Word:

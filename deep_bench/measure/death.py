@@ -33,10 +33,10 @@ def cause(returncode: int, oom_kills_before: int | None) -> str:
         return (
             f"crashed ({name})" if name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT") else f"was ended by {name}"
         )
-    now = oom_kills()
-    if now is None or oom_kills_before is None:
+    kill_count = oom_kills()
+    if kill_count is None or oom_kills_before is None:
         return f"was killed ({name}), perhaps because it was out of memory"
-    return f"ran out of memory: the kernel killed it ({name})" if now > oom_kills_before else f"was killed ({name})"
+    return f"ran out of memory: the kernel killed it ({name})" if kill_count > oom_kills_before else f"was killed ({name})"
 
 
 def _counters() -> Iterator[str]:
@@ -46,8 +46,8 @@ def _counters() -> Iterator[str]:
 
 
 def _cgroup_files() -> Iterator[Path]:
-    own = Path("/proc/self/cgroup")
-    for line in own.read_text(encoding="utf-8").splitlines() if own.is_file() else ():
+    cgroup_file = Path("/proc/self/cgroup")
+    for line in cgroup_file.read_text(encoding="utf-8").splitlines() if cgroup_file.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             yield Path(f"/sys/fs/cgroup{path}/memory.events")

@@ -91,7 +91,7 @@ def rapl_sources(powercap: Path = POWERCAP) -> tuple[list[RaplSource], str]:
     """
     if not powercap.is_dir():
         return [], f"{powercap} does not exist: the kernel shows no RAPL counters (most virtual machines have none)"
-    found: list[RaplSource] = []
+    sources: list[RaplSource] = []
     reason = f"{powercap} has no RAPL counters"
     for folder in sorted(powercap.glob("*-rapl:*")):
         try:
@@ -106,8 +106,8 @@ def rapl_sources(powercap: Path = POWERCAP) -> tuple[list[RaplSource], str]:
         except (OSError, ValueError) as error:
             reason = f"{folder}: {error}"
         else:
-            found.append(source)
-    return found, "" if found else reason
+            sources.append(source)
+    return sources, "" if sources else reason
 
 
 def _range(folder: Path) -> float | None:
@@ -127,7 +127,7 @@ def nvml_sources() -> tuple[list[NvmlSource], str]:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError as error:
         return [], f"NVML: {error}"
-    found, reason = [], "there is no NVIDIA graphics processor"
+    sources, reason = [], "there is no NVIDIA graphics processor"
     for number, handle in enumerate(handles):
         source = NvmlSource(f"gpu-{number}", handle)
         try:
@@ -135,8 +135,8 @@ def nvml_sources() -> tuple[list[NvmlSource], str]:
         except OSError as error:
             reason = str(error)
         else:
-            found.append(source)
-    return found, "" if found else reason
+            sources.append(source)
+    return sources, "" if sources else reason
 
 
 class EnergyMeter:
@@ -193,21 +193,21 @@ class EnergyMeter:
         """
         for source in self._sources:
             try:
-                now = source.read()
+                reading = source.read()
             except (OSError, ValueError) as error:
                 self.reason = f"not available: {source.name} cannot be read any more: {error}"
                 continue
-            before = self._last.get(source.name, now)
-            self.by_source[source.name] += self._difference(source, before, now)
-            self._last[source.name] = now
+            before = self._last.get(source.name, reading)
+            self.by_source[source.name] += self._difference(source, before, reading)
+            self._last[source.name] = reading
 
-    def _difference(self, source: Source, before: float, now: float) -> float:
-        if now >= before:
-            return now - before
+    def _difference(self, source: Source, before: float, reading: float) -> float:
+        if reading >= before:
+            return reading - before
         if source.wrap is None:
-            self.reason = f"not available: the counter of {source.name} fell from {before:g} to {now:g} J"
+            self.reason = f"not available: the counter of {source.name} fell from {before:g} to {reading:g} J"
             return 0.0
-        return now + source.wrap - before
+        return reading + source.wrap - before
 
     def __enter__(self) -> EnergyMeter:
         self.start()

@@ -116,11 +116,11 @@ class StealMeter:
 
     def share(self) -> float | None:
         """Stolen time over all CPU time, idle included; None where the system does not count it."""
-        now = _cpu_times()
-        if self._begin is None or now is None:
+        cpu_times = _cpu_times()
+        if self._begin is None or cpu_times is None:
             return None
-        total = now[1] - self._begin[1]
-        return max(now[0] - self._begin[0], 0.0) / total if total > 0 else 0.0
+        total = cpu_times[1] - self._begin[1]
+        return max(cpu_times[0] - self._begin[0], 0.0) / total if total > 0 else 0.0
 
 
 def _cpu_times() -> tuple[float, float] | None:
@@ -136,8 +136,8 @@ def _cpuinfo() -> dict[str, str]:
 
 def _cpu_model() -> str | None:
     if sys.platform == "linux":
-        found = _cpuinfo()
-        return found.get("model name") or found.get("Model") or found.get("CPU part")
+        fields = _cpuinfo()
+        return fields.get("model name") or fields.get("Model") or fields.get("CPU part")
     from cpuinfo import get_cpu_info  # takes a second: only where there is no /proc
 
     return get_cpu_info().get("brand_raw")
@@ -145,8 +145,8 @@ def _cpu_model() -> str | None:
 
 def _instruction_sets() -> list[str]:
     if sys.platform == "linux":
-        found = _cpuinfo()
-        flags = (found.get("flags") or found.get("Features") or "").split()
+        fields = _cpuinfo()
+        flags = (fields.get("flags") or fields.get("Features") or "").split()
     else:
         from cpuinfo import get_cpu_info
 
@@ -217,13 +217,13 @@ def _container() -> str | None:
 
 
 def _packages() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _blas() -> list[dict[str, str | int | None]]:

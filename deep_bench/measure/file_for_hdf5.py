@@ -61,9 +61,9 @@ class FileForHdf5:
 
     def read(self, size: int) -> bytes:
         """What was written here."""
-        found = bytearray(min(size, self._size - self._at))
-        self.readinto(found)
-        return bytes(found)
+        buffer = bytearray(min(size, self._size - self._at))
+        self.readinto(buffer)
+        return bytes(buffer)
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer with what was written here, zeros where nothing was."""
@@ -83,18 +83,18 @@ class FileForHdf5:
 
     def write(self, content: Any) -> int:
         """Write all of it."""
-        left, at = memoryview(content).cast("B"), self._at
-        self._at += len(left)
+        remaining, at = memoryview(content).cast("B"), self._at
+        self._at += len(remaining)
         self._size = max(self._size, self._at)
-        size = len(left)
+        size = len(remaining)
         try:
-            while len(left) and self._failure is None:
-                done = os.pwrite(self._file, left, at)
-                left, at = left[done:], at + done
+            while len(remaining) and self._failure is None:
+                done = os.pwrite(self._file, remaining, at)
+                remaining, at = remaining[done:], at + done
         except BaseException as failure:
             self._failure = failure
-        if len(left):
-            self._held.append((at, bytes(left)))
+        if len(remaining):
+            self._held.append((at, bytes(remaining)))
         return size
 
     def truncate(self, size: int | None = None) -> int:

@@ -130,14 +130,14 @@ class Local:
     def close(self) -> None:
         """Nothing: the system goes with its last reference."""
 
-    def _run(self, what: str, action: Callable[[], Any]) -> Any:
+    def _run(self, operation: str, action: Callable[[], Any]) -> Any:
         try:
             return action()
         except DeepBenchError:
             raise
         except Exception as error:
-            said = shortened(f"{type(error).__name__}: {error}", LINE_CHARACTERS)
-            raise WorkerError(f"{self.label}: failed in {what!r}: {said}") from error
+            message = shortened(f"{type(error).__name__}: {error}", LINE_CHARACTERS)
+            raise WorkerError(f"{self.label}: failed in {operation!r}: {message}") from error
 
 
 class Fleet:

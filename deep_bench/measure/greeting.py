@@ -27,19 +27,19 @@ OLDEST_PYTHON = (3, 9)
 def main(arguments: list[str]) -> None:
     """Greet, and serve until the other end closes."""
     source, parent, memory_limit, kind = arguments
-    here = str(Path(__file__).parent)
-    sys.path[:] = [entry for entry in sys.path if entry != here]  # it was added for this file, and shadows nothing else
+    folder = str(Path(__file__).parent)
+    sys.path[:] = [entry for entry in sys.path if entry != folder]  # it was added for this file, and shadows nothing else
     end = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     lean = kind == "lean"
     problem = _ready(source) if lean else _complete()
-    said = {**facts(), "protocol": None, "problem": problem}
+    report = {**facts(), "protocol": None, "problem": problem}
     if not problem:
-        said["protocol"] = import_module("deep_bench.measure.wire").PROTOCOL
-        said.update({} if lean else _own(source))
-    content = json.dumps(said).encode()
+        report["protocol"] = import_module("deep_bench.measure.wire").PROTOCOL
+        report.update({} if lean else _own(source))
+    content = json.dumps(report).encode()
     end.sendall(LENGTH.pack(GREETING, len(content)) + content)
     if not problem:
         import_module("deep_bench.measure.worker").serve_elsewhere(end, int(parent), int(memory_limit))
@@ -47,45 +47,45 @@ def main(arguments: list[str]) -> None:
 
 def facts() -> dict[str, object]:
     """This interpreter, and the packages that it finds."""
-    found = {str(d.metadata["Name"]): d.version for d in metadata.distributions() if d.metadata["Name"]}
+    versions = {str(d.metadata["Name"]): d.version for d in metadata.distributions() if d.metadata["Name"]}
     return {
         "pid": os.getpid(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "executable": sys.executable,
-        "packages": dict(sorted(found.items(), key=lambda pair: pair[0].lower())),
+        "packages": dict(sorted(versions.items(), key=lambda pair: pair[0].lower())),
     }
 
 
 def digest(package: Path) -> str:
     """The SHA-256 of all Python files of deep_bench: of their names below the package, and of their contents."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for file in sorted(_files(package)):
         content = file.read_bytes()
-        found.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+        hasher.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode() + content)
+    return hasher.hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
     """Python files, below symbolic links too: ``reference`` is one in a working tree, and a folder once installed."""
-    found = []
+    paths = []
     for root, folders, files in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if name != "__pycache__"]
-        found += [Path(root, name) for name in files if name.endswith(".py")]
-    return found
+        paths += [Path(root, name) for name in files if name.endswith(".py")]
+    return paths
 
 
 def identity(package: Path) -> list[int]:
     """What tells whether two paths, perhaps one of them in a container, lead to one folder."""
-    found = package.stat()
-    return [found.st_dev, found.st_ino]
+    status = package.stat()
+    return [status.st_dev, status.st_ino]
 
 
 def _own(source: str) -> dict[str, object]:
     """deep_bench as this environment has it; its digest, unless it is the very folder of who started this."""
-    found = import_module("deep_bench")
-    package = Path(str(found.__file__)).parent
-    same = package.samefile(source)
-    return {"deep_bench": found.__version__, "source": None if same else digest(package), "folder": identity(package)}
+    module = import_module("deep_bench")
+    package = Path(str(module.__file__)).parent
+    identical = package.samefile(source)
+    return {"deep_bench": module.__version__, "source": None if identical else digest(package), "folder": identity(package)}
 
 
 def _complete() -> str:

@@ -65,9 +65,9 @@ def without_interval(launches: Sequence[Sequence[Times]]) -> str:
     """
     filled = [[group for group in groups if len(group)] for groups in launches if sum(map(len, groups))]
     if len(filled) > 1:
-        known = launch_interval([float(np.median(np.concatenate(groups))) for groups in filled])
+        interval = launch_interval([float(np.median(np.concatenate(groups))) for groups in filled])
         few = f"{len(filled)} launches or runs, where an interval takes 6: make more of them (--launches, --runs)"
-        return "" if known is not None else few
+        return "" if interval is not None else few
     if not filled:
         return "nothing was measured"
     if median_interval(filled[0]) is not None:

@@ -110,13 +110,13 @@ def caches(root: Path = _SYS) -> list[Cache]:
     Raises:
         LookupError: The system does not tell.
     """
-    found: dict[tuple[int, str, int, str], None] = {}
+    entries: dict[tuple[int, str, int, str], None] = {}
     for folder in root.glob("devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
         level, kind, size, shared = (_text(folder / name) for name in ("level", "type", "size", "shared_cpu_list"))
-        found[int(level), kind, _amount(size), shared] = None
-    if not found:
+        entries[int(level), kind, _amount(size), shared] = None
+    if not entries:
         raise LookupError("the system does not tell of caches")
-    alike = Counter((level, kind, size) for level, kind, size, _ in found)
+    alike = Counter((level, kind, size) for level, kind, size, _ in entries)
     return [Cache(level=a[0], kind=a[1], size_bytes=a[2], count=count) for a, count in sorted(alike.items())]
 
 
@@ -126,10 +126,10 @@ def sockets(root: Path = _SYS) -> int:
     Raises:
         LookupError: The system does not tell.
     """
-    found = {_text(f) for f in root.glob("devices/system/cpu/cpu[0-9]*/topology/physical_package_id")} - {"-1"}
-    if not found:
+    package_ids = {_text(f) for f in root.glob("devices/system/cpu/cpu[0-9]*/topology/physical_package_id")} - {"-1"}
+    if not package_ids:
         raise LookupError("the system does not tell of processor packages")
-    return len(found)
+    return len(package_ids)
 
 
 def processor_mhz(root: Path = _SYS) -> float:
@@ -147,12 +147,12 @@ def disks(root: Path = _SYS) -> list[Disk]:
     Raises:
         OSError: The system does not tell.
     """
-    found = []
+    entries = []
     for folder in sorted((root / "block").iterdir()):
         size = int(_text(folder / "size")) * _SECTOR_BYTES
         if size and not _PASSED_OVER.match(folder.name):
             model = folder / "device/model"
-            found.append(
+            entries.append(
                 Disk(
                     name=folder.name,
                     kind=_disk_kind(folder),
@@ -160,7 +160,7 @@ def disks(root: Path = _SYS) -> list[Disk]:
                     model=_text(model) if model.is_file() else None,
                 )
             )
-    return found
+    return entries
 
 
 def _disk_kind(folder: Path) -> str:
@@ -177,11 +177,11 @@ def network_cards(root: Path = _SYS) -> list[NetworkCard]:
     Raises:
         OSError: The system does not tell.
     """
-    kinds, found = {"1": "Ethernet", "32": "InfiniBand"}, []
+    kinds, cards = {"1": "Ethernet", "32": "InfiniBand"}, []
     for folder in sorted((root / "class/net").iterdir()):
         if (folder / "device").exists():
             driver = folder / "device/driver"
-            found.append(
+            cards.append(
                 NetworkCard(
                     name=folder.name,
                     kind=kinds.get(_text(folder / "type"), "other"),
@@ -189,7 +189,7 @@ def network_cards(root: Path = _SYS) -> list[NetworkCard]:
                     driver=driver.resolve().name if driver.exists() else None,
                 )
             )
-    return found
+    return cards
 
 
 def _speed(file: Path) -> int | None:
@@ -206,14 +206,14 @@ def memory_modules(root: Path = _SYS) -> list[MemoryModule]:
     Raises:
         LookupError: It sees none: no such driver is loaded, or this is a virtual machine.
     """
-    found = Counter(
+    counts = Counter(
         (_text(folder / "dimm_mem_type"), int(_text(folder / "size")))
         for folder in root.glob("devices/system/edac/mc/mc*/dimm*")
         if (folder / "size").is_file()
     )
-    if not found:
+    if not counts:
         raise LookupError("no driver of the kernel tells of memory modules (EDAC)")
-    return [MemoryModule(kind=kind, size_mib=size, count=count) for (kind, size), count in sorted(found.items())]
+    return [MemoryModule(kind=kind, size_mib=size, count=count) for (kind, size), count in sorted(counts.items())]
 
 
 def gpus() -> list[Gpu]:

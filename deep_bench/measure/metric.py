@@ -98,8 +98,8 @@ class Metric(ABC):
 
     def unavailable(self, reason: str) -> MetricRecord:
         """A record without values, and why: never a zero."""
-        stated = reason if reason.startswith("not available") else f"not available: {reason}"
-        return MetricRecord(name=self.name, unit=self.unit, direction=self.direction, unavailable=stated)
+        full_reason = reason if reason.startswith("not available") else f"not available: {reason}"
+        return MetricRecord(name=self.name, unit=self.unit, direction=self.direction, unavailable=full_reason)
 
 
 _NO_CALLS = "no call was watched"
@@ -269,8 +269,8 @@ def builtin_metrics() -> dict[str, Callable[[], Metric]]:
         >>> sorted(builtin_metrics())[:3]
         ['branch-misses', 'branches', 'cache-misses']
     """
-    found: dict[str, Callable[[], Metric]] = {"wall time": WallTime, "peak memory": PeakMemory, "energy": Energy}
-    return found | {event: _counter(event) for event in EVENTS}
+    factories: dict[str, Callable[[], Metric]] = {"wall time": WallTime, "peak memory": PeakMemory, "energy": Energy}
+    return factories | {event: _counter(event) for event in EVENTS}
 
 
 def make_metric(metric: str | Callable[[], Metric]) -> Metric:
@@ -284,14 +284,14 @@ def make_metric(metric: str | Callable[[], Metric]) -> Metric:
         InvalidArgument: What the function makes is none.
     """
     if isinstance(metric, str):
-        known = builtin_metrics()
-        if metric not in known:
-            raise UnknownName("metric", metric, known)
-        return known[metric]()
-    made = metric()
-    if not isinstance(made, Metric):
-        raise InvalidArgument(f"a {type(made).__name__} as a metric", "a subclass of deep_bench.measure.metric.Metric")
-    return made
+        factories = builtin_metrics()
+        if metric not in factories:
+            raise UnknownName("metric", metric, factories)
+        return factories[metric]()
+    instance = metric()
+    if not isinstance(instance, Metric):
+        raise InvalidArgument(f"a {type(instance).__name__} as a metric", "a subclass of deep_bench.measure.metric.Metric")
+    return instance
 
 
 def _counter(event: str) -> Callable[[], Metric]:

@@ -81,12 +81,12 @@ def in_turn(
     """
     if repeat < 1:
         raise InvalidArgument(f"repeat={repeat}", "at least 1 call")
-    kept: dict[str, list[int]] = {name: [] for name in calls}
+    durations: dict[str, list[int]] = {name: [] for name in calls}
     for number in range(warm_up + repeat):
         order = list(calls.items())
         for name, call in order if number % 2 == 0 else reversed(order):
             begin = perf_counter_ns()
             call()
             synchronize()
-            kept[name].append(perf_counter_ns() - begin)
-    return {name: np.array(ns[warm_up:], np.int64) for name, ns in kept.items()}
+            durations[name].append(perf_counter_ns() - begin)
+    return {name: np.array(ns[warm_up:], np.int64) for name, ns in durations.items()}

@@ -101,8 +101,8 @@ def write(figure: Figure, file: str | Path) -> Path:
     """
     folder = Path(file).parent
     if not folder.is_dir():
-        why = f"{folder} is no folder" if folder.exists() else f"the folder {folder} does not exist"
-        raise InvalidArgument(f"{file} cannot be written: {why}", advice="make it, or name another")
+        reason = f"{folder} is no folder" if folder.exists() else f"the folder {folder} does not exist"
+        raise InvalidArgument(f"{file} cannot be written: {reason}", advice="make it, or name another")
     try:
         figure.savefig(file, dpi=150)
     except OSError as error:

@@ -55,8 +55,13 @@ class Place:
 
     def environment(self, changes: Mapping[str, str | None], path: str) -> dict[str, str]:
         """The environment variables of a worker there: this process's without what leads Python back to this environment."""
-        kept = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
-        merged: dict[str, str | None] = {**kept, **({"PYTHONPATH": path} if path else {}), **self.variables, **changes}
+        base_variables = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+        merged: dict[str, str | None] = {
+            **base_variables,
+            **({"PYTHONPATH": path} if path else {}),
+            **self.variables,
+            **changes,
+        }
         return {name: value for name, value in merged.items() if value is not None}
 
     def agreed(self, said: Mapping[str, Any], group: int, label: str) -> dict[str, Any]:
@@ -97,18 +102,18 @@ class Place:
                 "a command that runs Python in its own place, or as its child",
                 "use `apptainer exec`, say; a client that asks a daemon, such as `docker run`, does not do",
             )
-        known = {n: said[n] for n in ("python", "packages", "deep_bench", "source") if said.get(n) is not None}
-        return {"name": self.name, **known, **self.facts, **({"remark": remark} if remark else {})}
+        details = {n: said[n] for n in ("python", "packages", "deep_bench", "source") if said.get(n) is not None}
+        return {"name": self.name, **details, **self.facts, **({"remark": remark} if remark else {})}
 
     @staticmethod
-    def _other_source(said: Mapping[str, Any]) -> str:
-        if said["deep_bench"] != deep_bench.__version__:
-            return f"it has deep_bench {said['deep_bench']}, and this one {deep_bench.__version__}"
-        if said["folder"] == greeting.identity(PACKAGE):
+    def _other_source(report: Mapping[str, Any]) -> str:
+        if report["deep_bench"] != deep_bench.__version__:
+            return f"it has deep_bench {report['deep_bench']}, and this one {deep_bench.__version__}"
+        if report["folder"] == greeting.identity(PACKAGE):
             return ""
         ours = greeting.digest(PACKAGE)
-        if said["source"] != ours:
-            return f"its deep_bench differs from this one (source {str(said['source'])[:12]} there, {ours[:12]} here)"
+        if report["source"] != ours:
+            return f"its deep_bench differs from this one (source {str(report['source'])[:12]} there, {ours[:12]} here)"
         return ""
 
 
@@ -126,23 +131,23 @@ def greeted(end: socket.socket, label: str, limit_s: float | None) -> dict[str, 
         raise InvalidArgument(f"{label}: what was started says {mark!r}", "a worker of deep_bench")
     content = _exactly(end, count, until)
     try:
-        said: dict[str, Any] = json.loads(content)
+        report: dict[str, Any] = json.loads(content)
     except ValueError as error:
         raise InvalidArgument(f"{label}: what was started says {content[:80]!r}", "a worker of deep_bench") from error
-    return said
+    return report
 
 
 def _exactly(end: socket.socket, count: int, until: float | None) -> bytes:
-    found = b""
-    while len(found) < count:
-        left = None if until is None else max(until - time.monotonic(), 0.0)
-        if not select.select([end], [], [], left)[0]:
+    buffer = b""
+    while len(buffer) < count:
+        remaining = None if until is None else max(until - time.monotonic(), 0.0)
+        if not select.select([end], [], [], remaining)[0]:
             raise TimeoutError
-        part = end.recv(count - len(found))
+        part = end.recv(count - len(buffer))
         if not part:
             raise EOFError
-        found += part
-    return found
+        buffer += part
+    return buffer
 
 
 def _group_of(pid: int) -> int | None:

@@ -105,9 +105,9 @@ def _cumulative(n: int, m: int) -> Values:
         row[0] = 1
     for _ in range(n):
         grown = [ways[0]]
-        for other in range(1, m + 1):  # the largest of all belongs to the second sample, or to the first
+        for second_size in range(1, m + 1):  # the largest of all belongs to the second sample, or to the first
             moved = np.zeros(n * m + 1)
-            moved[other:] = ways[other][: n * m + 1 - other]
+            moved[second_size:] = ways[second_size][: n * m + 1 - second_size]
             grown.append(grown[-1] + moved)
         ways = grown
     return np.cumsum(ways[m]) / ways[m].sum()

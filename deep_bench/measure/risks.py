@@ -34,12 +34,12 @@ def risks(environment: Environment, steal: float | None = None) -> list[Risk]:
 
     A fact that is unknown is a risk where it may hide one.
     """
-    found = [check(environment) for check in _CHECKS]
+    findings = [check(environment) for check in _CHECKS]
     if steal is not None and steal > 0.01:
-        found.append(
+        findings.append(
             Risk("steal", f"the hypervisor gave {steal:.1%} of the CPU time to others", "Use a machine of your own")
         )
-    return [risk for risk in found if risk is not None]
+    return [risk for risk in findings if risk is not None]
 
 
 def _governor(e: Environment) -> Risk | None:
@@ -92,15 +92,17 @@ def _limit(e: Environment) -> Risk | None:
     allowed = len(e.cpus_allowed or ()) or e.logical_cpus
     if e.cpu_limit is None or allowed is None or e.cpu_limit >= allowed:
         return None
-    what = f"the cgroup grants the time of {e.cpu_limit:g} CPUs, while {allowed} are visible: more threads will be throttled"
-    return Risk("CPU limit", what, f"Use at most {max(int(e.cpu_limit), 1)} threads")
+    description = (
+        f"the cgroup grants the time of {e.cpu_limit:g} CPUs, while {allowed} are visible: more threads will be throttled"
+    )
+    return Risk("CPU limit", description, f"Use at most {max(int(e.cpu_limit), 1)} threads")
 
 
 def _affinity(e: Environment) -> Risk | None:
     if e.cpus_allowed is None or e.logical_cpus is None or len(e.cpus_allowed) == e.logical_cpus or not e.numa_nodes:
         return None
-    what = f"this process may use {len(e.cpus_allowed)} of {e.logical_cpus} CPUs"
-    return Risk("affinity", what, "See that this is meant (taskset, srun --cpu-bind)")
+    description = f"this process may use {len(e.cpus_allowed)} of {e.logical_cpus} CPUs"
+    return Risk("affinity", description, "See that this is meant (taskset, srun --cpu-bind)")
 
 
 def _swap(e: Environment) -> Risk | None:

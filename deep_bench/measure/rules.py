@@ -136,9 +136,9 @@ def facts_of(record: Record, *, plotted: bool = False) -> Facts:
     series = _series(record)
     systems = {system.label for system, _, _, _ in series}
     main = series[0][1] if series else ""
-    told = {system.label for system, quantity, _, _ in series if quantity == main}
-    timed = [_timed(name, launches, ratio=system.twin_of is None and (quantity == main or system.label not in told),
-                    lacking="" if system.label in told else f"{main} was not timed")
+    timed_labels = {system.label for system, quantity, _, _ in series if quantity == main}
+    timed = [_timed(name, launches, ratio=system.twin_of is None and (quantity == main or system.label not in timed_labels),
+                    lacking="" if system.label in timed_labels else f"{main} was not timed")
              for system, quantity, name, launches in series]  # fmt: skip
     r, e = record, record.environment
     failed = [s.label for s in r.systems if s.error]
@@ -164,14 +164,14 @@ _Series: TypeAlias = tuple[SystemRecord, str, str, list[list[Block]]]
 
 
 def _series(record: Record) -> list[_Series]:
-    found: list[_Series] = []
+    series: list[_Series] = []
     for s in record.systems:
         for q in dict.fromkeys(x.quantity for x in s.samples):
-            found.append((s, q, f"{s.label} {q}", s.launches(q)))
+            series.append((s, q, f"{s.label} {q}", s.launches(q)))
         for t in s.trials:
             for q in dict.fromkeys(x.quantity for x in t.samples):
-                found.append((s, q, f"{s.label} {q} on {t.case}", t.launches(q)))
-    return [one for one in found if one[3]]
+                series.append((s, q, f"{s.label} {q} on {t.case}", t.launches(q)))
+    return [entry for entry in series if entry[3]]
 
 
 def _timed(name: str, launches: list[list[Block]], *, ratio: bool, lacking: str) -> Timed:
@@ -232,15 +232,15 @@ def _speed_up(f: Facts) -> Said:
 
 
 def _subset(f: Facts) -> Said:
-    part, why = _part_of_the_machine(f)
-    if part and not why:
+    part, reason = _part_of_the_machine(f)
+    if part and not reason:
         return "fails", (
             f"only {part} CPUs could be used, and nothing says why: taskset, a launcher or a container may bind a process; "
             'say why with deep-bench report --note "…"'
         )
-    used = [f"{part} CPUs could be used: {why}"] if part else []
-    told = [f"failed, each with its error: {_named(f.failed)}"] if f.failed else ["all that was asked for is reported"]
-    return "holds", "; ".join([*told, *used, *([] if f.complete else ["the run ended early, which is said"])])
+    used = [f"{part} CPUs could be used: {reason}"] if part else []
+    statements = [f"failed, each with its error: {_named(f.failed)}"] if f.failed else ["all that was asked for is reported"]
+    return "holds", "; ".join([*statements, *used, *([] if f.complete else ["the run ended early, which is said"])])
 
 
 def _part_of_the_machine(f: Facts) -> tuple[str, str]:
@@ -250,8 +250,8 @@ def _part_of_the_machine(f: Facts) -> tuple[str, str]:
     if not 0 < allowed < logical:
         return "", ""
     granted = [f"{name}={e.variables[name]}" for name in _GRANTS if _at_most(e.variables.get(name, ""), allowed)]
-    told = [note for note in f.notes if _ABOUT_CPUS.search(note)]
-    return f"{allowed} of {logical}", next(iter([*granted, *told]), "")
+    remarks = [note for note in f.notes if _ABOUT_CPUS.search(note)]
+    return f"{allowed} of {logical}", next(iter([*granted, *remarks]), "")
 
 
 def _at_most(number: str, most: int) -> bool:
@@ -267,10 +267,10 @@ def _ratios(f: Facts) -> Said:
 def _intervals(f: Facts) -> Said:
     if not f.timed:
         return "does not apply", "nothing was measured"
-    without = [one.name for one in f.timed if one.basis is None]
+    without = [timing.name for timing in f.timed if timing.basis is None]
     if without:
         return "fails", f"a single value, or too few samples for an interval: {_named(without)}"
-    bases = list(dict.fromkeys(one.basis for one in f.timed if one.basis is not None))
+    bases = list(dict.fromkeys(timing.basis for timing in f.timed if timing.basis is not None))
     within = "; what differs between launches is in none within one" if any("within" in basis for basis in bases) else ""
     return "holds", f"95 % interval of each median, over {_named(bases)}{within}"
 
@@ -278,14 +278,14 @@ def _intervals(f: Facts) -> Said:
 def _comparison(f: Facts) -> Said:
     if f.systems < 2:
         return "does not apply", "a single system was measured"
-    lacking = [one for one in f.timed if one.ratio and one.lacking]
+    lacking = [timing for timing in f.timed if timing.ratio and timing.lacking]
     if lacking:
-        return "fails", f"no interval of a ratio with {_named([one.name for one in lacking])}: {lacking[0].lacking}"
+        return "fails", f"no interval of a ratio with {_named([timing.name for timing in lacking])}: {lacking[0].lacking}"
     return "holds", "ratios have intervals, over blocks or launches; no difference is a test of its own"
 
 
 def _centre(f: Facts) -> Said:
-    split = [one.name for one in f.timed if one.split]
+    split = [timing.name for timing in f.timed if timing.split]
     if split:
         return "fails", f"several modes, for which one median stands badly: {_named(split)}"
     return "holds", "no sign of several modes; percentiles are given where the samples are enough"

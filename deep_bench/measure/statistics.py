@@ -180,8 +180,8 @@ def select(blocks: Sequence[Block]) -> tuple[list[Times], Selection]:
 def _cpu_times(blocks: Sequence[Block]) -> list[Times]:
     """The times with preempted samples at their CPU time; empty unless all blocks have it."""
     times = [b.calls_cpu_ns for b in blocks if len(b.ns)]
-    known = [t for t in times if t is not None]
-    return known if len(known) == len(times) else []
+    cpu_times = [t for t in times if t is not None]
+    return cpu_times if len(cpu_times) == len(times) else []
 
 
 @lru_cache(maxsize=256)
@@ -246,8 +246,8 @@ def batch_medians(groups: Sequence[Times]) -> Times:
 
 def neighbour_stretch(medians: Times) -> float:
     """How much wider an interval over so many medians in a row must be, since neighbours are alike."""
-    n, found = len(medians), neighbour_correlation(medians)
-    unbiased = (n * found + 1) / (n - 4) if n > 4 else found
+    n, correlation = len(medians), neighbour_correlation(medians)
+    unbiased = (n * correlation + 1) / (n - 4) if n > 4 else correlation
     rho = min(max(unbiased, _LEAST_RHO), _MOST_RHO)
     return ((1 + rho) / (1 - rho)) ** 0.5
 
@@ -288,8 +288,8 @@ def interval_over(launches: Sequence[Summary]) -> Interval | None:
     """The 95 % interval of `median_over` in seconds: within a single launch, or over the medians of several."""
     if not launches:
         return None
-    found = launch_interval([s.median for s in launches]) if len(launches) > 1 else launches[0].interval
-    return None if found is None else Interval(found.low / 1e9, found.high / 1e9, found.basis)
+    interval = launch_interval([s.median for s in launches]) if len(launches) > 1 else launches[0].interval
+    return None if interval is None else Interval(interval.low / 1e9, interval.high / 1e9, interval.basis)
 
 
 def correlated(groups: Sequence[Times]) -> bool:

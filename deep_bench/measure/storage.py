@@ -61,17 +61,17 @@ class RecordWriter:
             InvalidArgument: The folder can no longer be written; what it held is there still.
         """
         content, sets = _split(record)
-        old, made = self._arrays, None
+        old, arrays_path = self._arrays, None
         try:
             if sets:
-                made = _write_arrays(self.path, sets)
-                content["arrays"] = {"name": made.name, "sha256": digest(made)}
+                arrays_path = _write_arrays(self.path, sets)
+                content["arrays"] = {"name": arrays_path.name, "sha256": digest(arrays_path)}
             replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
-            self._arrays = made
+            self._arrays = arrays_path
             if old:
                 old.unlink()
         except OSError as error:
-            self._drop(made)
+            self._drop(arrays_path)
             raise InvalidArgument(
                 f"cannot write the record {self.path}: {error.strerror or error}", "a folder with space that can be written"
             ) from error
@@ -341,9 +341,9 @@ def _refused(where: str, error: ValidationError, expected: str) -> InvalidRecord
 
 def _sets(record: Record) -> dict[str, SampleSet]:
     """All samples of a record, by their place in it."""
-    found: dict[str, SampleSet] = {}
+    sets: dict[str, SampleSet] = {}
     for i, system in enumerate(record.systems):
         holders = [(f"systems/{i}", system.samples)]
         holders += [(f"systems/{i}/trials/{k}", trial.samples) for k, trial in enumerate(system.trials)]
-        found |= {f"{place}/samples/{j}": s for place, samples in holders for j, s in enumerate(samples)}
-    return found
+        sets |= {f"{place}/samples/{j}": s for place, samples in holders for j, s in enumerate(samples)}
+    return sets

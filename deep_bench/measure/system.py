@@ -149,8 +149,8 @@ class Host:
         return getattr(self.system, "timer", None)
 
     def _before(self, name: str) -> Call | None:
-        found: Call | None = getattr(self.system, "before", {}).get(name)
-        return found
+        hook: Call | None = getattr(self.system, "before", {}).get(name)
+        return hook
 
     def _call(self, name: str) -> Call:
         if name not in self._calls:
@@ -167,10 +167,10 @@ def build(factory: str, arguments: Mapping[str, Any]) -> System:
     module, colon, attribute = factory.partition(":")
     if not colon or not module or not attribute:
         raise InvalidArgument(f"factory {factory!r}", "'package.module:attribute'")
-    found = getattr(import_module(module), attribute, None)
-    if found is None:
+    constructor = getattr(import_module(module), attribute, None)
+    if constructor is None:
         raise InvalidArgument(f"factory {factory!r}: the module has no {attribute!r}", "'package.module:attribute'")
-    return found(**arguments)
+    return constructor(**arguments)
 
 
 def process_facts() -> dict[str, Any]:

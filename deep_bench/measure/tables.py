@@ -27,8 +27,8 @@ def columns() -> int:
     """
     if sys.stdout is not None and sys.stdout.isatty() and (width := os.get_terminal_size().columns) > 0:
         return width
-    stated = os.environ.get("COLUMNS", "")
-    return int(stated) if stated.isdecimal() and int(stated) > 0 else _WIDTH
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isdecimal() and int(text) > 0 else _WIDTH
 
 
 def print_table(console: Console, table: Table, keys: int = 1) -> None:
@@ -133,16 +133,16 @@ def _least(column: Column) -> int:
 
 def _widths(table: Table, room: int) -> list[int]:
     """The width of each column: what its contents take if there is room for all; else names share what figures leave."""
-    wanted, least = [_wanted(c) for c in table.columns], [_least(c) for c in table.columns]
-    if sum(wanted) <= room:
-        return wanted
-    spare, given = max(room - sum(least), 0), list(least)
-    for index in sorted(range(len(wanted)), key=lambda i: wanted[i] - least[i]):
-        still = sum(1 for i in range(len(wanted)) if wanted[i] - least[i] >= wanted[index] - least[index])
-        more = min(wanted[index] - least[index], spare // max(still, 1))
-        given[index] += more
-        spare -= more
-    return given
+    full_widths, least = [_wanted(c) for c in table.columns], [_least(c) for c in table.columns]
+    if sum(full_widths) <= room:
+        return full_widths
+    spare, widths = max(room - sum(least), 0), list(least)
+    for index in sorted(range(len(full_widths)), key=lambda i: full_widths[i] - least[i]):
+        still = sum(1 for i in range(len(full_widths)) if full_widths[i] - least[i] >= full_widths[index] - least[index])
+        extra = min(full_widths[index] - least[index], spare // max(still, 1))
+        widths[index] += extra
+        spare -= extra
+    return widths
 
 
 def _length(cell: Any) -> int:

@@ -119,9 +119,9 @@ def sample_block(
     start = perf_counter_ns()
     resume_ns = clock(call) if resumed else None
     least, most = start + min_ns, start + (max_ns if max_ns is not None else 1 << 62)
-    who = resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD
+    scope = resource.RUSAGE_SELF if threaded else resource.RUSAGE_THREAD
     cpu_clock, fewest = thread_time_ns if cpu_time else _zero, -(-min_calls // batch)
-    columns = _repeat(clock, repeated, before, who, cpu_clock, fewest, least, most)
+    columns = _repeat(clock, repeated, before, scope, cpu_clock, fewest, least, most)
     ns, cpu, voluntary, involuntary = (np.array(column, dtype=np.int64) for column in columns)
     waited, preempted = voluntary > 0, involuntary > 0
     return Block(start, batch, ns, preempted, resume_ns, np.where(waited, ns, cpu) if cpu_time else None)
@@ -131,7 +131,7 @@ def _repeat(
     clock: Timer,
     call: Call,
     before: Call | None,
-    who: int,
+    scope: int,
     cpu_clock: Callable[[], int],
     fewest: int,
     least: int,
@@ -147,20 +147,20 @@ def _repeat(
     cpu: list[int] = []
     voluntary: list[int] = []
     involuntary: list[int] = []
-    usage = resource.getrusage(who)
+    usage = resource.getrusage(scope)
     while True:
         if before is not None:
             before()
-            usage = resource.getrusage(who)
-        waited, taken = usage.ru_nvcsw, usage.ru_nivcsw
+            usage = resource.getrusage(scope)
+        waited, preemptions = usage.ru_nvcsw, usage.ru_nivcsw
         begin = cpu_clock()
         durations.append(clock(call))
         cpu.append(cpu_clock() - begin)
-        usage = resource.getrusage(who)
+        usage = resource.getrusage(scope)
         voluntary.append(usage.ru_nvcsw - waited)
-        involuntary.append(usage.ru_nivcsw - taken)
-        now = perf_counter_ns()
-        if (now >= least and len(durations) >= fewest) or now >= most:
+        involuntary.append(usage.ru_nivcsw - preemptions)
+        timestamp = perf_counter_ns()
+        if (timestamp >= least and len(durations) >= fewest) or timestamp >= most:
             return durations, cpu, voluntary, involuntary
 
 

@@ -69,8 +69,8 @@ def total(parts: Sequence[Part], *, seed: int = 0) -> Total:
     """
     several = _totals(parts)
     if len(several) > 1:
-        found = launch_interval(several.tolist())
-        return Total(float(np.median(several)), None if found is None else (found.low, found.high), "launches")
+        interval = launch_interval(several.tolist())
+        return Total(float(np.median(several)), None if interval is None else (interval.low, interval.high), "launches")
     value, draws = _drawn(parts, np.random.default_rng(seed), CONFIDENCE, alone=True)
     return Total(value, None if draws is None else _ends(draws, CONFIDENCE))
 
@@ -91,18 +91,18 @@ def ratio_of_totals(parts: Sequence[Part], base: Sequence[Part], *, seed: int = 
     ours_of, theirs_of = _totals(parts), _totals(base)
     if min(len(ours_of), len(theirs_of)) > 1:
         return over_launches(ours_of.tolist(), theirs_of.tolist())
-    why = next((why for ours, theirs in zip(parts, base, strict=True) if (why := _lacking(ours, theirs))), "")
+    reason = next((reason for ours, theirs in zip(parts, base, strict=True) if (reason := _lacking(ours, theirs))), "")
     ends: list[Ends | None] = []
     for level in (CONFIDENCE, 0.9):
         random = np.random.default_rng(seed)
         (value, ours), (base_value, theirs) = (_drawn(p, random, level) for p in (parts, base))
-        ends.append(None if why or ours is None or theirs is None else _ends(ours / theirs, level))
-    return Ratio(value / base_value, ends[0], ends[1], value, base_value, "blocks", why)
+        ends.append(None if reason or ours is None or theirs is None else _ends(ours / theirs, level))
+    return Ratio(value / base_value, ends[0], ends[1], value, base_value, "blocks", reason)
 
 
 def _lacking(part: Part, base: Part) -> str:
     """Why the ratio of a part has no interval."""
-    return grounds(*([select(blocks)[0] for blocks in one.launches[:1]] for one in (base, part)))[1]
+    return grounds(*([select(blocks)[0] for blocks in side.launches[:1]] for side in (base, part)))[1]
 
 
 def _totals(parts: Sequence[Part]) -> NDArray[np.float64]:
@@ -131,18 +131,18 @@ def _drawn(
         alone: Whether drift matters: it hits systems that take turns alike, and their ratio less.
     """
     value, draws = 0.0, np.zeros(1)
-    known = True
+    complete = True
     for part in parts:
         groups, _ = select(part.launches[0])
         median = float(np.median(np.concatenate(groups)))
         value += part.count * median
         if len(groups) < _FEWEST_GROUPS:
-            known = False
-        if known:
+            complete = False
+        if complete:
             spread = resampled_medians(groups, random) - median
             stretch = _stretch(len(groups), level) * (neighbour_stretch(batch_medians(groups)) if alone else 1.0)
             draws = draws + part.count * (median + stretch * spread)
-    return value, np.maximum(draws, np.finfo(float).tiny) if known else None
+    return value, np.maximum(draws, np.finfo(float).tiny) if complete else None
 
 
 def _stretch(groups: int, level: float) -> float:

@@ -195,10 +195,10 @@ class Wire:
 
     def _prefix(self) -> tuple[bytes, list[int]]:
         descriptors = array.array("i")
-        found = b""
-        while len(found) < _PREFIX.size:
+        buffer = b""
+        while len(buffer) < _PREFIX.size:
             room = socket.CMSG_SPACE(descriptors.itemsize)
-            part, attached, _, _ = self._socket.recvmsg(_PREFIX.size - len(found), room)
+            part, attached, _, _ = self._socket.recvmsg(_PREFIX.size - len(buffer), room)
             for level, kind, data in attached:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
@@ -206,17 +206,17 @@ class Wire:
                 for descriptor in descriptors:
                     os.close(descriptor)
                 raise EOFError
-            found += part
-        return found, list(descriptors)
+            buffer += part
+        return buffer, list(descriptors)
 
     def _exactly(self, count: int) -> bytes:
-        found = bytearray()
-        while len(found) < count:
-            part = self._socket.recv(min(count - len(found), 1 << 20))
+        buffer = bytearray()
+        while len(buffer) < count:
+            part = self._socket.recv(min(count - len(buffer), 1 << 20))
             if not part:
                 raise EOFError
-            found += part
-        return bytes(found)
+            buffer += part
+        return bytes(buffer)
 
 
 def _shared(body: Body) -> int:
@@ -321,13 +321,13 @@ def _array_value(tree: Mapping[str, Any], body: Any) -> Any:
         items = [_value(item, body) for item in tree["items"]]
         if len(items) != count or min(shape, default=0) < 0:
             raise InvalidInput(f"{len(items)} strings for the shape {shape}", f"{count} of them")
-        found = np.array(items, dtype=tree["dtype"]).reshape(shape)
+        values = np.array(items, dtype=tree["dtype"]).reshape(shape)
     else:
         dtype, part = _dtype(str(tree["dtype"])), _part(tree["at"], body)
         if min(shape, default=0) < 0 or count * dtype.itemsize != len(part):
             raise InvalidInput(f"{len(part)} bytes for {dtype}{shape}", f"{count * dtype.itemsize} bytes")
-        found = np.frombuffer(part, np.uint8).copy().view(dtype).reshape(shape)
-    return found[()] if tree["scalar"] else found
+        values = np.frombuffer(part, np.uint8).copy().view(dtype).reshape(shape)
+    return values[()] if tree["scalar"] else values
 
 
 def _dtype(name: str) -> np.dtype:

@@ -221,13 +221,13 @@ class Worker:
     def _greeting(self, end: socket.socket) -> dict[str, Any]:
         self._request = "starting"
         try:
-            said = greeted(end, self.label, self.limit_s or _LONGEST_GREETING_S)
+            report = greeted(end, self.label, self.limit_s or _LONGEST_GREETING_S)
         except TimeoutError as error:
             raise self._overrun() from error
         except (EOFError, ConnectionError) as error:
             raise self._death() from error
         self._request = None
-        return said
+        return report
 
     def _ask(self, method: str, *args: Any, **options: Any) -> Any:
         if self._closed:
@@ -236,8 +236,8 @@ class Worker:
             raise self._death()
         if self._request is not None:
             raise WorkerError(f"{self.label}: was interrupted during {self._request!r}", advice="start a new worker")
-        given = args if self._translate is None else self._translate(method, args)
-        message = self._channel.encode((method, given, options))
+        arguments = args if self._translate is None else self._translate(method, args)
+        message = self._channel.encode((method, arguments, options))
         self._request = method  # stays set when this is interrupted: the answer would be taken for another's
         try:
             self._channel.write(message)
@@ -258,10 +258,10 @@ class Worker:
         end = None if self.limit_s is None else time.monotonic() + self.limit_s
         look = _FIRST_LOOK_S
         while True:
-            left = None if end is None else max(end - time.monotonic(), 0)
-            ready = wait(sources, look if left is None else min(left, look))
+            remaining = None if end is None else max(end - time.monotonic(), 0)
+            ready = wait(sources, look if remaining is None else min(remaining, look))
             look = _FIRST_LOOK_S if self._capped.trim() else min(2 * look, _LAST_LOOK_S)
-            if ready or left == 0:
+            if ready or remaining == 0:
                 return ready
 
     def _result(self, method: str, answer: Any) -> Any:
@@ -278,8 +278,10 @@ class Worker:
         if original is not None:
             original.add_note(f"In the process of {self.label}:\n{details}")
             raise original
-        what = "ran out of memory in" if memory else "failed in"
-        failure = WorkerError(f"{self.label}: {what} {method.removeprefix('.')!r}: {line}", advice=f"its log is {self.log}")
+        outcome = "ran out of memory in" if memory else "failed in"
+        failure = WorkerError(
+            f"{self.label}: {outcome} {method.removeprefix('.')!r}: {line}", advice=f"its log is {self.log}"
+        )
         failure.details = details
         raise failure
 
@@ -303,8 +305,8 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
         doing = f" during {self._request.removeprefix('.')!r}" if self._request else ""
-        why = cause(self._process.returncode, self._oom_kills)
-        failure = WorkerDied(f"{self.label}: its process {why}{doing}", advice=f"its log is {self.log}")
+        reason = cause(self._process.returncode, self._oom_kills)
+        failure = WorkerDied(f"{self.label}: its process {reason}{doing}", advice=f"its log is {self.log}")
         self._capped.trim()
         failure.details = _tail(self.log)
         return failure
@@ -328,8 +330,8 @@ def told(error: DeepBenchError, label: str) -> str:
     came = error.came.removeprefix(f"{label}: ")
     if not isinstance(error, WorkerDied):
         return came
-    own = error.details.partition(_DUMP)[0]  # what the framework wrote; the rest is Python's, of its own stack
-    lines = [line.strip() for line in own.splitlines() if line.strip()][-_LINES_TOLD:]
+    output = error.details.partition(_DUMP)[0]  # what the framework wrote; the rest is Python's, of its own stack
+    lines = [line.strip() for line in output.splitlines() if line.strip()][-_LINES_TOLD:]
     return f"{came}; its log ends: {' | '.join(lines)}" if lines else came
 
 

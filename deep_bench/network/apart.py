@@ -96,8 +96,8 @@ class Apart(Adapter[np.ndarray]):
         except WorkerDied:
             raise
         except WorkerError as error:
-            said = told(error, label)
-            raise with_details(WorkerError(said.partition(": ")[2] or said), error) from error
+            message = told(error, label)
+            raise with_details(WorkerError(message.partition(": ")[2] or message), error) from error
 
     @property
     def worker(self) -> Worker:
@@ -174,10 +174,10 @@ class ApartExecutor(Executor[np.ndarray]):
         on_ready: Callable[[str, np.ndarray], None] | None = None,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Run and differentiate it there."""
-        outputs, found = self._adapter.ask("gradients", self.made(), dict(inputs), loss, wrt and list(wrt))
-        for name, gradient in found.items() if on_ready is not None else ():
+        outputs, gradients = self._adapter.ask("gradients", self.made(), dict(inputs), loss, wrt and list(wrt))
+        for name, gradient in gradients.items() if on_ready is not None else ():
             on_ready(name, gradient)  # type: ignore[misc]
-        return outputs, found
+        return outputs, gradients
 
 
 class System:
@@ -225,10 +225,10 @@ class System:
         adapter = self._adapter
         with np.errstate(all="ignore"):
             native = {name: adapter.from_numpy(array) for name, array in inputs.items()}
-            outputs, found = self._prepared[number].gradients(native, loss, wrt=wrt)
+            outputs, gradients = self._prepared[number].gradients(native, loss, wrt=wrt)
             adapter.synchronize()
             as_arrays = {n: map_arrays(adapter.to_numpy, y) for n, y in outputs.items()}
-            return as_arrays, {n: np.array(adapter.to_numpy(g)) for n, g in found.items()}
+            return as_arrays, {n: np.array(adapter.to_numpy(g)) for n, g in gradients.items()}
 
     def code(self, number: int) -> str:
         """The framework's own code of one of them."""

@@ -211,9 +211,9 @@ def compare(
         >>> found["saved outputs"].word, found.pairs[0].word
         ('right', 'rounding')
     """
-    given = _labelled(executors, labels)
+    subjects = _labelled(executors, labels)
     settings = Settings(seed=seed, check=check, budget=budget or 1.0)
-    network = _found_network(network, given.values())
+    network = _found_network(network, subjects.values())
     if network is not None:
         problem = make_problem(network, inputs=inputs, seed=seed)
         network, fed = problem.network, problem.inputs.arrays
@@ -223,19 +223,19 @@ def compare(
         fed = dict(inputs) if isinstance(inputs, Mapping) else read_inputs(inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow and the like is what is compared, no news
-        return _compared(given, fed, network, settings, budget)
+        return _compared(subjects, fed, network, settings, budget)
 
 
 def _compared(
-    given: Mapping[str, Any], inputs: Mapping[str, np.ndarray], network: Network | None, settings: Settings, budget: float
+    subjects: Mapping[str, Any], inputs: Mapping[str, np.ndarray], network: Network | None, settings: Settings, budget: float
 ) -> NetworkComparison:
     yardstick = _yardstick(network, inputs, settings) if network is not None and settings.check != "off" else None
-    contestants, outputs, failed = _made(given, inputs, network)
+    contestants, outputs, failed = _made(subjects, inputs, network)
     blocks, failures = _timed(contestants, inputs, settings, budget)
     systems = []
-    for label in given:
+    for label in subjects:
         if label in failed or label in failures:
-            kind = contestants[label].kind if label in contestants else type(given[label]).__name__
+            kind = contestants[label].kind if label in contestants else type(subjects[label]).__name__
             systems.append(Compared(label, kind, "failed", failed.get(label) or failures[label]))
         else:
             system = _judged(contestants[label], outputs[label], inputs, network, yardstick)
@@ -260,18 +260,18 @@ def _labelled(executors: Sequence[Any] | Mapping[str, Any], labels: Sequence[str
     if isinstance(executors, Mapping):
         if labels is not None:
             raise InvalidArgument("labels beside a mapping, which names each", "one of the two")
-        given = list(executors.values())
+        subjects = list(executors.values())
         labels = list(executors)
     else:
-        given = list(executors) if not isinstance(executors, str) else [executors]
-        labels = _told_apart([default_label(thing) for thing in given]) if labels is None else list(labels)
-    if len(given) < 2:
-        raise InvalidArgument(f"{len(given)} thing to compare", "two or more", "deep_bench.run checks a single framework")
-    if len(labels) != len(given) or len(set(labels)) < len(labels):
-        raise InvalidArgument(f"labels {', '.join(labels)} for {len(given)} things", "one for each, all different")
+        subjects = list(executors) if not isinstance(executors, str) else [executors]
+        labels = _told_apart([default_label(subject) for subject in subjects]) if labels is None else list(labels)
+    if len(subjects) < 2:
+        raise InvalidArgument(f"{len(subjects)} thing to compare", "two or more", "deep_bench.run checks a single framework")
+    if len(labels) != len(subjects) or len(set(labels)) < len(labels):
+        raise InvalidArgument(f"labels {', '.join(labels)} for {len(subjects)} things", "one for each, all different")
     if ORACLE in labels:
         raise InvalidArgument(f"the label {ORACLE!r}", "another: the reference in float64 is called that")
-    return dict(zip(labels, given, strict=True))
+    return dict(zip(labels, subjects, strict=True))
 
 
 def _told_apart(labels: Sequence[str]) -> list[str]:
@@ -279,17 +279,17 @@ def _told_apart(labels: Sequence[str]) -> list[str]:
     return [f"{label} ({labels[: i + 1].count(label)})" if label in labels[:i] else label for i, label in enumerate(labels)]
 
 
-def _found_network(network: NetworkLike | None, given: Any) -> Network | None:
+def _found_network(network: NetworkLike | None, subjects: Any) -> Network | None:
     """The network that all are meant to compute: the stated one, or the first among them."""
     if network is not None:
         return as_network(network)
-    for thing in given:
-        if isinstance(thing, tuple) and len(thing) == 2:
-            thing = thing[1]
-        if isinstance(thing, Network):
-            return thing
-        if isinstance(thing, str | Path) and Path(thing).suffix == ".onnx":
-            return as_network(thing)
+    for subject in subjects:
+        if isinstance(subject, tuple) and len(subject) == 2:
+            subject = subject[1]
+        if isinstance(subject, Network):
+            return subject
+        if isinstance(subject, str | Path) and Path(subject).suffix == ".onnx":
+            return as_network(subject)
     return None
 
 
@@ -303,17 +303,17 @@ def _yardstick(network: Network, inputs: Mapping[str, np.ndarray], settings: Set
 
 
 def _made(
-    given: Mapping[str, Any], inputs: Mapping[str, np.ndarray], network: Network | None
+    subjects: Mapping[str, Any], inputs: Mapping[str, np.ndarray], network: Network | None
 ) -> tuple[dict[str, Contestant], dict[str, dict[str, np.ndarray]], dict[str, str]]:
     """The contestants, the outputs of those that work, and why the others do not."""
     names = tuple(spec.name for spec in network.outputs) if network is not None else None
     contestants: dict[str, Contestant] = {}
     outputs: dict[str, dict[str, np.ndarray]] = {}
     failed: dict[str, str] = {}
-    for label, thing in given.items():
+    for label, subject in subjects.items():
         try:
-            contestants[label] = made = make_contestant(thing, label, network, inputs, names)
-            outputs[label] = made.outputs(inputs)
+            contestants[label] = contestant = make_contestant(subject, label, network, inputs, names)
+            outputs[label] = contestant.outputs(inputs)
         except InvalidArgument:
             raise
         except Exception as error:  # a framework, or what the user wrote, fails in its own ways
@@ -341,18 +341,18 @@ def _judged(
     if contestant.adapter is not None and contestant.network is network and not missing:
         verdict = judge(yardstick.truth, Subject(contestant, inputs))
         return Compared(label, kind, verdict.word, verdict.reason, "outputs and nodes", verdict.end_to_end_bits, verdict)
-    found = {name: yardstick.assess(name, outputs[name]) for name in yardstick.truth.outputs if name in outputs}
-    if not found:
+    assessments = {name: yardstick.assess(name, outputs[name]) for name in yardstick.truth.outputs if name in outputs}
+    if not assessments:
         reason = f"it returns none of the network's outputs, but {', '.join(map(repr, outputs)) or 'nothing'}"
         return Compared(label, kind, "cannot tell", reason)
-    name = max(found, key=lambda n: (badness(found[n].word), -found[n].bits))
-    word: Word = found[name].word
-    reason = f"output {name!r} {found[name].reason}" if found[name].reason else ""
-    if word == "right" and (nothing := nothing_to_compare({name: yardstick.truth.outputs[name] for name in found})):
+    name = max(assessments, key=lambda n: (badness(assessments[n].word), -assessments[n].bits))
+    word: Word = assessments[name].word
+    reason = f"output {name!r} {assessments[name].reason}" if assessments[name].reason else ""
+    if word == "right" and (nothing := nothing_to_compare({name: yardstick.truth.outputs[name] for name in assessments})):
         return Compared(label, kind, "no information", nothing, "outputs")
     if missing and word == "right":
         word, reason = "cannot tell", f"it returns no {', '.join(map(repr, missing))}; the other outputs are right"
-    return Compared(label, kind, word, reason, "outputs", min(one.bits for one in found.values()))
+    return Compared(label, kind, word, reason, "outputs", min(assessment.bits for assessment in assessments.values()))
 
 
 def _timed(
@@ -371,9 +371,9 @@ def _timed(
             contenders.append(Contender(label, "deep_bench.network.contestants:BoundSystem", arguments))
     if not contenders:
         return {}, failed
-    found = measure(contenders, Plan(0.01, budget, settings.seed, min_ns=10_000_000), in_process=True)
-    failed.update({label: _reason(error) for label, error in found.failures.items()})
-    blocks = {c.label: tuple(b for launch in found.blocks(c.label, "native") for b in launch) for c in contenders}
+    measurement = measure(contenders, Plan(0.01, budget, settings.seed, min_ns=10_000_000), in_process=True)
+    failed.update({label: _reason(error) for label, error in measurement.failures.items()})
+    blocks = {c.label: tuple(b for launch in measurement.blocks(c.label, "native") for b in launch) for c in contenders}
     return blocks, failed
 
 

@@ -21,16 +21,16 @@ _UNDECIDED = ("cannot tell", "no information")
 
 def objections(found: NetworkComparison) -> tuple[str, ...]:
     """Why a comparison is not `NetworkComparison.ok`, one sentence each; nothing where it is."""
-    said = [f"{s.label} {'failed' if s.word == 'failed' else 'is wrong'}" for s in found.systems if s.word in _BAD]
-    said += _not_compared(found)
+    statements = [f"{s.label} {'failed' if s.word == 'failed' else 'is wrong'}" for s in found.systems if s.word in _BAD]
+    statements += _not_compared(found)
     for pair in found.pairs:
         if pair.word == "more than rounding":
-            said.append(f"output {pair.output!r} of {pair.label} and {pair.base} differs by more than rounding")
+            statements.append(f"output {pair.output!r} of {pair.label} and {pair.base} differs by more than rounding")
         elif pair.word == "no reference":
-            said.append(f"output {pair.output!r} of {pair.label} and {pair.base} differs, and there is no reference")
-    if not said and not any(map(_decided, (*found.against_oracle, *found.pairs))):
-        said.append("nothing could be decided")
-    return tuple(said)
+            statements.append(f"output {pair.output!r} of {pair.label} and {pair.base} differs, and there is no reference")
+    if not statements and not any(map(_decided, (*found.against_oracle, *found.pairs))):
+        statements.append("nothing could be decided")
+    return tuple(statements)
 
 
 def _decided(pair: Difference) -> bool:
@@ -40,16 +40,16 @@ def _decided(pair: Difference) -> bool:
     return pair.word not in _UNDECIDED and not empty
 
 
-def _not_compared(found: NetworkComparison) -> Iterator[str]:
+def _not_compared(comparison: NetworkComparison) -> Iterator[str]:
     """The systems that have no output in common, and those without an output of the network's."""
-    required = () if found.yardstick is None else tuple(found.yardstick.truth.outputs)
-    for label, arrays in found.outputs.items():
+    required = () if comparison.yardstick is None else tuple(comparison.yardstick.truth.outputs)
+    for label, arrays in comparison.outputs.items():
         if missing := [name for name in required if name not in arrays]:
             yield f"{label} has no output {missing[0]!r}"
-    compared = {frozenset((pair.label, pair.base)) for pair in found.pairs}
-    for one, other in combinations(found.outputs, 2):
-        if frozenset((one, other)) not in compared:
-            yield f"{other} and {one} have no output in common"
+    compared = {frozenset((pair.label, pair.base)) for pair in comparison.pairs}
+    for first, second in combinations(comparison.outputs, 2):
+        if frozenset((first, second)) not in compared:
+            yield f"{second} and {first} have no output in common"
 
 
 def between(found: NetworkComparison, label: str, base: str, output: str) -> Difference:
@@ -63,15 +63,15 @@ def between(found: NetworkComparison, label: str, base: str, output: str) -> Dif
     for name in (label, base):
         if name not in found and name != ORACLE:
             raise UnknownName("system of this comparison", name, [*found, ORACLE])
-    known = {f"{pair.output!r} of {pair.label} and {pair.base}" for pair in every}
+    descriptions = {f"{pair.output!r} of {pair.label} and {pair.base}" for pair in every}
     raise InvalidArgument(
-        f"no comparison of {output!r} of {label} with {base}", f"one of these: {'; '.join(sorted(known)) or '(none)'}"
+        f"no comparison of {output!r} of {label} with {base}", f"one of these: {'; '.join(sorted(descriptions)) or '(none)'}"
     )
 
 
-def _turned(found: NetworkComparison, pair: Difference) -> Difference:
+def _turned(comparison: NetworkComparison, pair: Difference) -> Difference:
     """The same comparison the other way round: its word stays, what is relative to the base changes."""
-    actual, base = (_array(found, label, pair.output) for label in (pair.base, pair.label))
+    actual, base = (_array(comparison, label, pair.output) for label in (pair.base, pair.label))
     figures = None if pair.norms is None else norms(actual, base)
     bits = pair.bits
     if figures is not None and pair.word in ("equal", "no reference"):
@@ -80,21 +80,21 @@ def _turned(found: NetworkComparison, pair: Difference) -> Difference:
     return replace(pair, label=pair.base, base=pair.label, norms=figures, bits=bits, reason=reason)
 
 
-def _array(found: NetworkComparison, label: str, output: str) -> np.ndarray:
+def _array(comparison: NetworkComparison, label: str, output: str) -> np.ndarray:
     if label != ORACLE:
-        return found.outputs[label][output]
-    assert found.yardstick is not None
-    return np.asarray(found.yardstick.truth.outputs[output])
+        return comparison.outputs[label][output]
+    assert comparison.yardstick is not None
+    return np.asarray(comparison.yardstick.truth.outputs[output])
 
 
 def names_that_differ(outputs: Mapping[str, Mapping[str, np.ndarray]], yardstick: Yardstick | None) -> list[str]:
     """What of the outputs' names not all agree on."""
     reference = {} if yardstick is None else {"the network": yardstick.truth.outputs}
     names = {label: list(arrays) for label, arrays in {**reference, **outputs}.items()}
-    every = list(dict.fromkeys(name for known in names.values() for name in known))
+    every = list(dict.fromkeys(name for output_names in names.values() for name in output_names))
     notes = []
     for name in every:
-        without = [label for label, known in names.items() if name not in known]
+        without = [label for label, output_names in names.items() if name not in output_names]
         owners = [label for label in names if label not in without]
         if without and len(without) <= len(owners):
             notes.append(f"the output {name!r} is missing in {', '.join(without)}, and not compared there")

@@ -100,29 +100,29 @@ def _same_kind(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (np.isnan(a) & np.isnan(b)) | (a == b)
 
 
-def _common(found: NetworkComparison) -> str:
-    sets = [set(arrays) for arrays in found.outputs.values()]
-    first = next(iter(found.outputs.values()), {})
+def _common(comparison: NetworkComparison) -> str:
+    sets = [set(arrays) for arrays in comparison.outputs.values()]
+    first = next(iter(comparison.outputs.values()), {})
     name = next((n for n in first if all(n in s for s in sets)), None)
     if name is None:
         raise InvalidArgument("no output that all systems have", "output=, one that two of them have")
     return name
 
 
-def _array(found: NetworkComparison, base: str, output: str) -> np.ndarray:
+def _array(comparison: NetworkComparison, base: str, output: str) -> np.ndarray:
     if base == ORACLE:
-        if found.yardstick is None:
+        if comparison.yardstick is None:
             raise InvalidArgument(
-                "no oracle in a comparison without a reference", f"base=, one of {', '.join(found.outputs)}"
+                "no oracle in a comparison without a reference", f"base=, one of {', '.join(comparison.outputs)}"
             )
-        known = found.yardstick.truth.outputs
-    elif base in found.outputs:
-        known = found.outputs[base]
+        arrays = comparison.yardstick.truth.outputs
+    elif base in comparison.outputs:
+        arrays = comparison.outputs[base]
     else:
-        raise InvalidArgument(f"base={base!r}", f"one of {', '.join((ORACLE, *found.outputs))}")
-    if output not in known:
-        raise InvalidArgument(f"{base} has no output {output!r}", f"one of {', '.join(known)}")
-    return _numeric(np.asarray(known[output]), base, output)
+        raise InvalidArgument(f"base={base!r}", f"one of {', '.join((ORACLE, *comparison.outputs))}")
+    if output not in arrays:
+        raise InvalidArgument(f"{base} has no output {output!r}", f"one of {', '.join(arrays)}")
+    return _numeric(np.asarray(arrays[output]), base, output)
 
 
 def _numeric(array: np.ndarray, label: str, output: str) -> np.ndarray:

@@ -57,7 +57,7 @@ def lines_below(found: NetworkComparison) -> list[str]:
     lines = [f"{s.label}: {s.word}: {s.reason}" for s in found.systems if s.reason and s.word != "right"]
     lines += [f"{s.label}: {finding}" for s in found.systems if s.verdict is not None for finding in s.verdict.findings]
     against = found.objections
-    shown = [f"not ok: {why}" for why in against[:_OBJECTIONS]]
+    shown = [f"not ok: {reason}" for reason in against[:_OBJECTIONS]]
     if len(against) > _OBJECTIONS:
         shown.append(f"not ok: for {len(against) - _OBJECTIONS} more reasons, see objections")
     return [*lines, *_unlike(found.pairs), *found.notes, *shown]
@@ -102,8 +102,8 @@ def _time(system: Compared) -> str:
     summary = system.summary
     if summary is None:
         return "–"
-    found = summary.interval
-    interval = "too few samples" if found is None else duration_range(found.low / 1e9, found.high / 1e9)
+    bounds = summary.interval
+    interval = "too few samples" if bounds is None else duration_range(bounds.low / 1e9, bounds.high / 1e9)
     return f"{duration(summary.median / 1e9)} ({interval})"
 
 

@@ -74,10 +74,10 @@ class Contestant:
         if self.executor is not None:
             return self._declared(self.network, self.executor(inputs))
         assert self._function is not None
-        found = self._function(_copies(inputs))
-        if not isinstance(found, Mapping):
-            raise InvalidInput(f"a {type(found).__name__} as outputs", "a mapping from name to array")
-        return {name: _array(name, array) for name, array in found.items()}
+        outputs = self._function(_copies(inputs))
+        if not isinstance(outputs, Mapping):
+            raise InvalidInput(f"a {type(outputs).__name__} as outputs", "a mapping from name to array")
+        return {name: _array(name, array) for name, array in outputs.items()}
 
     def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Prepare another network with the same adapter, and run it."""
@@ -92,8 +92,8 @@ class Contestant:
             return self.executor.bind({n: self.executor.device.from_numpy(a) for n, a in checked.items()})
         if self._function is None:
             return None
-        function, given = self._function, _copies(inputs)
-        return lambda: function(given)
+        function, arrays = self._function, _copies(inputs)
+        return lambda: function(arrays)
 
     def _declared(self, network: Network | None, outputs: Mapping[str, Any]) -> Arrays:
         arrays = {name: _array(name, array) for name, array in outputs.items()}
@@ -110,8 +110,8 @@ def _copies(inputs: Mapping[str, np.ndarray]) -> Arrays:
 
 def _array(name: str, value: Any) -> np.ndarray:
     if value is None or (isinstance(value, list | tuple) and any(isinstance(item, np.ndarray) for item in value)):
-        what = "an empty optional" if value is None else "a sequence"
-        raise Unsupported(f"the output {name!r} is {what}", "tensors, since only those are compared")
+        description = "an empty optional" if value is None else "a sequence"
+        raise Unsupported(f"the output {name!r} is {description}", "tensors, since only those are compared")
     return np.asarray(value)
 
 
@@ -237,34 +237,38 @@ def default_label(given: Any) -> str:
     return given.stem if isinstance(given, Path) else getattr(given, "__name__", type(given).__name__)
 
 
-def _wrapped(home: str, given: Any, inputs: Mapping[str, np.ndarray], outputs: tuple[str, ...] | None) -> Executor[Any]:
+def _wrapped(
+    home: str, native_code: Any, inputs: Mapping[str, np.ndarray], outputs: tuple[str, ...] | None
+) -> Executor[Any]:
     """Native code as an executor; its outputs under the names that others have for them, if there are as many."""
     wrap = wrappers[home]
-    executor = wrap(given, inputs)
+    executor = wrap(native_code, inputs)
     if outputs is None or set(executor.output_names) == set(outputs) or len(executor.output_names) != len(outputs):
         return executor
-    return wrap(given, inputs, outputs)
+    return wrap(native_code, inputs, outputs)
 
 
-def _prepared(adapter: Adapter[Any], given: Any, label: str, network: Network) -> Contestant:
+def _prepared(adapter: Adapter[Any], framework: Any, label: str, network: Network) -> Contestant:
     facts = adapter.describe()
     kind = f"{adapter.name} {facts['version']}, {facts['device']}" if {"version", "device"} <= set(facts) else adapter.name
-    variant = Variant.parse(given) if isinstance(given, str) else given
+    variant = Variant.parse(framework) if isinstance(framework, str) else framework
     cast = isinstance(variant, Variant) and "dtype" in variant.options
     return Contestant(label, kind, executor=adapter.prepare(network), adapter=adapter, network=network, cast=cast)
 
 
-def _adapter(given: Any) -> Adapter[Any]:
-    if isinstance(given, Adapter):
-        return given
-    if not isinstance(given, str | Variant):
-        raise InvalidArgument(f"a {type(given).__name__} as a framework", "a name such as 'torch:threads=1', or an adapter")
-    return (Variant.parse(given) if isinstance(given, str) else given).create()
+def _adapter(framework: Any) -> Adapter[Any]:
+    if isinstance(framework, Adapter):
+        return framework
+    if not isinstance(framework, str | Variant):
+        raise InvalidArgument(
+            f"a {type(framework).__name__} as a framework", "a name such as 'torch:threads=1', or an adapter"
+        )
+    return (Variant.parse(framework) if isinstance(framework, str) else framework).create()
 
 
-def _network(given: Any) -> Network:
-    return as_network(given)
+def _network(source: Any) -> Network:
+    return as_network(source)
 
 
-def _is_file(given: Any, suffix: str) -> bool:
-    return isinstance(given, str | Path) and Path(given).suffix == suffix
+def _is_file(source: Any, suffix: str) -> bool:
+    return isinstance(source, str | Path) and Path(source).suffix == suffix

@@ -83,28 +83,28 @@ def norms(actual: np.ndarray, base: np.ndarray, form: np.dtype | None = None) ->
         different = int(np.sum(np.asarray(actual != base)))
         return Norms(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, different, size=base.size)
     wide = np.complex128 if np.iscomplexobj(actual) or np.iscomplexobj(base) else np.float64
-    value, other = base.astype(wide), actual.astype(wide)
+    value, wide_actual = base.astype(wide), actual.astype(wide)
     inexact = is_inexact(form)
     plain = Expectation(value, np.ones(value.shape), np.ones(value.shape, bool), form if inexact else np.dtype(np.float64))
-    found = compare(other, plain)
+    comparison = compare(wide_actual, plain)
     magnitude = np.abs(np.where(np.isfinite(value), value, 0.0))
     total, length = float(np.sum(magnitude)), float(np.sqrt(np.sum(np.square(magnitude))))
-    finite = np.isfinite(value) & np.isfinite(other)
+    finite = np.isfinite(value) & np.isfinite(wide_actual)
     not_finite = int(finite.size - np.count_nonzero(finite))
-    misplaced = found.misplaced if inexact else int(np.sum(actual != base))
+    misplaced = comparison.misplaced if inexact else int(np.sum(actual != base))
     if finite.size and not_finite == finite.size:
         none = float("nan")
         return Norms(none, none, none, none, none, none, none, misplaced, not_finite, base.size)
     with np.errstate(all="ignore"):
-        l2 = float(np.sqrt(np.sum(np.square(np.abs(np.where(finite, other - value, 0.0))))))
+        l2 = float(np.sqrt(np.sum(np.square(np.abs(np.where(finite, wide_actual - value, 0.0))))))
     return Norms(
-        found.l1_error,
+        comparison.l1_error,
         l2,
-        found.max_abs_error,
-        _ratio(found.l1_error, total),
+        comparison.max_abs_error,
+        _ratio(comparison.l1_error, total),
         _ratio(l2, length),
-        found.max_rel_error,
-        found.max_ulp if inexact else 0.0,
+        comparison.max_rel_error,
+        comparison.max_ulp if inexact else 0.0,
         misplaced,
         not_finite,
         base.size,
@@ -179,16 +179,16 @@ class Yardstick:
         whole = assess_whole(self.truth, actually, oracle, sampled)
         if whole.clear:
             return Assessed("no information" if whole.information else "right", whole.reason, whole.bits)
-        found: OutputVerdict = whole.outputs[0]
-        if found.bits == 0.0 and not found.mismatches:  # another shape or element type
-            return Assessed(whole.word, found.reason, 0.0)
+        verdict: OutputVerdict = whole.outputs[0]
+        if verdict.bits == 0.0 and not verdict.mismatches:  # another shape or element type
+            return Assessed(whole.word, verdict.reason, 0.0)
         if name in self.decisions and self.decisions[name].admits(actual):
             return Assessed("right", "decided otherwise than the reference, within the margin of rounding", EXACT_BITS)
         if self.decisions and name not in self.decisions:
             undecided = "; but decisions in the network lie within the margin of rounding, and this may follow from one"
-            return Assessed("cannot tell", f"{found.reason}{undecided}", whole.bits)
-        misplaced = found.mismatches and is_inexact(np.asarray(expected).dtype)  # NaN or infinity, which no bits measure
-        return Assessed(whole.word, found.reason, 0.0 if misplaced else whole.bits)
+            return Assessed("cannot tell", f"{verdict.reason}{undecided}", whole.bits)
+        misplaced = verdict.mismatches and is_inexact(np.asarray(expected).dtype)  # NaN or infinity, which no bits measure
+        return Assessed(whole.word, verdict.reason, 0.0 if misplaced else whole.bits)
 
 
 def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> Assessed:
@@ -198,15 +198,19 @@ def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> Assessed:
         KeyError: One of the network's outputs is not there.
     """
     yardstick = Yardstick(truth)
-    found = {name: yardstick.assess(name, outputs[name]) for name in truth.outputs}
-    return worst(found)
+    assessments = {name: yardstick.assess(name, outputs[name]) for name in truth.outputs}
+    return worst(assessments)
 
 
 def worst(found: Mapping[str, Assessed]) -> Assessed:
     """The worst of what is said of several outputs, with its name in the reason."""
     name = max(found, key=lambda n: (badness(found[n].word), -found[n].bits))
-    one = found[name]
-    return Assessed(one.word, f"output {name!r} {one.reason}" if one.reason else "", min(a.bits for a in found.values()))
+    assessment = found[name]
+    return Assessed(
+        assessment.word,
+        f"output {name!r} {assessment.reason}" if assessment.reason else "",
+        min(a.bits for a in found.values()),
+    )
 
 
 def badness(word: Word) -> int:
@@ -252,15 +256,15 @@ def difference(
     if actual.shape != base.shape:
         word = "more than rounding" if judged else "no reference"
         return Difference(output, label, base_label, word, unlike(actual, base), None, None, alike=False)
-    alike, found = actual.dtype == base.dtype, norms(actual, base)
-    remark = _not_finite(found) if alike else unlike(actual, base)
+    alike, figures = actual.dtype == base.dtype, norms(actual, base)
+    remark = _not_finite(figures) if alike else unlike(actual, base)
     if alike and same_bits(actual, base):
-        return Difference(output, label, base_label, "equal", remark, found.comparable_bits, found)
+        return Difference(output, label, base_label, "equal", remark, figures.comparable_bits, figures)
     if yardstick is None or not judged:
-        return Difference(output, label, base_label, "no reference", remark, found.comparable_bits, found, alike)
+        return Difference(output, label, base_label, "no reference", remark, figures.comparable_bits, figures, alike)
     assessed = yardstick.between(output, actual, base)
     word = _WORDS.get(assessed.word, assessed.word)
-    return Difference(output, label, base_label, word, remark or assessed.reason, _bits(assessed, found), found, alike)
+    return Difference(output, label, base_label, word, remark or assessed.reason, _bits(assessed, figures), figures, alike)
 
 
 def from_oracle(output: str, label: str, actual: np.ndarray, yardstick: Yardstick) -> Difference:
@@ -271,9 +275,9 @@ def from_oracle(output: str, label: str, actual: np.ndarray, yardstick: Yardstic
     word = _WORDS.get(assessed.word, assessed.word)
     if actual.shape != oracle.shape:
         return Difference(output, label, ORACLE, word, assessed.reason, None, None, alike=False)
-    found = norms(actual, oracle, form)
-    reason = assessed.reason or _not_finite(found)
-    return Difference(output, label, ORACLE, word, reason, _bits(assessed, found), found, actual.dtype == form)
+    figures = norms(actual, oracle, form)
+    reason = assessed.reason or _not_finite(figures)
+    return Difference(output, label, ORACLE, word, reason, _bits(assessed, figures), figures, actual.dtype == form)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -283,19 +287,19 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes() if a.dtype != object else bool(np.all(a == b))
 
 
-def _bits(assessed: Assessed, found: Norms) -> float | None:
+def _bits(assessed: Assessed, figures: Norms) -> float | None:
     """Bits by the estimate; those that agree in the mean where another element type kept it from being made."""
-    if found.size and found.not_finite == found.size:
-        return found.comparable_bits
-    return assessed.bits if assessed.bits or found.mismatches else found.bits
+    if figures.size and figures.not_finite == figures.size:
+        return figures.comparable_bits
+    return assessed.bits if assessed.bits or figures.mismatches else figures.bits
 
 
-def _not_finite(found: Norms) -> str:
+def _not_finite(figures: Norms) -> str:
     """What NaN and infinity there is, of which no norm tells."""
-    if not found.not_finite:
+    if not figures.not_finite:
         return ""
-    where = f", {found.mismatches} of them in one of the two only" if found.mismatches else ", and the same in both"
-    return f"{found.not_finite} of {found.size} elements are NaN or infinite{where}"
+    where = f", {figures.mismatches} of them in one of the two only" if figures.mismatches else ", and the same in both"
+    return f"{figures.not_finite} of {figures.size} elements are NaN or infinite{where}"
 
 
 def unlike(actual: np.ndarray, base: np.ndarray) -> str:

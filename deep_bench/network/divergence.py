@@ -186,10 +186,10 @@ def diverge(
     bars.phase("diverge", _PARTS, "parts")
     with quiet(), closing(bars), _started(on, in_process=in_process) as adapter:
         if gradients is not None and (adapter.differentiates or problem.network.kernels):
-            found = _backward(problem, on, adapter, gradients, effort)
+            divergence = _backward(problem, on, adapter, gradients, effort)
         else:
-            found = _forward(problem, on, adapter, gradients, effort, bars)
-    return replace(found, seconds=time.perf_counter() - start)
+            divergence = _forward(problem, on, adapter, gradients, effort, bars)
+    return replace(divergence, seconds=time.perf_counter() - start)
 
 
 @contextmanager
@@ -265,20 +265,20 @@ def _nodes(truth: Truth, suspect: Suspect, bars: Bars) -> tuple[list[NodePrecisi
     outputs = {str(node.name): [str(v.name) for v in node.outputs] for node in form.all_nodes()}
     findings += [*empty_inputs(truth.inputs), *first_nan(form, truth.inputs, truth.values)]
     missing = "interrupted before it was reached" if interrupted else ""
-    found = [
+    nodes = [
         _node(node, verdicts.get(str(node.name)), refused.get(str(node.name), ""), carried, missing)
         for node in form.all_nodes()
         if node.op_type != "Constant"
     ]
-    return [_informed(node, outputs[node.name], truth) for node in found], findings, interrupted
+    return [_informed(node, outputs[node.name], truth) for node in nodes], findings, interrupted
 
 
-def _informed(found: NodePrecision, outputs: Sequence[str], truth: Truth) -> NodePrecision:
+def _informed(node: NodePrecision, outputs: Sequence[str], truth: Truth) -> NodePrecision:
     """The same, unless the node is only right for want of anything that could be wrong."""
     nothing = nothing_in(truth.values[name] for name in outputs if name in truth.values)
-    if found.word != "right" or not nothing:
-        return found
-    return replace(found, word="no information", bits=float("nan"), reason=f"what it should give is {nothing}")
+    if node.word != "right" or not nothing:
+        return node
+    return replace(node, word="no information", bits=float("nan"), reason=f"what it should give is {nothing}")
 
 
 def _kind(node: ir.Node, value: ir.Value) -> str:

@@ -52,31 +52,33 @@ def backward_nodes(
     with suitable(problem.source.name):
         truth = truth_of_gradients(network, loss, wrt, inputs, effort)
     carried = _carried(Differentiated(adapter, network, loss, _leaves(network), inputs, cast), truth)
-    known = set(map(id, replayable(network, truth.values)))
+    replayable_ids = set(map(id, replayable(network, truth.values)))
     nodes = [node for node in reversed(network.nodes) if node.op_type != "Constant"]
-    found: list[NodePrecision] = []
+    precisions: list[NodePrecision] = []
     try:
         for node in nodes:
-            replayed = id(node) in known
-            found.append(_node(node, network, adapter, truth, loss, carried, cast) if replayed else _left_out(node, carried))
+            replayed = id(node) in replayable_ids
+            precisions.append(
+                _node(node, network, adapter, truth, loss, carried, cast) if replayed else _left_out(node, carried)
+            )
     except KeyboardInterrupt:
-        if not found:
+        if not precisions:
             raise
-    late = [_left_out(node, carried, "interrupted before it was reached") for node in nodes[len(found) :]]
+    late = [_left_out(node, carried, "interrupted before it was reached") for node in nodes[len(precisions) :]]
     findings = [*empty_inputs(inputs), *first_nan(truth.network.upgraded(), inputs, truth.values)]
-    return [*found, *late], findings, bool(late)
+    return [*precisions, *late], findings, bool(late)
 
 
 def _float_values(network: Network) -> list[str]:
     """The floating-point values of the outermost graph that nodes read or write."""
     values = [*network.graph.inputs, *network.graph.initializers.values(), *(v for n in network.nodes for v in n.outputs)]
     knowledge = Knowledge(network)
-    found = []
+    names = []
     for value in values:
         dtype = knowledge.dtype(value) if value.name else None
         if dtype is not None and is_float(dtype):
-            found.append(str(value.name))
-    return found
+            names.append(str(value.name))
+    return names
 
 
 def _leaves(network: Network) -> list[str]:
@@ -88,13 +90,13 @@ def _leaves(network: Network) -> list[str]:
 def _carried(subject: Differentiated, truth: Truth) -> dict[str, Carried]:
     """What is said of the gradient of each parameter and input, in the framework's own run."""
     actual = subject.outputs()
-    found = {}
+    verdicts = {}
     for name in subject.wrt:
         key = gradient_name(subject.loss, name)
         samples = [{key: s[key]} for s in truth.samples]
         whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
-        found[name] = Carried.of(whole, nothing_in([np.asarray(truth.outputs[key])]))
-    return found
+        verdicts[name] = Carried.of(whole, nothing_in([np.asarray(truth.outputs[key])]))
+    return verdicts
 
 
 def _node(
@@ -109,32 +111,36 @@ def _node(
     """One node's gradient, alone."""
     name, operator = str(node.name), operator_name(node)
     unknown = ("not replayed", float("nan"), "")
-    own = _own(node, carried)
+    node_carried = _own(node, carried)
     gradients = {
         str(v.name): narrowed(np.asarray(truth.outputs[key]), truth.formats.get(str(v.name)))
         for v in node.outputs
         if (key := gradient_name(loss, str(v.name))) in truth.outputs
     }
     if not any(np.any(g) for g in gradients.values()):
-        return NodePrecision(name, operator, *unknown, "the loss does not depend on it", own)
+        return NodePrecision(name, operator, *unknown, "the loss does not depend on it", node_carried)
     try:
         alone = isolate(network, [node], truth.values)
         posed = pull_back(alone.network, alone.inputs, gradients)
         if not posed.wrt:
-            return NodePrecision(name, operator, *unknown, "it has no floating-point input to differentiate by", own)
-        known = posed.truth()
+            return NodePrecision(
+                name, operator, *unknown, "it has no floating-point input to differentiate by", node_carried
+            )
+        node_truth = posed.truth()
     except DeepBenchError as error:
-        return NodePrecision(name, operator, *unknown, f"its gradient has no oracle alone: {error.came}", own)
+        return NodePrecision(name, operator, *unknown, f"its gradient has no oracle alone: {error.came}", node_carried)
     try:
-        whole = posed.judged(known, adapter, cast=cast)
+        whole = posed.judged(node_truth, adapter, cast=cast)
     except Exception as error:  # a framework may fail in any way on a node alone
         reason = f"its gradient does not run alone: {next(iter(str(error).splitlines()), type(error).__name__)[:300]}"
-        return NodePrecision(name, operator, *unknown, reason, own)
-    nothing = nothing_in(np.asarray(y) for y in known.outputs.values())
+        return NodePrecision(name, operator, *unknown, reason, node_carried)
+    nothing = nothing_in(np.asarray(y) for y in node_truth.outputs.values())
     if nothing and whole.word == "right":
-        return NodePrecision(name, operator, "no information", float("nan"), "", f"what it should give is {nothing}", own)
+        return NodePrecision(
+            name, operator, "no information", float("nan"), "", f"what it should give is {nothing}", node_carried
+        )
     return NodePrecision(
-        name, operator, whole.word, whole.bits, whole.outputs[0].format, whole.reason.replace(SUFFIX, ""), own
+        name, operator, whole.word, whole.bits, whole.outputs[0].format, whole.reason.replace(SUFFIX, ""), node_carried
     )
 
 
@@ -148,5 +154,5 @@ def _left_out(
 
 def _own(node: ir.Node, carried: Mapping[str, Carried]) -> Carried:
     """What is said of the gradients of the parameters and network inputs that a node reads, the worst of them."""
-    found = [carried[str(v.name)] for v in node.inputs if v is not None and v.name in carried]
-    return worst_of(found) or Carried("not compared", reason="it reads no parameter, and no input of the network")
+    verdicts = [carried[str(v.name)] for v in node.inputs if v is not None and v.name in carried]
+    return worst_of(verdicts) or Carried("not compared", reason="it reads no parameter, and no input of the network")

@@ -79,12 +79,12 @@ class CarriedValues:
         """What is said of each value."""
         if self.truth.random:
             return dict.fromkeys(self.names, Carried("not compared", reason="the network draws random numbers"))
-        found = self._round({}, {})
-        if all(c.word not in ("wrong", "cannot tell") for c in found.values()):
-            return found
+        verdicts = self._round({}, {})
+        if all(c.word not in ("wrong", "cannot tell") for c in verdicts.values()):
+            return verdicts
         decisions = open_decisions(self.truth)
         if not decisions:
-            return found
+            return verdicts
         return self._round(decisions, self._flipped(decisions))
 
     def _flipped(self, decisions: Mapping[str, Seen]) -> dict[str, np.ndarray]:
@@ -95,17 +95,17 @@ class CarriedValues:
         return {n: y.astype(np.float64) if is_float(y.dtype) else y for n, y in admitted.items()}
 
     def _round(self, decisions: Mapping[str, Seen], imposed: Mapping[str, np.ndarray]) -> dict[str, Carried]:
-        found: dict[str, Carried] = {}
+        verdicts: dict[str, Carried] = {}
         for chunk in self._chunks():
             actual, missing = self._given(chunk)
             oracle, samples = self._evaluations(frozenset(actual), imposed)
             for name in chunk:
                 if name not in actual or name not in oracle:
-                    found[name] = missing.get(name, Carried("not compared", reason="the oracle has no such value"))
+                    verdicts[name] = missing.get(name, Carried("not compared", reason="the oracle has no such value"))
                 else:
                     evaluated = [_restored(s[name], oracle[name]) for s in samples]
-                    found[name] = self._one(name, actual[name], oracle[name], evaluated, decisions)
-        return found
+                    verdicts[name] = self._one(name, actual[name], oracle[name], evaluated, decisions)
+        return verdicts
 
     def _one(self, name: str, actual: Any, oracle: Any, samples: Sequence[Any], decisions: Mapping[str, Seen]) -> Carried:
         if self.suspect.cast:
@@ -144,55 +144,55 @@ class CarriedValues:
 
     def _given(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Carried]]:
         """The values that the framework gives, and why it does not give the others."""
-        own = {n: self._plain[n] for n in names if n in self._plain}
-        others = [n for n in names if n not in own]
-        if not others:
-            return own, {}
+        plain_values = {n: self._plain[n] for n in names if n in self._plain}
+        remaining = [n for n in names if n not in plain_values]
+        if not remaining:
+            return plain_values, {}
         if not self._repeats:
             reason = "its outputs differ from run to run, so that nobody sees whether asking for more changes them"
-            return own, dict.fromkeys(others, Carried("not compared", reason=reason))
-        given, missing = self._asked(others)
-        return own | given, missing
+            return plain_values, dict.fromkeys(remaining, Carried("not compared", reason=reason))
+        values, missing = self._asked(remaining)
+        return plain_values | values, missing
 
     def _asked(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Carried]]:
         """All at once if that changes nothing, else kind by kind."""
-        given, reason = self._ask(names)
+        values, reason = self._ask(names)
         missing: dict[str, Carried] = {}
         if not reason:
-            return given, missing
+            return values, missing
         kinds: dict[str, list[str]] = {}
         for name in names:
             kinds.setdefault(self.kinds.get(name, ""), []).append(name)
         for members in kinds.values():
-            self._halve(members, given, missing, self.asks + _MOST_ASKS_OF_A_KIND)
-        return given, missing
+            self._halve(members, values, missing, self.asks + _MOST_ASKS_OF_A_KIND)
+        return values, missing
 
-    def _halve(self, names: Sequence[str], given: dict[str, Any], missing: dict[str, Carried], limit: int) -> None:
+    def _halve(self, names: Sequence[str], values: dict[str, Any], missing: dict[str, Carried], limit: int) -> None:
         """Ask for values of one kind, then for the halves of what changes something."""
         if self.asks >= min(limit, _MOST_ASKS):
             reason = "others of its kind change what is computed when they are asked for, and not each of them was tried"
             missing.update(dict.fromkeys(names, Carried("fused", reason=reason)))
             return
-        found, reason = self._ask(names)
-        given.update(found)
+        new_values, reason = self._ask(names)
+        values.update(new_values)
         if reason and len(names) == 1:
             missing[names[0]] = Carried("fused", reason=reason)
         elif reason:
             middle = len(names) // 2
-            self._halve(names[:middle], given, missing, limit)
-            self._halve(names[middle:], given, missing, limit)
+            self._halve(names[:middle], values, missing, limit)
+            self._halve(names[middle:], values, missing, limit)
 
     def _ask(self, names: Sequence[str]) -> tuple[dict[str, Any], str]:
         """The values, or why they do not count."""
         self.asks += 1
         try:
-            found = self.suspect.values([*self._plain, *names])
+            values = self.suspect.values([*self._plain, *names])
         except Exception as error:  # a framework may fail in any way when asked for values inside its network
             return {}, f"asking for it fails: {next(iter(str(error).splitlines()), type(error).__name__)[:200]}"
-        changed = [n for n, y in self._plain.items() if not _same(found[n], y)]
+        changed = [n for n, y in self._plain.items() if not _same(values[n], y)]
         if changed:
             return {}, f"asking for it changes the output {changed[0]!r}"
-        return {n: found[n] for n in names}, ""
+        return {n: values[n] for n in names}, ""
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -79,11 +79,11 @@ def lines_below(found: Divergence) -> list[str]:
     return [*lines, *(f"note: {finding}" for finding in found.findings)]
 
 
-def _why_nothing(found: Divergence) -> str:
+def _why_nothing(divergence: Divergence) -> str:
     """Why no node could be judged, each reason with how many nodes it holds for."""
-    if not found.nodes:
-        return f"{found.network} has no nodes"
-    reasons = [n.reason or n.carried.reason for n in found.nodes]
+    if not divergence.nodes:
+        return f"{divergence.network} has no nodes"
+    reasons = [n.reason or n.carried.reason for n in divergence.nodes]
     counted = {reason: reasons.count(reason) for reason in reasons}
     return "; ".join(f"{count} node{'' if count == 1 else 's'}: {reason}" for reason, count in counted.items())
 
@@ -100,8 +100,8 @@ def _left_out(nodes: Sequence[NodePrecision]) -> list[str]:
     for word in ("fused", "not compared"):
         reasons = [n.carried.reason for n in nodes if n.carried.word == word]
         kinds = [f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons)]
-        more = f"; and {len(kinds) - 2} more reasons" if len(kinds) > 2 else ""
-        lines += [f"end to end, {len(reasons)} nodes are {word}; {'; '.join(kinds[:2])}{more}"] if reasons else []
+        remainder = f"; and {len(kinds) - 2} more reasons" if len(kinds) > 2 else ""
+        lines += [f"end to end, {len(reasons)} nodes are {word}; {'; '.join(kinds[:2])}{remainder}"] if reasons else []
     return lines
 
 
@@ -127,22 +127,22 @@ def _plain(x: Any) -> Any:
     return None if isinstance(x, float) and not math.isfinite(x) else x
 
 
-def _title(found: Divergence) -> str:
-    what = "the gradients of " if found.backward else ""
-    partial = ", partial" if found.interrupted else ""
-    return f"{what}{found.network} on {found.system}: precision of {len(found.nodes)} nodes{partial}"
+def _title(divergence: Divergence) -> str:
+    prefix = "the gradients of " if divergence.backward else ""
+    partial = ", partial" if divergence.interrupted else ""
+    return f"{prefix}{divergence.network} on {divergence.system}: precision of {len(divergence.nodes)} nodes{partial}"
 
 
-def _chosen(found: Divergence) -> list[int]:
+def _chosen(divergence: Divergence) -> list[int]:
     """The nodes around the first divergences, those that something is said of, and those with the fewest bits."""
-    nodes = found.nodes
+    nodes = divergence.nodes
     chosen: set[int] = set()
-    for first in (found.first, found.first_carried):
+    for first in (divergence.first, divergence.first_carried):
         if first is not None:
             at = nodes.index(first)
             chosen.update(range(max(at - _AROUND, 0), min(at + _AROUND + 1, len(nodes))))
-    said = [i for i, n in enumerate(nodes) if n.word not in _PLAIN or n.carried.word not in _PLAIN]
-    chosen.update(said[:_MOST])
+    indices = [i for i, n in enumerate(nodes) if n.word not in _PLAIN or n.carried.word not in _PLAIN]
+    chosen.update(indices[:_MOST])
     if not chosen:
         compared = [i for i, n in enumerate(nodes) if n.format and n.bits < EXACT_BITS]
         chosen.update(sorted(compared, key=lambda i: nodes[i].bits)[:_WORST])
@@ -151,7 +151,7 @@ def _chosen(found: Divergence) -> list[int]:
 
 
 def _cells(number: int, node: NodePrecision) -> tuple[str, ...]:
-    why = node.reason or node.carried.reason
+    reason = node.reason or node.carried.reason
     return (
         str(number),
         node.name,
@@ -160,7 +160,7 @@ def _cells(number: int, node: NodePrecision) -> tuple[str, ...]:
         _bits(node.bits),
         node.carried.word,
         _bits(node.carried.bits),
-        why,
+        reason,
     )
 
 

@@ -53,11 +53,11 @@ def contender_of(variant: Variant, problem: Problem, given: Mapping[str, Any]) -
         "quantities": (NATIVE, NUMPY),
     }
 
-    def rewritten(method: str, asked: tuple[Any, ...]) -> tuple[Any, ...]:
+    def rewritten(method: str, call_arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if method != "run":
-            return asked
-        network = Network.from_proto(onnx.load_from_string(asked[0]))
-        return lean.rewrite(network), *asked[1:]
+            return call_arguments
+        network = Network.from_proto(onnx.load_from_string(call_arguments[0]))
+        return lean.rewrite(network), *call_arguments[1:]
 
     return Contender(label, LEAN_SYSTEM, arguments, place=place, translate=rewritten)
 
@@ -70,11 +70,11 @@ def _trusted(lean: Lean, problem: Problem) -> bytes:
     """
     rewritten = lean.rewrite(problem.network)
     after = Network.from_proto(onnx.load_from_string(rewritten), name=problem.network.name)
-    found = check(problem.network, after, problem.inputs.arrays)
-    if found.word not in ("right", "no information"):
+    assessment = check(problem.network, after, problem.inputs.arrays)
+    if assessment.word not in ("right", "no information"):
         name = problem.network.name
         raise Unsupported(
-            f"{name} as it was rewritten for {lean.name} does not compute the same: {found.word}: {found.reason}",
+            f"{name} as it was rewritten for {lean.name} does not compute the same: {assessment.word}: {assessment.reason}",
             "a rewriting that rounding explains",
         )
     return rewritten

@@ -161,22 +161,22 @@ class Experiment:
         settings = self.settings
         plan = Plan(settings.ci_width, settings.budget, settings.seed, settings.launches)
         self.bars.phase("measuring", settings.budget, "s")
-        found = Measurement(plan, in_process=fleet.in_process)
+        measurement = Measurement(plan, in_process=fleet.in_process)
         before = {system.label: list(system.samples) for system in self.record.systems}
-        kept = perf_counter()
+        last_save = perf_counter()
 
         def watch(progress: Progress) -> None:
-            nonlocal kept
+            nonlocal last_save
             self.bars.measured(progress)
-            if perf_counter() - kept > _KEEP_EVERY_SECONDS:
-                self._note_samples(found, before)
+            if perf_counter() - last_save > _KEEP_EVERY_SECONDS:
+                self._note_samples(measurement, before)
                 self._keep()
-                kept = perf_counter()
+                last_save = perf_counter()
 
-        measure_launch(fleet, plan, found, launch=launch, watch=watch)
-        self._note_samples(found, before)
-        self._note_failures(found.failures)
-        self.record.interrupted |= found.interrupted
+        measure_launch(fleet, plan, measurement, launch=launch, watch=watch)
+        self._note_samples(measurement, before)
+        self._note_failures(measurement.failures)
+        self.record.interrupted |= measurement.interrupted
         self._keep()
 
     # The record
@@ -195,11 +195,11 @@ class Experiment:
         self._note_failures(fleet.failures)
         self._keep()
 
-    def _note_samples(self, found: Measurement, before: Mapping[str, Sequence[SampleSet]]) -> None:
+    def _note_samples(self, measurement: Measurement, before: Mapping[str, Sequence[SampleSet]]) -> None:
         for system in self.record.systems:
-            measured = [SampleSet.of(series) for series in found.series if series.label == system.label]
+            measured = [SampleSet.of(series) for series in measurement.series if series.label == system.label]
             system.samples = [*before[system.label], *measured]
-        for series in found.series:
+        for series in measurement.series:
             system = self.record[series.label]
             peak = series.process.get("peak_memory_bytes")
             system.peak_memory_bytes = max(system.peak_memory_bytes or 0, peak or 0) or None
@@ -215,15 +215,15 @@ class Experiment:
     # What the systems are given
 
     def _contenders(self, folder: Path) -> list[Contender]:
-        given = handed_over(self.problem, folder, _file_name(self.problem))
-        found = [c for variant in self.variants.values() if (c := self._contender(variant, given)) is not None]
+        arguments = handed_over(self.problem, folder, _file_name(self.problem))
+        contenders = [c for variant in self.variants.values() if (c := self._contender(variant, arguments)) is not None]
         twin_of = twin_label(list(self.variants)) if self.settings.twin else None
-        return found + [c.twin() for c in found if c.label == twin_of]
+        return contenders + [c.twin() for c in contenders if c.label == twin_of]
 
-    def _contender(self, variant: Variant, given: Mapping[str, object]) -> Contender | None:
+    def _contender(self, variant: Variant, arguments: Mapping[str, object]) -> Contender | None:
         """A system to start; None of one that can be told before not to run this network, which is noted."""
         try:
-            return contender_of(variant, self.problem, given)
+            return contender_of(variant, self.problem, arguments)
         except Unsupported as error:
             self.record[str(variant)].error = ErrorRecord.of(error)
             return None
@@ -262,8 +262,8 @@ def _first_record(problem: Problem, variants: dict[str, Variant], settings: Sett
         in_process=settings.in_process,
     )
     if problem.sizes.chosen:
-        stated = ", ".join(f"{name}={size}" for name, size in problem.sizes.chosen.items())
-        record.notes.append(f"sizes chosen for open dimensions: {stated}")
+        sizes_text = ", ".join(f"{name}={size}" for name, size in problem.sizes.chosen.items())
+        record.notes.append(f"sizes chosen for open dimensions: {sizes_text}")
     if kernels := described(network):
         record.notes.append(kernels)
     record.notes += [str(risk) for risk in risks(record.environment) if risk.name in ("load", "swap")]

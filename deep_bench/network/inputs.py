@@ -46,8 +46,8 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
     """
     path = Path(path)
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise InvalidInput(f"the inputs' file {str(path)!r} {what}", "an .npz file with one array per input")
+        reason = "is a folder" if path.is_dir() else "does not exist"
+        raise InvalidInput(f"the inputs' file {str(path)!r} {reason}", "an .npz file with one array per input")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

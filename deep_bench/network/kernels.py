@@ -16,10 +16,10 @@ def pickled(network: Network) -> dict[str, bytes]:
     Raises:
         InvalidArgument: A kernel cannot be pickled.
     """
-    made: dict[int, bytes] = {}
+    pickles: dict[int, bytes] = {}
     for kernel in network.kernels.values():
-        made.setdefault(id(kernel), dumped(kernel, kernel.name))
-    return {name: made[id(kernel)] for name, kernel in network.kernels.items()}
+        pickles.setdefault(id(kernel), dumped(kernel, kernel.name))
+    return {name: pickles[id(kernel)] for name, kernel in network.kernels.items()}
 
 
 def unpickled(kernels: Mapping[str, bytes]) -> dict[str, Kernel]:
@@ -28,11 +28,11 @@ def unpickled(kernels: Mapping[str, bytes]) -> dict[str, Kernel]:
     Raises:
         InvalidInput: A kernel cannot be read here.
     """
-    found: dict[bytes, Any] = {}
+    by_content: dict[bytes, Any] = {}
     for node, content in kernels.items():
-        if content not in found:
-            found[content] = loaded(content, f"the kernel of the node {node!r}")
-    return {node: found[content] for node, content in kernels.items()}
+        if content not in by_content:
+            by_content[content] = loaded(content, f"the kernel of the node {node!r}")
+    return {node: by_content[content] for node, content in kernels.items()}
 
 
 def described(network: Network) -> str:

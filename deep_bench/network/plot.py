@@ -34,8 +34,8 @@ def plot_sweep(found: SweepResult, file: Path) -> Path:
     return write(figure, file)
 
 
-def _label(axes: Axes, found: SweepResult, quantity: str) -> None:
-    axes.set(xlabel=found.dimension, ylabel=quantity, xscale="log", yscale="log")
-    axes.set_xticks(list(found.results), labels=[str(size) for size in found.results])
+def _label(axes: Axes, sweep: SweepResult, quantity: str) -> None:
+    axes.set(xlabel=sweep.dimension, ylabel=quantity, xscale="log", yscale="log")
+    axes.set_xticks(list(sweep.results), labels=[str(size) for size in sweep.results])
     axes.minorticks_off()
     tidy(axes, which="both")

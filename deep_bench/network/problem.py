@@ -57,11 +57,11 @@ def make_problem(
     source = as_network(network)
     _check_tensors(source)
     is_file = isinstance(inputs, str | Path)
-    given = read_inputs(inputs) if isinstance(inputs, str | Path) else inputs
-    chosen = choose_sizes(source, sizes or {}, batch=batch, inputs=given)
+    arrays = read_inputs(inputs) if isinstance(inputs, str | Path) else inputs
+    chosen = choose_sizes(source, sizes or {}, batch=batch, inputs=arrays)
     fixed = source.with_sizes(chosen.all) if chosen.all else source
     origin = f"file {inputs}" if is_file else "caller"
-    return Problem(fixed, source, chosen, prepare_inputs(fixed, given, origin, seed))
+    return Problem(fixed, source, chosen, prepare_inputs(fixed, arrays, origin, seed))
 
 
 @contextmanager

@@ -179,17 +179,17 @@ class Differentiated:
         network, inputs = in_float64(self.network.without_kernels(), self.inputs)
         names = [gradient_name(self.loss, name) for name in self.wrt]
         derived = differentiate(network, self.loss, self.wrt).with_outputs(names)
-        found: dict[str, Any] = frameworks["reference"]().prepare(derived)(inputs)
-        return found
+        gradients: dict[str, Any] = frameworks["reference"]().prepare(derived)(inputs)
+        return gradients
 
     def _gradients(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         adapter = self.adapter
         executor = adapter.prepare(network, mode="train")
         native = {name: adapter.from_numpy(array) for name, array in inputs.items()}
         with np.errstate(all="ignore"):
-            _, found = executor.gradients(native, self.loss, wrt=list(self.wrt))
+            _, gradients = executor.gradients(native, self.loss, wrt=list(self.wrt))
         adapter.synchronize()
-        arrays = {name: np.array(adapter.to_numpy(array)) for name, array in found.items()}
+        arrays = {name: np.array(adapter.to_numpy(array)) for name, array in gradients.items()}
         if self.cast:
             of = {**inputs, **network.initializers}
             arrays = {name: as_float(array, of[name].dtype) for name, array in arrays.items()}

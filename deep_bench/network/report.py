@@ -167,8 +167,8 @@ def _ratio(result: Result, system: SystemResult) -> str:
 def _median(system: SystemResult) -> str:
     if system.median is None:
         return "–"
-    found = system.interval
-    interval = "too few samples" if found is None else duration_range(found.low, found.high)
+    bounds = system.interval
+    interval = "too few samples" if bounds is None else duration_range(bounds.low, bounds.high)
     return f"{duration(system.median)} ({interval})"
 
 
@@ -208,11 +208,11 @@ def _without_interval(result: Result) -> list[str]:
     lines = []
     for system in result.values():
         if system.median is not None and system.interval is None:
-            why = without_interval([select(blocks)[0] for blocks in system.launches()])
-            lines.append(f"{system.label}: no interval of the median: {why}")
+            reason = without_interval([select(blocks)[0] for blocks in system.launches()])
+            lines.append(f"{system.label}: no interval of the median: {reason}")
     timed = [label for label in result if result.fastest is not None and label != result.fastest.label]
-    found = {label: compared for label in timed if (compared := result.ratio(label)) is not None and compared.why}
-    return lines + [f"{label}: no interval of the ratio: {compared.why}" for label, compared in found.items()]
+    ratios = {label: compared for label in timed if (compared := result.ratio(label)) is not None and compared.why}
+    return lines + [f"{label}: no interval of the ratio: {compared.why}" for label, compared in ratios.items()]
 
 
 def _twins(result: Result) -> list[str]:
@@ -220,15 +220,15 @@ def _twins(result: Result) -> list[str]:
     if twins is None:
         return []
     label = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
-    found = f"A/A: {label} against itself: ratio {significant(twins.ratio.value)}"
+    line = f"A/A: {label} against itself: ratio {significant(twins.ratio.value)}"
     if twins.ratio.interval is None:
-        return [f"{found} without an interval: {twins.ratio.why}"]
+        return [f"{line} without an interval: {twins.ratio.why}"]
     low, high = twins.ratio.interval
     spread = max(abs(low - 1), abs(high - 1))
-    found += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} mean nothing"
+    line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} mean nothing"
     if not low <= 1 <= high:
-        found += "; the two should not differ: processes of one system do here, so use --launches 10"
-    return [found]
+        line += "; the two should not differ: processes of one system do here, so use --launches 10"
+    return [line]
 
 
 def _rules(result: Result) -> list[str]:
@@ -237,9 +237,9 @@ def _rules(result: Result) -> list[str]:
         return []
     checks = check(result.record)
     failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
-    kept = sum(c.state == "holds" for c in checks)
+    count = sum(c.state == "holds" for c in checks)
     fails = f", not rule {failing}" if failing else ""
-    return [f"of the twelve rules of Hoefler and Belli {kept} hold{fails} (why: deep-bench show --rules)"]
+    return [f"of the twelve rules of Hoefler and Belli {count} hold{fails} (why: deep-bench show --rules)"]
 
 
 def rules_table(result: Result) -> str:

@@ -101,8 +101,8 @@ class SystemResult:
     @property
     def p99(self) -> float | None:
         """The 99th percentile of the call on native arrays; ``None`` if there are too few samples to tell."""
-        found = self.summary.percentiles["p99"] if self.summary is not None else None
-        return None if found is None else found.value / 1e9
+        percentile = self.summary.percentiles["p99"] if self.summary is not None else None
+        return None if percentile is None else percentile.value / 1e9
 
 
 class Result(Mapping[str, SystemResult]):

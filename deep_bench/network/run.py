@@ -83,6 +83,6 @@ def run(
     if left_out:
         experiment.record.notes.append(f"left out, since they are not installed: {', '.join(left_out)}")
     record = experiment.run()
-    if (why := experiment.unwritten) is not None:
-        raise NotKept(why.came, why.expected, found=Result(record)) from why
+    if (failure := experiment.unwritten) is not None:
+        raise NotKept(failure.came, failure.expected, found=Result(record)) from failure
     return Result(record, experiment.path)

@@ -97,14 +97,14 @@ class StepDraft:
         wide = {name: _widened(w) for name, w in parameters.items()}
         new, after = updated(rule, {n: gradients[n].cast(wide[n]) for n in wide}, _like(start, state), wide, xp)
         check_types(rule, wide, new, xp)
-        found = leaves(after)
-        check_state(rule, list(held), found)
-        for path in [path for path, before in held.items() if _counts_for_nothing(before, found[path])]:
-            self._drop(held.pop(path), found[path])
+        new_leaves = leaves(after)
+        check_state(rule, list(held), new_leaves)
+        for path in [path for path, before in held.items() if _counts_for_nothing(before, new_leaves[path])]:
+            self._drop(held.pop(path), new_leaves[path])
         for name, w in parameters.items():
             self.follow(w, new[name])
         for path, before in held.items():
-            self.follow(before, xp.array(found[path]))
+            self.follow(before, xp.array(new_leaves[path]))
         self.state = {path: str(before.value.name) for path, before in held.items()}
 
     def _drop(self, before: Symbol, after: Symbol) -> None:
@@ -143,7 +143,7 @@ def working_type(dtype: np.dtype) -> np.dtype:
         >>> working_type(np.dtype("float16")), working_type(np.dtype("float64"))
         (dtype('float32'), dtype('float64'))
     """
-    return max(dtype, _WORKING, key=lambda one: one.itemsize)
+    return max(dtype, _WORKING, key=lambda candidate: candidate.itemsize)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

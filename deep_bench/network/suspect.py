@@ -117,11 +117,11 @@ class Suspect:
 
     def _called(self, executor: Any, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with np.errstate(all="ignore"):
-            found = {name: np.array(y) if isinstance(y, np.ndarray) else y for name, y in executor(inputs).items()}
+            outputs = {name: np.array(y) if isinstance(y, np.ndarray) else y for name, y in executor(inputs).items()}
         if not self.cast:
-            return found
+            return outputs
         declared = {str(v.name): np.dtype(v.dtype.numpy()) for v in network.graph.outputs if v.dtype is not None}
-        return {name: as_float(y, declared[name]) if name in declared else y for name, y in found.items()}
+        return {name: as_float(y, declared[name]) if name in declared else y for name, y in outputs.items()}
 
 
 def as_float(y: Any, form: np.dtype) -> Any:

@@ -83,8 +83,8 @@ class SweepResult:
         if self.plot is not None or self.remark:
             console.print(Text(f"plot: {self.plot}" if self.plot is not None else self.remark))
         if self.interrupted or self.left:
-            left = f"not measured: {', '.join(map(str, self.left)) or 'none'}"
-            console.print(Text(f"interrupted; {left}" if self.interrupted else left))
+            message = f"not measured: {', '.join(map(str, self.left)) or 'none'}"
+            console.print(Text(f"interrupted; {message}" if self.interrupted else message))
         for size, result in self.results.items():
             if result.path is not None:
                 console.print(Text(f"record for {self.dimension}={size}: {result.path}"))
@@ -133,16 +133,16 @@ def run_sweep(network: Any, dimension: str, values: Sequence[int], **options: An
             raise _not_kept(error, _so_far(dimension, results, values)) from error
         if results[value].interrupted:
             break
-    found, output = _so_far(dimension, results, values), options.get("output")
-    return found if output is None or found.interrupted else _drawn(found, Path(output))
+    sweep, output = _so_far(dimension, results, values), options.get("output")
+    return sweep if output is None or sweep.interrupted else _drawn(sweep, Path(output))
 
 
 def _so_far(dimension: str, results: Mapping[int, Result], values: Sequence[int]) -> SweepResult:
     return SweepResult(dimension, results, left=tuple(value for value in values if value not in results))
 
 
-def _not_kept(why: InvalidArgument, found: SweepResult) -> NotKept:
-    return NotKept(why.came, why.expected, found=found)
+def _not_kept(failure: InvalidArgument, sweep: SweepResult) -> NotKept:
+    return NotKept(failure.came, failure.expected, found=sweep)
 
 
 def _with_size(options: Mapping[str, Any], dimension: str, value: int) -> dict[str, Any]:
@@ -151,18 +151,18 @@ def _with_size(options: Mapping[str, Any], dimension: str, value: int) -> dict[s
     return {**options, "sizes": {**(options.get("sizes") or {}), dimension: value}}
 
 
-def _drawn(found: SweepResult, folder: Path) -> SweepResult:
+def _drawn(sweep: SweepResult, folder: Path) -> SweepResult:
     try:
         from deep_bench.network.plot import plot_sweep
     except ImportError:
         remark = "no plot: matplotlib is not installed (pip install 'deep-bench[report]')"
-        return replace(found, remark=remark)
-    first = next(iter(found.results.values()))
+        return replace(sweep, remark=remark)
+    first = next(iter(sweep.results.values()))
     stem = first.path.stem if first.path is not None else "sweep"
     try:
-        return replace(found, plot=plot_sweep(found, folder / f"{stem}.sweep.png"))
+        return replace(sweep, plot=plot_sweep(sweep, folder / f"{stem}.sweep.png"))
     except InvalidArgument as error:
-        raise _not_kept(error, found) from error
+        raise _not_kept(error, sweep) from error
 
 
 def _latency(system: SystemResult) -> str:

@@ -118,10 +118,10 @@ class NetworkSystem:
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs of the very call that is timed, copied to NumPy."""
         executor, bound = self._ready()
-        found = bound()
+        outputs = bound()
         self.synchronize()
         assert self._prepared is not None
-        return self._as_declared(self._prepared, {n: np.array(executor.device.to_numpy(a)) for n, a in found.items()})
+        return self._as_declared(self._prepared, {n: np.array(executor.device.to_numpy(a)) for n, a in outputs.items()})
 
     def run(self, serialized: bytes, inputs: Mapping[str, np.ndarray], kernels: Sequence[str] = ()) -> dict[str, np.ndarray]:
         """Prepare another network with the same adapter, and run it once.

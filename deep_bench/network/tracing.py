@@ -110,9 +110,9 @@ class Tracer:
         return written
 
 
-def _no_contents(what: str) -> Unsupported:
+def _no_contents(subject: str) -> Unsupported:
     return Unsupported(
-        f"{what}, while the rule is traced into a graph",
+        f"{subject}, while the rule is traced into a graph",
         "a rule without it",
         "train with an executor and this optimizer apart, instead of with a traced step",
     )

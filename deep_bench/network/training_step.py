@@ -159,18 +159,20 @@ def _made(optimizer: str | UpdateRule, settings: Mapping[str, Any]) -> UpdateRul
         if settings:
             came = f"settings {', '.join(settings)} of an optimizer that has its own"
             raise InvalidArgument(came, "settings of one that is named", "dataclasses.replace(optimizer, …)")
-        made = optimizer
+        rule = optimizer
     else:
         kind = optimizers[optimizer]
-        known = [one.name for one in fields(kind)]
-        if unknown := [name for name in settings if name not in known]:
-            raise InvalidArgument(f"{optimizer} with {unknown[0]!r}", f"some of {', '.join(known) or '(no settings)'}")
-        made = kind(**{**({"lr": fed} if "lr" in known else {}), **settings})
-    if (home := getattr(made, "framework", None)) is not None:
+        setting_names = [field.name for field in fields(kind)]
+        if unknown := [name for name in settings if name not in setting_names]:
+            raise InvalidArgument(
+                f"{optimizer} with {unknown[0]!r}", f"some of {', '.join(setting_names) or '(no settings)'}"
+            )
+        rule = kind(**{**({"lr": fed} if "lr" in setting_names else {}), **settings})
+    if (home := getattr(rule, "framework", None)) is not None:
         raise InvalidArgument(
             f"an optimizer of {home}, whose update is native code", "one that is traced", "db.optimizers without a prefix"
         )
-    return made
+    return rule
 
 
 def _untrained(names: Sequence[str]) -> str:
@@ -180,8 +182,8 @@ def _untrained(names: Sequence[str]) -> str:
 def _value_names(network: Network) -> set[str]:
     """The names of all values, those in subgraphs included."""
     graphs = [network.graph, *network.graph.subgraphs()]
-    given = {str(v.name) for graph in graphs for v in (*graph.inputs, *graph.initializers.values())}
-    return given | {str(v.name) for node in network.all_nodes() for v in node.outputs}
+    names = {str(v.name) for graph in graphs for v in (*graph.inputs, *graph.initializers.values())}
+    return names | {str(v.name) for node in network.all_nodes() for v in node.outputs}
 
 
 def _keep_statistics(draft: StepDraft) -> None:

@@ -29,9 +29,9 @@ def prepared(rule: UpdateRule, parameters: Mapping[str, Any], state: Any) -> Map
     Raises:
         InvalidArgument: It does not say so of each parameter.
     """
-    found = rule.prepare(dict(parameters), state)
-    _check_names(rule, "prepare", found, parameters)
-    return found
+    points = rule.prepare(dict(parameters), state)
+    _check_names(rule, "prepare", points, parameters)
+    return points
 
 
 def updated(
@@ -61,12 +61,12 @@ def updated(
         >>> updated(sgd, {"w": np.array([1.0, -1.0])}, sgd.init(w, NUMPY), w, NUMPY)[0]
         {'w': array([0.5, 1.5])}
     """
-    found = rule.update(gradients, state, dict(parameters), xp, evaluate=evaluate, **further)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
-        came = f"update of {type(rule).__name__} returned {_kinds(found)}"
+    result = rule.update(gradients, state, dict(parameters), xp, evaluate=evaluate, **further)
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
+        came = f"update of {type(rule).__name__} returned {_kinds(result)}"
         raise InvalidArgument(came, "a pair of dicts: the new parameters by name, and the new state")
-    _check_names(rule, "update", found[0], parameters)
-    return found
+    _check_names(rule, "update", result[0], parameters)
+    return result
 
 
 def check_types(rule: UpdateRule, parameters: Mapping[str, Any], new: Mapping[str, Any], xp: Any) -> None:
@@ -76,11 +76,11 @@ def check_types(rule: UpdateRule, parameters: Mapping[str, Any], new: Mapping[st
         InvalidArgument: It did not.
     """
     for name, before in parameters.items():
-        came, wanted = xp.dtype(new[name]), xp.dtype(before)
-        if came != wanted:
+        came, expected = xp.dtype(new[name]), xp.dtype(before)
+        if came != expected:
             raise InvalidArgument(
                 f"update of {type(rule).__name__} returned {name!r} as {came}",
-                f"{wanted}, which it was",
+                f"{expected}, which it was",
                 "bring numbers of another type to the parameter's: xp.cast(x, parameter)",
             )
 
@@ -98,17 +98,17 @@ def check_state(rule: UpdateRule, paths: Collection[tuple[str, ...]], after: Col
         )
 
 
-def _kinds(found: Any) -> str:
-    if isinstance(found, tuple):
-        return f"({', '.join(type(one).__name__ for one in found)})"
-    return f"a {type(found).__name__}"
+def _kinds(result: Any) -> str:
+    if isinstance(result, tuple):
+        return f"({', '.join(type(element).__name__ for element in result)})"
+    return f"a {type(result).__name__}"
 
 
-def _check_names(rule: UpdateRule, method: str, found: Any, parameters: Mapping[str, Any]) -> None:
-    if not isinstance(found, Mapping):
-        came = f"{method} of {type(rule).__name__} returned a {type(found).__name__} for the parameters"
+def _check_names(rule: UpdateRule, method: str, result: Any, parameters: Mapping[str, Any]) -> None:
+    if not isinstance(result, Mapping):
+        came = f"{method} of {type(rule).__name__} returned a {type(result).__name__} for the parameters"
         raise InvalidArgument(came, "a dict: name to array")
-    if found.keys() != parameters.keys():
+    if result.keys() != parameters.keys():
         raise InvalidArgument(
-            f"{method} of {type(rule).__name__} returned the parameters {sorted(found)}", f"all of {sorted(parameters)}"
+            f"{method} of {type(rule).__name__} returned the parameters {sorted(result)}", f"all of {sorted(parameters)}"
         )

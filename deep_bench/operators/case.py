@@ -110,8 +110,8 @@ class Case:
         """
         from deep_bench.operators.case_of import make_case
 
-        stated = {**(settings or {}), **attributes}
-        case = make_case(cls, operator, inputs, stated, dtype=dtype, draws=draws or {}, outputs=outputs)
+        node_attributes = {**(settings or {}), **attributes}
+        case = make_case(cls, operator, inputs, node_attributes, dtype=dtype, draws=draws or {}, outputs=outputs)
         shown = case.label if label is None else label
         return replace(case, label=shown, tags=frozenset(tags), count=count, source=source)
 
@@ -149,8 +149,8 @@ class Case:
     @cached_property
     def problem(self) -> tuple[Any, ...]:
         """What there is to compute, hashable: the same for cases that differ in label, tags, count and source only."""
-        given = tuple(None if a is None else a.content for a in self.arguments)
-        return (self.operator, given, content(self.attributes), self.outputs)
+        contents = tuple(None if a is None else a.content for a in self.arguments)
+        return (self.operator, contents, content(self.attributes), self.outputs)
 
     def network(self) -> Network:
         """It as a network of one node, which is named after the operator, in opset `deep_bench.graph.OPSET`.
@@ -186,13 +186,13 @@ class Case:
         from deep_bench.operators.draws import draw
         from deep_bench.operators.draws_limits import limit_of
 
-        found = {}
+        contents = {}
         for i, argument in enumerate(self.arguments):
             if argument is not None and argument.value is None:
                 rng = np.random.default_rng([seed, i])
                 limit = limit_of(self, i) if distribution in ("huge", "wide", "special") else None
-                found[argument.spec.name] = draw(argument, rng, distribution, limit)
-        return found
+                contents[argument.spec.name] = draw(argument, rng, distribution, limit)
+        return contents
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Case) and self._content == other._content

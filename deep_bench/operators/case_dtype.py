@@ -28,18 +28,18 @@ def with_dtype(case: Case, dtype: str | np.dtype | type) -> Case:
         >>> [str(a) for a in with_dtype(Case.of("Gather", (9, 4), (2,)), "float16").arguments]
         ['data: float16[9, 4]', 'indices: int64[2]']
     """
-    wanted = element_type(dtype)
+    target_dtype = element_type(dtype)
     schema = schema_of(case.domain, case.op_type) if isinstance(case.operator, str) else None
-    found: list[Argument | None] = []
+    arguments: list[Argument | None] = []
     for i, argument in enumerate(case.arguments):
         free = schema is None or (
-            wanted in allowed_types(schema, i) and not formal_at(schema, i).type_str.startswith("tensor(")
+            target_dtype in allowed_types(schema, i) and not formal_at(schema, i).type_str.startswith("tensor(")
         )
         if argument is None or not is_float(argument.dtype) or not free:
-            found.append(argument)
+            arguments.append(argument)
             continue
-        value = None if argument.value is None else argument.value.astype(wanted)
-        found.append(Argument(replace(argument.spec, dtype=wanted), value, argument.draw))
-    if not any(a is not None and a.dtype == wanted for a in found):
-        raise InvalidArgument(f"{case.name} in {wanted}", f"a type that {signature(case.operator)} takes")
-    return replace(case, arguments=tuple(found))
+        value = None if argument.value is None else argument.value.astype(target_dtype)
+        arguments.append(Argument(replace(argument.spec, dtype=target_dtype), value, argument.draw))
+    if not any(a is not None and a.dtype == target_dtype for a in arguments):
+        raise InvalidArgument(f"{case.name} in {target_dtype}", f"a type that {signature(case.operator)} takes")
+    return replace(case, arguments=tuple(arguments))

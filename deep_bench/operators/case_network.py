@@ -50,12 +50,12 @@ def _inferred(case: Case) -> tuple[TensorSpec, ...] | None:
     _state_defaults(proto.graph.node[0])
     try:
         onnx.checker.check_node(proto.graph.node[0], _context(proto))
-        found = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+        inferred_model = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise InvalidArgument(
             f"{describe(case)} do not fit each other: {_reason(error)}", signature(case.operator)
         ) from error
-    results = [_spec(value) for value in found.graph.output]
+    results = [_spec(value) for value in inferred_model.graph.output]
     return tuple(r for r in results if r is not None) if None not in results else None
 
 
@@ -64,8 +64,8 @@ def _state_defaults(node: onnx.NodeProto) -> None:
     schema = schema_of(node.domain, node.op_type)
     if schema is None:
         return
-    stated = {attribute.name for attribute in node.attribute}
-    node.attribute.extend(a.default_value for n, a in schema.attributes.items() if a.default_value.name and n not in stated)
+    names = {attribute.name for attribute in node.attribute}
+    node.attribute.extend(a.default_value for n, a in schema.attributes.items() if a.default_value.name and n not in names)
 
 
 def _output_names(case: Case) -> tuple[str, ...]:
@@ -104,32 +104,32 @@ def _observed(case: Case) -> tuple[TensorSpec, ...]:
     try:
         network = Network.from_proto(_model(case, unknown))
         with np.errstate(all="ignore"):
-            found = frameworks["reference"]().prepare(network)(case.arrays())
+            outputs = frameworks["reference"]().prepare(network)(case.arrays())
     except InvalidNetwork as error:
         raise InvalidArgument(f"{describe(case)} cannot be run: {error.came}", signature(case.operator)) from error
     except DeepBenchError:
         raise
     except Exception as error:
         raise _not_run(case, error) from error
-    for name, value in found.items():
+    for name, value in outputs.items():
         if not isinstance(value, np.ndarray | np.generic):
             raise InvalidArgument(
                 f"{case.op_type} gives {name} as a {type(value).__name__}", "an operator that gives tensors"
             )
-    return tuple(TensorSpec(name, np.shape(found[name]), np.asarray(found[name]).dtype) for name in names)
+    return tuple(TensorSpec(name, np.shape(outputs[name]), np.asarray(outputs[name]).dtype) for name in names)
 
 
 def _observed_function(case: Case, function: Callable[..., Any]) -> tuple[TensorSpec, ...]:
     arrays = case.arrays()
-    given = [None if a is None else a.value if a.value is not None else arrays[a.spec.name] for a in case.arguments]
+    inputs = [None if a is None else a.value if a.value is not None else arrays[a.spec.name] for a in case.arguments]
     try:
         with np.errstate(all="ignore"):
-            found = function(*given, **case.attributes)
+            result = function(*inputs, **case.attributes)
     except DeepBenchError:
         raise
     except Exception as error:
         raise _not_run(case, error) from error
-    results = found if isinstance(found, tuple) else (found,)
+    results = result if isinstance(result, tuple) else (result,)
     if len(results) != case.outputs:
         raise InvalidArgument(
             f"{case.op_type} returned {len(results)} arrays, and its case says outputs={case.outputs}", "the same number"
@@ -144,13 +144,13 @@ def _not_run(case: Case, error: Exception) -> InvalidArgument:
 
 def describe(case: Case) -> str:
     """The operator with what it is given, for messages."""
-    given = ", ".join("(omitted)" if a is None else str(a) for a in case.arguments)
+    arguments = ", ".join("(omitted)" if a is None else str(a) for a in case.arguments)
     settings = ", ".join(f"{name}={value}" for name, value in case.attributes.items())
-    return f"{case.op_type}({given}{'; ' if settings else ''}{settings})"
+    return f"{case.op_type}({arguments}{'; ' if settings else ''}{settings})"
 
 
 def _model(case: Case, outputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
-    given = [a for a in case.arguments if a is not None]
+    arguments = [a for a in case.arguments if a is not None]
     node = onnx.NodeProto(op_type=case.op_type, domain=case.domain, name=case.op_type)
     node.input.extend("" if a is None else a.spec.name for a in case.arguments)
     node.output.extend(value.name for value in outputs)
@@ -158,9 +158,9 @@ def _model(case: Case, outputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProt
     graph = helper.make_graph(
         [node],
         case.op_type,
-        [_declared(a.spec) for a in given if a.value is None],
+        [_declared(a.spec) for a in arguments if a.value is None],
         outputs,
-        [_tensor(a.value, a.spec.name) for a in given if a.value is not None],
+        [_tensor(a.value, a.spec.name) for a in arguments if a.value is not None],
     )
     opsets = [helper.make_opsetid("", OPSET)]
     if case.domain:
@@ -183,16 +183,16 @@ def _tensor(array: np.ndarray, name: str = "") -> onnx.TensorProto:
     return numpy_helper.from_array(array, name)
 
 
-def _attributes(operator: str | Callable[..., Any], given: Mapping[str, Any]) -> list[onnx.AttributeProto]:
+def _attributes(operator: str | Callable[..., Any], attributes: Mapping[str, Any]) -> list[onnx.AttributeProto]:
     domain, name = split(operator)
     schema = schema_of(domain, name) if isinstance(operator, str) else None
-    made = []
-    for key, value in given.items():
+    protos = []
+    for key, value in attributes.items():
         if value is None:
             continue
         kind = schema.attributes[key].type if schema is not None and key in schema.attributes else None
-        made.append(_attribute(name, key, value, kind))
-    return made
+        protos.append(_attribute(name, key, value, kind))
+    return protos
 
 
 def _attribute(operator: str, name: str, value: Any, kind: Any) -> onnx.AttributeProto:

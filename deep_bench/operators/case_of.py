@@ -48,42 +48,42 @@ def make_case(
     from deep_bench.operators.case_label import label_of
 
     read = [_read(value) for value in inputs]
-    wanted = None if dtype is None else element_type(dtype)
+    target_dtype = None if dtype is None else element_type(dtype)
     domain, name = split(operator)
     schema = schema_of(domain, name) if isinstance(operator, str) else None
     if schema is not None:
         check_count(name, schema, read)
         check_attributes(name, schema, attributes)
-    types = _element_types(name, schema, read, wanted)
+    types = _element_types(name, schema, read, target_dtype)
     arguments = tuple(None if v is None else _argument(v, t) for v, t in zip(read, types, strict=True))
     names = input_names(operator, len(arguments))
     _check_draws(operator, draws, names)
-    asked = outputs if outputs is not None else _output_count(name, schema, read, attributes)
-    case = cls(operator, arguments, attributes, outputs=asked)
+    output_count = outputs if outputs is not None else _output_count(name, schema, read, attributes)
+    case = cls(operator, arguments, attributes, outputs=output_count)
     _check_settings(case)
-    drawn = tuple(_with_draw(case, i, given, draws) for i, given in enumerate(read))
-    case = cls(operator, drawn, attributes, outputs=asked)
+    drawn = tuple(_with_draw(case, i, supplied, draws) for i, supplied in enumerate(read))
+    case = cls(operator, drawn, attributes, outputs=output_count)
     if schema is not None:
         case.results  # noqa: B018 (what does not fit is refused here, not at the first run)
-    return cls(operator, drawn, attributes, label_of(case), outputs=asked)
+    return cls(operator, drawn, attributes, label_of(case), outputs=output_count)
 
 
-def _output_count(name: str, schema: OpSchema | None, given: Sequence[Made], attributes: Mapping[str, Any]) -> int:
+def _output_count(name: str, schema: OpSchema | None, supplied: Sequence[Made], attributes: Mapping[str, Any]) -> int:
     """As few outputs as the operator can give."""
     if name == "Split":
-        sizes = given[1] if len(given) > 1 else None
+        sizes = supplied[1] if len(supplied) > 1 else None
         return len(sizes) if isinstance(sizes, np.ndarray | list) else int(attributes.get("num_outputs", 1))
     return 1 if schema is None else max(1, schema.min_output)
 
 
-def _with_draw(case: Case, index: int, given: Made, draws: Mapping[str, Draw]) -> Argument | None:
+def _with_draw(case: Case, index: int, supplied: Made, draws: Mapping[str, Draw]) -> Argument | None:
     """The argument, with the draw that the caller names for it, or else its operator's own."""
     argument = case.arguments[index]
     if argument is None or argument.value is not None:
         return argument
     if argument.spec.name in draws:
         return Argument(argument.spec, draw=draws[argument.spec.name])
-    return argument if isinstance(given, Argument) else Argument(argument.spec, draw=draw_of(case, index))
+    return argument if isinstance(supplied, Argument) else Argument(argument.spec, draw=draw_of(case, index))
 
 
 def _check_draws(operator: str | Callable[..., Any], draws: Mapping[str, Draw], names: Sequence[str]) -> None:
@@ -132,30 +132,30 @@ def _stated(value: Made) -> np.dtype | None:
 
 
 def _element_types(
-    name: str, schema: OpSchema | None, given: Sequence[Made], wanted: np.dtype | None
+    name: str, schema: OpSchema | None, supplied: Sequence[Made], target_dtype: np.dtype | None
 ) -> tuple[np.dtype | None, ...]:
     """The element type of each input: stated by itself, or that of others of the same variable, or the preferred one."""
     if schema is None:
-        return tuple(_stated(v) or _plain(v) or wanted or np.dtype("float32") for v in given)
-    allowed = [allowed_types(schema, i) for i in range(len(given))]
-    if wanted is not None and not any(wanted in types for types in allowed):
+        return tuple(_stated(v) or _plain(v) or target_dtype or np.dtype("float32") for v in supplied)
+    allowed = [allowed_types(schema, i) for i in range(len(supplied))]
+    if target_dtype is not None and not any(target_dtype in types for types in allowed):
         listed = "; ".join(f"{formal_at(schema, i).name}: {', '.join(map(str, t))}" for i, t in enumerate(allowed))
-        raise InvalidArgument(f"{name} of {wanted}", listed or "no inputs")
+        raise InvalidArgument(f"{name} of {target_dtype}", listed or "no inputs")
     bound: dict[str, tuple[np.dtype, str]] = {}
-    for i, value in enumerate(given):
-        stated, formal = _stated(value), formal_at(schema, i)
-        if stated is None or not formal.is_homogeneous:
+    for i, value in enumerate(supplied):
+        value_dtype, formal = _stated(value), formal_at(schema, i)
+        if value_dtype is None or not formal.is_homogeneous:
             continue
-        if stated not in allowed[i]:
-            raise InvalidArgument(f"{name} with {formal.name} of {stated}", f"one of {', '.join(map(str, allowed[i]))}")
-        first, where = bound.setdefault(formal.type_str, (stated, formal.name))
-        if first != stated:
+        if value_dtype not in allowed[i]:
+            raise InvalidArgument(f"{name} with {formal.name} of {value_dtype}", f"one of {', '.join(map(str, allowed[i]))}")
+        first, where = bound.setdefault(formal.type_str, (value_dtype, formal.name))
+        if first != value_dtype:
             raise InvalidArgument(
-                f"{name} with {where} of {first} and {formal.name} of {stated}", "one element type for both"
+                f"{name} with {where} of {first} and {formal.name} of {value_dtype}", "one element type for both"
             )
     return tuple(
-        _stated(v) or _chosen(formal_at(schema, i), allowed[i], bound, wanted) if v is not None else None
-        for i, v in enumerate(given)
+        _stated(v) or _chosen(formal_at(schema, i), allowed[i], bound, target_dtype) if v is not None else None
+        for i, v in enumerate(supplied)
     )
 
 
@@ -168,11 +168,11 @@ def _plain(value: Made) -> np.dtype | None:
 
 
 def _chosen(
-    formal: Any, allowed: Sequence[np.dtype], bound: Mapping[str, tuple[np.dtype, str]], wanted: np.dtype | None
+    formal: Any, allowed: Sequence[np.dtype], bound: Mapping[str, tuple[np.dtype, str]], target_dtype: np.dtype | None
 ) -> np.dtype:
     if formal.type_str in bound:
         return bound[formal.type_str][0]
-    preferred = (*(() if wanted is None else (wanted,)), *_PREFERRED)
+    preferred = (*(() if target_dtype is None else (target_dtype,)), *_PREFERRED)
     return next((t for t in preferred if t in allowed), allowed[0])
 
 

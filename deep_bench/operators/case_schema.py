@@ -63,9 +63,9 @@ def schema_of(domain: str, name: str) -> OpSchema | None:
         return onnx.defs.get_schema(name, domain=domain)
     if domain == "" and name == "SimplifiedLayerNormalization":
         return None  # ONNX Runtime's own, in ONNX's domain
-    known = [s.name for s in onnx.defs.get_all_schemas() if s.domain == domain]
-    if domain == "" or known:
-        raise UnknownName("operator", name, known)
+    names = [s.name for s in onnx.defs.get_all_schemas() if s.domain == domain]
+    if domain == "" or names:
+        raise UnknownName("operator", name, names)
     return None
 
 
@@ -114,8 +114,8 @@ def _parameter_names(function: Callable[..., Any], count: int) -> tuple[str, ...
     except (ValueError, TypeError):  # built into NumPy without a signature
         return tuple(f"x{i}" for i in range(count))
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
-    return tuple(names[i] if i < len(names) else f"{rest}_{i - len(names)}" for i in range(count))
+    variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
+    return tuple(names[i] if i < len(names) else f"{variadic}_{i - len(names)}" for i in range(count))
 
 
 def formal_at(schema: OpSchema, index: int) -> Any:

@@ -66,8 +66,8 @@ def frozen_array(array: np.ndarray) -> np.ndarray:
 def content(value: Any) -> Any:
     """Something hashable that is equal for equal contents, and tells ``1``, ``1.0`` and ``True`` apart."""
     if isinstance(value, np.ndarray):
-        kept = tuple(value.ravel().tolist()) if value.dtype == STRING else value.tobytes()
-        return ("array", str(value.dtype), value.shape, kept)
+        elements = tuple(value.ravel().tolist()) if value.dtype == STRING else value.tobytes()
+        return ("array", str(value.dtype), value.shape, elements)
     if isinstance(value, Mapping):
         return ("mapping", tuple(sorted((name, content(v)) for name, v in value.items())))
     if isinstance(value, list | tuple):

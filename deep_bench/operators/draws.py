@@ -41,10 +41,10 @@ def draw(
     name, *written = argument.draw.split(":")
     request = Request(rng, argument.shape, argument.dtype, distribution, limit)
     try:
-        found = DRAWS[name](request, *map(_number, written))
+        array = DRAWS[name](request, *map(_number, written))
     except (MemoryError, ValueError, OverflowError) as error:  # NumPy says in any of these that an array is too large
         raise InvalidArgument(f"{argument} drawn as {argument.draw!r}: {error}", "a draw that fits the shape") from error
-    return np.ascontiguousarray(np.asarray(found, argument.dtype)).reshape(argument.shape)
+    return np.ascontiguousarray(np.asarray(array, argument.dtype)).reshape(argument.shape)
 
 
 def check_draw(written: str) -> None:
@@ -68,7 +68,7 @@ def _number(written: str) -> float | int:
     return float(written) if any(c in written for c in ".einf") else int(written)
 
 
-def _checked(argument: Argument, found: np.ndarray) -> np.ndarray:
-    if found.shape != argument.shape or found.dtype != argument.dtype:
-        raise InvalidArgument(f"a draw gave {found.dtype}{list(found.shape)}", str(argument))
-    return found
+def _checked(argument: Argument, array: np.ndarray) -> np.ndarray:
+    if array.shape != argument.shape or array.dtype != argument.dtype:
+        raise InvalidArgument(f"a draw gave {array.dtype}{list(array.shape)}", str(argument))
+    return array

@@ -33,20 +33,20 @@ def between(request: Request, low: float, high: float) -> np.ndarray:
     """Numbers from ``low`` to ``high``, both included."""
     if request.distribution == "tiny" and low <= 0 <= high and is_float(request.dtype):
         return np.clip(numbers(request).astype(np.float64), low, high).astype(request.dtype)
-    found = low + (high - low) * _fractions(request)
+    array = low + (high - low) * _fractions(request)
     if not is_float(request.dtype):
-        found = np.round(found)
-    cast = found.astype(request.dtype)
+        array = np.round(array)
+    cast = array.astype(request.dtype)
     inside = (cast.astype(np.float64) >= low) & (cast.astype(np.float64) <= high)  # a narrow format may round past an end
     return np.where(inside, cast, np.asarray((low + high) / 2).astype(request.dtype))
 
 
 def positive(request: Request) -> np.ndarray:
     """Numbers above 0; infinity among the special ones."""
-    found = np.abs(numbers(request)) if request.dtype.kind != "b" else numbers(request)
+    array = np.abs(numbers(request)) if request.dtype.kind != "b" else numbers(request)
     least = ml_dtypes.finfo(request.dtype).smallest_normal if is_float(request.dtype) else 1
     with np.errstate(invalid="ignore"):
-        return np.where(found > 0, found, np.asarray(least).astype(request.dtype))
+        return np.where(array > 0, array, np.asarray(least).astype(request.dtype))
 
 
 def domain(request: Request, low: float, high: float) -> np.ndarray:
@@ -55,15 +55,15 @@ def domain(request: Request, low: float, high: float) -> np.ndarray:
         return numbers(request)
     if np.isfinite(high):
         return between(request, low, high)
-    found = numbers(request).astype(np.float64)
-    return (low + np.abs(found)).clip(max=largest(request)).astype(request.dtype)
+    array = numbers(request).astype(np.float64)
+    return (low + np.abs(array)).clip(max=largest(request)).astype(request.dtype)
 
 
 def nonzero(request: Request) -> np.ndarray:
     """Any number but 0; no NaN."""
-    found = numbers(request)
+    array = numbers(request)
     with np.errstate(invalid="ignore"):
-        return np.where((found == 0) | (found != found), np.ones((), request.dtype), found)
+        return np.where((array == 0) | (array != array), np.ones((), request.dtype), array)
 
 
 def below(request: Request, end: int) -> np.ndarray:
@@ -72,22 +72,22 @@ def below(request: Request, end: int) -> np.ndarray:
         _require(end > 0, f"indices below {end}", "an axis of at least one element to index")
     end = max(end, 1)
     if request.distribution == "wide":
-        found = np.floor(np.exp2(request.uniform(0.0, np.log2(end + 1)))) - 1
+        array = np.floor(np.exp2(request.uniform(0.0, np.log2(end + 1)))) - 1
     elif request.distribution == "special":
-        found = request.choice([0, end - 1])
+        array = request.choice([0, end - 1])
     else:
         low = max(0, end - 2) if request.distribution == "huge" else 0
         high = min(end, {"tiny": 2, "ties": 3}.get(request.distribution, end))
-        found = request.integers(low, high)
-    return np.clip(found, 0, end - 1).astype(request.dtype)
+        array = request.integers(low, high)
+    return np.clip(array, 0, end - 1).astype(request.dtype)
 
 
 def indices(request: Request, end: int) -> np.ndarray:
     """Indices of an axis of ``end`` elements; except in the normal distribution one in two counts from the end."""
-    found = below(request, end)
+    array = below(request, end)
     if request.distribution == "normal":
-        return found
-    return np.where(request.uniform() < 0.5, found - np.asarray(end, found.dtype), found).astype(request.dtype)
+        return array
+    return np.where(request.uniform() < 0.5, array - np.asarray(end, array.dtype), array).astype(request.dtype)
 
 
 def lengths(request: Request, longest: int) -> np.ndarray:
@@ -127,10 +127,10 @@ def distinct_places(request: Request, end: int) -> np.ndarray:
 
 def scaled(request: Request, terms: int) -> np.ndarray:
     """Numbers divided by the root of ``terms``, so that their sums with others do not grow with the number of terms."""
-    found = numbers(request)
+    array = numbers(request)
     if request.distribution not in ("normal", "ties", "special"):
-        return found
-    return (found.astype(np.float64) / np.sqrt(max(terms, 1))).astype(request.dtype)
+        return array
+    return (array.astype(np.float64) / np.sqrt(max(terms, 1))).astype(request.dtype)
 
 
 def mask(request: Request, share: float = 0.5) -> np.ndarray:
@@ -142,9 +142,9 @@ def attention_mask(request: Request) -> np.ndarray:
     """What a query may look at: truth values, the first of every row true; finite numbers where they are added."""
     if is_float(request.dtype):
         return numbers(request) if request.distribution != "special" else numbers(replace(request, distribution="ties"))
-    found = request.uniform() < 0.7
-    found[..., :1] = True
-    return found.astype(request.dtype)
+    array = request.uniform() < 0.7
+    array[..., :1] = True
+    return array.astype(request.dtype)
 
 
 def sparse(request: Request, share: float) -> np.ndarray:

@@ -64,8 +64,8 @@ def _top(case: Case, dtype: np.dtype) -> float:
     """The largest number of the narrowest floating-point type that is read or written; of its own type for an integer."""
     if not is_float(dtype):
         return float(ml_dtypes.iinfo(dtype).max)
-    own = [a.dtype for a in case.arguments if a is not None and is_float(a.dtype)]
-    return min(float(ml_dtypes.finfo(t).max) for t in [*own, *(r.dtype for r in case.results if is_float(r.dtype))])
+    input_dtypes = [a.dtype for a in case.arguments if a is not None and is_float(a.dtype)]
+    return min(float(ml_dtypes.finfo(t).max) for t in [*input_dtypes, *(r.dtype for r in case.results if is_float(r.dtype))])
 
 
 def _growth(case: Case) -> _Growth:

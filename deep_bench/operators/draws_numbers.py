@@ -68,9 +68,9 @@ def numbers(request: Request) -> np.ndarray:
 
 
 def _strings(request: Request) -> np.ndarray:
-    found = np.empty(request.shape, dtype=object)
-    found.reshape(-1)[:] = [_STRINGS[i] for i in request.integers(0, len(_STRINGS)).ravel()]
-    return found
+    array = np.empty(request.shape, dtype=object)
+    array.reshape(-1)[:] = [_STRINGS[i] for i in request.integers(0, len(_STRINGS)).ravel()]
+    return array
 
 
 def _normal(request: Request) -> np.ndarray:
@@ -79,9 +79,9 @@ def _normal(request: Request) -> np.ndarray:
     return _representable(request, np.asarray(request.rng.standard_normal(request.shape, np.float32)))
 
 
-def _representable(request: Request, found: np.ndarray) -> np.ndarray:
+def _representable(request: Request, array: np.ndarray) -> np.ndarray:
     """Without signs and zeros for the one format that has neither."""
-    return np.abs(found) + 2.0**-20 if str(request.dtype) == "float8_e8m0fnu" else found
+    return np.abs(array) + 2.0**-20 if str(request.dtype) == "float8_e8m0fnu" else array
 
 
 def _wide(request: Request) -> np.ndarray:
@@ -100,8 +100,8 @@ def _ties(request: Request) -> np.ndarray:
     towards = (request.signs() * largest(request)).astype(request.dtype)
     moved = request.uniform() < 0.5
     zeros = np.flatnonzero(moved & (exact == 0))
-    kept = zeros[:: -(-zeros.size // _MOST_BESIDE_ZERO) or 1]
-    moved.reshape(-1)[np.setdiff1d(zeros, kept, assume_unique=True)] = False
+    retained = zeros[:: -(-zeros.size // _MOST_BESIDE_ZERO) or 1]
+    moved.reshape(-1)[np.setdiff1d(zeros, retained, assume_unique=True)] = False
     return np.where(moved, np.nextafter(exact, towards), exact)
 
 

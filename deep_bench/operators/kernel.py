@@ -109,8 +109,8 @@ class KernelExecutor(Executor[Any]):
 
     def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The inputs in the operator's order, ``None`` for omitted ones."""
-        known = {**self.parameters, **inputs}
-        return [None if name is None else known[name] for name in self._names]
+        by_name = {**self.parameters, **inputs}
+        return [None if name is None else by_name[name] for name in self._names]
 
     def outputs(self, found: Any) -> tuple[Any, ...]:
         """What ``forward`` returned, as a tuple.
@@ -119,17 +119,17 @@ class KernelExecutor(Executor[Any]):
             InvalidInput: It is no array and no tuple of as many arrays as the node has outputs.
         """
         results = found if isinstance(found, tuple) else (found,)
-        wanted = len(self.results)
-        if isinstance(found, list | dict) or found is None or len(results) != wanted or any(r is None for r in results):
+        count = len(self.results)
+        if isinstance(found, list | dict) or found is None or len(results) != count or any(r is None for r in results):
             came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
-            expected = "an array" if wanted == 1 else f"a tuple of {wanted} arrays"
+            expected = "an array" if count == 1 else f"a tuple of {count} arrays"
             raise InvalidInput(f"{self.operator.name}.forward returned {came}", expected, "return the arrays themselves")
         return results
 
     def forward(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the kernel."""
-        found = self.outputs(self.operator.forward(*self.arguments(inputs), **self.attributes))
-        named = dict(zip(self.results, found, strict=True))
+        results = self.outputs(self.operator.forward(*self.arguments(inputs), **self.attributes))
+        named = dict(zip(self.results, results, strict=True))
         return {name: named[name] for name in self.output_names}
 
     def bind(self, inputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
@@ -144,11 +144,11 @@ class KernelExecutor(Executor[Any]):
 
     def bound(self, forward: Callable[..., Any], inputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
         """The same call of another function in the place of ``forward``."""
-        arguments, stated, results = self.arguments(inputs), self.attributes, self.results
+        arguments, attributes, results = self.arguments(inputs), self.attributes, self.results
         if len(results) == 1:
             name = results[0]
-            return lambda: {name: forward(*arguments, **stated)}
-        return lambda: dict(zip(results, forward(*arguments, **stated), strict=True))
+            return lambda: {name: forward(*arguments, **attributes)}
+        return lambda: dict(zip(results, forward(*arguments, **attributes), strict=True))
 
     def pull_back(self, inputs: Mapping[str, Any], grads: Sequence[Any]) -> tuple[Any, ...]:
         """What ``backward`` returns for the gradients of all outputs, after a run of ``forward``.
@@ -176,18 +176,21 @@ def keywords(forward: Callable[..., Any], node: ir.Node, opset: int, name: str) 
     Raises:
         UnsupportedOperator: The node states an attribute that the kernel does not take, and not its default.
     """
-    stated = dict(attributes(node))
+    node_attributes = dict(attributes(node))
     defaults = _defaults(node, opset)
     parameters = inspect.signature(forward).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return {**defaults, **stated}
-    taken = {n for n, p in parameters.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
-    for attribute, value in stated.items():
-        if attribute not in taken and not (attribute in defaults and defaults[attribute] == value):
+        return {**defaults, **node_attributes}
+    accepted_names = {n for n, p in parameters.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    for attribute, value in node_attributes.items():
+        if attribute not in accepted_names and not (attribute in defaults and defaults[attribute] == value):
             reason = f"{name}.forward has no keyword argument {attribute!r}, which is {value!r} here"
             raise UnsupportedOperator(str(node.name), operator_name(node), opset, reason)
     needed = {n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
-    return {**{n: v for n, v in defaults.items() if n in needed}, **{n: v for n, v in stated.items() if n in taken}}
+    return {
+        **{n: v for n, v in defaults.items() if n in needed},
+        **{n: v for n, v in node_attributes.items() if n in accepted_names},
+    }
 
 
 def check_inputs(
@@ -202,20 +205,24 @@ def check_inputs(
     try:
         parameters.bind(*inputs, **attributes)
     except TypeError as error:
-        given = ", ".join("(omitted)" if n is None else n for n in inputs)
+        input_names = ", ".join("(omitted)" if n is None else n for n in inputs)
         came = f"{name}.forward{parameters} does not take the {len(inputs)} input{'s' * (len(inputs) != 1)} of {operator}"
-        raise InvalidInput(f"{came} ({given}): {error}", "a parameter for each input, in the operator's order") from error
+        raise InvalidInput(
+            f"{came} ({input_names}): {error}", "a parameter for each input, in the operator's order"
+        ) from error
 
 
 def _defaults(node: ir.Node, opset: int) -> dict[str, Any]:
-    known = None if function_of(node) is not None else schema(node, opset)
-    if known is None:
+    operator_schema = None if function_of(node) is not None else schema(node, opset)
+    if operator_schema is None:
         return {}
-    named = {n: a.default_value for n, a in known.attributes.items() if a.default_value.name}
-    made = ir.Node("", "Defaults", [], [ir.serde.deserialize_attribute(proto) for proto in named.values()], num_outputs=1)
-    return attributes(made)
+    named = {n: a.default_value for n, a in operator_schema.attributes.items() if a.default_value.name}
+    default_node = ir.Node(
+        "", "Defaults", [], [ir.serde.deserialize_attribute(proto) for proto in named.values()], num_outputs=1
+    )
+    return attributes(default_node)
 
 
 def _constants(node: ir.Node) -> dict[str, np.ndarray]:
-    found = {str(v.name): as_array(v) for v in node.inputs if v is not None}
-    return {name: array for name, array in found.items() if array is not None}
+    arrays = {str(v.name): as_array(v) for v in node.inputs if v is not None}
+    return {name: array for name, array in arrays.items() if array is not None}

@@ -63,15 +63,15 @@ class Operator(ABC, Generic[A]):
         Raises:
             InvalidArgument: It states nothing, or neither a name nor a function.
         """
-        found = inspect.getattr_static(self, "computes", None)
-        found = found.__func__ if isinstance(found, staticmethod) else found
-        if not (callable(found) or (isinstance(found, str) and found)):
+        claim = inspect.getattr_static(self, "computes", None)
+        claim = claim.__func__ if isinstance(claim, staticmethod) else claim
+        if not (callable(claim) or (isinstance(claim, str) and claim)):
             raise InvalidArgument(
-                f"{self.name}.computes is {found!r}",
+                f"{self.name}.computes is {claim!r}",
                 "the name of an ONNX operator, or a NumPy function",
                 f'state what it is to be checked against: computes = "Gelu" in the class {type(self).__name__}',
             )
-        return found
+        return claim
 
     def setup(self, case: Case) -> None:
         """Compile or allocate what one case needs; called before the first call of `forward`, and timed apart."""

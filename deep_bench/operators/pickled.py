@@ -30,9 +30,9 @@ def dumped(value: Any, label: str) -> bytes:
         >>> loaded(dumped(case, "the case"), "the case").label == case.label
         True
     """
-    own = (getattr(value, name, None) for name in ("operator", "target"))  # what a case, and an operator, computes
-    held = [*own, *getattr(value, "__dict__", {}).values()]
-    homes = {kind.__module__ for kind in type(value).__mro__} | {getattr(thing, "__module__", None) for thing in held}
+    targets = (getattr(value, name, None) for name in ("operator", "target"))  # what a case, and an operator, computes
+    held = [*targets, *getattr(value, "__dict__", {}).values()]
+    homes = {kind.__module__ for kind in type(value).__mro__} | {getattr(member, "__module__", None) for member in held}
     try:
         with _by_value([sys.modules[name] for name in homes if name in sys.modules and not _importable(str(name))]):
             return bytes(cloudpickle.dumps(value))
@@ -86,6 +86,11 @@ def _importable(name: str) -> bool:
     for finder in sys.meta_path:
         spec = finder.find_spec(top, None)
         if spec is not None:
-            here = getattr(sys.modules[top], "__file__", None) if top in sys.modules else None
-            return spec.origin is None or here is None or spec.origin in ("built-in", "frozen") or spec.origin == here
+            module_file = getattr(sys.modules[top], "__file__", None) if top in sys.modules else None
+            return (
+                spec.origin is None
+                or module_file is None
+                or spec.origin in ("built-in", "frozen")
+                or spec.origin == module_file
+            )
     return False

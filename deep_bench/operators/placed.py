@@ -74,8 +74,8 @@ class Placed:
     @property
     def device(self) -> Device[Any]:
         """Where the kernel's arrays live."""
-        found: Device[Any] = self.kernel.device
-        return found
+        device: Device[Any] = self.kernel.device
+        return device
 
     def forward(self, inputs: Sequence[Any], describe: Describe | None = None) -> Arrays:
         """The node's outputs, for arrays of the kernel's device.
@@ -89,12 +89,12 @@ class Placed:
             KernelFailure: It raises, or changes its inputs.
         """
         self._set_up(inputs, describe)
-        found = self._called("forward", inputs)
-        results = found if isinstance(found, tuple) else (found,)
-        wanted = len(self.dtypes)
-        if isinstance(found, list | dict) or len(results) != wanted or any(r is None for r in results):
-            came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
-            expected = "an array" if wanted == 1 else f"a tuple of {wanted} arrays"
+        result = self._called("forward", inputs)
+        results = result if isinstance(result, tuple) else (result,)
+        count = len(self.dtypes)
+        if isinstance(result, list | dict) or len(results) != count or any(r is None for r in results):
+            came = f"a tuple of {len(results)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+            expected = "an array" if count == 1 else f"a tuple of {count} arrays"
             raise InvalidInput(f"{self._where}: {self.kernel.name}.forward returned {came}", expected)
         if describe is not None:
             self._check(results, inputs, describe)
@@ -118,10 +118,10 @@ class Placed:
         """
         self.require_backward()
         self._set_up(inputs, describe)
-        found = self._called("backward", grads, inputs, outputs)
-        results = found if isinstance(found, tuple) else (found,)
-        if isinstance(found, list | dict) or found is None or len(results) != len(inputs):
-            came = f"a tuple of {len(results)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
+        result = self._called("backward", grads, inputs, outputs)
+        results = result if isinstance(result, tuple) else (result,)
+        if isinstance(result, list | dict) or result is None or len(results) != len(inputs):
+            came = f"a tuple of {len(results)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
             expected = f"a tuple with one array or None for each of the {len(inputs)} inputs"
             raise InvalidInput(f"{self._where}: {self.kernel.name}.backward returned {came}", expected)
         for index, (gradient, x) in enumerate(zip(results, inputs, strict=True)):
@@ -152,37 +152,37 @@ class Placed:
             return tuple(map(_settled, self.forward(arrays, describe_numpy)))
         native = self.forward(self._natives(arrays))
         self.device.synchronize()
-        found = tuple(np.asarray(self.device.to_numpy(y)) for y in native)
-        self._check(found, arrays, describe_numpy)
-        return found
+        outputs = tuple(np.asarray(self.device.to_numpy(y)) for y in native)
+        self._check(outputs, arrays, describe_numpy)
+        return outputs
 
     def backward_numpy(self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Arrays:
         """`backward` from and to NumPy arrays."""
         if isinstance(self.device, Host):
             return self.backward(grads, inputs, outputs, describe_numpy)
-        found = self.backward(self._natives(grads), self._natives(inputs), self._natives(outputs))
+        gradients = self.backward(self._natives(grads), self._natives(inputs), self._natives(outputs))
         self.device.synchronize()
-        return tuple(None if g is None else np.asarray(self.device.to_numpy(g)) for g in found)
+        return tuple(None if g is None else np.asarray(self.device.to_numpy(g)) for g in gradients)
 
     def _called(self, method: str, *groups: Sequence[Any]) -> Any:
         """What a method of the kernel returns, for arrays that it cannot change."""
         guard = self._guards[method]
-        given, copied = guard.given(groups)
+        arguments, copied = guard.given(groups)
         try:
-            found = getattr(self.kernel, method)(*(given[0] if method == "forward" else given), **self.attributes)
+            result = getattr(self.kernel, method)(*(arguments[0] if method == "forward" else arguments), **self.attributes)
         except DeepBenchError as error:
             error.add_note(f"in {self.kernel.name}, which computes {self._where}")
             raise
         except Exception as error:  # a kernel may raise anything
             expected = "arguments that stay as they are: they come read-only" if "read-only" in str(error) else ""
             raise KernelFailure(f"{self._where}: {self.kernel.name}.{method} raised {in_a_line(error)}", expected) from error
-        changed = guard.changed(groups, given) if copied else None
+        changed = guard.changed(groups, arguments) if copied else None
         if changed is not None:
             group, index = changed
             kind = "input" if method == "forward" else ("the gradient of output", "input", "output")[group]
             came = f"{self._where}: {self.kernel.name}.{method} changes {kind} {index}"
             raise KernelFailure(came, "arguments that stay as they are: others read the same memory", "write to a copy")
-        return found
+        return result
 
     @property
     def _where(self) -> str:
@@ -198,38 +198,41 @@ class Placed:
         """Compare outputs with what the node gives for such inputs."""
         specs = self._results.of(inputs, self.constants, describe)
         for index, (array, dtype) in enumerate(zip(results, self.dtypes, strict=True)):
-            known = describe(array)
-            if known is None:
+            description = describe(array)
+            if description is None:
                 raise InvalidInput(
                     f"{self._where}: {self.kernel.name}.forward returned a {type(array).__name__}",
                     f"an array of {type(self.device).__name__}",
                 )
             spec = None if specs is None else specs[index]
-            if dtype in (None, known[1], STRING) and (spec is None or fits(known[0], spec)):
+            if dtype in (None, description[1], STRING) and (spec is None or fits(description[0], spec)):
                 continue
             which = f" as output {index}" if len(results) > 1 else ""
             shape = "" if spec is None else f"[{', '.join('?' if isinstance(d, str) else str(d) for d in spec.shape)}]"
             raise InvalidInput(
-                f"{self._where}: {self.kernel.name}.forward returned {known[1]}{list(known[0])}{which}",
-                f"{known[1] if dtype is None else dtype}{shape}, as the node gives for {self._listed(inputs, describe)}",
+                f"{self._where}: {self.kernel.name}.forward returned {description[1]}{list(description[0])}{which}",
+                f"{description[1] if dtype is None else dtype}{shape}, as the node gives for "
+                f"{self._listed(inputs, describe)}",
             )
 
     def _listed(self, inputs: Sequence[Any], describe: Describe) -> str:
-        known = [None if x is None else describe(x) for x in inputs]
-        return ", ".join("(omitted)" if k is None else f"{k[1]}{list(k[0])}" for k in known)
+        descriptions = [None if x is None else describe(x) for x in inputs]
+        return ", ".join("(omitted)" if k is None else f"{k[1]}{list(k[0])}" for k in descriptions)
 
     def _check_gradient(self, index: int, gradient: Any, x: Any) -> None:
         if x is not None and hasattr(gradient, "shape") and tuple(gradient.shape) == tuple(x.shape):
-            came, wanted = getattr(gradient, "dtype", None), getattr(x, "dtype", None)
-            if came == wanted:
+            came, expected = getattr(gradient, "dtype", None), getattr(x, "dtype", None)
+            if came == expected:
                 return
             raise InvalidInput(
                 f"{self._where}: {self.kernel.name}.backward returned a gradient of {came} for input {index}",
-                f"{wanted}, as the input",
+                f"{expected}, as the input",
             )
-        what = f"of shape {list(gradient.shape)}" if hasattr(gradient, "shape") else f"that is a {type(gradient).__name__}"
+        description = (
+            f"of shape {list(gradient.shape)}" if hasattr(gradient, "shape") else f"that is a {type(gradient).__name__}"
+        )
         raise InvalidInput(
-            f"{self._where}: {self.kernel.name}.backward returned a gradient {what} for input {index}",
+            f"{self._where}: {self.kernel.name}.backward returned a gradient {description} for input {index}",
             "nothing" if x is None else f"{list(x.shape)}, as the input",
         )
 
@@ -249,15 +252,15 @@ class Placed:
         if x is None:
             return None
         fixed = self.constants[index] if index < len(self.constants) else None
-        found = describe(x) if describe is not None else describe_numpy(np.asarray(self.device.to_numpy(x)))
-        if found is None or not all(isinstance(d, int) for d in found[0]):
+        description = describe(x) if describe is not None else describe_numpy(np.asarray(self.device.to_numpy(x)))
+        if description is None or not all(isinstance(d, int) for d in description[0]):
             raise Unsupported(
                 f"{self._where}: the sizes of input {index} are not known where {self.kernel.name} is set up",
                 "a network of fixed sizes: network.with_sizes(…)",
             )
-        spec = TensorSpec(f"x{index}", tuple(found[0]), found[1])
-        same = fixed is not None and fixed.shape == spec.shape and fixed.dtype == spec.dtype
-        return Argument(spec, fixed if same else None)
+        spec = TensorSpec(f"x{index}", tuple(description[0]), description[1])
+        identical = fixed is not None and fixed.shape == spec.shape and fixed.dtype == spec.dtype
+        return Argument(spec, fixed if identical else None)
 
 
 def placed(
@@ -279,7 +282,7 @@ def placed(
     """
     kernel = kernel_of(node)
     assert kernel is not None
-    known = [None if v is None else as_array(v) for v in node.inputs] if constants is None else list(constants)
+    arrays = [None if v is None else as_array(v) for v in node.inputs] if constants is None else list(constants)
     plain = spelled(node)
     return Placed(
         copy.copy(kernel) if _has_setup(kernel) else kernel,
@@ -288,7 +291,7 @@ def placed(
         opset,
         keywords(kernel.forward, node, opset or 1, kernel.name),
         attributes(node),
-        known,
+        arrays,
         list(dtypes) if dtypes is not None else [None] * len(node.outputs),
         function_of(node) or plain,
     )

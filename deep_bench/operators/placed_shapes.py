@@ -66,8 +66,8 @@ class Results:
         key = tuple(None if spec is None else (spec.shape, spec.dtype) for spec in specs)
         if key not in self._known:
             self._known[key] = self._inferred(specs, [None] * len(specs))
-            found = self._known[key]
-            if found is None or any(spec.open_dimensions for spec in found):
+            result_specs = self._known[key]
+            if result_specs is None or any(spec.open_dimensions for spec in result_specs):
                 self._depending.add(key)
         if key not in self._depending:
             return self._known[key]
@@ -94,10 +94,10 @@ class Results:
     def _inferred(self, specs: Sequence[TensorSpec | None], values: Sequence[np.ndarray | None]) -> Specs | None:
         if not any(spec is not None and spec.open_dimensions for spec in specs):
             return self._results(specs, values)
-        one, other = (self._results([None if s is None else _closed(s, n) for s in specs], values) for n in _TRIED)
-        if one is None or other is None or [len(s.shape) for s in one] != [len(s.shape) for s in other]:
+        first, second = (self._results([None if s is None else _closed(s, n) for s in specs], values) for n in _TRIED)
+        if first is None or second is None or [len(s.shape) for s in first] != [len(s.shape) for s in second]:
             return None
-        return tuple(_common(a, b) for a, b in zip(one, other, strict=True))
+        return tuple(_common(a, b) for a, b in zip(first, second, strict=True))
 
     def _results(self, specs: Sequence[TensorSpec | None], values: Sequence[np.ndarray | None]) -> Specs | None:
         pairs = zip(specs, values, strict=True)
@@ -122,22 +122,22 @@ def fits(shape: Sequence[Any], spec: TensorSpec) -> bool:
 
 def _spec(name: str, x: Any, describe: Describe) -> TensorSpec | None:
     try:
-        known = describe(x)
+        description = describe(x)
     except ValueError:  # a tensor of TensorFlow's whose rank only the run tells
         return None
-    if known is None:
+    if description is None:
         return None
-    shape = tuple(f"{name}.{i}" if d is None else d for i, d in enumerate(known[0]))
-    return TensorSpec(name, shape, known[1])
+    shape = tuple(f"{name}.{i}" if d is None else d for i, d in enumerate(description[0]))
+    return TensorSpec(name, shape, description[1])
 
 
 def _closed(spec: TensorSpec, size: int) -> TensorSpec:
     return TensorSpec(spec.name, tuple(size if isinstance(d, str) else d for d in spec.shape), spec.dtype)
 
 
-def _common(one: TensorSpec, other: TensorSpec) -> TensorSpec:
-    shape = (a if a == b else f"{one.name}.{i}" for i, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)))
-    return TensorSpec(one.name, tuple(shape), one.dtype)
+def _common(first: TensorSpec, second: TensorSpec) -> TensorSpec:
+    shape = (a if a == b else f"{first.name}.{i}" for i, (a, b) in enumerate(zip(first.shape, second.shape, strict=True)))
+    return TensorSpec(first.name, tuple(shape), first.dtype)
 
 
 def _padded(constants: Sequence[np.ndarray | None], count: int) -> list[np.ndarray | None]:

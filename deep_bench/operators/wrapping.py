@@ -106,9 +106,9 @@ def wrap(
         raise InvalidArgument(f"the class {function.__name__}", "an object of it", f"give {function.__name__}(…)")
     if backward is not None and not callable(backward):
         raise InvalidArgument(f"backward={backward!r}", "a function of the gradients, the inputs and the outputs")
-    made = Wrapped(function, computes, device, backward, name)
-    assert made.target  # raises where it says nothing
-    return made
+    operator = Wrapped(function, computes, device, backward, name)
+    assert operator.target  # raises where it says nothing
+    return operator
 
 
 class Wrapped(Operator[Any]):
@@ -179,8 +179,8 @@ class Made:
     def function(self) -> Any:
         """The function."""
         module, _, name = self.path.partition(":")
-        found = getattr(importlib.import_module(module), name)
-        return found if self.arguments is None else found(*self.arguments)
+        value = getattr(importlib.import_module(module), name)
+        return value if self.arguments is None else value(*self.arguments)
 
 
 def host_parts(function: Callable[..., Any], device: Device[Any] | str | None) -> Parts:
@@ -198,13 +198,13 @@ def with_signature(function: Callable[..., Any], like: Callable[..., Any] | None
     source = function if like is None else like
     plain = not isinstance(source, type) and not hasattr(source, "nin")  # a ufunc's keywords are no attributes
     try:
-        found = inspect.signature(source) if plain else None
+        signature = inspect.signature(source) if plain else None
     except (ValueError, TypeError):  # built in
-        found = None
-    if found is not None and like is None:
+        signature = None
+    if signature is not None and like is None:
         return function
-    found = found or inspect.Signature([inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)])
-    return Signed(function, found)
+    signature = signature or inspect.Signature([inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)])
+    return Signed(function, signature)
 
 
 class Signed:
@@ -234,8 +234,8 @@ def _parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Pa
         home = home if home in parts_of else "numpy"  # a device of the user's own: a function of its arrays
     else:
         raise InvalidArgument(f"device={device!r}", "a framework such as 'torch:device=cuda', or a device")
-    found: Parts = parts_of[home](function, device)
-    return found
+    parts: Parts = parts_of[home](function, device)
+    return parts
 
 
 def _sendable(function: Callable[..., Any], again: tuple[str, tuple[Any, ...]] | None) -> Any:

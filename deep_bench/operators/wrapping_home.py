@@ -41,14 +41,14 @@ def home_of(function: Callable[..., Any]) -> str:
         >>> home_of(np.tanh), home_of(lambda x: np.maximum(x, 0)), home_of(lambda x: x + x)
         ('numpy', 'numpy', 'numpy')
     """
-    own = _from(function)
-    if own == "triton":
+    framework = _from(function)
+    if framework == "triton":
         raise InvalidArgument(
             f"{_called(function)}, a Triton kernel without a launch",
             "a Python function of tensors that allocates the result, launches the kernel and returns the result",
         )
-    if own is not None:
-        return own
+    if framework is not None:
+        return framework
     named = set(_named(function, set()))
     if "triton" in named:
         named -= {"triton", "torch"}
@@ -64,56 +64,56 @@ def home_of(function: Callable[..., Any]) -> str:
     return frameworks.pop() if frameworks else "numpy"
 
 
-def _from(thing: Any) -> str | None:
+def _from(value: Any) -> str | None:
     """The framework whose package defines an object, or its class."""
-    if isinstance(thing, ModuleType):
-        return _root(thing.__name__)
-    if hasattr(thing, "_torchdynamo_orig_callable"):
+    if isinstance(value, ModuleType):
+        return _root(value.__name__)
+    if hasattr(value, "_torchdynamo_orig_callable"):
         return "torch"
-    kinds = thing.__mro__ if isinstance(thing, type) else type(thing).__mro__
-    modules = [getattr(thing, "__module__", None), *(kind.__module__ for kind in kinds)]
-    return next((found for module in modules if (found := _root(module)) is not None), None)
+    kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    modules = [getattr(value, "__module__", None), *(kind.__module__ for kind in kinds)]
+    return next((framework for module in modules if (framework := _root(module)) is not None), None)
 
 
 def _root(module: Any) -> str | None:
     return ROOTS.get(module.partition(".")[0]) if isinstance(module, str) else None
 
 
-def _named(function: Any, seen: set[int]) -> Iterator[str]:
+def _named(function: Any, visited: set[int]) -> Iterator[str]:
     """The frameworks that the code of a function names, that of functions which it calls included."""
-    if id(function) in seen:
+    if id(function) in visited:
         return
-    seen.add(id(function))
+    visited.add(id(function))
     if isinstance(function, functools.partial):
-        yield from _of(function.func, seen)
+        yield from _of(function.func, visited)
     elif isinstance(function, MethodType):
-        yield from _of(function.__self__, seen)
-        yield from _named(function.__func__, seen)
+        yield from _of(function.__self__, visited)
+        yield from _named(function.__func__, visited)
     elif isinstance(function, FunctionType):
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         closed = {name: cell.cell_contents for name, cell in cells if not _is_empty(cell)}
         for name in _names(function.__code__):
             if name in closed or name in function.__globals__:
-                yield from _of(closed.get(name, function.__globals__.get(name)), seen)
+                yield from _of(closed.get(name, function.__globals__.get(name)), visited)
             elif name in ROOTS:
                 yield ROOTS[name]  # imported inside
     elif not isinstance(function, type):
-        yield from _named(vars(type(function)).get("__call__"), seen)
+        yield from _named(vars(type(function)).get("__call__"), visited)
         for value in getattr(function, "__dict__", {}).values():
-            yield from _of(value, seen)
+            yield from _of(value, visited)
 
 
-def _of(thing: Any, seen: set[int]) -> Iterator[str]:
+def _of(value: Any, visited: set[int]) -> Iterator[str]:
     """The frameworks that an object named in code stands for."""
-    if isinstance(thing, MethodType) and isinstance(thing.__self__, type):
-        thing = thing.__self__  # a class whose method is named
-    if isinstance(thing, type) and any(kind.__module__ == "torch.autograd.function" for kind in thing.__mro__):
+    if isinstance(value, MethodType) and isinstance(value.__self__, type):
+        value = value.__self__  # a class whose method is named
+    if isinstance(value, type) and any(kind.__module__ == "torch.autograd.function" for kind in value.__mro__):
         yield "autograd"
-    found = _from(thing)
-    if found is not None:
-        yield found
-    elif callable(thing) and not isinstance(thing, type):
-        yield from _named(thing, seen)
+    framework = _from(value)
+    if framework is not None:
+        yield framework
+    elif callable(value) and not isinstance(value, type):
+        yield from _named(value, visited)
 
 
 def _names(code: CodeType) -> set[str]:

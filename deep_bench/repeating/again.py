@@ -63,36 +63,36 @@ def repeat(
         Unsupported: It holds code and ``allow_code`` is not set; or its lock is for another kind of system.
         WorkerError: The environment cannot be built.
     """
-    place, made = _opened(Path(source), Path(folder), tell)
-    _check_put(made, place)
-    command = checked(made, place, here=here, allow_code=allow_code)
+    place, manifest = _opened(Path(source), Path(folder), tell)
+    _check_put(manifest, place)
+    command = checked(manifest, place, here=here, allow_code=allow_code)
     if here:
         bin_folder = Path(sys.executable).parent
     else:
-        bin_folder = clean(made, place, tell).parent
+        bin_folder = clean(manifest, place, tell).parent
     if any(f"{AGAIN}/" in word for word in command):  # beside records, which a verb makes the folder for
         (place / AGAIN).mkdir()
     tell(f"running {' '.join(command)}")
-    status = _run(_with(bin_folder, command), place, variables(made, here=here), limit_s)
-    return _compared(made, place, tuple(command), status, here, margin)
+    status = _run(_with(bin_folder, command), place, variables(manifest, here=here), limit_s)
+    return _compared(manifest, place, tuple(command), status, here, margin)
 
 
 def _opened(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest]:
     """The folder with the bundle's files, as they were packed."""
     if source.is_dir() and (source / MANIFEST).is_file():
-        made = check_folder(source)
+        manifest = check_folder(source)
         if source.resolve() == folder.resolve():
             if (source / AGAIN).exists():
                 raise InvalidArgument(
                     f"{source / AGAIN} is there already", "a folder where nothing was repeated", "remove it"
                 )
-            return source, made
+            return source, manifest
         _check_empty(folder)
-        put = [path for one in made.left for path in one.files if (source / path).is_file()]
-        for path in (MANIFEST, *(file.path for file in made.files), *put):
+        put = [path for omission in manifest.left for path in omission.files if (source / path).is_file()]
+        for path in (MANIFEST, *(file.path for file in manifest.files), *put):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / path, folder / path)
-        return folder, made
+        return folder, manifest
     if source.suffix == ".zip":
         return folder, unpack(source, folder)
     if not source.exists():
@@ -110,17 +110,18 @@ def _check_empty(folder: Path) -> None:
         raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
 
 
-def _check_put(made: Manifest, folder: Path) -> None:
+def _check_put(manifest: Manifest, folder: Path) -> None:
     """Whether all is there that the bundle does not hold, and that somebody has to put there."""
-    for one in made.left:
-        for path, sha256 in one.files.items():
+    for omission in manifest.left:
+        for path, sha256 in omission.files.items():
             file = folder / path
             if not _is(file, sha256):
-                known = f"get it from {one.source}, " if one.source else ""
+                hint = f"get it from {omission.source}, " if omission.source else ""
                 raise InvalidRecord(
-                    f"the bundle does not hold {one.what}, and {file} is {'another file' if file.exists() else 'not there'}",
+                    f"the bundle does not hold {omission.what}, and {file} is "
+                    f"{'another file' if file.exists() else 'not there'}",
                     f"the file with SHA-256 {sha256}",
-                    f"{known}put it there, and repeat it in that folder: deep-bench repeat {folder} --into {folder}",
+                    f"{hint}put it there, and repeat it in that folder: deep-bench repeat {folder} --into {folder}",
                 )
 
 
@@ -132,8 +133,10 @@ def _is(file: Path, sha256: str) -> bool:
 
 
 def _with(bin_folder: Path, command: Sequence[str]) -> list[str]:
-    first, *rest = command
-    return [str(bin_folder / first), *rest] if first == "deep-bench" else [str(bin_folder / "python"), first, *rest]
+    first, *arguments = command
+    return (
+        [str(bin_folder / first), *arguments] if first == "deep-bench" else [str(bin_folder / "python"), first, *arguments]
+    )
 
 
 def _run(command: Sequence[str], folder: Path, environment: dict[str, str], limit_s: float | None) -> int | None:
@@ -159,47 +162,49 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str], limi
 
 
 def _compared(
-    made: Manifest, folder: Path, command: tuple[str, ...], status: int | None, here: bool, margin: float
+    manifest: Manifest, folder: Path, command: tuple[str, ...], status: int | None, local: bool, margin: float
 ) -> Repetition:
-    before = gather(*(folder / path for path in made.records))
+    before = gather(*(folder / path for path in manifest.records))
     after = gather(folder / AGAIN) if (folder / AGAIN).is_dir() else Results()
-    then, now = load_records(before.files()), load_records(after.files())
-    comparisons, why = None, ""
+    then, current = load_records(before.files()), load_records(after.files())
+    comparisons, reason = None, ""
     if before and after:
         try:
             comparisons = compare(before, after, factor="record", margin=margin, allow=_allowed(before, after))
         except Incomparable as error:
-            why = str(error)
+            reason = str(error)
     return Repetition(
-        manifest=made,
+        manifest=manifest,
         folder=folder,
         command=command,
         status=status,
-        clean=not here,
+        clean=not local,
         before=tuple(before),
         after=tuple(after),
-        given=Bits.of(given(then), given(now)),
-        bits=Bits.of(computed(then), computed(now)),
+        given=Bits.of(given(then), given(current)),
+        bits=Bits.of(computed(then), computed(current)),
         comparisons=comparisons,
         differences=_differences(before, after),
-        not_set=tuple(not_set(made)),
-        dropped=() if here else tuple(dropped()),
-        why=why,
+        not_set=tuple(not_set(manifest)),
+        dropped=() if local else tuple(dropped()),
+        why=reason,
         unread=tuple(map(str, after.refused)),
     )
 
 
 def _differences(before: Results, after: Results) -> dict[str, tuple[str, str]]:
     """What differs in any pair of environments of the same framework."""
-    found: dict[str, tuple[str, str]] = {}
-    for now in after:
-        then = next((one for one in before if one.labels.get("framework") == now.labels.get("framework")), None)
+    differences: dict[str, tuple[str, str]] = {}
+    for current in after:
+        then = next(
+            (candidate for candidate in before if candidate.labels.get("framework") == current.labels.get("framework")), None
+        )
         if then is not None:
-            found |= differing(facts_of(then), facts_of(now))
-    return found
+            differences |= differing(facts_of(then), facts_of(current))
+    return differences
 
 
 def _allowed(before: Results, after: Results) -> list[str]:
     """Everything about environments may differ: it is told, and what follows of it is what is asked."""
-    known = {name for result in (*before, *after) for name in (*facts_of(result), *result.labels)}
-    return sorted(known & {"version", "device", *(name for result in (*before, *after) for name in facts_of(result))})
+    names = {name for result in (*before, *after) for name in (*facts_of(result), *result.labels)}
+    return sorted(names & {"version", "device", *(name for result in (*before, *after) for name in facts_of(result))})

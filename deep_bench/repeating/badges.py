@@ -107,17 +107,19 @@ def badges(
         return _judged(Evidence.of(Path(folder), repetitions, claims), reruns, tolerance)
 
 
-def _judged(found: Evidence, reruns: int, tolerance: float) -> list[Badge]:
-    others = Question("obtained by other people", checks.others_did)
+def _judged(evidence: Evidence, reruns: int, tolerance: float) -> list[Badge]:
+    independence = Question("obtained by other people", checks.others_did)
     logs = Question("the logs of a submission", checks.submitted_logs)
     again = Question(f"{reruns} reruns within {100 * tolerance:g} %", checks.reruns(reruns, tolerance))
     lists: tuple[tuple[str, str, tuple[Question, ...]], ...] = (
         ("artifacts available", ACM, _AVAILABLE),
         ("artifacts evaluated - functional", ACM, _FUNCTIONAL),
         ("artifacts evaluated - reusable", ACM, _REUSABLE),
-        ("results reproduced", ACM, (others,)),
-        ("results replicated", ACM, (others,)),
+        ("results reproduced", ACM, (independence,)),
+        ("results replicated", ACM, (independence,)),
         ("submission available", MLPERF, (logs, *_AVAILABLE)),
         ("submission functional / repeatable", MLPERF, (logs, *_FUNCTIONAL, again)),
     )
-    return [Badge(name, whose, tuple(one.asked(found) for one in questions)) for name, whose, questions in lists]
+    return [
+        Badge(name, whose, tuple(question.asked(evidence) for question in questions)) for name, whose, questions in lists
+    ]

@@ -26,23 +26,23 @@ def computed(records: Iterable[AnyRecord]) -> dict[str, str]:
     Returns:
         A name for each result to its SHA-256. Those of one name in several records are numbered, in the records' order.
     """
-    return _numbered((name + _which(record), found) for record in records for name, found in _outcomes(record))
+    return _numbered((name + _which(record), value) for record in records for name, value in _outcomes(record))
 
 
 def given(records: Iterable[AnyRecord]) -> dict[str, str]:
     """What some runs were given, by digest: networks, and the arrays that they were fed."""
-    return _numbered((name + _which(record), found) for record in records for name, found in _inputs(record))
+    return _numbered((name + _which(record), value) for record in records for name, value in _inputs(record))
 
 
 def _numbered(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, value in pairs:
         key, number = name, 1
-        while key in found:
+        while key in by_name:
             number += 1
             key = f"{name} ({number})"
-        found[key] = value
-    return found
+        by_name[key] = value
+    return by_name
 
 
 def _which(record: AnyRecord) -> str:
@@ -57,7 +57,7 @@ def _inputs(record: AnyRecord) -> Named:
         if record.network is not None:
             yield f"the network {record.network.name}", record.network.sha256
         if record.data is not None:
-            yield from ((f"the input {name}", found) for name, found in record.data.sha256.items())
+            yield from ((f"the input {name}", value) for name, value in record.data.sha256.items())
     elif isinstance(record, TrainingRecord):
         # Runs of several seeds begin with networks of their own, in the order of the runs.
         networks = (run.network for run in record.runs if run.network is not None)
@@ -81,19 +81,19 @@ def _measured(record: Record) -> Named:
             yield from _outputs(f"{system.label} on {trial.case}", trial.verdict)
 
 
-def _outputs(what: str, verdict: VerdictRecord | None) -> Named:
+def _outputs(subject: str, verdict: VerdictRecord | None) -> Named:
     for name, facts in (verdict.outputs if verdict is not None else {}).items():
-        if isinstance(found := facts.get("sha256"), str):
-            yield f"{what}: {name}", found
+        if isinstance(checksum := facts.get("sha256"), str):
+            yield f"{subject}: {name}", checksum
 
 
 def _trained(record: TrainingRecord) -> Named:
     for run in record.runs:
-        what = f"{run.label}, seed {run.seed}"
-        yield f"{what}: losses", digest(run.losses)
+        subject = f"{run.label}, seed {run.seed}"
+        yield f"{subject}: losses", digest(run.losses)
         for evaluation in run.evaluations:
             for name, value in evaluation.figures.items():
-                yield f"{what}: {name} after step {evaluation.step}", float(value).hex()
+                yield f"{subject}: {name} after step {evaluation.step}", float(value).hex()
 
 
 @dataclass(frozen=True)
@@ -119,5 +119,5 @@ class Bits:
             Bits(same=('a',), differ=('b',), missing=())
         """
         both = [name for name in before if name in after]
-        same = tuple(name for name in both if before[name] == after[name])
-        return cls(same, tuple(n for n in both if n not in same), tuple(n for n in before if n not in after))
+        identical = tuple(name for name in both if before[name] == after[name])
+        return cls(identical, tuple(n for n in both if n not in identical), tuple(n for n in before if n not in after))

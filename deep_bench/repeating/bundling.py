@@ -70,37 +70,37 @@ def bundle(
         (['lock', 'package', 'readme', 'record'], ['--output', 'repeated'])
     """
     target, roots = _target(Path(archive), force), [Path(path) for path in records]
-    found = _gathered(records)
-    ran = load_records(found.files())
-    given, home = (list(command), None) if command is not None else _command(ran, roots)
+    results = _gathered(records)
+    ran = load_records(results.files())
+    arguments, home = (list(command), None) if command is not None else _command(ran, roots)
     with TemporaryDirectory() as scratch:
         contents = Contents()
-        kept = _records(contents, found, roots)
-        taken = Inputs(contents, Recorded.of(ran), elsewhere or {})
-        again = taken.command(given, Path(folder), home)
+        record_paths = _records(contents, results, roots)
+        run_inputs = Inputs(contents, Recorded.of(ran), elsewhere or {})
+        again = run_inputs.command(arguments, Path(folder), home)
         for path in inputs:
-            there = Path(folder, path).exists()
-            taken.take(Word("", str(path), use="reads" if there else "missing"), Path(folder))
-        _check_networks(taken, roots, ours=runs_deep_bench(given))
-        _check_inputs(taken, Path(folder))
+            present = Path(folder, path).exists()
+            run_inputs.take(Word("", str(path), use="reads" if present else "missing"), Path(folder))
+        _check_networks(run_inputs, roots, ours=runs_deep_bench(arguments))
+        _check_inputs(run_inputs, Path(folder))
         if licence_file is not None:
             contents.add(Path(licence_file), "LICENCE.txt", "licence")
-        made = Manifest(
-            created=max(result.created for result in found),
+        manifest = Manifest(
+            created=max(result.created for result in results),
             deep_bench=deep_bench.__version__,
-            title=title or _titled(found),
+            title=title or _titled(results),
             command=again,
             variables=_of_all(record.environment.variables for record in ran),
-            records=kept,
+            records=record_paths,
             files=contents.packed,
             left=[*contents.left, *_data(ran)],
             licence=licence,
-            lock=_lock(contents, ran, Path(scratch), _extras(contents, found, again)),
-            remarks=_remarks(found, given),
+            lock=_lock(contents, ran, Path(scratch), _extras(contents, results, again)),
+            remarks=_remarks(results, arguments),
         )
-        made = _explained(contents, made, Path(scratch))
-        written(target, lambda temporary: _write(temporary, made, contents))
-    return made
+        manifest = _explained(contents, manifest, Path(scratch))
+        written(target, lambda temporary: _write(temporary, manifest, contents))
+    return manifest
 
 
 def _target(archive: Path, force: bool) -> Path:
@@ -112,12 +112,12 @@ def _target(archive: Path, force: bool) -> Path:
 
 
 def _gathered(records: Sequence[str | Path]) -> Results:
-    found = gather(*records)
-    if found.refused:
-        raise InvalidRecord(str(found.refused[0]), "records that can be read: a bundle leaves none out in silence")
-    if not found:
+    results = gather(*records)
+    if results.refused:
+        raise InvalidRecord(str(results.refused[0]), "records that can be read: a bundle leaves none out in silence")
+    if not results:
         raise InvalidArgument(f"no record in {', '.join(map(str, records))}", "files or folders of records")
-    return found
+    return results
 
 
 def _command(ran: Sequence[AnyRecord], roots: Sequence[Path]) -> tuple[list[str], Path | None]:
@@ -127,7 +127,7 @@ def _command(ran: Sequence[AnyRecord], roots: Sequence[Path]) -> tuple[list[str]
         return ["deep-bench", "recipe", "run", str((roots[0] / RECIPE).resolve())], Path(about.home)
     commands = {tuple(record.command) for record in ran} or {()}
     if len(commands) > 1:
-        shown = "; ".join(shlex.join(one)[:80] for one in sorted(commands)[:3])
+        shown = "; ".join(shlex.join(words)[:80] for words in sorted(commands)[:3])
         raise InvalidArgument(
             f"records of {len(commands)} commands: {shown}",
             "records of one",
@@ -136,33 +136,35 @@ def _command(ran: Sequence[AnyRecord], roots: Sequence[Path]) -> tuple[list[str]
     return list(commands.pop()), None
 
 
-def _records(contents: Contents, found: Results, roots: Sequence[Path]) -> list[str]:
+def _records(contents: Contents, results: Results, roots: Sequence[Path]) -> list[str]:
     """Take in the records, each under its path below the folder that it was found in."""
-    kept = []
-    for file in found.files():
+    paths = []
+    for file in results.files():
         root = next(
             (r.resolve() for r in roots if r.is_dir() and file.resolve().is_relative_to(r.resolve())), file.resolve().parent
         )
         inside = file.resolve().relative_to(root).as_posix()
-        kept.append(contents.add(file, f"records/{inside}", "record", inside))
+        paths.append(contents.add(file, f"records/{inside}", "record", inside))
         for arrays in beside(file):
             contents.add(arrays, str(Path(f"records/{inside}").with_name(arrays.name)), "samples")
-    return kept
+    return paths
 
 
-def _check_networks(taken: Inputs, roots: Sequence[Path], *, ours: bool) -> None:
+def _check_networks(run_inputs: Inputs, roots: Sequence[Path], *, ours: bool) -> None:
     """Whether the networks that were run are in the bundle, ship with deep_bench, or are made by the recipe."""
-    told = {Path(one).stem for one in taken.faults}
-    for name, digests in taken.recorded.networks.items():
-        for found in sorted(digests - taken.networks):
-            if name in told or _ships(name, found) or found in _made_by_recipes(roots):
+    faulty_names = {Path(path).stem for path in run_inputs.faults}
+    for name, digests in run_inputs.recorded.networks.items():
+        for checksum in sorted(digests - run_inputs.networks):
+            if name in faulty_names or _ships(name, checksum) or checksum in _made_by_recipes(roots):
                 continue
-            source = taken.elsewhere.get(name, "")
+            source = run_inputs.elsewhere.get(name, "")
             if ours and not source:
-                taken.faults[name] = f"is the network with SHA-256 {found}, which no file of the command is"
+                run_inputs.faults[name] = f"is the network with SHA-256 {checksum}, which no file of the command is"
             else:  # a program of one's own may have made it
-                why = "no file of the command has its digest"
-                taken.contents.left.append(Left(what=f"the network {name}", why=why, source=source, sha256={name: found}))
+                reason = "no file of the command has its digest"
+                run_inputs.contents.left.append(
+                    Left(what=f"the network {name}", why=reason, source=source, sha256={name: checksum})
+                )
 
 
 def _ships(name: str, sha256: str) -> bool:
@@ -175,41 +177,41 @@ def _made_by_recipes(roots: Sequence[Path]) -> set[str]:
     return {network_in(file)[0] for root in roots for file in root.glob("networks/*/*.onnx")}
 
 
-def _check_inputs(taken: Inputs, folder: Path) -> None:
-    if taken.faults:
+def _check_inputs(run_inputs: Inputs, folder: Path) -> None:
+    if run_inputs.faults:
         raise InvalidRecord(
-            f"not what was run: {'; '.join(f'{name} {why}' for name, why in taken.faults.items())}",
+            f"not what was run: {'; '.join(f'{name} {reason}' for name, reason in run_inputs.faults.items())}",
             f"the files as they were, below {folder.resolve()}, where the command is looked up",
             "put them back, or bundle where the run was called; for a network, say where others can have the one that was "
             "run: --elsewhere NAME=WHERE",
         )
-    told = {one.source for one in taken.contents.left}
-    if unused := [name for name, source in taken.elsewhere.items() if source not in told]:
+    sources = {omission.source for omission in run_inputs.contents.left}
+    if unused := [name for name, source in run_inputs.elsewhere.items() if source not in sources]:
         raise InvalidArgument(f"{unused[0]} is not left out of the bundle", "what has to be had elsewhere, by its name")
 
 
 def _data(ran: Sequence[AnyRecord]) -> list[Left]:
     """Data sets of training: where they are from."""
-    found: dict[str, Left] = {}
+    omissions: dict[str, Left] = {}
     runs = (run for record in ran if isinstance(record, TrainingRecord) for run in record.runs)
     for name, facts in (item for run in runs for item in run.data.items()):
         if facts.get("source") and not facts.get("synthetic"):
-            what = str(facts["name"])
-            known = {what: str(facts["sha256"])} if facts.get("sha256") else {}
-            why = f"{name}: deep_bench loads it; licence: {facts.get('licence') or 'not told'}"
-            found[what] = Left(what=what, why=why, source=str(facts["source"]), sha256=known)
-    return list(found.values())
+            dataset = str(facts["name"])
+            checksums = {dataset: str(facts["sha256"])} if facts.get("sha256") else {}
+            reason = f"{name}: deep_bench loads it; licence: {facts.get('licence') or 'not told'}"
+            omissions[dataset] = Left(what=dataset, why=reason, source=str(facts["source"]), sha256=checksums)
+    return list(omissions.values())
 
 
-def _of_all(found: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {name: value for one in found for name, value in one.items()}
+def _of_all(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for mapping in mappings for name, value in mapping.items()}
 
 
-def _extras(contents: Contents, found: Results, again: Sequence[str]) -> list[str] | None:
+def _extras(contents: Contents, results: Results, again: Sequence[str]) -> list[str] | None:
     """What the run needs beside deep_bench's own requirements; ``None`` for all that is installed, where code is in it."""
     if again[:1] != ["deep-bench"] or any(file.role == "code" for file in contents.packed):
         return None
-    return sorted({"data", *(result.labels.get("framework", "") for result in found)} - {""})
+    return sorted({"data", *(result.labels.get("framework", "") for result in results)} - {""})
 
 
 def _lock(contents: Contents, ran: Sequence[AnyRecord], scratch: Path, extras: list[str] | None) -> Lock:
@@ -226,33 +228,35 @@ def _lock(contents: Contents, ran: Sequence[AnyRecord], scratch: Path, extras: l
     )
 
 
-def _remarks(found: Results, given: Sequence[str]) -> list[str]:
-    said = []
-    if not given:
-        said.append("the records tell no command: what repeats them has to be said by hand")
-    elif not runs_deep_bench(given):
-        said.append(f"the run was started by {Path(given[0]).name}, a program of its own, of which the named files are here")
-    if any(not result.complete for result in found):
-        said.append("not every run came to its end")
-    return said
+def _remarks(results: Results, arguments: Sequence[str]) -> list[str]:
+    remarks = []
+    if not arguments:
+        remarks.append("the records tell no command: what repeats them has to be said by hand")
+    elif not runs_deep_bench(arguments):
+        remarks.append(
+            f"the run was started by {Path(arguments[0]).name}, a program of its own, of which the named files are here"
+        )
+    if any(not result.complete for result in results):
+        remarks.append("not every run came to its end")
+    return remarks
 
 
-def _titled(found: Results) -> str:
-    names = list(dict.fromkeys(result.name for result in found))
+def _titled(results: Results) -> str:
+    names = list(dict.fromkeys(result.name for result in results))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _explained(contents: Contents, made: Manifest, scratch: Path) -> Manifest:
+def _explained(contents: Contents, manifest: Manifest, scratch: Path) -> Manifest:
     """The manifest with a README of itself."""
     text = scratch / "README.md"
-    text.write_text(readme(made), encoding="utf-8")
+    text.write_text(readme(manifest), encoding="utf-8")
     contents.add(text, "README.md", "readme")
-    return made.model_copy(update={"files": contents.packed})
+    return manifest.model_copy(update={"files": contents.packed})
 
 
-def _write(target: Path, made: Manifest, contents: Contents) -> None:
+def _write(target: Path, manifest: Manifest, contents: Contents) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        content = made.model_dump_json(indent=1).encode() + b"\n"
+        content = manifest.model_dump_json(indent=1).encode() + b"\n"
         archive.writestr(zipfile.ZipInfo(MANIFEST, lock.SAME_TIME), content, zipfile.ZIP_DEFLATED)
         for path in sorted(contents.files):
             with contents.files[path].open("rb") as source, archive.open(_entry(path), "w", force_zip64=True) as into:

@@ -62,14 +62,17 @@ def whole(found: Evidence) -> Judged:
 
 def complete(found: Evidence) -> Judged:
     """Whether nothing is missing that is needed."""
-    left = found.manifest.left
-    if bare := [one.what for one in left if not one.source]:
+    omissions = found.manifest.left
+    if bare := [omission.what for omission in omissions if not omission.source]:
         return "fail", f"neither in it nor told where it can be had: {', '.join(bare[:5])}"
-    if unhashed := [one.what for one in left if not one.sha256 and not one.files]:
+    if unhashed := [omission.what for omission in omissions if not omission.sha256 and not omission.files]:
         return "unknown", f"from elsewhere, without a digest: {', '.join(unhashed[:5])}"
-    if left:
-        told = ", ".join(f"{one.what} ({one.source})" for one in left[:5])
-        return "pass", f"{len(left)} things are not in it, and can be had elsewhere, each with its digest: {told}"
+    if omissions:
+        description = ", ".join(f"{omission.what} ({omission.source})" for omission in omissions[:5])
+        return (
+            "pass",
+            f"{len(omissions)} things are not in it, and can be had elsewhere, each with its digest: {description}",
+        )
     return "pass", "everything is in it"
 
 
@@ -85,7 +88,7 @@ def archived(found: Evidence) -> Judged:
 def documented(found: Evidence) -> Judged:
     """Whether a reader is told what it is and how it is used."""
     missing = [
-        what for what, there in (("a title", found.manifest.title), ("a command", found.manifest.command)) if not there
+        name for name, present in (("a title", found.manifest.title), ("a command", found.manifest.command)) if not present
     ]
     if missing:
         return "fail", f"without {' and '.join(missing)}"
@@ -105,7 +108,7 @@ def one_command(found: Evidence) -> Judged:
     hidden = ", ".join(not_set(found.manifest)[:5])
     if not hidden:
         return "pass", how
-    if any(one.repeated for one in found.clean):
+    if any(repetition.repeated for repetition in found.clean):
         return "pass", f"{how}; a repetition did without {hidden}, which the run had"
     return "unknown", f"the run had variables that a repetition is not given: {hidden}; one will tell whether it needs them"
 
@@ -121,7 +124,7 @@ def ran_clean(found: Evidence) -> Judged:
     """Whether it ran in an environment built from the lock."""
     if not found.clean:
         return "unknown", "it was not repeated in a clean environment yet: deep-bench repeat BUNDLE"
-    good = [one for one in found.clean if one.repeated]
+    good = [repetition for repetition in found.clean if repetition.repeated]
     if not good:
         return "fail", f"{len(found.clean)} tries in a clean environment: {found.clean[-1].verdict}"
     return "pass", f"{len(good)} of {len(found.clean)} tries in a clean environment: {good[-1].verdict}"
@@ -161,8 +164,8 @@ def second(found: Evidence) -> Judged:
 
 def others_did(found: Evidence) -> Judged:
     """Whether other people obtained the results. No program of the author can know."""
-    told = f"; {len(found.elsewhere)} repetitions on other machines may serve them as evidence" if found.elsewhere else ""
-    return "unknown", f"other people award it, never the author{told}"
+    remark = f"; {len(found.elsewhere)} repetitions on other machines may serve them as evidence" if found.elsewhere else ""
+    return "unknown", f"other people award it, never the author{remark}"
 
 
 def submitted_logs(found: Evidence) -> Judged:
@@ -176,13 +179,18 @@ def submitted_logs(found: Evidence) -> Judged:
 def reruns(least: int, margin: float) -> Callable[[Evidence], Judged]:
     """Whether so many repetitions are within a tolerance of the first."""
 
-    def judge(found: Evidence) -> Judged:
-        good = [one for one in found.repetitions if one.repeated]
-        if len(found.repetitions) < least:
-            return "unknown", f"repeated {len(found.repetitions)} times; {least} are asked for"
-        if len(good) < len(found.repetitions):
-            return "fail", f"{len(found.repetitions) - len(good)} of {len(found.repetitions)} repetitions: not repeated"
-        off = [f"{f.name} {f.metric}" for one in good for f in one.figures if _beyond(f.scale, f.value, margin)]
+    def judge(evidence: Evidence) -> Judged:
+        good = [repetition for repetition in evidence.repetitions if repetition.repeated]
+        if len(evidence.repetitions) < least:
+            return "unknown", f"repeated {len(evidence.repetitions)} times; {least} are asked for"
+        if len(good) < len(evidence.repetitions):
+            return (
+                "fail",
+                f"{len(evidence.repetitions) - len(good)} of {len(evidence.repetitions)} repetitions: not repeated",
+            )
+        off = [
+            f"{f.name} {f.metric}" for repetition in good for f in repetition.figures if _beyond(f.scale, f.value, margin)
+        ]
         if off:
             return "fail", f"more than {100 * margin:g} % from the first: {', '.join(dict.fromkeys(off))}"
         return "pass", f"{len(good)} repetitions, all figures within {100 * margin:g} %"

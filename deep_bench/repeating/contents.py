@@ -39,11 +39,11 @@ class Contents:
         Returns:
             Its path in the archive: another one if the same name is taken by other content.
         """
-        found = digest(file)
-        path = self._free(path, found)
+        checksum = digest(file)
+        path = self._free(path, checksum)
         if path not in self.files:
             self.files[path] = file
-            self.packed.append(Packed(path=path, role=role, bytes=file.stat().st_size, sha256=found, source=source))
+            self.packed.append(Packed(path=path, role=role, bytes=file.stat().st_size, sha256=checksum, source=source))
         return path
 
     def take(self, named: Path, word: str, place: str = "", *, source: str = "", limit: int = FILE_BYTES) -> str:
@@ -97,15 +97,15 @@ class Contents:
         size = sum(file.stat().st_size for file in files.values())
         if len(files) <= _LISTED and size <= limit:
             return True
-        why = f"more than {_LISTED} files" if len(files) > _LISTED else f"{size} bytes, of which {limit} are taken in"
+        reason = f"more than {_LISTED} files" if len(files) > _LISTED else f"{size} bytes, of which {limit} are taken in"
         listed = {path: digest(file) for path, file in list(files.items())[:_LISTED]}
-        self.left.append(Left(what=word, why=why, source=source, files=listed))
+        self.left.append(Left(what=word, why=reason, source=source, files=listed))
         return False
 
-    def _free(self, path: str, found: str) -> str:
-        taken = {file.path: file.sha256 for file in self.packed}
+    def _free(self, path: str, checksum: str) -> str:
+        checksums = {file.path: file.sha256 for file in self.packed}
         number, free = 1, path
-        while taken.get(free, found) != found:
+        while checksums.get(free, checksum) != checksum:
             number += 1
             free = str(PurePosixPath(path).with_name(f"{PurePosixPath(path).stem}_{number}{PurePosixPath(path).suffix}"))
         return free
@@ -130,7 +130,7 @@ def _within(named: Path) -> Iterator[tuple[str, Path]]:
 
 def beside(file: Path, suffixes: Iterable[str] = (".h5",)) -> Iterator[Path]:
     """The files that belong to a record: named as it is, or with more words after that."""
-    for other in sorted(file.parent.iterdir()):
-        ours = other.stem == file.stem or other.stem.startswith(f"{file.stem}_")
-        if ours and other.suffix in suffixes and other.is_file():
-            yield other
+    for sibling in sorted(file.parent.iterdir()):
+        ours = sibling.stem == file.stem or sibling.stem.startswith(f"{file.stem}_")
+        if ours and sibling.suffix in suffixes and sibling.is_file():
+            yield sibling

@@ -77,9 +77,9 @@ def locked(file: Path) -> list[str]:
 def is_ours(made: Manifest) -> bool:
     """Whether a bundle's deep_bench is this very one."""
     with TemporaryDirectory() as scratch:
-        own = Path(scratch) / lock.wheel_name()
-        lock.write_wheel(own)
-        return [file.sha256 for file in made.of("package")] == [digest(own)]
+        wheel = Path(scratch) / lock.wheel_name()
+        lock.write_wheel(wheel)
+        return [file.sha256 for file in made.of("package")] == [digest(wheel)]
 
 
 def variables(made: Manifest, *, here: bool) -> dict[str, str]:
@@ -89,8 +89,8 @@ def variables(made: Manifest, *, here: bool) -> dict[str, str]:
         made: The bundle's manifest.
         here: Whether it runs in this environment; a clean one is not given what changes another Python than its own.
     """
-    kept = set(os.environ) if here else set(os.environ) - set(dropped())
-    return {name: os.environ[name] for name in kept} | may_set(made)
+    names = set(os.environ) if here else set(os.environ) - set(dropped())
+    return {name: os.environ[name] for name in names} | may_set(made)
 
 
 def dropped() -> list[str]:
@@ -110,5 +110,5 @@ def not_set(made: Manifest) -> list[str]:
 
 def _interpreter(version: str) -> str | None:
     """By its minor version: later patches repair, and do not change results that deep_bench takes."""
-    wanted = ".".join(version.split(".")[:2])
-    return None if wanted == f"{sys.version_info.major}.{sys.version_info.minor}" else wanted
+    minor_version = ".".join(version.split(".")[:2])
+    return None if minor_version == f"{sys.version_info.major}.{sys.version_info.minor}" else minor_version

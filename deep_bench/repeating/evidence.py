@@ -69,29 +69,29 @@ class Evidence:
         Raises:
             InvalidRecord: A file is missing or was altered; no repetition, or one of another bundle.
         """
-        made, own = check_folder(folder), digest(folder / MANIFEST)
-        there = tuple(read(path) for path in repetitions)
-        for path, one in zip(repetitions, there, strict=True):
-            if one.bundle != own:
+        manifest, bundle_digest = check_folder(folder), digest(folder / MANIFEST)
+        records = tuple(read(path) for path in repetitions)
+        for path, record in zip(repetitions, records, strict=True):
+            if record.bundle != bundle_digest:
                 raise InvalidRecord(
-                    f"{path} is a repetition of another bundle, whose {MANIFEST} has SHA-256 {one.bundle}",
-                    f"one of this bundle, whose {MANIFEST} has {own}",
+                    f"{path} is a repetition of another bundle, whose {MANIFEST} has SHA-256 {record.bundle}",
+                    f"one of this bundle, whose {MANIFEST} has {bundle_digest}",
                     "leave it out, or repeat this bundle: a bundle that is made anew with another licence is another one",
                 )
-        results = tuple(gather(*(folder / path for path in made.records)))
-        return cls(folder, made, results, there, claims or Claims())
+        results = tuple(gather(*(folder / path for path in manifest.records)))
+        return cls(folder, manifest, results, records, claims or Claims())
 
     @property
     def clean(self) -> tuple[RepetitionRecord, ...]:
         """The repetitions in environments that were built from the lock."""
-        return tuple(one for one in self.repetitions if one.clean)
+        return tuple(repetition for repetition in self.repetitions if repetition.clean)
 
     @property
     def elsewhere(self) -> Mapping[str, RepetitionRecord]:
         """Repetitions that went well on other machines, by what they are."""
-        known = {result.environment.hostname for result in self.results if result.environment is not None}
+        hostnames = {result.environment.hostname for result in self.results if result.environment is not None}
         return {
-            f"{one.environment.cpu_model} ({one.environment.hostname})": one
-            for one in self.repetitions
-            if one.repeated and one.environment.hostname not in known
+            f"{repetition.environment.cpu_model} ({repetition.environment.hostname})": repetition
+            for repetition in self.repetitions
+            if repetition.repeated and repetition.environment.hostname not in hostnames
         }

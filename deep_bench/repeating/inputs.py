@@ -52,19 +52,19 @@ class Inputs:
         Returns:
             The command with paths in the archive.
         """
-        found = words(given, folder)
-        again = [self._again(word, folder) for word in found]
+        command_words = words(given, folder)
+        again = [self._again(word, folder) for word in command_words]
         if not runs_deep_bench(given):
             return again
         again[0] = "deep-bench"
-        for word in found:
+        for word in command_words:
             if word.use == "reads" and Path(word.text).suffix in _RECIPES:
                 file = folder / word.text
                 if given[1:2] == ["recipe"]:
                     self._recipe(file, home or file.parent, PurePosixPath("inputs"))
                 else:  # names in a recipe of training are relative to where the command is given
                     self._recipe(file, folder, PurePosixPath())
-        return again if any(word.option in FOLDERS for word in found) else [*again, "--output", AGAIN]
+        return again if any(word.option in FOLDERS for word in command_words) else [*again, "--output", AGAIN]
 
     def _again(self, word: Word, folder: Path) -> str:
         if word.use == "writes":
@@ -99,8 +99,8 @@ class Inputs:
             named = PurePosixPath(word.text)
             place = str(into / named)
             if named.is_absolute() or ".." in named.parts:
-                why = f"{file.name} names it outside its own folder: who repeats it has to change that"
-                self.contents.left.append(Left(what=word.text, why=why, source=self.elsewhere.get(word.text, "")))
+                reason = f"{file.name} names it outside its own folder: who repeats it has to change that"
+                self.contents.left.append(Left(what=word.text, why=reason, source=self.elsewhere.get(word.text, "")))
             elif place not in self.contents.files:
                 if self.take(word, home, place) != place:
                     self.faults[word.text] = f"has the name of another file in the bundle, {place}: rename it"
@@ -111,24 +111,24 @@ class Inputs:
         """A network with the files that hold its tensors, if it is the one that was run."""
         source = self.elsewhere.get(word) or self.elsewhere.get(path.stem, "")
         ran = self.recorded.networks.get(path.stem, frozenset())
-        now, beside = network_in(path) if path.is_file() else ("", [])
-        if now and (not ran or now in ran):
-            self.networks.add(now)
+        current, beside = network_in(path) if path.is_file() else ("", [])
+        if current and (not ran or current in ran):
+            self.networks.add(current)
             if not beside:
                 return self.contents.take(path, word, place, source=source)
-            place = place or f"inputs/{now[:12]}/{path.name}"
+            place = place or f"inputs/{current[:12]}/{path.name}"
             into = PurePosixPath(place).parent
             tensors = {str(into / inside): path.parent / inside for inside in beside}
             self.contents.take_together({place: path} | tensors, word, source=source)
             return place
         place = place or f"inputs/{path.name}"
-        why = f"is another now than when it was run: its SHA-256 is {now}" if now else "is not there"
+        reason = f"is another now than when it was run: its SHA-256 is {current}" if current else "is not there"
         if source and len(ran) == 1:
             (then,) = ran
             self.networks.add(then)
-            self.contents.left.append(Left(what=word, why=f"the file here {why}", source=source, files={place: then}))
+            self.contents.left.append(Left(what=word, why=f"the file here {reason}", source=source, files={place: then}))
         else:
-            self.faults[word] = why
+            self.faults[word] = reason
         return place
 
 
@@ -144,7 +144,7 @@ def network_in(path: Path) -> tuple[str, list[str]]:
     except DeepBenchError:
         return digest(path), []
     stored = (value.const_value for graph in network.model.graphs() for value in graph.initializers.values())
-    return network.sha256, sorted({str(one.location) for one in stored if isinstance(one, ir.ExternalTensor)})
+    return network.sha256, sorted({str(tensor.location) for tensor in stored if isinstance(tensor, ir.ExternalTensor)})
 
 
 def _names(content: Any, home: Path) -> Iterator[Word]:
@@ -152,7 +152,7 @@ def _names(content: Any, home: Path) -> Iterator[Word]:
     if isinstance(content, Mapping):
         content = list(content.values())
     if isinstance(content, list):
-        for one in content:
-            yield from _names(one, home)
+        for entry in content:
+            yield from _names(entry, home)
     elif isinstance(content, str) and (word := used(content, home)).use in ("reads", "missing"):
         yield word

@@ -110,18 +110,18 @@ def read(path: str | Path) -> RepetitionRecord:
     return read_model(file / FILE if file.is_dir() else file, RepetitionRecord, "what `deep-bench repeat` wrote")
 
 
-def _figures(found: Repetition) -> list[Figures]:
+def _figures(repetition: Repetition) -> list[Figures]:
     return [
         Figures(
-            name=one.name,
-            metric=one.metric,
-            unit=one.unit,
-            before=one.estimate.before,
-            after=one.estimate.after,
-            scale=one.estimate.scale,
-            value=one.estimate.value,
-            interval=one.estimate.interval,
-            word=one.word,
+            name=comparison.name,
+            metric=comparison.metric,
+            unit=comparison.unit,
+            before=comparison.estimate.before,
+            after=comparison.estimate.after,
+            scale=comparison.estimate.scale,
+            value=comparison.estimate.value,
+            interval=comparison.estimate.interval,
+            word=comparison.word,
         )
-        for one in found.comparisons or ()
+        for comparison in repetition.comparisons or ()
     ]

@@ -35,26 +35,26 @@ def requirements(extras: Collection[str] | None = None) -> list[str]:
         (True, True)
     """
     installed: dict[str, metadata.Distribution] = {
-        canonicalize_name(one.name): one for one in metadata.distributions() if one.name
+        canonicalize_name(distribution.name): distribution for distribution in metadata.distributions() if distribution.name
     }
-    wanted = installed if extras is None else _needed(installed, frozenset(extras))
-    return [f"{name}=={installed[name].version}" for name in sorted(wanted) if name != DISTRIBUTION]
+    names = installed if extras is None else _needed(installed, frozenset(extras))
+    return [f"{name}=={installed[name].version}" for name in sorted(names) if name != DISTRIBUTION]
 
 
 def _needed(installed: Mapping[str, metadata.Distribution], extras: frozenset[str]) -> set[str]:
     """The names of what deep_bench needs, directly or not, as far as it is installed."""
-    found: set[tuple[str, frozenset[str]]] = set()
+    visited: set[tuple[str, frozenset[str]]] = set()
     open_ones = [(DISTRIBUTION, extras)]
     while open_ones:
         name, chosen = open_ones.pop()
-        if name not in installed or (name, chosen) in found:
+        if name not in installed or (name, chosen) in visited:
             continue
-        found.add((name, chosen))
+        visited.add((name, chosen))
         for line in installed[name].requires or ():
-            one = Requirement(line)
-            if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
-                open_ones.append((canonicalize_name(one.name), frozenset(one.extras)))
-    return {name for name, _ in found}
+            requirement = Requirement(line)
+            if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
+                open_ones.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
+    return {name for name, _ in visited}
 
 
 def python() -> str:
@@ -81,11 +81,12 @@ def drifted(then: Mapping[str, str], locked: list[str]) -> dict[str, tuple[str, 
         >>> drifted({"numpy": "2.4.6", "onnx": "1.23.2"}, ["numpy==2.4.6", "onnx==1.24.0"])
         {'onnx': ('1.23.2', '1.24.0')}
     """
-    now = dict(line.split("==", 1) for line in locked)
+    locked_versions = dict(line.split("==", 1) for line in locked)
     return {
-        name: (version, now[canonicalize_name(name)])
+        name: (version, locked_versions[canonicalize_name(name)])
         for name, version in then.items()
-        if canonicalize_name(name) in now and now[canonicalize_name(name)].split("+")[0] != version.split("+")[0]
+        if canonicalize_name(name) in locked_versions
+        and locked_versions[canonicalize_name(name)].split("+")[0] != version.split("+")[0]
     }
 
 
@@ -107,7 +108,10 @@ def write_wheel(target: Path) -> None:
         PyPA specifications, *Binary distribution format*.
     """
     # A checkout on the path also holds what setuptools left there, which is none of it.
-    installed = next((one for one in metadata.distributions(name=DISTRIBUTION) if one.read_text("METADATA")), None)
+    installed = next(
+        (distribution for distribution in metadata.distributions(name=DISTRIBUTION) if distribution.read_text("METADATA")),
+        None,
+    )
     if installed is None:
         raise Unsupported("deep_bench is imported from a folder and not installed", "an installed one: pip install -e .")
     about = f"deep_bench-{deep_bench.__version__}.dist-info"

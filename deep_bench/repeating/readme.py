@@ -27,27 +27,27 @@ def readme(made: Manifest) -> str:
         _plain(made.licence)
         if made.licence
         else "None was given by who made this bundle. Data and networks have their own.",
-        *(["## Remarks", "\n".join(f"- {_plain(one)}" for one in made.remarks)] if made.remarks else []),
+        *(["## Remarks", "\n".join(f"- {_plain(remark)}" for remark in made.remarks)] if made.remarks else []),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _how(made: Manifest) -> str:
-    wheel = next((file.path for file in made.files if file.role == "package"), "")
-    said = [
+def _how(manifest: Manifest) -> str:
+    wheel = next((file.path for file in manifest.files if file.role == "package"), "")
+    paragraphs = [
         "With this deep_bench installed, one command makes a clean environment, runs it again and compares:",
         f"    python -m pip install {shlex.quote(wheel)}\n    deep-bench repeat .",
     ]
-    if made.command:
-        said += ["What it runs, in this folder:", f"    {_line(shlex.join([*_set(made), *made.command]))}"]
-    if hidden := not_set(made):
-        said.append(f"The run had variables that a repetition is not given: {', '.join(map(_code, hidden))}.")
-    return "\n\n".join(said)
+    if manifest.command:
+        paragraphs += ["What it runs, in this folder:", f"    {_line(shlex.join([*_set(manifest), *manifest.command]))}"]
+    if hidden := not_set(manifest):
+        paragraphs.append(f"The run had variables that a repetition is not given: {', '.join(map(_code, hidden))}.")
+    return "\n\n".join(paragraphs)
 
 
-def _set(made: Manifest) -> list[str]:
-    given = [f"{name}={value}" for name, value in sorted(may_set(made).items())]
-    return ["env", *given] if given else []
+def _set(manifest: Manifest) -> list[str]:
+    assignments = [f"{name}={value}" for name, value in sorted(may_set(manifest).items())]
+    return ["env", *assignments] if assignments else []
 
 
 def _file(file: Packed) -> str:
@@ -55,22 +55,25 @@ def _file(file: Packed) -> str:
     return f"- {_code(file.path)}: {file.role}, {file.bytes} bytes, SHA-256 `{file.sha256}`{source}"
 
 
-def _left(left: list[Left]) -> list[str]:
-    if not left:
+def _left(omissions: list[Left]) -> list[str]:
+    if not omissions:
         return []
     rows = []
-    for one in left:
-        rows.append(f"- {_code(one.what)}: {_plain(one.why)}; {_plain(one.source) or 'where it can be had was not told'}")
-        rows += [f"    - {_code(name)}: SHA-256 `{found}`" for name, found in one.sha256.items()]
-        rows += [f"    - put it at {_code(path)}: SHA-256 `{found}`" for path, found in one.files.items()]
+    for omission in omissions:
+        rows.append(
+            f"- {_code(omission.what)}: {_plain(omission.why)}; "
+            f"{_plain(omission.source) or 'where it can be had was not told'}"
+        )
+        rows += [f"    - {_code(name)}: SHA-256 `{checksum}`" for name, checksum in omission.sha256.items()]
+        rows += [f"    - put it at {_code(path)}: SHA-256 `{checksum}`" for path, checksum in omission.files.items()]
     return ["## What is not in it", "\n".join(rows)]
 
 
-def _environment(made: Manifest) -> str:
-    said = f"Python {made.lock.python} on {made.lock.platform}; exact versions in `{made.lock.file}`."
-    for name, (then, now) in made.lock.drifted.items():
-        said += f"\n\nThe run itself had {_code(name)} {_plain(then)}; the lock has {_plain(now) or 'none'}."
-    return said
+def _environment(manifest: Manifest) -> str:
+    text = f"Python {manifest.lock.python} on {manifest.lock.platform}; exact versions in `{manifest.lock.file}`."
+    for name, (then, current) in manifest.lock.drifted.items():
+        text += f"\n\nThe run itself had {_code(name)} {_plain(then)}; the lock has {_plain(current) or 'none'}."
+    return text
 
 
 def _code(text: str) -> str:

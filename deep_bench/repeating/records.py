@@ -87,7 +87,7 @@ class Recorded:
         if before is None:
             return ""
         try:
-            now = {name: digest(array) for name, array in read_inputs(file).items()}
+            current = {name: digest(array) for name, array in read_inputs(file).items()}
         except InvalidInput as error:
             return error.came
-        return ", ".join(f"the array {name}" for name, found in before.items() if now.get(name) != found)
+        return ", ".join(f"the array {name}" for name, checksum in before.items() if current.get(name) != checksum)

@@ -83,18 +83,20 @@ class Repetition:
     @property
     def failures(self) -> list[str]:
         """What did not come out as before."""
-        found = []
+        failures = []
         if self.status is None:
-            found.append("it took too long, and was ended")
+            failures.append("it took too long, and was ended")
         if not self.after:
-            found.append(f"it left no record; exit status {self.status}")
+            failures.append(f"it left no record; exit status {self.status}")
         elif self.comparisons is not None:
-            found += [f"{c.name}: {c.before} before, {c.after} now: {c.reason}" for c in self.comparisons.changes if c.worse]
-            found += [f"{result.name}: there is no result now" for result in self.comparisons.left[0]]
-        found += [f"a record cannot be read: {one}" for one in self.unread]
-        found += [f"{name} is another one now" for name in self.given.differ] if self.after else []
-        found += [f"{name}: nothing now" for name in self.bits.missing] if self.after else []
-        return found
+            failures += [
+                f"{c.name}: {c.before} before, {c.after} now: {c.reason}" for c in self.comparisons.changes if c.worse
+            ]
+            failures += [f"{result.name}: there is no result now" for result in self.comparisons.left[0]]
+        failures += [f"a record cannot be read: {refusal}" for refusal in self.unread]
+        failures += [f"{name} is another one now" for name in self.given.differ] if self.after else []
+        failures += [f"{name}: nothing now" for name in self.bits.missing] if self.after else []
+        return failures
 
     @property
     def checked(self) -> bool:
@@ -107,16 +109,18 @@ class Repetition:
         """Why the verdict is what it is."""
         if self.failures:
             return tuple(self.failures)
-        said = []
+        reasons = []
         if self.bits.same or self.bits.differ:
-            said.append(
+            reasons.append(
                 f"{len(self.bits.same)} of {len(self.bits.same) + len(self.bits.differ)} results are equal to the last bit"
             )
         if self.bits.differ:
-            said.append("the others were judged again, and are as right as before" if self.comparisons is not None else "")
+            reasons.append(
+                "the others were judged again, and are as right as before" if self.comparisons is not None else ""
+            )
         if not self.checked:
-            said.append("nothing in the records tells whether results are right")
-        return tuple(filter(None, said))
+            reasons.append("nothing in the records tells whether results are right")
+        return tuple(filter(None, reasons))
 
     def report(self, width: int | None = None) -> str:
         """All of it as text.

@@ -28,31 +28,31 @@ def as_text(found: Repetition, width: int | None = None) -> str:
     return printable(out.getvalue().rstrip("\n"))
 
 
-def _lines(found: Repetition) -> Iterator[str]:
-    yield f"verdict: {found.verdict}"
-    yield from (f"- {_short(reason)}" for reason in found.reasons)
-    yield from _listed("not the same to the last bit", found.bits.differ)
-    where = "a clean environment from its lock" if found.clean else "the environment that is here"
-    yield f"run in {where}: {_short(shlex.join(found.command))}; exit status {found.status}"
-    yield f"what it said: {found.log}"
-    if found.status != 0 and not found.verdict.startswith("repeated"):
-        yield from (f"| {shortened(line.rstrip(), 200)}" for line in found.last_lines())
-    if found.differences:
+def _lines(repetition: Repetition) -> Iterator[str]:
+    yield f"verdict: {repetition.verdict}"
+    yield from (f"- {_short(reason)}" for reason in repetition.reasons)
+    yield from _listed("not the same to the last bit", repetition.bits.differ)
+    where = "a clean environment from its lock" if repetition.clean else "the environment that is here"
+    yield f"run in {where}: {_short(shlex.join(repetition.command))}; exit status {repetition.status}"
+    yield f"what it said: {repetition.log}"
+    if repetition.status != 0 and not repetition.verdict.startswith("repeated"):
+        yield from (f"| {shortened(line.rstrip(), 200)}" for line in repetition.last_lines())
+    if repetition.differences:
         yield "other than then:"
-        yield from (f"- {name}: {_short(a)} → {_short(b)}" for name, (a, b) in found.differences.items())
+        yield from (f"- {name}: {_short(a)} → {_short(b)}" for name, (a, b) in repetition.differences.items())
     else:
         yield "the environment is the same in all that is compared"
-    yield from _listed("variables of the run that were not set", found.not_set)
-    yield from _listed("variables of this machine that the clean environment was not given", found.dropped)
-    yield from (f"not in the bundle: {_short(told(one))}" for one in found.manifest.left)
-    if found.why:
-        yield f"figures were not compared: {_short(found.why)}"
+    yield from _listed("variables of the run that were not set", repetition.not_set)
+    yield from _listed("variables of this machine that the clean environment was not given", repetition.dropped)
+    yield from (f"not in the bundle: {_short(told(omission))}" for omission in repetition.manifest.left)
+    if repetition.why:
+        yield f"figures were not compared: {_short(repetition.why)}"
 
 
-def _listed(what: str, names: tuple[str, ...]) -> Iterator[str]:
+def _listed(heading: str, names: tuple[str, ...]) -> Iterator[str]:
     if names:
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        yield f"{what}: {'; '.join(_short(name) for name in names[:_LISTED])}{more}"
+        suffix = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        yield f"{heading}: {'; '.join(_short(name) for name in names[:_LISTED])}{suffix}"
 
 
 def _short(text: str) -> str:

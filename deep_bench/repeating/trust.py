@@ -46,19 +46,19 @@ def checked(made: Manifest, folder: Path, *, here: bool, allow_code: bool) -> li
     for word in made.command:
         _check_place(word)
     _check_output(made.command)
-    if not allow_code and (code := _code(made, folder, here=here)):
+    if not allow_code and (code := _code(made, folder, local=here)):
         shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
         raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
     return list(made.command)
 
 
-def _check_program(made: Manifest) -> None:
-    first, *rest = made.command
+def _check_program(manifest: Manifest) -> None:
+    first, *arguments = manifest.command
     if first == "deep-bench":
-        verb = rest[0] if rest else ""
+        verb = arguments[0] if arguments else ""
         if verb not in _VERBS:
             raise InvalidArgument(f"the command deep-bench {verb}", f"one that measures: {', '.join(sorted(_VERBS))}")
-    elif not (first in {file.path for file in made.files} and first.endswith(".py")):
+    elif not (first in {file.path for file in manifest.files} and first.endswith(".py")):
         raise InvalidArgument(f"the command {first!r}", "deep-bench, or a Python file of the bundle", "run it by hand")
 
 
@@ -80,17 +80,17 @@ def _check_output(command: list[str]) -> None:
                 raise InvalidArgument(f"{option} {value}", f"what a repeated run writes goes to {AGAIN}")
 
 
-def _code(made: Manifest, folder: Path, *, here: bool) -> list[str]:
+def _code(manifest: Manifest, folder: Path, *, local: bool) -> list[str]:
     """What would be run that did not come with this deep_bench."""
-    found = [word for word in made.command if word.startswith("--allow-code")]
-    inside = [file.path for file in made.files if file.role != "package"]
-    for path in (*inside, *(path for one in made.left for path in one.files)):
+    sources = [word for word in manifest.command if word.startswith("--allow-code")]
+    inside = [file.path for file in manifest.files if file.role != "package"]
+    for path in (*inside, *(path for omission in manifest.left for path in omission.files)):
         suffix = PurePosixPath(path).suffix
         if suffix not in _DATA and (suffix not in _RECIPES or _starts_programs(folder / path)):
-            found.append(path)
-    if not here and not is_ours(made):
-        found += [file.path for file in made.of("package")]
-    return found
+            sources.append(path)
+    if not local and not is_ours(manifest):
+        sources += [file.path for file in manifest.of("package")]
+    return sources
 
 
 def _starts_programs(file: Path) -> bool:

@@ -51,18 +51,18 @@ def unpack(bundle: str | Path, folder: str | Path) -> Manifest:
     if into.exists() and any(into.iterdir()):
         raise InvalidArgument(f"the folder {into} has files", "an empty one, or a new one")
     with _opened(path) as archive:
-        made = _manifest(archive, path)
-        entries = _checked(archive, made, path)
+        manifest = _manifest(archive, path)
+        entries = _checked(archive, manifest, path)
         try:
             into.mkdir(parents=True, exist_ok=True)
             (into / MANIFEST).write_bytes(archive.read(MANIFEST))
-            for file in made.files:
+            for file in manifest.files:
                 _extract(archive, entries[file.path], file, into, path)
         except OSError as error:
             raise InvalidArgument(f"{into} cannot be written: {error.strerror or error}", "a folder with space") from error
         except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
             raise InvalidRecord(f"{path} is damaged: {error}", _WHAT) from error
-    return made
+    return manifest
 
 
 def check_folder(folder: str | Path) -> Manifest:
@@ -71,14 +71,14 @@ def check_folder(folder: str | Path) -> Manifest:
     Raises:
         InvalidRecord: A file is missing or was altered.
     """
-    made = read_manifest(folder)
-    for file in made.files:
+    manifest = read_manifest(folder)
+    for file in manifest.files:
         path = Path(folder) / file.path
         if path.is_symlink() or not path.is_file():
             raise InvalidRecord(f"{folder} lacks {file.path}", "a bundle as it was unpacked")
         if digest(path) != file.sha256:
             raise InvalidRecord(f"{path} was altered", f"SHA-256 {file.sha256}", "unpack the bundle again")
-    return made
+    return manifest
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
@@ -121,16 +121,16 @@ def _parsed(content: bytes, path: Path) -> Manifest:
         raise InvalidRecord(f"{path}: {MANIFEST}: {where}: {first['msg']}", _WHAT) from error
 
 
-def _checked(archive: zipfile.ZipFile, made: Manifest, path: Path) -> dict[str, zipfile.ZipInfo]:
+def _checked(archive: zipfile.ZipFile, manifest: Manifest, path: Path) -> dict[str, zipfile.ZipInfo]:
     """The entries by name, which are those of the manifest and no others."""
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
-    wanted = {file.path for file in made.files} | {MANIFEST}
-    if len(names) != len(set(names)) or len(wanted) != len(made.files) + 1:
+    expected = {file.path for file in manifest.files} | {MANIFEST}
+    if len(names) != len(set(names)) or len(expected) != len(manifest.files) + 1:
         raise InvalidRecord(f"{path} has a file twice", _WHAT)
     if len(names) > _FILES:
         raise InvalidRecord(f"{path} has {len(names)} files", f"at most {_FILES}")
-    if further := sorted(set(names) ^ wanted):
+    if further := sorted(set(names) ^ expected):
         raise InvalidRecord(f"{path}: {further[0]!r} is not both in the archive and in its manifest", _WHAT)
     if any(entry.external_attr >> 28 == 0xA for entry in entries):
         raise InvalidRecord(f"{path} holds a link", "files only")
@@ -143,14 +143,14 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: Packed, int
     """One file; no more of it is written than the manifest allows."""
     target = into / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    found, size = hashlib.sha256(), 0
+    hasher, size = hashlib.sha256(), 0
     with archive.open(entry) as source, target.open("xb") as opened:
         while block := source.read(2**20):
             size += len(block)
             if size > file.bytes:
                 break
-            found.update(block)
+            hasher.update(block)
             opened.write(block)
-    if size != file.bytes or found.hexdigest() != file.sha256:
+    if size != file.bytes or hasher.hexdigest() != file.sha256:
         target.unlink()
         raise InvalidRecord(f"{path}: {file.path} was altered", f"{file.bytes} bytes with SHA-256 {file.sha256}")

@@ -99,8 +99,8 @@ def used(text: str, folder: Path) -> Word:
     before, equals, value = text.rpartition("=")
     missing = None
     for head, name in (("", text), (f"{before}{equals}", value)):
-        file, colon, rest = name.partition(":")
-        for path, tail in ((name, ""), (file, f"{colon}{rest}")):
+        file, colon, remainder = name.partition(":")
+        for path, tail in ((name, ""), (file, f"{colon}{remainder}")):
             if _is_there(path, folder):
                 return Word(head, path, tail, use="reads")
             if _is_file(path):

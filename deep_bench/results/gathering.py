@@ -83,10 +83,10 @@ class Results(Sequence[Result]):
             Expected: one of ranks, system
             What to do: did you mean 'system'?
         """
-        known = self.labels()
+        names = self.labels()
         for name in labels:
-            if self and name not in known:
-                raise UnknownName("label", name, known)
+            if self and name not in names:
+                raise UnknownName("label", name, names)
         tests = {name: _test(value) for name, value in labels.items()}
         return Results(
             (r for r in self if all(test(r.labels.get(name)) for name, test in tests.items())),
@@ -95,11 +95,11 @@ class Results(Sequence[Result]):
 
     def labels(self) -> dict[str, tuple[str, ...]]:
         """Each label, and the values that it has, numbers by their size."""
-        found: dict[str, dict[str, None]] = {}
+        by_label: dict[str, dict[str, None]] = {}
         for result in self:
             for name, value in result.labels.items():
-                found.setdefault(name, {})[value] = None
-        return {name: tuple(sorted(found[name], key=_natural)) for name in sorted(found)}
+                by_label.setdefault(name, {})[value] = None
+        return {name: tuple(sorted(by_label[name], key=_natural)) for name in sorted(by_label)}
 
     def files(self) -> tuple[Path, ...]:
         """The files that were read, each once."""
@@ -190,7 +190,7 @@ def gather(*paths: str | Path, progress: Callable[[int, int], object] | None = N
         try:
             if fault:
                 raise InvalidRecord(f"{on_a_line(file)}: {fault}")
-            results += _read_settled(file, asked=file.absolute() in named)
+            results += _read_settled(file, explicit=file.absolute() in named)
         except Exception as error:  # strangers' files fail in their own ways: the reason is kept, and all others are read
             refused.append(Refused(file, _told(error, file)))
         if progress is not None:
@@ -198,21 +198,21 @@ def gather(*paths: str | Path, progress: Callable[[int, int], object] | None = N
     return Results(sorted(results, key=lambda r: (r.created, str(r.file))), refused)
 
 
-def _read_settled(file: Path, asked: bool) -> Sequence[Result]:
+def _read_settled(file: Path, explicit: bool) -> Sequence[Result]:
     """What `_read` gives; once more, where the run that writes the record has just replaced it and what lies beside it."""
     before = file.stat().st_ino
     try:
-        return _read(file, asked)
+        return _read(file, explicit)
     except InvalidRecord:
         if file.stat().st_ino == before:
             raise
-    return _read(file, asked)
+    return _read(file, explicit)
 
 
-def _read(file: Path, asked: bool) -> Sequence[Result]:
+def _read(file: Path, explicit: bool) -> Sequence[Result]:
     kind = kind_of(file)
     if kind is None or kind in NO_RESULTS:
-        if asked:
+        if explicit:
             raise InvalidRecord(f"{on_a_line(file)} holds no results", "a record that deep_bench wrote")
         return ()
     if kind not in record_kinds:
@@ -221,8 +221,8 @@ def _read(file: Path, asked: bool) -> Sequence[Result]:
             f"one of {', '.join(record_kinds)}",
             "read it with the version that wrote it",
         )
-    found: Sequence[Result] = record_kinds[kind](file)
-    return [replace(result, created=_in_utc(result.created)) for result in found]
+    results: Sequence[Result] = record_kinds[kind](file)
+    return [replace(result, created=_in_utc(result.created)) for result in results]
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -242,11 +242,11 @@ def _told(error: Exception, file: Path) -> str:
 
 def _test(value: Any) -> Callable[[str | None], bool]:
     """Whether a label's value is what is asked for."""
-    asked = value if isinstance(value, list | tuple | set | frozenset) else [value]
-    texts = [".*".join(map(re.escape, text_of(one).split("*"))) for one in asked if one is not None]
+    choices = value if isinstance(value, list | tuple | set | frozenset) else [value]
+    texts = [".*".join(map(re.escape, text_of(choice).split("*"))) for choice in choices if choice is not None]
     pattern = re.compile("|".join(texts), re.DOTALL)
-    missing = None in asked
-    return lambda found: missing if found is None else bool(texts) and pattern.fullmatch(found) is not None
+    missing = None in choices
+    return lambda label: missing if label is None else bool(texts) and pattern.fullmatch(label) is not None
 
 
 def _natural(text: str) -> tuple[tuple[int, float, str], ...]:

@@ -147,6 +147,6 @@ def worst(*verdicts: VerdictRecord | None) -> VerdictRecord | None:
         >>> worst(right, None, wrong).verdict
         'wrong'
     """
-    found = [verdict for verdict in verdicts if verdict is not None]
+    candidates = [verdict for verdict in verdicts if verdict is not None]
     rank = {word: number for number, word in enumerate(_ORDER)}
-    return min(found, key=lambda verdict: rank.get(verdict.verdict, -1), default=None)
+    return min(candidates, key=lambda verdict: rank.get(verdict.verdict, -1), default=None)

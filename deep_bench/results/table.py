@@ -48,10 +48,10 @@ def as_text(results: Results, labels: Sequence[str] = (), width: int | None = No
     Raises:
         UnknownName: No result has such a label.
     """
-    known = results.labels()
+    names = results.labels()
     for name in labels:
-        if results and name not in known:
-            raise UnknownName("label", name, known)
+        if results and name not in names:
+            raise UnknownName("label", name, names)
     out, room = io.StringIO(), width or columns()
     console = Console(file=out, width=room, highlight=False, markup=False, emoji=False, color_system=None)
     if results:
@@ -71,8 +71,8 @@ def short_names(files: Sequence[Path]) -> dict[Path, str]:
         dict_values(['offline/mlperf', 'server/mlperf'])
     """
     ends = {file: file.stem.replace("-", "_").rpartition("_")[2] for file in files}
-    found = Counter(ends.values())
-    names = {file: end if found[end] == 1 else file.stem for file, end in ends.items()}
+    end_counts = Counter(ends.values())
+    names = {file: end if end_counts[end] == 1 else file.stem for file, end in ends.items()}
     depth = 1
     while alike := [file for file, of in _alike(names).items() if of > 1 and len(file.parts) > depth]:
         depth += 1
@@ -132,20 +132,20 @@ def limits(figure: Figure) -> str:
         >>> limits(Figure("forward", "s", "lower", ((np.array([1, 5, 2, 6, 3, 4]) * 1e-3,),)))
         '0.5000 to 6.500 ms'
     """
-    found = figure.interval
-    if found is None:
+    interval = figure.interval
+    if interval is None:
         return "none"
-    if not isfinite(found.high):
-        return f"{amount(found.low, figure.unit)} to no end"
-    return units.amount_range(found.low, found.high, figure.unit)
+    if not isfinite(interval.high):
+        return f"{amount(interval.low, figure.unit)} to no end"
+    return units.amount_range(interval.low, interval.high, figure.unit)
 
 
 def _spread(figure: Figure) -> str:
     """Half the width of the interval over the median."""
-    found = figure.interval
-    if found is None:
+    interval = figure.interval
+    if interval is None:
         return ""
-    half = (found.high - found.low) / 2 / figure.median if figure.median else float("nan")
+    half = (interval.high - interval.low) / 2 / figure.median if figure.median else float("nan")
     if not isfinite(half):
         return " ±?"
     return f" ±{100 * half:.2g} %" if half < 0.99 else " ±>99 %"
@@ -157,14 +157,14 @@ def _state(result: Result) -> list[str]:
 
 def _apart(results: Results, labels: Sequence[str]) -> list[list[str]]:
     """For each result the labels, and their values, that tell it from others of its name; not those shown anyhow."""
-    found: dict[int, list[str]] = {}
-    for those in grouped(results, lambda result: (result.kind, problem(result), result.labels.get("system"))):
-        names = [name for name in telling([those]) if name not in labels]
-        more = [f"and {len(names) - _MOST_LABELS} more labels"] if len(names) > _MOST_LABELS else []
-        for result in those:
+    by_id: dict[int, list[str]] = {}
+    for group in grouped(results, lambda result: (result.kind, problem(result), result.labels.get("system"))):
+        names = [name for name in telling([group]) if name not in labels]
+        overflow = [f"and {len(names) - _MOST_LABELS} more labels"] if len(names) > _MOST_LABELS else []
+        for result in group:
             shown = [f"{name} {short_digests(result.labels.get(name, _NONE))}" for name in names[:_MOST_LABELS]]
-            found[id(result)] = [*shown, *more]
-    return [found[id(result)] for result in results]
+            by_id[id(result)] = [*shown, *overflow]
+    return [by_id[id(result)] for result in results]
 
 
 def _wide(results: Results, labels: Sequence[str]) -> Table:
@@ -200,10 +200,10 @@ def _narrow(results: Results, labels: Sequence[str], width: int) -> Table:
         shown = [_NONE]
         if figure is not None:
             shown = [*wrap(figure.name, 16), *wrap(f"{amount(figure.median, figure.unit)}{_spread(figure)}", 16)]
-        what = [on_a_line(problem(result)), *apart, *(f"{name}={of[name]}" for name in labels if name in of)]
+        texts = [on_a_line(problem(result)), *apart, *(f"{name}={of[name]}" for name in labels if name in of)]
         cells = (
             "" if result.file == before else "\n".join(head),
-            "\n".join(line for words in what for line in wrap(words, room - room // 2)),
+            "\n".join(line for words in texts for line in wrap(words, room - room // 2)),
             "\n".join(wrap(of.get("system", _NONE), room // 2)),
             "\n".join(line for word in _state(result) for line in wrap(word, 10)),
             "\n".join(shown),

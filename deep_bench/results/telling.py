@@ -30,20 +30,20 @@ def telling(groups: Sequence[Sequence[Result]]) -> list[str]:
         >>> telling([[Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about]])
         ['size.batch']
     """
-    every = [result for those in groups for result in those]
+    every = [result for group in groups for result in group]
     names = dict.fromkeys(name for result in every for name in result.labels if name not in _FOLLOWING)
-    varying = [name for name in names if any(len({result.labels.get(name) for result in those}) > 1 for those in groups)]
+    varying = [name for name in names if any(len({result.labels.get(name) for result in group}) > 1 for group in groups)]
     if "system" in varying:  # it has the framework and the options in it
         varying = [name for name in varying if name != "framework" and not name.startswith(("option.", "framework."))]
-    found: list[str] = []
+    selected: list[str] = []
     for name in sorted(varying, key=lambda name: ("." in name, name.startswith("factor."))):
-        if not any(_says(other, name, every) for other in found):
-            found.append(name)
-    return found
+        if not any(_says(label, name, every) for label in selected):
+            selected.append(name)
+    return selected
 
 
-def _says(other: str, name: str, results: Sequence[Result]) -> bool:
+def _says(label: str, name: str, results: Sequence[Result]) -> bool:
     """Whether a label has all that another of the same last word has."""
-    if other.rpartition(".")[2] != name.rpartition(".")[2]:
+    if label.rpartition(".")[2] != name.rpartition(".")[2]:
         return False
-    return all(result.labels.get(name) in (None, result.labels.get(other)) for result in results)
+    return all(result.labels.get(name) in (None, result.labels.get(label)) for result in results)

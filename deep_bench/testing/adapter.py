@@ -47,10 +47,10 @@ for _shared in (X, AFFINE, Y):  # an adapter that writes into its inputs must no
 
 def computes(adapter: Adapter[Any]) -> None:
     """NumPy in, NumPy out, by name."""
-    found = adapter.prepare(small_network())({"x": X})
-    assert list(found) == ["y"], f"outputs {list(found)} instead of ['y']"
-    assert isinstance(found["y"], np.ndarray), f"{type(found['y'])} instead of a NumPy array"
-    np.testing.assert_allclose(found["y"], Y, rtol=1e-6)
+    outputs = adapter.prepare(small_network())({"x": X})
+    assert list(outputs) == ["y"], f"outputs {list(outputs)} instead of ['y']"
+    assert isinstance(outputs["y"], np.ndarray), f"{type(outputs['y'])} instead of a NumPy array"
+    np.testing.assert_allclose(outputs["y"], Y, rtol=1e-6)
 
 
 def keeps_inputs(adapter: Adapter[Any]) -> None:
@@ -77,12 +77,12 @@ def copies_to_numpy(adapter: Adapter[Any]) -> None:
     executor = adapter.prepare(small_network())
     native = adapter.from_numpy(X.copy())
     call = executor.bind({"x": native})
-    kept = {name: adapter.to_numpy(array) for name, array in call().items()}
-    np.testing.assert_allclose(kept["y"], Y, rtol=1e-6)
-    kept["y"][:] = 7
+    copies = {name: adapter.to_numpy(array) for name, array in call().items()}
+    np.testing.assert_allclose(copies["y"], Y, rtol=1e-6)
+    copies["y"][:] = 7
     adapter.synchronize()
     np.testing.assert_allclose(adapter.to_numpy(call()["y"]), Y, rtol=1e-6)
-    np.testing.assert_array_equal(kept["y"], np.full_like(Y, 7))
+    np.testing.assert_array_equal(copies["y"], np.full_like(Y, 7))
 
 
 def binds_as_it_runs(adapter: Adapter[Any]) -> None:
@@ -90,9 +90,9 @@ def binds_as_it_runs(adapter: Adapter[Any]) -> None:
     executor = adapter.prepare(small_network())
     call = executor.bind({"x": adapter.from_numpy(X)})
     for _ in range(3):
-        found = call()
+        outputs = call()
         adapter.synchronize()
-        np.testing.assert_allclose(adapter.to_numpy(found["y"]), Y, rtol=1e-6)
+        np.testing.assert_allclose(adapter.to_numpy(outputs["y"]), Y, rtol=1e-6)
 
 
 def takes_any_batch(adapter: Adapter[Any]) -> None:
@@ -105,10 +105,10 @@ def takes_any_batch(adapter: Adapter[Any]) -> None:
 
 def returns_chosen_values(adapter: Adapter[Any]) -> None:
     """``outputs`` may name any value of the outermost graph."""
-    found = adapter.prepare(small_network(), outputs=["y", "h"])({"x": X})
-    assert list(found) == ["y", "h"], f"outputs {list(found)} instead of ['y', 'h']"
-    np.testing.assert_allclose(found["h"], AFFINE, rtol=1e-6)
-    np.testing.assert_allclose(found["y"], Y, rtol=1e-6)
+    outputs = adapter.prepare(small_network(), outputs=["y", "h"])({"x": X})
+    assert list(outputs) == ["y", "h"], f"outputs {list(outputs)} instead of ['y', 'h']"
+    np.testing.assert_allclose(outputs["h"], AFFINE, rtol=1e-6)
+    np.testing.assert_allclose(outputs["y"], Y, rtol=1e-6)
 
 
 def counts_every_node(adapter: Adapter[Any]) -> None:
@@ -166,11 +166,11 @@ def takes_sequences_or_refuses(adapter: Adapter[Any]) -> None:
         executor = adapter.prepare(Network.from_proto(model))
     except Unsupported:
         return
-    for given in ([X[0], X], [], [X]):
-        found = executor({"xs": given, "x": X[0]})["ys"]
-        assert isinstance(found, list), f"{type(found)} instead of a list"
-        assert len(found) == len(given) + 1, f"{len(found)} tensors instead of {len(given) + 1}"
-        for got, want in zip(found, [*given, X[0]], strict=True):
+    for tensors in ([X[0], X], [], [X]):
+        output = executor({"xs": tensors, "x": X[0]})["ys"]
+        assert isinstance(output, list), f"{type(output)} instead of a list"
+        assert len(output) == len(tensors) + 1, f"{len(output)} tensors instead of {len(tensors) + 1}"
+        for got, want in zip(output, [*tensors, X[0]], strict=True):
             np.testing.assert_array_equal(got, want)
     _expect(InvalidInput, lambda: executor({"xs": X, "x": X[0]}), "one array for a sequence")
 
@@ -193,14 +193,14 @@ def round_trips_arrays(adapter: Adapter[Any]) -> None:
             np.testing.assert_array_equal(back, array)
 
 
-def _expect(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object], what: str) -> None:
+def _expect(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object], description: str) -> None:
     try:
         call()
     except kind as error:
         message = str(error).strip()
     else:
-        raise AssertionError(f"{what} was accepted")
-    assert message, f"{what}: refused without a message"
+        raise AssertionError(f"{description} was accepted")
+    assert message, f"{description}: refused without a message"
 
 
 ADAPTER_CHECKS: Mapping[str, Check] = {

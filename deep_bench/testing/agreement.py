@@ -115,13 +115,13 @@ def gradient_agreements(system: str, cases: Iterable[Case], *, double: bool = Fa
 
 def counted(system: str, agreements: Iterable[Agreement], *, double: bool) -> dict[str, Any]:
     """How a framework did, as plain data: the cases that are not right with their reasons, and the fewest bits."""
-    found = list(agreements)
+    entries = list(agreements)
     return {
         "agreement": True,
         "system": system,
         "double": double,
-        "words": dict(Counter(a.word for a in found)),
-        "others": [asdict(a) for a in found if a.word in ("cannot tell", "wrong", "failed")],
+        "words": dict(Counter(a.word for a in entries)),
+        "others": [asdict(a) for a in entries if a.word in ("cannot tell", "wrong", "failed")],
     }
 
 

@@ -78,16 +78,16 @@ def check_asynchronous(
             try:
                 runs = run_local(size, partial(_run, make, problem, record, steps, names), order=order)
             except (CommunicationFailed, Unusable) as error:
-                told = "; ".join([str(error), *getattr(error, "__notes__", [])])
-                findings.append(SchemeFinding(size, None, None, told))
+                message = "; ".join([str(error), *getattr(error, "__notes__", [])])
+                findings.append(SchemeFinding(size, None, None, message))
                 break
             held = {key: x for _, mine in runs for key, x in mine.items()}
-            found, bits = _judged(reference, problem, record, held)
+            faults, bits = _judged(reference, problem, record, held)
             fewest = min(fewest, bits)
             if runs[0][0] != reference.promise:
-                found.insert(0, f"promises {runs[0][0]!r}; the reference {reference.promise!r}")
-            findings += [SchemeFinding(size, None, None, f"order {order}: {what}") for what in found[:1]]
-            if found:
+                faults.insert(0, f"promises {runs[0][0]!r}; the reference {reference.promise!r}")
+            findings += [SchemeFinding(size, None, None, f"order {order}: {fault}") for fault in faults[:1]]
+            if faults:
                 break
     return SchemeReport(", ".join(names), type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
 
@@ -98,7 +98,7 @@ def _run(
     """What the scheme promises, and what one rank held; the scheme's name is noted."""
     optimizer, rank = make(comm, record), comm.rank
     names.add(type(optimizer).__name__)
-    found: Held = {}
+    snapshots: Held = {}
     held: Any = {name: x.copy() for name, x in problem.parameters.items()}
     if optimizer.dedicated and comm.size > 1 and rank == 0:
         held, _ = optimizer.serve(held, NUMPY)
@@ -107,10 +107,10 @@ def _run(
         for step in range(steps + rank % 2):
             gradients = {n: np.asarray(g) for n, g in _slopes(problem.gradients[step][rank], held).items()}
             held, state = pair_of(optimizer.update(gradients, state, held, NUMPY), step)
-            found[rank, step] = {name: np.array(x) for name, x in held.items()}
+            snapshots[rank, step] = {name: np.array(x) for name, x in held.items()}
         held, _ = optimizer.finish(state, held, NUMPY)
-    found[rank, None] = {name: np.array(x) for name, x in held.items()}
-    return optimizer.promise, found
+    snapshots[rank, None] = {name: np.array(x) for name, x in held.items()}
+    return optimizer.promise, snapshots
 
 
 def _slopes(drawn: Arrays, at: Arrays) -> Arrays:
@@ -120,16 +120,16 @@ def _slopes(drawn: Arrays, at: Arrays) -> Arrays:
 def _judged(reference: Any, problem: Problem, record: Record, held: Held) -> tuple[list[str], float]:
     """What is wrong with a run, and the fewest bits."""
     took = Counter(rank for rank, step in held if step is not None)
-    if (told := Counter(rank for rank, _ in record)) != took:
-        return [f"steps recorded by rank: {dict(sorted(told.items()))}; taken: {dict(sorted(took.items()))}"], 0.0
+    if (step_counts := Counter(rank for rank, _ in record)) != took:
+        return [f"steps recorded by rank: {dict(sorted(step_counts.items()))}; taken: {dict(sorted(took.items()))}"], 0.0
     try:
         plain = _replayed(reference, problem, record, None)
     except InvalidArgument as error:
         return [f"the record {record}: {error.came}"], 0.0
     samples = [_replayed(reference, problem, record, np.random.default_rng(n)) for n in range(SAMPLES["quick"])]
     fewest = float("inf")
-    for (rank, step), wanted in plain.items():
-        expectation = pooled(joined(wanted), [joined(s[rank, step]) for s in samples], problem.dtype)
+    for (rank, step), expected in plain.items():
+        expectation = pooled(joined(expected), [joined(s[rank, step]) for s in samples], problem.dtype)
         opinion = assess(joined(held[rank, step]), expectation)
         fewest = min(fewest, opinion.bits)
         if opinion.level != "clear":
@@ -149,18 +149,18 @@ def _replayed(reference: Any, problem: Problem, record: Record, rng: np.random.G
         return _slopes(wide(problem.gradients[count][worker], rounding), parameters)
 
     start, clocks = wide(problem.parameters, rounding), Counter[int]()
-    found: Held = {}
+    snapshots: Held = {}
     if isinstance(reference, Gossip):
         events = reference.run(record, gradients_of, [start] * problem.size).parameters
         for event, (rank, _) in enumerate(record):
-            found[rank, clocks[rank]] = events[event + 1][rank]
+            snapshots[rank, clocks[rank]] = events[event + 1][rank]
             clocks[rank] += 1
-        found |= {(rank, None): x for rank, x in enumerate(events[-1])}
+        snapshots |= {(rank, None): x for rank, x in enumerate(events[-1])}
     else:
         versions = reference.run(record, gradients_of, start).versions
         for worker, version in record:
             if clocks[worker]:
-                found[worker, clocks[worker] - 1] = versions[version]
+                snapshots[worker, clocks[worker] - 1] = versions[version]
             clocks[worker] += 1
-        found |= {(rank, None): versions[-1] for rank in range(problem.size)}
-    return {key: {name: np.asarray(as_plain(x)) for name, x in one.items()} for key, one in found.items()}
+        snapshots |= {(rank, None): versions[-1] for rank in range(problem.size)}
+    return {key: {name: np.asarray(as_plain(x)) for name, x in arrays.items()} for key, arrays in snapshots.items()}

@@ -65,16 +65,16 @@ def freeze(case: Case) -> Case:
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(case.proto)
-    kept_values, kept = [], []
+    kept_values, inputs = [], []
     for index, (value, array) in enumerate(zip(case.proto.graph.input, case.inputs, strict=False)):
         if index and isinstance(array, np.ndarray) and value.type.HasField("tensor_type"):
             proto.graph.initializer.append(_tensor(array, value))
         else:
             kept_values.append(value)
-            kept.append(array)
+            inputs.append(array)
     del proto.graph.input[:]
     proto.graph.input.extend(kept_values)
-    return Case(case.name, case.kind, proto, tuple(kept), case.outputs, case.rtol, case.atol)
+    return Case(case.name, case.kind, proto, tuple(inputs), case.outputs, case.rtol, case.atol)
 
 
 def _cases(test: Any, kind: str) -> Iterator[Case]:

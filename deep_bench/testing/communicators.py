@@ -56,16 +56,16 @@ def check_communicator(
         >>> run_local(2, check_communicator)
         [{}, {}]
     """
-    found = {}
+    faults = {}
     for name in checks:
         try:
             with _limited(comm, name, limit_s):
                 COMMUNICATOR_CHECKS[name](comm)
         except Exception as error:
-            found[name] = _words(error)
+            faults[name] = _words(error)
             if told is not None:
-                told(f"rank {comm.rank} of {comm.size}, {name}: {found[name]}")
-    return found
+                told(f"rank {comm.rank} of {comm.size}, {name}: {faults[name]}")
+    return faults
 
 
 def check_in_threads(
@@ -87,13 +87,13 @@ def check_in_threads(
         >>> check_in_threads(lambda comm: comm, 3, ["exchanges", "splits"])
         {}
     """
-    found = {}
+    faults = {}
     for name in checks:
         try:
             run_local(ranks, partial(_on_one, name, wrapped))
         except Exception as error:
-            found[name] = _words(error)
-    return found
+            faults[name] = _words(error)
+    return faults
 
 
 @contextmanager
@@ -134,26 +134,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", help="in db.communicators, or package.module:attribute")
     parser.add_argument("--ranks", type=int, help="threads of this process, for local only")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds in one check after which a rank is ended")
-    given = parser.parse_args(arguments)
-    if given.name == "local":
-        found = [f"{ranks} ranks, {name}: {what}" for ranks in _ranks(given.ranks) for name, what in _local(ranks).items()]
-        print("\n".join(found) or "local: all in order")
-        return 1 if found else 0
-    if given.ranks is not None:
+    options = parser.parse_args(arguments)
+    if options.name == "local":
+        lines = [
+            f"{ranks} ranks, {name}: {fault}" for ranks in _ranks(options.ranks) for name, fault in _local(ranks).items()
+        ]
+        print("\n".join(lines) or "local: all in order")
+        return 1 if lines else 0
+    if options.ranks is not None:
         parser.error("--ranks is for local; others are started by mpirun, srun or torchrun")
-    comm: Communicator = db.communicators[given.name]()
+    comm: Communicator = db.communicators[options.name]()
     with guarded(comm):
-        faults = check_communicator(comm, told=lambda text: print(text, flush=True), limit_s=given.limit)
+        faults = check_communicator(comm, told=lambda text: print(text, flush=True), limit_s=options.limit)
         if comm.rank == 0:
             facts = ", ".join(f"{name} {value}" for name, value in comm.describe().items())
             print(f"rank 0 of {comm.size}: {len(COMMUNICATOR_CHECKS)} checks, {len(faults)} faults ({facts})", flush=True)
-        with _limited(comm, "the barrier at the end", given.limit):
+        with _limited(comm, "the barrier at the end", options.limit):
             comm.barrier()
     return 1 if faults else 0
 
 
-def _ranks(asked: int | None) -> tuple[int, ...]:
-    return RANKS if asked is None else (asked,)
+def _ranks(requested: int | None) -> tuple[int, ...]:
+    return RANKS if requested is None else (requested,)
 
 
 def _local(ranks: int) -> dict[str, str]:

@@ -144,11 +144,11 @@ class Conformance:
 
 def by_operator(results: Iterable[R]) -> dict[str, list[R]]:
     """Operator to the results of the cases whose outermost graph contains it, in alphabetical order."""
-    found: dict[str, list[R]] = {}
+    groups: dict[str, list[R]] = {}
     for result in results:
         for operator in result.operators:
-            found.setdefault(operator, []).append(result)
-    return dict(sorted(found.items()))
+            groups.setdefault(operator, []).append(result)
+    return dict(sorted(groups.items()))
 
 
 class Subject:
@@ -168,8 +168,8 @@ class Subject:
 
     def exposed(self, case: Case) -> str:
         """The adapter's known faults that a case's network may meet."""
-        found = exposures(Network.from_proto(case.proto, name=case.name), self._adapter.known_faults)
-        return "; ".join(exposure.reason for exposure in found)
+        matches = exposures(Network.from_proto(case.proto, name=case.name), self._adapter.known_faults)
+        return "; ".join(exposure.reason for exposure in matches)
 
     def run(self, case: Case) -> Outcome:
         """Run one case."""
@@ -230,22 +230,22 @@ def run_conformance(
     """
     chosen = chosen_cases(system, tuple(kinds), only, limit_s)
 
-    def run(process: CaseProcess, case: Case, known: Mapping[str, str]) -> CaseResult:
-        return _result(process, freeze(case) if frozen else case, known)
+    def run(process: CaseProcess, case: Case, known_faults: Mapping[str, str]) -> CaseResult:
+        return _result(process, freeze(case) if frozen else case, known_faults)
 
-    def found(facts: Mapping[str, str], results: Sequence[CaseResult], interrupted: bool = True) -> Conformance:
+    def outcome(facts: Mapping[str, str], results: Sequence[CaseResult], interrupted: bool = True) -> Conformance:
         return Conformance(system, facts, frozen, list(results), interrupted)
 
-    kept = None if keep is None else lambda facts, results: keep(found(facts, results))
-    return found(*run_cases(SUBJECT, system, chosen, run, limit_s=limit_s, progress=progress, keep=kept))
+    keeper = None if keep is None else lambda facts, results: keep(outcome(facts, results))
+    return outcome(*run_cases(SUBJECT, system, chosen, run, limit_s=limit_s, progress=progress, keep=keeper))
 
 
 def _result(process: CaseProcess, case: Case, listed: Mapping[str, str]) -> CaseResult:
     outcome = _outcome(process, case)
-    known = listed.get(case.name, "")
+    fault = listed.get(case.name, "")
     if case.kind == GENERATED and outcome.word in BAD:
-        known = _exposed(process, case)
-    return CaseResult(case.name, case.kind, case.operators, outcome, known)
+        fault = _exposed(process, case)
+    return CaseResult(case.name, case.kind, case.operators, outcome, fault)
 
 
 def chosen_cases(system: str, kinds: Sequence[str], only: Callable[[Case], bool] | None, limit_s: float) -> list[Case]:

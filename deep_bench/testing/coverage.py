@@ -75,15 +75,15 @@ def row(run: Run) -> str:
 
 
 def _faults(runs: Sequence[Run]) -> str:
-    known: dict[str, list[str]] = {}
+    by_system: dict[str, list[str]] = {}
     for run in runs:
         for case in run["cases"]:
             if case["known"] and case["word"] in ("wrong", "failed"):
-                known.setdefault(run["system"], []).append(case["case"])
-    if not known:
+                by_system.setdefault(run["system"], []).append(case["case"])
+    if not by_system:
         return ""
-    said = "; ".join(f"{len(set(names))} of {system}" for system, names in known.items())
-    return f"\nWrong and failed cases that are known faults of the framework (`docs/framework-findings.md`): {said}."
+    text = "; ".join(f"{len(set(names))} of {system}" for system, names in by_system.items())
+    return f"\nWrong and failed cases that are known faults of the framework (`docs/framework-findings.md`): {text}."
 
 
 def _operators(domain: str, runs: Sequence[Run]) -> Iterator[str]:
@@ -97,9 +97,9 @@ def _operators(domain: str, runs: Sequence[Run]) -> Iterator[str]:
 def _cell(operator: str, name: str, run: Run) -> str:
     cases = [case for case in run["cases"] if operator in case["operators"]]
     forms = Counter(case["forms"].get(name, "folded") for case in cases if case["word"] == "passed")
-    others = Counter(case["word"] for case in cases if case["word"] != "passed")
+    counts = Counter(case["word"] for case in cases if case["word"] != "passed")
     parts = [f"{forms[form]} {_SHORT[form]}" for form in _FORMS if forms[form]]
-    parts += [f"{others[word]} {word}" for word in _OTHERS if others[word]]
+    parts += [f"{counts[word]} {word}" for word in _OTHERS if counts[word]]
     return ", ".join(parts) or "–"
 
 
@@ -117,8 +117,8 @@ def operators(domain: str) -> list[str]:
 def read(files: Iterable[Path]) -> Iterator[Run]:
     """The results in some files."""
     for file in files:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        yield from found if isinstance(found, list) else [found]
+        content = json.loads(file.read_text(encoding="utf-8"))
+        yield from content if isinstance(content, list) else [content]
 
 
 if __name__ == "__main__":

@@ -134,23 +134,23 @@ def run_gradients(
         ({'right': 2}, True)
     """
 
-    def wanted(case: Case) -> bool:
+    def is_selected(case: Case) -> bool:
         return (case.kind == GENERATED or has_gradient(case)) and (only is None or only(case))
 
-    chosen = chosen_cases(system, tuple(kinds), wanted, limit_s)
+    chosen = chosen_cases(system, tuple(kinds), is_selected, limit_s)
 
-    def found(
+    def outcome(
         facts: Mapping[str, str], results: Sequence[GradientResult | None], interrupted: bool = True
     ) -> GradientConformance:
         return GradientConformance(system, facts, [r for r in results if r is not None], interrupted)
 
-    kept = None if keep is None else lambda facts, results: keep(found(facts, results))
-    return found(*run_cases(SUBJECT, system, chosen, _result, limit_s=limit_s, progress=progress, keep=kept))
+    keeper = None if keep is None else lambda facts, results: keep(outcome(facts, results))
+    return outcome(*run_cases(SUBJECT, system, chosen, _result, limit_s=limit_s, progress=progress, keep=keeper))
 
 
-def _result(process: CaseProcess, case: Case, known: Mapping[str, str]) -> GradientResult | None:
+def _result(process: CaseProcess, case: Case, known_faults: Mapping[str, str]) -> GradientResult | None:
     outcome = _outcome(process, case)
-    return None if outcome is None else GradientResult(case.kind, case.operators, outcome, known.get(case.name, ""))
+    return None if outcome is None else GradientResult(case.kind, case.operators, outcome, known_faults.get(case.name, ""))
 
 
 def _outcome(process: CaseProcess, case: Case) -> GradientOutcome | None:

@@ -63,14 +63,17 @@ def page(runs: Iterable[Run]) -> str:
         runs: Gradient runs of any number of frameworks; and, for the last column, plain runs.
     """
     runs = list(runs)
-    found = [run for run in runs if run.get("gradients")]
+    gradient_runs = [run for run in runs if run.get("gradients")]
     plain = {run["system"]: run for run in runs if "cases" in run and not run.get("gradients") and not run.get("frozen")}
-    lines = [_HEAD.format(onnx=", ".join(sorted({run["onnx"] for run in found}))) + "\n".join(_summary(found, plain))]
-    peers = [run for run in found if ":" in run["system"]]
+    lines = [
+        _HEAD.format(onnx=", ".join(sorted({run["onnx"] for run in gradient_runs})))
+        + "\n".join(_summary(gradient_runs, plain))
+    ]
+    peers = [run for run in gradient_runs if ":" in run["system"]]
     lines += [_PEERS.format(system=_name(run)) for run in peers]
     if agreed := [run for run in runs if run.get("agreement")]:
         lines += [_AGREEMENT + "\n".join(_agreements(agreed))]
-    lines += ["\n## Refusals\n", *_refusals(found), "\n## By operator\n", *_operators(found)]
+    lines += ["\n## Refusals\n", *_refusals(gradient_runs), "\n## By operator\n", *_operators(gradient_runs)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -79,10 +82,10 @@ def _name(run: Run) -> str:
     return str(run["system"]).partition("_peer:")[0].replace("_", "-")
 
 
-def _summary(found: Sequence[Run], plain: Mapping[str, Run]) -> Iterator[str]:
+def _summary(gradient_runs: Sequence[Run], plain: Mapping[str, Run]) -> Iterator[str]:
     yield f"| framework | cases | {' | '.join(GRADIENT_WORDS)} | right of those with right outputs |"
     yield f"|---|{'---:|' * (len(GRADIENT_WORDS) + 2)}"
-    for run in found:
+    for run in gradient_runs:
         yield f"{line(run)} {_share(run, plain.get(run['system']))} |"
 
 
@@ -113,10 +116,10 @@ def _agreements(agreed: Sequence[Run]) -> Iterator[str]:
             yield f"\n{where}, `{case['case']}`: {case['word']}: {one_line(case['reason'])}"
 
 
-def _refusals(found: Sequence[Run]) -> Iterator[str]:
+def _refusals(gradient_runs: Sequence[Run]) -> Iterator[str]:
     yield "| framework | operator | cases | reason |"
     yield "|---|---|---:|---|"
-    for run in found:
+    for run in gradient_runs:
         if ":" in run["system"]:
             continue
         reasons: dict[tuple[str, str], int] = Counter(
@@ -131,12 +134,12 @@ def _reason(detail: str) -> str:
     return plain_refusal(one_line(detail)).replace("|", "\\|")
 
 
-def _operators(found: Sequence[Run]) -> Iterator[str]:
-    names = sorted({operator for run in found for case in run["cases"] for operator in case["operators"]})
-    yield f"| operator | {' | '.join(_name(run) for run in found)} |"
-    yield f"|---|{'---|' * len(found)}"
+def _operators(gradient_runs: Sequence[Run]) -> Iterator[str]:
+    names = sorted({operator for run in gradient_runs for case in run["cases"] for operator in case["operators"]})
+    yield f"| operator | {' | '.join(_name(run) for run in gradient_runs)} |"
+    yield f"|---|{'---|' * len(gradient_runs)}"
     for operator in names:
-        yield f"| {operator} | {' | '.join(_cell(operator, run) for run in found)} |"
+        yield f"| {operator} | {' | '.join(_cell(operator, run) for run in gradient_runs)} |"
 
 
 def _cell(operator: str, run: Run) -> str:

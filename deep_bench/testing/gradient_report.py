@@ -37,10 +37,10 @@ def gradients_as_text(found: GradientConformance, *, every_operator: bool = Fals
     return out.getvalue().rstrip("\n")
 
 
-def _title(found: GradientConformance) -> str:
-    ended = "; interrupted" if found.interrupted else ""
+def _title(conformance: GradientConformance) -> str:
+    ended = "; interrupted" if conformance.interrupted else ""
     against = "against differences of the reference in float64"
-    system = f"{found.system} {found.facts.get('version', '')}"
+    system = f"{conformance.system} {conformance.facts.get('version', '')}"
     return f"{system}: gradients of the cases of onnx {onnx.__version__}, {against}{ended}"
 
 
@@ -54,13 +54,13 @@ def _table(label: str, groups: Sequence[tuple[str, Sequence[GradientResult]]]) -
     return table
 
 
-def _lines(found: GradientConformance) -> Iterator[str]:
+def _lines(conformance: GradientConformance) -> Iterator[str]:
     """What is not right, the worst last, where it is seen."""
-    yield from reasons("refused", found.results, plain_refusal)
-    for result in found.results:
+    yield from reasons("refused", conformance.results, plain_refusal)
+    for result in conformance.results:
         if result.word in GRADIENT_BAD:
-            known = f"; known: {result.known}" if result.known else ""
-            yield f"{result.word}: {result.name}: {one_line(result.outcome.detail)}{known}"
-    if found.ok:
-        bad = any(result.word in GRADIENT_BAD for result in found.results)
+            suffix = f"; known: {result.known}" if result.known else ""
+            yield f"{result.word}: {result.name}: {one_line(result.outcome.detail)}{suffix}"
+    if conformance.ok:
+        bad = any(result.word in GRADIENT_BAD for result in conformance.results)
         yield "every case that is wrong or failed is a known failure" if bad else "no gradient is wrong"

@@ -254,12 +254,12 @@ def gradient_outcome(adapter: Adapter[Any], case: Case) -> GradientOutcome | Non
         if set(gradients) != set(problem.wrt):
             names = [", ".join(map(repr, sorted(some))) for some in (gradients, problem.wrt)]
             return GradientOutcome(case.name, "failed", f"gradients named {names[0]} instead of {names[1]}")
-        found = {name: adapter.to_numpy(gradient) for name, gradient in gradients.items()}
+        arrays = {name: adapter.to_numpy(gradient) for name, gradient in gradients.items()}
     except (Unsupported, InvalidNetwork, InvalidArgument) as error:
         return GradientOutcome(case.name, "refused", str(error))
     except (DeepBenchError, Exception) as error:  # whatever a framework raises, it costs this case only
         return GradientOutcome(case.name, "failed", f"{type(error).__name__}: {error}")
-    word, detail = judge_gradients(problem, found)
+    word, detail = judge_gradients(problem, arrays)
     if word == "wrong" and _drew_otherwise(adapter, case, results):
         return GradientOutcome(case.name, "refused", "its random numbers are not those of the reference")
     return GradientOutcome(case.name, word, detail)
@@ -271,4 +271,4 @@ def _drew_otherwise(adapter: Adapter[Any], case: Case, results: Mapping[str, Any
         return False
     outputs = [(v.name, y) for v, y in zip(case.proto.graph.output, case.outputs, strict=True) if _is_real(y)]
     pairs = [(adapter.to_numpy(results[name]).astype(np.float64), y.astype(np.float64)) for name, y in outputs]
-    return not all(np.allclose(found, y, rtol=2.0**-7, equal_nan=True) for found, y in pairs)
+    return not all(np.allclose(actual, y, rtol=2.0**-7, equal_nan=True) for actual, y in pairs)

@@ -71,11 +71,11 @@ def check_cases(cases: Sequence[Case], operators: Sequence[str], names: Sequence
     Raises:
         InvalidArgument: One of them, with the nearest that there is.
     """
-    known = {"operator": {o for case in cases for o in case.operators}, "case": {case.name for case in cases}}
-    for kind, asked in (("operator", operators), ("case", names)):
-        for name in asked:
-            if name not in known[kind]:
-                near = difflib.get_close_matches(name, known[kind], n=1)
+    available = {"operator": {o for case in cases for o in case.operators}, "case": {case.name for case in cases}}
+    for kind, requested in (("operator", operators), ("case", names)):
+        for name in requested:
+            if name not in available[kind]:
+                near = difflib.get_close_matches(name, available[kind], n=1)
                 advice = f"did you mean {near[0]!r}?" if near else "docs/coverage.md lists the operators"
                 raise InvalidArgument(f"no case of these kinds has the {kind} {name!r}", f"one of their {kind}s", advice)
 
@@ -107,16 +107,16 @@ def run_cases(
     folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))
     process = CaseProcess(subject, system, limit_s, folder / "log")
     results: list[R] = []
-    interrupted, kept = False, monotonic()
+    interrupted, kept_at = False, monotonic()
     try:
-        said = process.call("describe")  # if the adapter cannot be made, the folder stays: its log is there
+        description = process.call("describe")  # if the adapter cannot be made, the folder stays: its log is there
         for number, case in enumerate(cases):
             if progress is not None:
                 progress(number, len(cases), case.name)
-            results.append(run(process, case, said["known"]))
-            if keep is not None and monotonic() - kept > _KEEP_EVERY_S:
-                keep(said["facts"], results)
-                kept = monotonic()
+            results.append(run(process, case, description["known"]))
+            if keep is not None and monotonic() - kept_at > _KEEP_EVERY_S:
+                keep(description["facts"], results)
+                kept_at = monotonic()
     except KeyboardInterrupt:
         interrupted = True
         if not results:
@@ -125,4 +125,4 @@ def run_cases(
     finally:
         process.close()
     shutil.rmtree(folder)
-    return said["facts"], results, interrupted
+    return description["facts"], results, interrupted

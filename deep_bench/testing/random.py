@@ -54,10 +54,10 @@ def is_random(case: Case) -> bool:
         ['test_bernoulli', 'test_bernoulli_expanded']
     """
     graph = case.proto.graph
-    known = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
-    fed = [v.name for v in graph.input if v.name not in known]
-    known |= dict(zip(fed, case.inputs, strict=False))
-    return draws_always(case) or any(_drops(node, known) for node in _nodes(graph))
+    arrays = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    fed = [v.name for v in graph.input if v.name not in arrays]
+    arrays |= dict(zip(fed, case.inputs, strict=False))
+    return draws_always(case) or any(_drops(node, arrays) for node in _nodes(graph))
 
 
 def draws_always(case: Case) -> bool:
@@ -73,11 +73,11 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from _nodes(attribute.g)
 
 
-def _drops(node: onnx.NodeProto, known: Mapping[str, Any]) -> bool:
+def _drops(node: onnx.NodeProto, arrays: Mapping[str, Any]) -> bool:
     """Whether a node is a Dropout that trains, with a ratio other than 0; what is not known may be so."""
     if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
         return False
-    training, ratio = known.get(node.input[2], True), known.get(node.input[1], 0.5)
+    training, ratio = arrays.get(node.input[2], True), arrays.get(node.input[1], 0.5)
     return bool(np.all(training)) and bool(np.all(ratio))
 
 
@@ -106,8 +106,8 @@ def check_continuous(draws: np.ndarray, distribution: Any) -> None:
     _check_deviation("mean", float(x.mean()) - mean, sqrt(variance / x.size))
     spread = float(np.mean((x - mean) ** 2)) - variance
     _check_deviation("variance", spread, variance * sqrt((excess + 2) / x.size))
-    found = stats.kstest(x, distribution.cdf)
-    assert found.pvalue >= LEVEL, f"distribution: Kolmogorov-Smirnov p = {found.pvalue:.1e}"
+    test = stats.kstest(x, distribution.cdf)
+    assert test.pvalue >= LEVEL, f"distribution: Kolmogorov-Smirnov p = {test.pvalue:.1e}"
     check_independent(x, mean, variance)
 
 
@@ -133,9 +133,9 @@ def check_counts(draws: np.ndarray, probabilities: Mapping[float, float]) -> Non
     assert not impossible, f"draws of {impossible}, whose probability is 0"
     if len(possible) < 2:
         return
-    found = stats.chisquare([counts[v] for v in possible], [p * x.size for p in possible.values()])
+    test = stats.chisquare([counts[v] for v in possible], [p * x.size for p in possible.values()])
     shares = {v: round(count / x.size, 4) for v, count in counts.items()}
-    assert found.pvalue >= LEVEL, f"shares {shares} instead of {dict(probabilities)}: chi-square p = {found.pvalue:.1e}"
+    assert test.pvalue >= LEVEL, f"shares {shares} instead of {dict(probabilities)}: chi-square p = {test.pvalue:.1e}"
 
 
 def check_independent(draws: np.ndarray, mean: float, variance: float) -> None:
@@ -148,9 +148,11 @@ def check_independent(draws: np.ndarray, mean: float, variance: float) -> None:
     _check_deviation("correlation of neighbours", float(np.mean(x[1:] * x[:-1])) / variance, (x.size - 1) ** -0.5)
 
 
-def _check_deviation(what: str, deviation: float, error: float) -> None:
+def _check_deviation(quantity: str, deviation: float, error: float) -> None:
     most = float(stats.norm.isf(LEVEL / 2))
-    assert abs(deviation) <= most * error, f"{what} is off by {deviation:.4g}, {abs(deviation) / error:.0f} standard errors"
+    assert abs(deviation) <= most * error, (
+        f"{quantity} is off by {deviation:.4g}, {abs(deviation) / error:.0f} standard errors"
+    )
 
 
 # What is drawn
@@ -184,8 +186,8 @@ class Draw:
             helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
             for n, a in zip(names[:1], self.inputs, strict=False)
         ]
-        kept = [onnx.numpy_helper.from_array(a, n) for n, a in zip(names[1:], self.inputs[1:], strict=True)]
-        graph = helper.make_graph([node], self.operator, fed, [onnx.ValueInfoProto(name=n) for n in results], kept)
+        initializers = [onnx.numpy_helper.from_array(a, n) for n, a in zip(names[1:], self.inputs[1:], strict=True)]
+        graph = helper.make_graph([node], self.operator, fed, [onnx.ValueInfoProto(name=n) for n in results], initializers)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
         return Network.from_proto(onnx.shape_inference.infer_shapes(model, strict_mode=True))
 
@@ -213,8 +215,8 @@ def _test_dropout(y: np.ndarray, mask: np.ndarray) -> None:
     check_counts(mask, {0: _RATIO, 1: 1 - _RATIO})
     check_independent(mask, 1 - _RATIO, _RATIO * (1 - _RATIO))
     assert not y[~mask].any(), "elements that the mask leaves out are not 0"
-    kept = _DROPPED[mask] / (1 - _RATIO)
-    assert np.allclose(y[mask], kept, rtol=1e-5), "elements that are kept are not scaled by 1 / (1 - ratio)"
+    expected = _DROPPED[mask] / (1 - _RATIO)
+    assert np.allclose(y[mask], expected, rtol=1e-5), "elements that are kept are not scaled by 1 / (1 - ratio)"
 
 
 _RATIO = 0.25
@@ -258,9 +260,9 @@ def draws_right(adapter: Adapter[Any], operator: str) -> None:
 def repeats_with_seed(adapter: Adapter[Any], operator: str) -> None:
     """Two executors prepared with one seed give the same draws, of the right distribution; another seed gives others."""
     draw = DRAWN[operator]
-    (first,), (second,), (other,) = (draw.outcomes(adapter, **_seed(operator, value)) for value in (3, 3, 4))
+    (first,), (second,), (third,) = (draw.outcomes(adapter, **_seed(operator, value)) for value in (3, 3, 4))
     assert _same(first, second), "one seed gave two different draws"
-    assert not _same(first, other), "two seeds gave the same draws"
+    assert not _same(first, third), "two seeds gave the same draws"
     draw.test(*first)
 
 

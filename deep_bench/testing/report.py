@@ -58,16 +58,16 @@ def console_for(out: io.StringIO, width: int | None) -> Console:
     return Console(file=out, width=columns, force_terminal=terminal, highlight=False)
 
 
-def _title(found: Conformance) -> str:
-    kinds = {result.kind == GENERATED for result in found.results}
+def _title(conformance: Conformance) -> str:
+    kinds = {result.kind == GENERATED for result in conformance.results}
     sources = [
         text
-        for own, text in ((False, f"the standard's cases of onnx {onnx.__version__}"), (True, "generated cases"))
-        if own in kinds
+        for generated, text in ((False, f"the standard's cases of onnx {onnx.__version__}"), (True, "generated cases"))
+        if generated in kinds
     ]
-    form = "every input but the first an initializer" if found.frozen else "as they are"
-    ended = "; interrupted" if found.interrupted else ""
-    return f"{found.system} {found.facts.get('version', '')}: {' and '.join(sources)}, {form}{ended}"
+    form = "every input but the first an initializer" if conformance.frozen else "as they are"
+    ended = "; interrupted" if conformance.interrupted else ""
+    return f"{conformance.system} {conformance.facts.get('version', '')}: {' and '.join(sources)}, {form}{ended}"
 
 
 def _print_table(console: Console, label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> None:
@@ -109,32 +109,32 @@ def _is_plain(results: Iterable[CaseResult]) -> bool:
     return all(r.word == "passed" and r.outcome.form in ("native", "folded") for r in results)
 
 
-def _lines(found: Conformance) -> Iterator[str]:
+def _lines(conformance: Conformance) -> Iterator[str]:
     """What was not passed, the worst last, where it is seen."""
-    yield from reasons("refused", found.results, plain_refusal)
-    yield from reasons("skipped", found.results, lambda detail: detail)
-    for result in found.results:
+    yield from reasons("refused", conformance.results, plain_refusal)
+    yield from reasons("skipped", conformance.results, lambda detail: detail)
+    for result in conformance.results:
         if result.word == "passed" and result.outcome.detail:
             yield f"passed by the standard's text: {result.name}: {AMENDMENTS[result.name].reason}"
-    for result in sorted(found.results, key=lambda r: r.is_surprise):
+    for result in sorted(conformance.results, key=lambda r: r.is_surprise):
         if result.word in BAD:
             word = "silently wrong" if result.word == "wrong" else result.word
-            known = f"; known: {result.known}" if result.known else ""
-            yield f"{word}: {result.name}: {one_line(result.outcome.detail)}{known}"
+            suffix = f"; known: {result.known}" if result.known else ""
+            yield f"{word}: {result.name}: {one_line(result.outcome.detail)}{suffix}"
         elif result.is_surprise:
             yield f"passed, though listed as a known failure: {result.name}: {result.known}"
-    if found.ok:
-        bad = any(result.word in BAD for result in found.results)
+    if conformance.ok:
+        bad = any(result.word in BAD for result in conformance.results)
         yield "every case that is wrong or failed is a known failure" if bad else "no case is silently wrong"
 
 
 def reasons(word: str, results: Iterable[CaseResult | GradientResult], reason_of: Callable[[str], str]) -> Iterator[str]:
     """One line for each reason why cases ended in some way, the most frequent first."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for result in results:
         if result.word == word:
-            found.setdefault(reason_of(one_line(result.outcome.detail)), []).append(result.name)
-    for reason, names in sorted(found.items(), key=lambda item: -len(item[1])):
+            by_reason.setdefault(reason_of(one_line(result.outcome.detail)), []).append(result.name)
+    for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1])):
         yield f"{word}, {len(names)}: {reason} ({names[0]}{', …' if len(names) > 1 else ''})"
 
 

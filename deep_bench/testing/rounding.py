@@ -16,9 +16,11 @@ from deep_bench.tensor import is_inexact
 class _Seen(InProcessSubject):
     """A system whose outputs were seen already: a second evaluation may be right where the first was not."""
 
-    def __init__(self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    def __init__(
+        self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    ) -> None:
         super().__init__(adapter, network, inputs)
-        self._found = found
+        self._found = outputs
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs that were seen."""

@@ -75,7 +75,10 @@ def drawn_problem(
         quiet,
         dtype,
         {n: np.asarray(x, dtype) for n, x in parameters.items()},
-        tuple(tuple({n: np.asarray(g, dtype) for n, g in one.items()} for one in of_ranks) for of_ranks in gradients),
+        tuple(
+            tuple({n: np.asarray(g, dtype) for n, g in rank_gradients.items()} for rank_gradients in of_ranks)
+            for of_ranks in gradients
+        ),
         tuple(uneven) if weighted else (None,) * len(gradients),
     )
 
@@ -118,14 +121,14 @@ def trajectory(
     rounding = Rounding(problem.dtype, rng)
     start = {} if rng is None else rng.bit_generator.state
     held: list[Any] = [wide(problem.parameters, rounding) for _ in range(problem.size)]
-    state, found = reference.init(held), []
+    state, history = reference.init(held), []
     for gradients, samples in zip(problem.gradients, problem.samples, strict=True):
         if rng is not None and alike:
             rng.bit_generator.state = start
-        slopes = [wide(one, rounding) for one in gradients]
+        slopes = [wide(arrays, rounding) for arrays in gradients]
         held, state = reference.step(slopes, counts(samples, problem.size), state, held)
-        found.append([{name: np.asarray(as_plain(x)) for name, x in one.items()} for one in held])
-    return found
+        history.append([{name: np.asarray(as_plain(x)) for name, x in arrays.items()} for arrays in held])
+    return history
 
 
 def counts(samples: Sequence[int] | None, size: int) -> list[int]:

@@ -32,21 +32,21 @@ def suspected(reference: Scheme, problem: Problem, held: Sequence[Arrays], step:
     short = replace(problem, gradients=problem.gradients[: step + 1], samples=problem.samples[: step + 1])
     error = _distance(held, trajectory(reference, short)[-1])
     for words, mistake in _mistakes(reference, short):
-        rest = _distance(held, mistake())
-        if rest <= _CLOSE and rest * _NEARER < error:
+        distance = _distance(held, mistake())
+        if distance <= _CLOSE and distance * _NEARER < error:
             return f"as if {words}"
     rounding = float(ml_dtypes.finfo(problem.dtype).eps) / 2
     return f"off by up to {error:.2g} of a parameter's largest element, where {problem.dtype} rounds by {rounding:.1g}"
 
 
-def _distance(held: Sequence[Arrays], other: Sequence[Arrays]) -> float:
+def _distance(held: Sequence[Arrays], targets: Sequence[Arrays]) -> float:
     """The largest difference of an element, relative to the largest element of its parameter."""
-    found = 0.0
-    for mine, wanted in zip(held, other, strict=True):
-        for name, x in wanted.items():
+    largest = 0.0
+    for mine, target in zip(held, targets, strict=True):
+        for name, x in target.items():
             off, scale = float(np.max(np.abs(mine[name] - x), initial=0.0)), float(np.max(np.abs(x), initial=0.0))
-            found = max(found, off / scale if scale else np.inf if off else 0.0)
-    return found
+            largest = max(largest, off / scale if scale else np.inf if off else 0.0)
+    return largest
 
 
 def _mistakes(reference: Scheme, problem: Problem) -> Iterator[tuple[str, Callable[[], Sequence[Arrays]]]]:
@@ -58,7 +58,10 @@ def _mistakes(reference: Scheme, problem: Problem) -> Iterator[tuple[str, Callab
     for rank in range(size if size > 1 else 0):
         yield f"rank {rank}'s gradient counted as 0", run(reference, gradients=_without(problem, rank))
         yield f"rank {rank}'s gradient were left out", run(reference, samples=_weightless(problem, rank))
-    summed = tuple(tuple({n: size * g for n, g in one.items()} for one in of_ranks) for of_ranks in problem.gradients)
+    summed = tuple(
+        tuple({n: size * g for n, g in rank_gradients.items()} for rank_gradients in of_ranks)
+        for of_ranks in problem.gradients
+    )
     if size > 1:
         yield "gradients were added up without a mean", run(reference, gradients=summed)
         yield "all ranks had equally many samples", run(reference, samples=(None,) * len(problem.samples))

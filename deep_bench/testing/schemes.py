@@ -146,13 +146,13 @@ def check_scheme(
                 runs = run_local(size, partial(_run, make, problem, broadcast, names))
             except (CommunicationFailed, Unusable) as error:
                 notes = getattr(error, "__notes__", [])
-                found = [SchemeFinding(size, None, None, "; ".join([str(error), *notes]))]
+                run_findings = [SchemeFinding(size, None, None, "; ".join([str(error), *notes]))]
             else:
                 wrong, bits = _differences(reference, problem, runs)
                 fewest = min(fewest, bits)
-                found = [*_told(runs), *wrong, *_broken_promises(reference, problem, runs)]
-            findings += found
-            if found:
+                run_findings = [*_told(runs), *wrong, *_broken_promises(reference, problem, runs)]
+            findings += run_findings
+            if run_findings:
                 break
     return SchemeReport(", ".join(names), type(reference).__name__, tuple(ranks), steps, tuple(findings), fewest)
 
@@ -161,10 +161,10 @@ def _ways(reference: Scheme, size: int, ranks: Sequence[int]) -> list[tuple[str,
     """Element types, each with whether ranks say how many samples they have."""
     narrow = () if reference.decides else ("float32",)
     types = (*narrow, "float64") if reference.decides or size == ranks[-1] else narrow
-    found = [(dtype, size % 2 == 1) for dtype in types]
-    if size == ranks[-1] > 1 and not any(other % 2 and other > 1 for other in ranks):
-        found.append((types[0], True))
-    return found
+    ways = [(dtype, size % 2 == 1) for dtype in types]
+    if size == ranks[-1] > 1 and not any(count % 2 and count > 1 for count in ranks):
+        ways.append((types[0], True))
+    return ways
 
 
 @dataclass
@@ -188,14 +188,14 @@ def _run(make: Make, problem: Problem, broadcast: Broadcast | None, names: set[s
     state = optimizer.init(held, NUMPY)
     before: list[tuple[Mapping[str, np.ndarray], Arrays]] = [(held, _copied(held))]
     for step, (gradients, samples) in enumerate(zip(problem.gradients, problem.samples, strict=True)):
-        given, own = _copied(gradients[rank]), None if samples is None else samples[rank]
-        if step % 2 and (told := optimizer.begin(own)) is not None:
-            for name in reversed(list(given)):
-                told(name, given[name])
-        held, state = pair_of(optimizer.update(given, state, held, NUMPY, samples=own), step)
+        own_gradients, sample_count = _copied(gradients[rank]), None if samples is None else samples[rank]
+        if step % 2 and (receiver := optimizer.begin(sample_count)) is not None:
+            for name in reversed(list(own_gradients)):
+                receiver(name, own_gradients[name])
+        held, state = pair_of(optimizer.update(own_gradients, state, held, NUMPY, samples=sample_count), step)
         _check_usable(held, problem, step)
         run.held.append(_copied(held))
-        if not _same(given, gradients[rank]):
+        if not _same(own_gradients, gradients[rank]):
             run.complaints.setdefault(step + 1, "the gradients that were handed in have changed")
         if not all(_same(*pair) for pair in before):
             run.complaints.setdefault(step + 1, "parameters of an earlier step have changed: their memory is used again")
@@ -214,9 +214,9 @@ def pair_of(returned: Any, step: int) -> tuple[Any, Any]:
         Unusable: It returned something else.
     """
     if not isinstance(returned, tuple) or len(returned) != 2:
-        what = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
-        what = "None" if returned is None else what
-        raise Unusable(f"update returned {what} in step {step + 1}", "the new parameters and the new state")
+        description = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+        description = "None" if returned is None else description
+        raise Unusable(f"update returned {description} in step {step + 1}", "the new parameters and the new state")
     parameters, state = returned
     arrays = parameters.values() if isinstance(parameters, Mapping) else [None]
     if not all(isinstance(x, np.ndarray | np.generic) for x in arrays):
@@ -226,14 +226,14 @@ def pair_of(returned: Any, step: int) -> tuple[Any, Any]:
 
 
 def _check_usable(held: Mapping[str, Any], problem: Problem, step: int) -> None:
-    came, wanted = (
-        {name: f"{name!r}: {x.dtype}{list(x.shape)}" for name, x in one.items()} for one in (held, problem.parameters)
+    came, declared = (
+        {name: f"{name!r}: {x.dtype}{list(x.shape)}" for name, x in arrays.items()} for arrays in (held, problem.parameters)
     )
-    if list(came) != list(wanted):
-        raise Unusable(f"step {step + 1} returned the parameters {', '.join(came)}", ", ".join(wanted))
-    for name, told in wanted.items():
-        if came[name] != told:
-            raise Unusable(f"step {step + 1} returned {came[name]}", told)
+    if list(came) != list(declared):
+        raise Unusable(f"step {step + 1} returned the parameters {', '.join(came)}", ", ".join(declared))
+    for name, declaration in declared.items():
+        if came[name] != declaration:
+            raise Unusable(f"step {step + 1} returned {came[name]}", declaration)
         if lost := int(np.sum(~np.isfinite(held[name]))):
             raise Unusable(f"step {step + 1} returned {lost} elements of {name!r} that are not finite", "finite numbers")
 
@@ -249,29 +249,29 @@ def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 def _told(runs: Sequence[_Run]) -> list[SchemeFinding]:
     """What ranks complained of, and different parameters at the start."""
     size = len(runs)
-    found = [
+    findings = [
         SchemeFinding(size, rank, step, text)
         for rank, run in enumerate(runs)
         for step, text in list(run.complaints.items())[:1]
     ]
     for rank, run in enumerate(runs):
         if not _same(run.start, runs[0].start):
-            found.append(SchemeFinding(size, rank, 0, "other parameters than rank 0: they were not broadcast"))
+            findings.append(SchemeFinding(size, rank, 0, "other parameters than rank 0: they were not broadcast"))
             break
-    return found
+    return findings
 
 
 def _differences(reference: Scheme, problem: Problem, runs: Sequence[_Run]) -> tuple[list[SchemeFinding], float]:
     """The first step and rank at which parameters are not the reference's, and the fewest bits."""
-    wanted, fewest = expected(reference, problem), float("inf")
-    for step, of_ranks in enumerate(wanted):
+    expectations, fewest = expected(reference, problem), float("inf")
+    for step, of_ranks in enumerate(expectations):
         for rank, expectation in enumerate(of_ranks):
             opinion = assess(joined(runs[rank].held[step]), expectation)
             fewest = min(fewest, opinion.bits)
             if opinion.level != "clear":
-                told = located(runs[rank].held[step], opinion, expectation)
-                why = suspected(reference, problem, [run.held[step] for run in runs], step)
-                return [SchemeFinding(len(runs), rank, step + 1, f"{told}; {why}")], fewest
+                location = located(runs[rank].held[step], opinion, expectation)
+                cause = suspected(reference, problem, [run.held[step] for run in runs], step)
+                return [SchemeFinding(len(runs), rank, step + 1, f"{location}; {cause}")], fewest
     return [], fewest
 
 
@@ -283,15 +283,15 @@ def located(held: Mapping[str, np.ndarray], opinion: Opinion, wanted: Expectatio
         opinion: What was found of all of them, one after the other.
         wanted: What these may be.
     """
-    told, begin = [], 0
+    descriptions, begin = [], 0
     for name, x in held.items():
         part = slice(begin, begin + x.size)
         begin += x.size
         off = ~(np.abs(x.reshape(-1) - wanted.value[part]) <= _FAR * wanted.spread[part])
         if off.any():
             first = [int(i) for i in np.unravel_index(int(np.argmax(off)), x.shape)]
-            told.append(f"{name!r} is wrong: {int(off.sum())} of {off.size} elements, the first at {first}")
-    return "; ".join(told) or f"parameters have {opinion.bits:.1f} significant bits"
+            descriptions.append(f"{name!r} is wrong: {int(off.sum())} of {off.size} elements, the first at {first}")
+    return "; ".join(descriptions) or f"parameters have {opinion.bits:.1f} significant bits"
 
 
 _FAR = 16.0
@@ -307,15 +307,15 @@ def _broken_promises(reference: Scheme, problem: Problem, runs: Sequence[_Run]) 
         if reference.agreed(step + 1):
             for rank, run in enumerate(runs):
                 if differing := [n for n, x in run.held[step].items() if not np.array_equal(x, runs[0].held[step][n])]:
-                    what = f"{', '.join(map(repr, differing))} not bitwise equal to rank 0's, as is promised"
-                    return [SchemeFinding(size, rank, step + 1, what)]
+                    message = f"{', '.join(map(repr, differing))} not bitwise equal to rank 0's, as is promised"
+                    return [SchemeFinding(size, rank, step + 1, message)]
     if reference.promise == "contracting" and size > 1:
         before, after = _apart(runs, problem.steps - 1), _apart(runs, len(problem.gradients) - 1)
         if not after <= before / 2:
-            what = (
+            message = (
                 f"ranks are {after:.2g} apart, after {before:.2g}: {problem.quiet} steps without gradients did not halve it"
             )
-            return [SchemeFinding(size, None, len(problem.gradients), what)]
+            return [SchemeFinding(size, None, len(problem.gradients), message)]
     return []
 
 

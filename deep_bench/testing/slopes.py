@@ -53,27 +53,27 @@ def slope(function: Callable[[float], float], scale: float = 1.0) -> Slope:
     Source:
         Richardson, 1911; Clarke, *Optimization and Nonsmooth Analysis*, section 2.1.
     """
-    here = function(0.0)
-    if not isfinite(here):
+    center = function(0.0)
+    if not isfinite(center):
         return Slope(0.0, 0.0, "undefined")
     values = {step: (function(step * scale), function(-step * scale)) for step in _STEPS[:2]}
     wide, near = (_central(values[step], step * scale) for step in _STEPS[:2])
     if abs(wide - near) <= _AGREE * max(abs(wide), abs(near), _small(2.0**-10, scale)) and _joins(
-        values[_STEPS[1]], here, near, scale
+        values[_STEPS[1]], center, near, scale
     ):
         ratio = (_STEPS[0] / _STEPS[1]) ** 2
         refined = near + (near - wide) / (ratio - 1)
         return Slope(refined, refined)
-    return _one_sided(function, here, scale)
+    return _one_sided(function, center, scale)
 
 
 def _central(values: tuple[float, float], step: float) -> float:
     return (values[0] - values[1]) / (2 * step)
 
 
-def _joins(values: tuple[float, float], here: float, central: float, scale: float) -> bool:
+def _joins(values: tuple[float, float], center: float, central: float, scale: float) -> bool:
     """Whether the point lies between its neighbours, as it does not on top of a kink that is the same to both sides."""
-    bend = abs(values[0] + values[1] - 2 * here) / (_STEPS[1] * scale)
+    bend = abs(values[0] + values[1] - 2 * center) / (_STEPS[1] * scale)
     return bend <= 64 * _STEPS[1] * max(abs(central), _small(2.0**-6, scale))
 
 
@@ -82,9 +82,9 @@ def _small(slope: float, scale: float) -> float:
     return slope / max(scale, 1.0)
 
 
-def _one_sided(function: Callable[[float], float], here: float, scale: float) -> Slope:
+def _one_sided(function: Callable[[float], float], center: float, scale: float) -> Slope:
     above, below = (
-        [(function(sign * step * scale) - here) / (sign * step * scale) for step in _STEPS[1:]] for sign in (1, -1)
+        [(function(sign * step * scale) - center) / (sign * step * scale) for step in _STEPS[1:]] for sign in (1, -1)
     )
     if not all(map(isfinite, (*above, *below))):
         return Slope(0.0, 0.0, "undefined")

@@ -66,35 +66,35 @@ def run_case(adapter: Adapter[Any], case: Case) -> Outcome:
     forms = _forms(network, executor.forms)
     try:
         feeds = {spec.name: _fed(a) for spec, a in zip(network.inputs, case.inputs, strict=True)}
-        found = executor(feeds)
+        outputs = executor(feeds)
     except (DeepBenchError, Exception) as error:
         return Outcome(case.name, "failed", f"call: {type(error).__name__}: {error}", forms)
-    strange = _strange(case, found)
+    strange = _strange(case, outputs)
     if strange:
         return Outcome(case.name, "failed", f"call: returned {strange}", forms)
-    word, detail = judge_outputs(case, list(found.values()))
+    word, detail = judge_outputs(case, list(outputs.values()))
     if word == "wrong" and case.kind == "generated":
-        word, detail = _adjudicated(adapter, network, feeds, found, detail)
+        word, detail = _adjudicated(adapter, network, feeds, outputs, detail)
     return Outcome(case.name, word, detail, forms)
 
 
-def _strange(case: Case, found: Mapping[str, Any]) -> str:
+def _strange(case: Case, outputs: Mapping[str, Any]) -> str:
     """What is not as every executor must return it: arrays, or lists of them, by the names of the network's outputs."""
-    if not isinstance(found, Mapping):
-        return f"a {type(found).__name__} instead of a dictionary"
+    if not isinstance(outputs, Mapping):
+        return f"a {type(outputs).__name__} instead of a dictionary"
     names = [value.name for value in case.proto.graph.output]
-    if list(found) != names:
-        return f"outputs named {', '.join(map(repr, found)) or '(none)'} instead of {', '.join(map(repr, names))}"
-    arrays = [a for value in found.values() for a in (value if isinstance(value, list | tuple) else [value])]
+    if list(outputs) != names:
+        return f"outputs named {', '.join(map(repr, outputs)) or '(none)'} instead of {', '.join(map(repr, names))}"
+    arrays = [a for value in outputs.values() for a in (value if isinstance(value, list | tuple) else [value])]
     kinds = {type(a).__name__ for a in arrays if not (a is None or isinstance(a, list | np.ndarray | np.generic))}
     return f"a {kinds.pop()} instead of a NumPy array" if kinds else ""
 
 
 def _adjudicated(
-    adapter: Adapter[Any], network: Network, feeds: Mapping[str, Any], found: Mapping[str, Any], detail: str
+    adapter: Adapter[Any], network: Network, feeds: Mapping[str, Any], outputs: Mapping[str, Any], detail: str
 ) -> tuple[Word, str]:
     """What differs from the reference by more than a few roundings is judged by the rounding-error estimate."""
-    verdict, reason = rounding_verdict(adapter, network, feeds, found)
+    verdict, reason = rounding_verdict(adapter, network, feeds, outputs)
     if verdict == "right":
         return "passed", ""
     word: Word = "wrong" if verdict in ("wrong", "reduced precision") else "undecided"
@@ -123,23 +123,23 @@ def _forms(network: Network, forms: Forms) -> Mapping[str, CaseForm]:
     named: dict[str, CaseForm] = dict.fromkeys(forms.native, "native")
     named |= dict.fromkeys(forms.decomposed, "decomposed")
     named |= dict.fromkeys(forms.fallback, "fallback")
-    found: dict[str, CaseForm] = {}
+    by_operator: dict[str, CaseForm] = {}
     for node in network.all_nodes():
         form = named.get(str(node.name))
         if form is not None:
-            found[operator_name(node)] = min(form, found.get(operator_name(node), form), key=_NATIVENESS.index)
-    return found
+            by_operator[operator_name(node)] = min(form, by_operator.get(operator_name(node), form), key=_NATIVENESS.index)
+    return by_operator
 
 
 def _fed(value: Any) -> Any:
     return value if value is None or isinstance(value, list | tuple) else np.asarray(value)
 
 
-def _differences(case: Case, found: Sequence[Any]) -> Iterator[str]:
-    if len(found) != len(case.outputs):
-        yield f"{len(found)} outputs instead of {len(case.outputs)}"
+def _differences(case: Case, outputs: Sequence[Any]) -> Iterator[str]:
+    if len(outputs) != len(case.outputs):
+        yield f"{len(outputs)} outputs instead of {len(case.outputs)}"
         return
-    for value, got, want in zip(case.proto.graph.output, found, case.outputs, strict=True):
+    for value, got, want in zip(case.proto.graph.output, outputs, case.outputs, strict=True):
         difference = _difference(got, want, case)
         if difference:
             yield f"{value.name}: {difference}"

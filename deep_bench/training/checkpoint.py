@@ -77,15 +77,15 @@ def read_checkpoint(path: str | Path) -> Tree:
             version = file.attrs.get("deep_bench.checkpoint")
             if version != FORMAT:
                 raise InvalidRecord(f"{path} is of version {version!r}", f"a checkpoint of version {FORMAT}")
-            found: dict[tuple[str, ...], Any] = {}
+            by_path: dict[tuple[str, ...], Any] = {}
             for key in file[_LEAVES].asstr()[()]:
-                found[_keys(key)] = _leaf(file[key])
+                by_path[_keys(key)] = _leaf(file[key])
             branches = [_keys(key) for key in file[_EMPTY].asstr()[()]]
     except OSError as error:
         raise InvalidRecord(
             f"cannot read the checkpoint {path}: {error.strerror or error}", "a file of write_checkpoint"
         ) from error
-    tree = grown(found)
+    tree = grown(by_path)
     for branch in branches:
         _branch(tree, branch)
     return tree
@@ -99,8 +99,8 @@ def _branch(tree: dict[str, Any], path: tuple[str, ...]) -> None:
 def _fill(path: Path, tree: Tree) -> None:
     with FileForHdf5(path) as plain, h5py.File(plain, "w", userblock_size=_HEAD) as file:
         file.attrs["deep_bench.checkpoint"] = FORMAT
-        found = {"/".join(map(_escaped, keys)): np.asarray(leaf) for keys, leaf in leaves(tree).items()}
-        for key, array in found.items():
+        by_path = {"/".join(map(_escaped, keys)): np.asarray(leaf) for keys, leaf in leaves(tree).items()}
+        for key, array in by_path.items():
             if array.dtype.hasobject:
                 raise InvalidArgument(f"{key} of Python objects in a checkpoint", "arrays of numbers")
             builtin = array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf"
@@ -108,19 +108,19 @@ def _fill(path: Path, tree: Tree) -> None:
             if not builtin:
                 stored.attrs[_DTYPE] = array.dtype.name
             plain.check()
-        for name, keys in ((_LEAVES, list(found)), (_EMPTY, _empty(tree))):
+        for name, keys in ((_LEAVES, list(by_path)), (_EMPTY, _empty(tree))):
             file.create_dataset(name, data=keys, dtype=h5py.string_dtype())  # an attribute would hold no more than 64 KiB
     _seal(path)
 
 
 def _empty(tree: Tree, path: str = "") -> list[str]:
     """The paths of all empty branches, which no leaf tells of."""
-    found = []
+    paths = []
     for key, value in tree.items():
         if isinstance(value, dict):
-            here = f"{path}{_escaped(key)}"
-            found += [here] if not value else _empty(value, f"{here}/")
-    return found
+            branch = f"{path}{_escaped(key)}"
+            paths += [branch] if not value else _empty(value, f"{branch}/")
+    return paths
 
 
 def _leaf(stored: Any) -> np.ndarray:
@@ -148,11 +148,11 @@ def _check_seal(path: Path) -> None:
 
 def _sum(file: Any) -> int:
     file.seek(_HEAD)
-    found = 0
+    checksum = 0
     while part := file.read(_PART):
-        found = crc32(part, found)
+        checksum = crc32(part, checksum)
     file.seek(0)
-    return found
+    return checksum
 
 
 def _escaped(key: str) -> str:
@@ -204,7 +204,7 @@ class Checkpoints:
     ) -> None:
         if epochs is None:
             epochs = 0 if 0 in (steps, seconds) and not (steps or seconds) else 1
-        steps, epochs, keep = (natural(what, n) for what, n in (("steps", steps or 0), ("epochs", epochs), ("keep", keep)))
+        steps, epochs, keep = (natural(name, n) for name, n in (("steps", steps or 0), ("epochs", epochs), ("keep", keep)))
         seconds = seconds or 0
         if not seconds >= 0 or not (steps or seconds or epochs) or keep < 1:
             raise InvalidArgument(
@@ -233,22 +233,22 @@ class Checkpoints:
 
     def due(self, moment: Moment, index: int, time_ns: int, data: Progress) -> bool:
         """Whether one is to be written now; before the run, see that it can be, and that no other run's are there."""
-        here, done = (data.epoch, data.position), index + 1
+        position, done = (data.epoch, data.position), index + 1
         if moment is Moment.BEFORE_STEP:
             self._whole = None  # amid a step nothing is as it was before, and nothing as it will be
             return False
         if moment is Moment.BEFORE_RUN:
             self.check_folder(data.step)
-            self._last_ns, self._written, due = time_ns, here, False
+            self._last_ns, self._written, due = time_ns, position, False
         elif moment is Moment.AFTER_STEP:
             due = bool(self.steps) and done % self.steps == 0
             due = due or (bool(self.seconds) and time_ns - self._last_ns >= self.seconds * 1e9)
         elif moment is Moment.AFTER_EPOCH:
             due = bool(self.epochs) and done % self.epochs == 0
         else:
-            due = bool(data.history.stopped_because) and here == self._whole != self._written
+            due = bool(data.history.stopped_because) and position == self._whole != self._written
         if moment is not Moment.AFTER_RUN:
-            self._whole = here
+            self._whole = position
         return due
 
     def hold(self) -> None:
@@ -311,11 +311,11 @@ def set_aside_damaged(folder: str | Path) -> list[Path]:
     Raises:
         InvalidRecord: None is whole; then nothing is renamed, since nothing is left to go on from.
     """
-    there = _checkpoints(Path(folder))
-    damaged = list(takewhile(_is_damaged, reversed(there)))
-    if damaged and len(damaged) == len(there):
+    checkpoints = _checkpoints(Path(folder))
+    damaged = list(takewhile(_is_damaged, reversed(checkpoints)))
+    if damaged and len(damaged) == len(checkpoints):
         raise InvalidRecord(
-            f"all checkpoints in {folder} are damaged: {', '.join(path.name for path in there)}",
+            f"all checkpoints in {folder} are damaged: {', '.join(path.name for path in checkpoints)}",
             "one at least that is whole",
             "restore one from a copy; or delete them, and start afresh",
         )

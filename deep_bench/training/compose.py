@@ -38,14 +38,14 @@ def chain(*parts: Part | Optimizer) -> Optimizer:
         >>> rule.update({"w": np.array([0.0, 4.0])}, rule.init(w, NUMPY), w, NUMPY)[0]
         {'w': array([ 9., -1.])}
     """
-    *around, made = parts
-    if not isinstance(made, Optimizer):
-        raise InvalidArgument(f"chain(…, {made!r})", "an optimizer at the end")
+    *around, optimizer = parts
+    if not isinstance(optimizer, Optimizer):
+        raise InvalidArgument(f"chain(…, {optimizer!r})", "an optimizer at the end")
     for part in reversed(around):
         if isinstance(part, Optimizer) or not callable(part):
             raise InvalidArgument(f"chain with {part!r} before the end", "clip_norm(…), decay(…), …; one optimizer, last")
-        made = part(made)
-    return made
+        optimizer = part(optimizer)
+    return optimizer
 
 
 def clip_norm(limit: float) -> Part:
@@ -228,12 +228,12 @@ class Accumulated(Optimizer):
             return after if native else xp.array(xp.where(full, after, before))
 
         with xp.untracked():
-            kept = {
+            next_state = {
                 "gathered": chosen(xp.array(0, np.int64), gathered),
                 "sum": {name: chosen(xp.zeros_like(x), x) for name, x in total.items()},
                 "inner": inner if native else mapped(chosen, inner, state["inner"]),
             }
-            return {name: chosen(w, parameters[name]) for name, w in new.items()}, kept
+            return {name: chosen(w, parameters[name]) for name, w in new.items()}, next_state
 
     def _waiting(self, gradients, state, gathered, parameters, xp):
         """A framework's own rule is asked only when it is to move."""

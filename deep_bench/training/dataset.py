@@ -93,8 +93,8 @@ def labels_of(dataset: Dataset) -> NDArray[np.int64]:
     labels = getattr(dataset, "labels", None)
     if labels is None:
         if not any(spec.name == "label" and spec.shape == () and spec.dtype.kind in "iu" for spec in dataset.specs):
-            given = ", ".join(map(str, dataset.specs))
-            raise Unsupported(f"a set of {given} has no classes", "`labels`, or an integer `label` in each sample")
+            listing = ", ".join(map(str, dataset.specs))
+            raise Unsupported(f"a set of {listing} has no classes", "`labels`, or an integer `label` in each sample")
         blocks = (np.arange(start, min(start + _AT_ONCE, len(dataset))) for start in range(0, len(dataset), _AT_ONCE))
         labels = np.concatenate([np.zeros(0, np.int64), *(dataset[block]["label"] for block in blocks)])
     return _one_each(labels, dataset, "labels")
@@ -122,8 +122,8 @@ def where_is(dataset: Dataset, number: int) -> str | None:
     return None if where is None else where(number)
 
 
-def _one_each(values: Any, dataset: Dataset, what: str) -> NDArray[np.int64]:
+def _one_each(values: Any, dataset: Dataset, subject: str) -> NDArray[np.int64]:
     values = np.asarray(values)
     if values.shape != (len(dataset),) or values.dtype.kind not in "iu":
-        raise InvalidData(f"{what} of shape {values.shape} and type {values.dtype}", f"{len(dataset)} integers")
+        raise InvalidData(f"{subject} of shape {values.shape} and type {values.dtype}", f"{len(dataset)} integers")
     return values.astype(np.int64, copy=False)

@@ -86,24 +86,24 @@ class Evaluation(Generic[A]):
         return {name: score.value() for name, score in self.scores.items()}
 
     def _fresh(self) -> dict[str, Score]:
-        found: dict[str, Score] = {}
+        scores: dict[str, Score] = {}
         for make in self._makers:
             score = make() if callable(make) else make
             if score is make or not isinstance(score, Score):
                 came = f"a {type(score).__name__} as what makes a score"
                 raise InvalidArgument(came, "functions that each make a fresh Score", "scores=[lambda: Accuracy(…), …]")
-            if score.name in found:
+            if score.name in scores:
                 raise InvalidArgument(f"two scores named {score.name!r}", "a name of its own for each")
-            found[score.name] = score
-        return found
+            scores[score.name] = score
+        return scores
 
     def _check_names(self, score: Score) -> None:
         if score.reads is None:
             return
         output, array = score.reads
-        given = [spec.name for spec in self.executor.network.outputs] if self.executor.network is not None else []
-        if given and output not in given:
-            raise UnknownName(f"output of the network for the {score.name}", output, given)
+        outputs = [spec.name for spec in self.executor.network.outputs] if self.executor.network is not None else []
+        if outputs and output not in outputs:
+            raise UnknownName(f"output of the network for the {score.name}", output, outputs)
         held = [spec.name for spec in getattr(self.dataset, "specs", ())]
         if held and array is not None and array not in held:
             raise UnknownName(f"array of the samples for the {score.name}", array, held)

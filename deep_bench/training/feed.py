@@ -30,7 +30,7 @@ class Feed:
         self.specs = tuple(specs)
         self._fitting: list[tuple[Sequence[int], np.dtype] | None] | None = None
         names = {spec.name for spec in specs}
-        self._limits = tuple(one for one in limits_of(network) if one.name in names) if network is not None else ()
+        self._limits = tuple(limit for limit in limits_of(network) if limit.name in names) if network is not None else ()
 
     def __call__(
         self, batch: Mapping[str, np.ndarray], numbers: Sequence[int] | np.ndarray | None = None

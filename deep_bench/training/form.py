@@ -53,8 +53,8 @@ class TrainingForm:
     @cached_property
     def data(self) -> tuple[TensorSpec, ...]:
         """The inputs of a step that come from the training set."""
-        own = {*self.state, *(spec.name for spec in self.draws)}
-        return tuple(spec for spec in self.training.inputs if spec.name not in own)
+        internal_names = {*self.state, *(spec.name for spec in self.draws)}
+        return tuple(spec for spec in self.training.inputs if spec.name not in internal_names)
 
     def draw(self, batch: Mapping[str, np.ndarray], seed: int, step: int) -> dict[str, np.ndarray]:
         """The uniform numbers of a step: the same for the same seed and step, anywhere.
@@ -171,12 +171,12 @@ def _by_the_batch(draft: Draft, node: ir.Node, state: dict[str, str], initial: d
     statistics = _statistics(draft, node)
     attributes = {k: a for k, a in node.attributes.items() if k != "training_mode"}
     outputs = [ir.Value(name=draft.names.fresh(f"{v.name}.next")) for v in statistics]
-    made = ir.Value(name=draft.names.fresh(f"{node.name}.normalized"))
+    normalized = ir.Value(name=draft.names.fresh(f"{node.name}.normalized"))
     mode = ir.AttrInt64("training_mode", 1)
-    normal = ir.Node("", "BatchNormalization", node.inputs, [*attributes.values(), mode], outputs=[made, *outputs])
+    normal = ir.Node("", "BatchNormalization", node.inputs, [*attributes.values(), mode], outputs=[normalized, *outputs])
     normal.name = draft.names.fresh(f"{node.name}.training")
     draft.graph.append(normal)
-    draft.supplant(node.outputs[0], made)
+    draft.supplant(node.outputs[0], normalized)
     for value, following in zip(statistics, outputs, strict=True):
         initial[str(value.name)] = _feed(draft, value)
         following.type, following.shape = value.type, value.shape
@@ -195,13 +195,18 @@ def _by_the_statistics(draft: Draft, node: ir.Node) -> None:
         _feed(draft, value)
     if "training_mode" in node.attributes:
         attributes = [a for k, a in node.attributes.items() if k != "training_mode"]
-        made = ir.Value(name=draft.names.fresh(f"{node.name}.normalized"))
+        normalized = ir.Value(name=draft.names.fresh(f"{node.name}.normalized"))
         draft.graph.append(
             ir.Node(
-                "", "BatchNormalization", node.inputs, attributes, outputs=[made], name=draft.names.fresh(str(node.name))
+                "",
+                "BatchNormalization",
+                node.inputs,
+                attributes,
+                outputs=[normalized],
+                name=draft.names.fresh(str(node.name)),
             )
         )
-        draft.supplant(node.outputs[0], made)
+        draft.supplant(node.outputs[0], normalized)
 
 
 def _dropped(draft: Draft, node: ir.Node) -> TensorSpec:
@@ -220,8 +225,8 @@ def _dropped(draft: Draft, node: ir.Node) -> TensorSpec:
     )
     draft.graph.inputs.append(draw)
     draft.knowledge.state(draw, ir.to_proto(draw).type)
-    kept, mask = _masked(draft.tape(), node, draw)
-    draft.supplant(node.outputs[0], kept.value)
+    output, mask = _masked(draft.tape(), node, draw)
+    draft.supplant(node.outputs[0], output.value)
     if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
         draft.supplant(node.outputs[1], mask.value)
     return TensorSpec(str(draw.name), tuple(shape), np.dtype(np.float32))
@@ -230,8 +235,8 @@ def _dropped(draft: Draft, node: ir.Node) -> TensorSpec:
 def _masked(tape: Tape, node: ir.Node, draw: ir.Value) -> tuple[Symbol, Symbol]:
     assert node.inputs[0] is not None
     x = Symbol(tape, node.inputs[0])
-    stated = node.inputs[1] if len(node.inputs) > 1 else None
-    ratio = tape.constant(0.5, np.float32) if stated is None else Symbol(tape, stated).cast(np.float32)
+    ratio_input = node.inputs[1] if len(node.inputs) > 1 else None
+    ratio = tape.constant(0.5, np.float32) if ratio_input is None else Symbol(tape, ratio_input).cast(np.float32)
     mask = Symbol(tape, draw) >= ratio
     scale = (1 / (1 - ratio)).cast(x)
     return tape.Where(mask, x * scale, tape.constant(0, x.dtype)), mask

@@ -85,10 +85,10 @@ class History:
             >>> History(array("d", [0.5, float("nan")]), untold=[1]).lost_from is None
             True
         """
-        told = self._told()
-        finite = np.flatnonzero(np.isfinite(np.asarray(self.losses)[told]))
+        steps = self._told()
+        finite = np.flatnonzero(np.isfinite(np.asarray(self.losses)[steps]))
         last = int(finite[-1]) if len(finite) else -1
-        return int(told[last + 1]) if last + 1 < len(told) else None
+        return int(steps[last + 1]) if last + 1 < len(steps) else None
 
     def _told(self) -> NDArray[np.int64]:
         return np.setdiff1d(np.arange(len(self.losses)), self.untold)
@@ -116,11 +116,11 @@ class History:
     def _about_told(self) -> str:
         if self.lost_from is not None:
             return f"no finite loss from step {self.lost_from} on"
-        told = self._told()
-        those = told[~np.isfinite(np.asarray(self.losses)[told])]
-        if not len(those):
+        steps = self._told()
+        lost_steps = steps[~np.isfinite(np.asarray(self.losses)[steps])]
+        if not len(lost_steps):
             return ""
-        return f"no finite loss in {len(those)} of {len(self.losses)} steps, the first of them step {those[0]}"
+        return f"no finite loss in {len(lost_steps)} of {len(self.losses)} steps, the first of them step {lost_steps[0]}"
 
     def phases(self) -> dict[str, NDArray[np.int64]]:
         """Name of each phase to its nanoseconds in each step.
@@ -145,9 +145,9 @@ class History:
             >>> history.split()
             {'data': 5, 'transfer': 1, 'gradients': 10, 'update': 4, 'evaluation': 25, 'other': 5}
         """
-        found = {name: int(ns.sum()) for name, ns in self.phases().items()}
-        found["evaluation"] = sum(e.cost_ns for e in self.evaluations)
-        return found | {"other": self.wall_ns - sum(found.values())}
+        durations = {name: int(ns.sum()) for name, ns in self.phases().items()}
+        durations["evaluation"] = sum(e.cost_ns for e in self.evaluations)
+        return durations | {"other": self.wall_ns - sum(durations.values())}
 
     def figures(self, name: str) -> list[float]:
         """One score in all evaluations that have it."""
@@ -155,9 +155,9 @@ class History:
 
     def best(self, name: str, direction: Direction = "higher") -> Evaluated | None:
         """The evaluation where a score was best; the first of several, never one where it is NaN."""
-        those = [e for e in self.evaluations if not np.isnan(e.figures.get(name, np.nan))]
+        candidates = [e for e in self.evaluations if not np.isnan(e.figures.get(name, np.nan))]
         pick = max if direction == "higher" else min
-        return pick(those, key=lambda e: e.figures[name], default=None)
+        return pick(candidates, key=lambda e: e.figures[name], default=None)
 
     def reached(self, name: str, target: float, direction: Direction = "higher") -> Evaluated | None:
         """The first evaluation where a score was at least as good as a target.
@@ -199,13 +199,13 @@ class History:
             losses=array("d", np.asarray(tree["losses"]).tolist()),
             sizes=array("q", np.asarray(tree["sizes"]).tolist()),
             stamps=array("q", np.asarray(tree["stamps"]).tolist()),
-            evaluations=[Evaluated(**of, figures=found) for of, found in zip(counts, figures, strict=True)],
+            evaluations=[Evaluated(**of, figures=scores) for of, scores in zip(counts, figures, strict=True)],
             setup_ns=int(tree["setup_ns"]),
         )
 
     def __repr__(self) -> str:
-        said = "; ".join(filter(None, (self.stopped_because, self.about_losses())))
-        ends = f": {said}" if said else ""
+        remarks = "; ".join(filter(None, (self.stopped_because, self.about_losses())))
+        ends = f": {remarks}" if remarks else ""
         amounts = f"{self.steps} steps, {self.samples} samples, {len(self.evaluations)} evaluations"
         return f"<History of {amounts} in {self.wall_ns / 1e9:.3g} s{ends}>"
 

@@ -84,8 +84,8 @@ def check_identity(mine: dict[str, str], snapshot: Any, *, changed: bool = False
 
 def unpacked(identity: Any) -> dict[str, str]:
     """The inverse of `packed`."""
-    found: dict[str, str] = json.loads(np.asarray(identity, np.uint8).tobytes())
-    return found
+    facts: dict[str, str] = json.loads(np.asarray(identity, np.uint8).tobytes())
+    return facts
 
 
 def same_kind(one: str, other: str) -> bool:

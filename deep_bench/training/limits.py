@@ -86,12 +86,14 @@ def limits_of(network: Network) -> tuple[Limits, ...]:
         (Limits(name='label', low=0, high=9, what="classes of the loss 'loss'", ignored=None),)
     """
     inputs = {spec.name for spec in network.inputs}
-    those = [(node, name) for node in network.nodes if (name := _numbered_by(node)) in inputs]
-    if not those:
+    uses = [(node, name) for node in network.nodes if (name := _numbered_by(node)) in inputs]
+    if not uses:
         return ()
     knowledge = Knowledge(network)
-    found = [limits for node, name in those for limits in _limits(node, str(name), knowledge)]
-    return tuple({(one.name, one.low, one.high, one.ignored): one for one in reversed(found)}.values())[::-1]
+    all_limits = [limits for node, name in uses for limits in _limits(node, str(name), knowledge)]
+    return tuple({(limit.name, limit.low, limit.high, limit.ignored): limit for limit in reversed(all_limits)}.values())[
+        ::-1
+    ]
 
 
 def _numbered_by(node: ir.Node) -> str | None:
@@ -105,10 +107,10 @@ def _numbered_by(node: ir.Node) -> str | None:
 
 
 def _limits(node: ir.Node, name: str, knowledge: Knowledge) -> Iterator[Limits]:
-    of, stated = node.inputs[0], attributes(node)
+    of, settings = node.inputs[0], attributes(node)
     dims = None if of is None else knowledge.dims(of)
     looks_up = operator_name(node) == "Gather"
-    axis = stated.get("axis", 0) if looks_up else 1
+    axis = settings.get("axis", 0) if looks_up else 1
     if dims is None or not -len(dims) <= axis < len(dims):
         return
     size = dims[axis]
@@ -118,4 +120,4 @@ def _limits(node: ir.Node, name: str, knowledge: Knowledge) -> Iterator[Limits]:
         assert of is not None
         yield Limits(name, -size, size - 1, f"rows of {of.name!r}, from the end if negative")
     else:
-        yield Limits(name, 0, size - 1, f"classes of the loss {node.outputs[0].name!r}", stated.get("ignore_index"))
+        yield Limits(name, 0, size - 1, f"classes of the loss {node.outputs[0].name!r}", settings.get("ignore_index"))

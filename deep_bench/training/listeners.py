@@ -71,8 +71,8 @@ class Listeners:
 
     def keepers(self) -> dict[str, Any]:
         """Callbacks with a state of their own (``snapshot`` and ``restore``), by name."""
-        those = [c for c in dict.fromkeys(self.all) if hasattr(c, "snapshot")]
-        return {f"{number} {type(c).__name__}": c for number, c in enumerate(those)}
+        stateful = [c for c in dict.fromkeys(self.all) if hasattr(c, "snapshot")]
+        return {f"{number} {type(c).__name__}": c for number, c in enumerate(stateful)}
 
 
 def name_of(callback: Callback) -> str:
@@ -83,13 +83,13 @@ def name_of(callback: Callback) -> str:
 def _moments(callback: Any, tells_gradients: bool) -> Iterable[Moment]:
     if not callable(callback):
         raise InvalidArgument(f"a {type(callback).__name__} as a callback", "something that can be called")
-    asked = getattr(callback, "moments", None)
-    if asked is None:
+    moments = getattr(callback, "moments", None)
+    if moments is None:
         return TRAINING
-    if Moment.AFTER_GRADIENTS in asked and not tells_gradients:
+    if Moment.AFTER_GRADIENTS in moments and not tells_gradients:
         raise Unsupported(
             f"{name_of(callback)} asks for gradients, and here the whole step is one graph",
             "a framework with gradients and update apart",
             "train in the reference, torch or TensorFlow, or leave this callback out",
         )
-    return tuple(asked)
+    return tuple(moments)

@@ -71,10 +71,10 @@ class FolderLock:
             self.take()
             return
         self._file = file
-        who = f"process {os.getpid()} on {platform.node()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
+        holder = f"process {os.getpid()} on {platform.node()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
         with suppress(OSError):  # a full disk: others are then refused without a name
             file.truncate(0)
-            file.write(who.encode())
+            file.write(holder.encode())
 
     def give_back(self) -> None:
         """Let others have it."""
@@ -107,10 +107,10 @@ class FolderLock:
 
     def _in_use(self, file: FileIO) -> InvalidArgument:
         file.seek(0)
-        told = file.read(_LONGEST).decode(errors="replace").strip()
-        who = printable(told) or "a process that does not say which"
+        text = file.read(_LONGEST).decode(errors="replace").strip()
+        holder = printable(text) or "a process that does not say which"
         return InvalidArgument(
-            f"{self._folder} is in use by another run: {who}",
+            f"{self._folder} is in use by another run: {holder}",
             "one run at a time, or files of both would be mixed",
             "wait until it has ended, end it, or name another folder",
         )

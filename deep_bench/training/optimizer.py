@@ -76,9 +76,9 @@ class Optimizer(ABC, Generic[A, S]):
         return False
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if (allowed := one.metadata.get("allowed")) is not None:
-                allowed.check(type(self).__name__.lower(), one.name, getattr(self, one.name))
+        for member in fields(self):
+            if (allowed := member.metadata.get("allowed")) is not None:
+                allowed.check(type(self).__name__.lower(), member.name, getattr(self, member.name))
 
     @abstractmethod
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> S:
@@ -174,11 +174,11 @@ def check_home(rule: Optimizer[Any, Any], device: Any) -> None:
         deep_bench.errors.InvalidArgument: an optimizer of torch on arrays of reference
         Expected: one of deep_bench's own, which are db.optimizers without a prefix, or one of reference
     """
-    home, here = rule.framework, getattr(device, "name", None)
-    if home is not None and here is not None and here != home:
+    home, device_name = rule.framework, getattr(device, "name", None)
+    if home is not None and device_name is not None and device_name != home:
         raise InvalidArgument(
-            f"an optimizer of {home} on arrays of {here}",
-            f"one of deep_bench's own, which are db.optimizers without a prefix, or one of {here}",
+            f"an optimizer of {home} on arrays of {device_name}",
+            f"one of deep_bench's own, which are db.optimizers without a prefix, or one of {device_name}",
         )
 
 
@@ -201,8 +201,8 @@ def rate_at(lr: Rate, steps: A, xp: ArrayFunctions[A]) -> Any:
         xp: The functions of these arrays.
     """
     if callable(lr):
-        given = lr(steps, xp)
-        return xp.cast(xp.array(given, np.float64) if is_number(given) else given, np.float64)
+        rate = lr(steps, xp)
+        return xp.cast(xp.array(rate, np.float64) if is_number(rate) else rate, np.float64)
     return float(lr)
 
 
@@ -229,19 +229,19 @@ def each(
         *labels: What the state has for each parameter.
     """
     new: dict[str, A] = {}
-    kept: dict[str, dict[str, A]] = {label: {} for label in labels}
+    slots: dict[str, dict[str, A]] = {label: {} for label in labels}
     with xp.untracked():
         for name, w in parameters.items():
-            found = rule(w, gradients[name], *(state[label][name] for label in labels))
-            new[name], *parts = (xp.array(x) for x in (found if labels else (found,)))
+            outputs = rule(w, gradients[name], *(state[label][name] for label in labels))
+            new[name], *parts = (xp.array(x) for x in (outputs if labels else (outputs,)))
             for label, part in zip(labels, parts, strict=True):
-                kept[label][name] = part
-        return new, {**state, "steps": xp.array(state["steps"] + 1), **kept}
+                slots[label][name] = part
+        return new, {**state, "steps": xp.array(state["steps"] + 1), **slots}
 
 
 def norm(arrays: Any, xp: ArrayFunctions[A]) -> A:
     """The Euclidean norm of all elements of some arrays together."""
-    total, *others = (xp.sum(x * x) for x in arrays)
-    for other in others:
-        total = total + xp.cast(other, total)
+    total, *terms = (xp.sum(x * x) for x in arrays)
+    for term in terms:
+        total = total + xp.cast(term, total)
     return xp.sqrt(total)

@@ -27,10 +27,10 @@ def floats(value: Any) -> NDArray[np.float64]:
     Raises:
         ValueError: It is none.
     """
-    found = np.asarray(value, np.float64)  # NaN and infinity are words in JSON, which NumPy reads
-    if found.ndim != 1:
+    row = np.asarray(value, np.float64)  # NaN and infinity are words in JSON, which NumPy reads
+    if row.ndim != 1:
         raise ValueError("a list of numbers expected")
-    return found
+    return row
 
 
 def _listed(values: NDArray[np.float64]) -> list[float | str]:

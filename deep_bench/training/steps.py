@@ -158,8 +158,8 @@ class SeparateStep(Step[A]):
 
         def evaluate(parameters: Mapping[str, A]) -> tuple[A, dict[str, A]]:
             self._assign(self._narrowed(parameters))
-            found, slopes = self.executor.gradients(fed, self.loss, wrt=self._names)
-            return found[self.loss], self._widened(slopes)
+            results, slopes = self.executor.gradients(fed, self.loss, wrt=self._names)
+            return results[self.loss], self._widened(slopes)
 
         slopes = self._widened(gradients)
         after, self.state = updated(self.optimizer, slopes, self.state, before, self._xp, evaluate=evaluate, **further)
@@ -180,10 +180,10 @@ class SeparateStep(Step[A]):
         cast = self._xp.cast
         return {**arrays, **{name: cast(arrays[name], working_type(dtype)) for name, dtype in self._narrow.items()}}
 
-    def _widening(self, told: Callable[[str, A], None]) -> Callable[[str, A], None]:
+    def _widening(self, receiver: Callable[[str, A], None]) -> Callable[[str, A], None]:
         def ready(name: str, gradient: A) -> None:
             dtype = self._narrow.get(name)
-            told(name, gradient if dtype is None else self._xp.cast(gradient, working_type(dtype)))
+            receiver(name, gradient if dtype is None else self._xp.cast(gradient, working_type(dtype)))
 
         return ready
 
@@ -278,9 +278,9 @@ class FusedStep(Step[A]):
 
     def snapshot(self) -> Tree:
         """See `Step.snapshot`."""
-        known = {name for names in self._parts.values() for name in names}
+        part_names = {name for names in self._parts.values() for name in names}
         tree: Tree = {part: {n: self._held[n] for n in names} for part, names in self._parts.items()}
-        tree["optimizer"] = {name: value for name, value in self._held.items() if name not in known}
+        tree["optimizer"] = {name: value for name, value in self._held.items() if name not in part_names}
         return mapped(self.device.to_numpy, tree)
 
     def restore(self, snapshot: Tree) -> None:
@@ -313,9 +313,9 @@ def step_on(
         return SeparateStep(adapter.prepare(form.training, mode="train"), optimizer, form=form, loss=loss, wrt=wrt)
     step = training_step(form.training, loss, optimizer=optimizer, wrt=wrt)
     names = tuple(form.training.parameters if wrt is None else wrt)
-    made = FusedStep(adapter, step, names, form=form, loss=loss)
-    made.rule = optimizer
-    return made
+    fused_step = FusedStep(adapter, step, names, form=form, loss=loss)
+    fused_step.rule = optimizer
+    return fused_step
 
 
 def _narrow(parameters: Mapping[str, A], xp: ArrayFunctions[A]) -> dict[str, np.dtype]:
@@ -343,17 +343,17 @@ def check_alike(now: Tree, snapshot: Tree, *, grows: bool = False) -> None:
     Raises:
         InvalidArgument: It lacks an array, has another one, or one of another shape or type.
     """
-    here, there = leaves(now), leaves(snapshot)
-    for name in (*here, *there):
-        if grows and name not in here and name[0] == "optimizer":
+    current, saved = leaves(now), leaves(snapshot)
+    for name in (*current, *saved):
+        if grows and name not in current and name[0] == "optimizer":
             continue
-        if name not in there or name not in here:
+        if name not in saved or name not in current:
             raise InvalidArgument(
-                f"a snapshot that {'lacks' if name in here else 'has'} {'/'.join(name)}",
+                f"a snapshot that {'lacks' if name in current else 'has'} {'/'.join(name)}",
                 "one of the same network and optimizer",
             )
-        mine, other = (np.asarray(tree[name]) for tree in (here, there))
-        if (mine.shape, mine.dtype) != (other.shape, other.dtype):
+        mine, theirs = (np.asarray(tree[name]) for tree in (current, saved))
+        if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
             raise InvalidArgument(
-                f"a snapshot with {'/'.join(name)}: {other.dtype}{list(other.shape)}", f"{mine.dtype}{list(mine.shape)}"
+                f"a snapshot with {'/'.join(name)}: {theirs.dtype}{list(theirs.shape)}", f"{mine.dtype}{list(mine.shape)}"
             )

@@ -169,7 +169,7 @@ class Trainer(Generic[A]):
         """
         if epochs is None and steps is None:
             raise InvalidArgument("run() without an end", "a number of epochs, of steps, or both")
-        epochs, steps = (n if n is None else natural(what, n) for what, n in (("epochs", epochs), ("steps", steps)))
+        epochs, steps = (n if n is None else natural(name, n) for name, n in (("epochs", epochs), ("steps", steps)))
         self.ending = self.wish = ""
         if self._began_ns is None:
             self._began_ns = perf_counter_ns() - self._before_ns
@@ -210,12 +210,12 @@ class Trainer(Generic[A]):
             self._settle()
         start = self._now()
         figures = self.ranks.evaluated(self, self.evaluation)
-        now, progress = self._now(), self.progress
-        found = Evaluated(progress.step, progress.epoch, self.history.samples, now, now - start, figures)
-        self.history.evaluations.append(found)
-        progress.evaluated = found
+        timestamp, progress = self._now(), self.progress
+        evaluation = Evaluated(progress.step, progress.epoch, self.history.samples, timestamp, timestamp - start, figures)
+        self.history.evaluations.append(evaluation)
+        progress.evaluated = evaluation
         self._tell(Moment.AFTER_EVALUATION, progress.step)
-        return found
+        return evaluation
 
     def trained(self) -> Network:
         """The network that the trainer was made with, with parameters and statistics as they are now.
@@ -235,8 +235,8 @@ class Trainer(Generic[A]):
             samples: How many samples it had.
             ends_epoch: Whether an epoch ends with it.
         """
-        number, now = self.progress.step, self._now()
-        self.history.stamps.extend((self.history.wall_ns, now, now, now, now))
+        number, timestamp = self.progress.step, self._now()
+        self.history.stamps.extend((self.history.wall_ns, timestamp, timestamp, timestamp, timestamp))
         self.history.sizes.append(samples)
         self.history.losses.append(nan)
         self._end_step(number)
@@ -250,13 +250,13 @@ class Trainer(Generic[A]):
         self._settle()
         progress = self.progress
         position = np.array([progress.epoch, progress.position, self._now(), self.seed], np.int64)
-        kept = {name: c.snapshot() for name, c in self._listeners.keepers().items()}
+        snapshots = {name: c.snapshot() for name, c in self._listeners.keepers().items()}
         return self.ranks.gathered(
             {
                 "step": self.taker.snapshot(),
                 "history": self.history.as_tree(),
                 "position": position,
-                "callbacks": kept,
+                "callbacks": snapshots,
                 "identity": packed(self._identity),
             }
         )
@@ -308,13 +308,13 @@ class Trainer(Generic[A]):
         try:
             while not self.ending and (steps is None or progress.step < steps):
                 start = self._now()
-                found = next(batches, None)
-                if found is None:
+                batch = next(batches, None)
+                if batch is None:
                     self._end_epoch()
                     return
                 where = f"in step {progress.step} of the training, batch {progress.position} of epoch {progress.epoch}"
                 try:
-                    self._step(start, *found)
+                    self._step(start, *batch)
                 except Exception as error:
                     error.add_note(where)
                     raise
@@ -346,8 +346,8 @@ class Trainer(Generic[A]):
         before = self._listeners.forget()
         inputs = self._native(batch, indices, number)
         moved = self._now()
-        told = self._with_gradients if self.taker.tells_gradients and Moment.AFTER_GRADIENTS in self._listeners else None
-        outputs = self.taker(inputs, told)
+        receiver = self._with_gradients if self.taker.tells_gradients and Moment.AFTER_GRADIENTS in self._listeners else None
+        outputs = self.taker(inputs, receiver)
         done = self._now()
         amid = self._listeners.forget()
         computed = done if self.taker.update_ns is None else self.taker.update_ns - (self._began_ns or 0) + amid
@@ -391,9 +391,9 @@ class Trainer(Generic[A]):
 
     def _settle(self) -> None:
         device = self.taker.device
-        own = [float(device.to_numpy(loss)) for loss in self._unread]
+        local_losses = [float(device.to_numpy(loss)) for loss in self._unread]
         self._unread.clear()
-        self.history.losses.extend(self.ranks.losses(own))
+        self.history.losses.extend(self.ranks.losses(local_losses))
 
     def read_loss(self, outputs: Mapping[str, A]) -> float:
         """The loss among native outputs, as a number."""

@@ -20,8 +20,8 @@ def linear_broadcast(rank: int, size: int, x: np.ndarray) -> Program:
     """Rank 0 sends to one after the other."""
     if rank > 0:
         return (yield Receive(0))
-    for other in range(1, size):
-        yield Send(other, x)
+    for peer in range(1, size):
+        yield Send(peer, x)
     return x
 
 
@@ -38,14 +38,14 @@ def binomial_broadcast(rank: int, size: int, x: np.ndarray) -> Program:
 
 def chain_broadcast(rank: int, size: int, x: np.ndarray, pieces: int) -> Program:
     """From rank to rank, piece by piece."""
-    found = []
+    parts = []
     for piece in np.split(x, pieces):
         if rank > 0:
             piece = yield Receive(rank - 1)
         if rank + 1 < size:
             yield Send(rank + 1, piece)
-        found.append(piece)
-    return np.concatenate(found)
+        parts.append(piece)
+    return np.concatenate(parts)
 
 
 def scatter_allgather_broadcast(rank: int, size: int, x: np.ndarray) -> Program:
@@ -58,8 +58,8 @@ def linear_scatter(rank: int, size: int, x: np.ndarray) -> Program:
     """Rank 0 sends its row to each."""
     if rank > 0:
         return (yield Receive(0))
-    for other in range(1, size):
-        yield Send(other, x[other])
+    for peer in range(1, size):
+        yield Send(peer, x[peer])
     return x[0]
 
 
@@ -78,10 +78,10 @@ def linear_gather(rank: int, size: int, x: np.ndarray) -> Program:
     if rank > 0:
         yield Send(0, x)
         return None
-    found = [x]
-    for other in range(1, size):
-        found.append((yield Receive(other)))
-    return np.stack(found)
+    rows = [x]
+    for peer in range(1, size):
+        rows.append((yield Receive(peer)))
+    return np.stack(rows)
 
 
 def binomial_gather(rank: int, size: int, x: np.ndarray) -> Program:
@@ -102,8 +102,8 @@ def linear_reduce(rank: int, size: int, x: np.ndarray) -> Program:
     if rank > 0:
         yield Send(0, x)
         return None
-    for other in range(1, size):
-        x = x + (yield Receive(other))
+    for peer in range(1, size):
+        x = x + (yield Receive(peer))
         yield Combine(x.nbytes)
     return x
 
@@ -195,18 +195,18 @@ def _doubling(ranks: list[int], place: int, x: np.ndarray) -> Program:
 
 def _rabenseifner(ranks: list[int], place: int, x: np.ndarray) -> Program:
     x, low, high = np.array(x), 0, len(x)
-    apart, kept = len(ranks) // 2, []
+    apart, rounds = len(ranks) // 2, []
     while apart:
         partner, middle = ranks[place ^ apart], (low + high) // 2
-        mine, other = ((low, middle), (middle, high)) if not place & apart else ((middle, high), (low, middle))
-        yield Send(partner, x[slice(*other)])
+        mine, theirs = ((low, middle), (middle, high)) if not place & apart else ((middle, high), (low, middle))
+        yield Send(partner, x[slice(*theirs)])
         x[slice(*mine)] += yield Receive(partner)
         yield Combine(x[slice(*mine)].nbytes)
-        kept.append((partner, mine, other))
+        rounds.append((partner, mine, theirs))
         (low, high), apart = mine, apart // 2
-    for partner, mine, other in reversed(kept):
+    for partner, mine, theirs in reversed(rounds):
         yield Send(partner, x[slice(*mine)])
-        x[slice(*other)] = yield Receive(partner)
+        x[slice(*theirs)] = yield Receive(partner)
     return x
 
 
@@ -226,8 +226,8 @@ def halving_reduce_scatter(rank: int, size: int, x: np.ndarray) -> Program:
     while apart:
         partner = rank ^ apart
         upper = bool(rank & apart)
-        mine, other = (x[apart:], x[:apart]) if upper else (x[:apart], x[apart:])
-        yield Send(partner, other)
+        mine, theirs = (x[apart:], x[:apart]) if upper else (x[:apart], x[apart:])
+        yield Send(partner, theirs)
         x = mine + (yield Receive(partner))
         yield Combine(x.nbytes)
         low, apart = low + apart * upper, apart // 2
@@ -239,8 +239,8 @@ def doubling_allgather(rank: int, size: int, x: np.ndarray) -> Program:
     rows, apart = x[np.newaxis], 1
     while apart < size:
         yield Send(rank ^ apart, rows)
-        others = yield Receive(rank ^ apart)
-        rows = np.concatenate([others, rows] if rank & apart else [rows, others])
+        received = yield Receive(rank ^ apart)
+        rows = np.concatenate([received, rows] if rank & apart else [rows, received])
         apart *= 2
     return rows
 
@@ -257,11 +257,11 @@ def bruck_allgather(rank: int, size: int, x: np.ndarray) -> Program:
 
 def pairwise_alltoall(rank: int, size: int, x: np.ndarray) -> Program:
     """In round i: to the rank i further, from the rank i before."""
-    found = np.array(x)
+    rows = np.array(x)
     for step in range(1, size):
         yield Send((rank + step) % size, x[(rank + step) % size])
-        found[(rank - step) % size] = yield Receive((rank - step) % size)
-    return found
+        rows[(rank - step) % size] = yield Receive((rank - step) % size)
+    return rows
 
 
 def bruck_alltoall(rank: int, size: int, x: np.ndarray) -> Program:
@@ -278,12 +278,12 @@ def bruck_alltoall(rank: int, size: int, x: np.ndarray) -> Program:
 
 def posted_alltoall(rank: int, size: int, x: np.ndarray) -> Program:
     """All messages at once, then all that come."""
-    found = np.array(x)
+    rows = np.array(x)
     for step in range(1, size):
         yield Send((rank + step) % size, x[(rank + step) % size])
     for step in range(1, size):
-        found[(rank - step) % size] = yield Receive((rank - step) % size)
-    return found
+        rows[(rank - step) % size] = yield Receive((rank - step) % size)
+    return rows
 
 
 def ring_neighbours(rank: int, size: int, x: np.ndarray) -> Program:
@@ -291,10 +291,10 @@ def ring_neighbours(rank: int, size: int, x: np.ndarray) -> Program:
     steps = [1] if size == 2 else [1, -1]
     for step in steps:
         yield Send((rank + step) % size, x)
-    found = {}
+    by_rank = {}
     for step in steps:
-        found[(rank - step) % size] = yield Receive((rank - step) % size)
-    return found
+        by_rank[(rank - step) % size] = yield Receive((rank - step) % size)
+    return by_rank
 
 
 def dissemination_barrier(rank: int, size: int, x: np.ndarray) -> Program:

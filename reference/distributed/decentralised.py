@@ -38,21 +38,21 @@ class Decentralised(Scheme):
 
     def step(self, gradients, samples, state, parameters):
         moved, new = self.updated(gradients, state, parameters)
-        found = []
+        results = []
         for row, x, y in zip(weights(self.topology, len(parameters)), parameters, moved, strict=True):
             average = combined(row, parameters)
-            found.append({name: average[name] + (y[name] - x[name]) for name in x})
-        return found, new
+            results.append({name: average[name] + (y[name] - x[name]) for name in x})
+        return results, new
 
 
 def weights(topology: str, size: int) -> np.ndarray:
     """W: every rank gives itself and each of those it hears of the same weight."""
-    found = np.zeros((size, size))
+    matrix = np.zeros((size, size))
     for rank in range(size):
         heard = [rank, *neighbours(topology, rank, size)]
-        for other in heard:
-            found[rank, other] = 1 / len(heard)
-    return found
+        for peer in heard:
+            matrix[rank, peer] = 1 / len(heard)
+    return matrix
 
 
 def neighbours(topology: str, rank: int, size: int) -> list[int]:
@@ -76,4 +76,4 @@ def neighbours(topology: str, rank: int, size: int) -> list[int]:
         row, column = rank // columns, rank % columns
         near = [row * columns + (column - 1) % columns, row * columns + (column + 1) % columns]
         near += [(row - 1) % rows * columns + column, (row + 1) % rows * columns + column]
-    return sorted({other % size for other in near} - {rank})
+    return sorted({peer % size for peer in near} - {rank})

@@ -66,7 +66,7 @@ class Gossip:
             InvalidArgument: A pair with a rank that does not exist.
         """
         x, read = list(parameters), list(parameters)
-        states = [self.inner.init(one, NUMPY) for one in x]
+        states = [self.inner.init(arrays, NUMPY) for arrays in x]
         computed, missed = [0 for _ in x], [0 for _ in x]
         history, staleness = [tuple(x)], []
         for i, j in pairs:

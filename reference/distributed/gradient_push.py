@@ -58,9 +58,9 @@ class GradientPush(Scheme):
         arrived_weights: list = [[] for _ in range(size)]
         for rank in range(size):
             to = [rank, *self.targets(rank, state["steps"], size)]
-            for other in to:
-                arrived[other].append(scaled(1 / len(to), half[rank]))
-                arrived_weights[other].append(state["weight"][rank] / len(to))
+            for peer in to:
+                arrived[peer].append(scaled(1 / len(to), half[rank]))
+                arrived_weights[peer].append(state["weight"][rank] / len(to))
         biased, weight = [total(terms) for terms in arrived], [sum(terms) for terms in arrived_weights]
-        unbiased = [{name: x / w for name, x in one.items()} for one, w in zip(biased, weight, strict=True)]
+        unbiased = [{name: x / w for name, x in arrays.items()} for arrays, w in zip(biased, weight, strict=True)]
         return unbiased, {**new, "biased": biased, "weight": weight}

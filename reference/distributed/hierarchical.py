@@ -28,7 +28,7 @@ class Hierarchical(Scheme):
     per_node: int = setting(1, COUNT)
 
     def step(self, gradients, samples, state, parameters):
-        given = contributions(gradients, samples)
-        within = [total(given[begin : begin + self.per_node]) for begin in range(0, len(given), self.per_node)]
+        terms = contributions(gradients, samples)
+        within = [total(terms[begin : begin + self.per_node]) for begin in range(0, len(terms), self.per_node)]
         whole = total(within)
         return self.updated([whole for _ in parameters], state, parameters)

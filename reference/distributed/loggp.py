@@ -103,11 +103,11 @@ def simulate(
     while able:
         number = able.popleft()
         woken = _run(ranks, number, under_way, machine)
-        able.extend(other for other in woken if other not in able)
+        able.extend(peer for peer in woken if peer not in able)
     stuck = [number for number, rank in enumerate(ranks) if not rank.done]
-    left = [pair for pair, messages in under_way.items() if messages]
-    if stuck or left:
-        raise RuntimeError(f"ranks {stuck} wait for messages that nobody sends; nobody takes those of {left}")
+    unread = [pair for pair, messages in under_way.items() if messages]
+    if stuck or unread:
+        raise RuntimeError(f"ranks {stuck} wait for messages that nobody sends; nobody takes those of {unread}")
     return [rank.result for rank in ranks], [rank.clock for rank in ranks]
 
 

@@ -52,15 +52,15 @@ class LowRank(Scheme):
         return {**super().init(parameters), "basis": bases, "memory": memory}
 
     def step(self, gradients, samples, state, parameters):
-        given = contributions(gradients, samples)
+        terms = contributions(gradients, samples)
         whole: Arrays = {}
         bases: Arrays = {}
         memory: list[Arrays] = [{} for _ in parameters]
         for name, x in parameters[0].items():
             if name not in state["basis"]:
-                whole[name] = total(given)[name]
+                whole[name] = total(terms)[name]
                 continue
-            matrices = [matrix(c[name] + e[name]) for c, e in zip(given, state["memory"], strict=True)]
+            matrices = [matrix(c[name] + e[name]) for c, e in zip(terms, state["memory"], strict=True)]
             p = orthogonalised(sum(m @ state["basis"][name] for m in matrices))
             parts = [m.T @ p for m in matrices]
             bases[name] = sum(parts)

@@ -42,18 +42,18 @@ class OneBit(Scheme):
         return {**super().init(parameters), "residual": [np.zeros_like(flat(x)) for x in parameters]}
 
     def step(self, gradients, samples, state, parameters):
-        given, kept = [], []
+        terms, residuals = [], []
         for contribution, residual in zip(contributions(gradients, samples), state["residual"], strict=True):
-            wanted = flat(contribution) + residual
-            sent = self.decoded(wanted)
-            given.append(unflat(sent, contribution))
-            kept.append(wanted - sent)
-        whole = total(given)
-        return self.updated([whole for _ in parameters], state, parameters, residual=kept)
+            vector = flat(contribution) + residual
+            sent = self.decoded(vector)
+            terms.append(unflat(sent, contribution))
+            residuals.append(vector - sent)
+        whole = total(terms)
+        return self.updated([whole for _ in parameters], state, parameters, residual=residuals)
 
     def decoded(self, vector: np.ndarray) -> np.ndarray:
         """What others make of a vector's bits: the mean of the group's elements that have the same one."""
-        found = []
+        groups = []
         for begin in range(0, vector.size, self.group):
             v = vector[begin : begin + self.group]
             positive = v >= 0
@@ -61,5 +61,5 @@ class OneBit(Scheme):
             for bit in (positive, ~positive):
                 if bit.any():
                     decoded[bit] = np.sum(v[bit]) / np.sum(bit)
-            found.append(decoded)
-        return np.concatenate(found)
+            groups.append(decoded)
+        return np.concatenate(groups)

@@ -117,7 +117,7 @@ def gradients(
     held: list[dict[int, Any]] = [{} for _ in layers]
     most = [0] * stages
     loss = 0.0
-    sums = [{name: np.zeros_like(x) for name, x in own.items()} for own in parameters]
+    sums = [{name: np.zeros_like(x) for name, x in stage_arrays.items()} for stage_arrays in parameters]
     for tick in zip(*timetable(schedule, stages, len(batch)), strict=True):
         for stage, task in enumerate(tick):
             if task is None:
@@ -135,8 +135,8 @@ def gradients(
                     sent[stage + 1][k] = y
             else:
                 x, gradient = held[stage].pop(k), back[stage].pop(k)
-                before, own = layers[stage].backward(parameters[stage], x, labels, gradient)
-                sums[stage] = {name: sums[stage][name] + own[name] for name in own}
+                before, stage_arrays = layers[stage].backward(parameters[stage], x, labels, gradient)
+                sums[stage] = {name: sums[stage][name] + stage_arrays[name] for name in stage_arrays}
                 if stage > 0:
                     back[stage - 1][k] = before
     return loss, sums, most

@@ -57,15 +57,15 @@ class Quantised(Scheme):
 
     def quantise(self, vector: np.ndarray, chance: np.ndarray) -> np.ndarray:
         """A vector, rounded by draws of the same length."""
-        found = []
+        groups = []
         for begin in range(0, vector.size, self.group):
             v, u = vector[begin : begin + self.group], chance[begin : begin + self.group]
             size = np.sqrt(np.sum(v * v)) if self.norm == "euclidean" else np.max(np.abs(v))
             if size == 0:
-                found.append(v)
+                groups.append(v)
                 continue
             place = np.abs(v) / size * self.levels
             lower = np.minimum(np.floor(place), self.levels - 1)
             level = lower + (u < place - lower)
-            found.append(size * np.sign(v) * (level / self.levels))
-        return np.concatenate(found)
+            groups.append(size * np.sign(v) * (level / self.levels))
+        return np.concatenate(groups)

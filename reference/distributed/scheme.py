@@ -96,15 +96,15 @@ def scaled(factor: float, x: Arrays) -> Arrays:
 
 def total(terms: Sequence[Arrays]) -> Arrays:
     """The sum of several ranks' arrays, in the order of the ranks."""
-    found = terms[0]
+    sums = terms[0]
     for term in terms[1:]:
-        found = {name: found[name] + term[name] for name in found}
-    return found
+        sums = {name: sums[name] + term[name] for name in sums}
+    return sums
 
 
 def combined(weights: Sequence[float], x: Sequence[Arrays]) -> Arrays:
     r"""The weighted sum :math:`\sum_i w_i x_i`."""
-    return total([scaled(w, one) for w, one in zip(weights, x, strict=True)])
+    return total([scaled(w, arrays) for w, arrays in zip(weights, x, strict=True)])
 
 
 def flat(x: Arrays) -> np.ndarray:
@@ -119,11 +119,11 @@ def flat(x: Arrays) -> np.ndarray:
 
 def unflat(vector: np.ndarray, like: Mapping[str, np.ndarray]) -> Arrays:
     """A vector as arrays of the names and shapes of ``like``; the inverse of `flat`."""
-    found, begin = {}, 0
+    arrays, begin = {}, 0
     for name, array in reversed(list(like.items())):
-        found[name] = vector[begin : begin + array.size].reshape(array.shape)
+        arrays[name] = vector[begin : begin + array.size].reshape(array.shape)
         begin += array.size
-    return {name: found[name] for name in like}
+    return {name: arrays[name] for name in like}
 
 
 def draws(seed: int, step: int, rank: int, length: int) -> np.ndarray:

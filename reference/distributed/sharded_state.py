@@ -39,9 +39,9 @@ class ShardedState(Scheme):
     def step(self, gradients, samples, state, parameters):
         size = len(parameters)
         reduced = self.cut(flat(total(contributions(gradients, samples))), size)
-        own = [{"part": self.cut(flat(x), size)[rank]} for rank, x in enumerate(parameters)]
-        updated, new = self.updated([{"part": g} for g in reduced], state, own)
-        gathered = np.concatenate([one["part"] for one in updated])
+        shards = [{"part": self.cut(flat(x), size)[rank]} for rank, x in enumerate(parameters)]
+        updated, new = self.updated([{"part": g} for g in reduced], state, shards)
+        gathered = np.concatenate([shard["part"] for shard in updated])
         return [unflat(gathered, x) for x in parameters], new
 
     @staticmethod

@@ -50,14 +50,14 @@ class Sparse(Scheme):
         return {**super().init(parameters), "residual": [np.zeros_like(flat(x)) for x in parameters]}
 
     def step(self, gradients, samples, state, parameters):
-        given, kept = [], []
+        terms, residuals = [], []
         for contribution, residual in zip(contributions(gradients, samples), state["residual"], strict=True):
             accumulated = residual + flat(contribution)
             chosen = top(accumulated, ceil(self.k * accumulated.size))
-            given.append(unflat(np.where(chosen, accumulated, 0.0), contribution))
-            kept.append(np.where(chosen, 0.0, accumulated))
-        whole = total(given)
-        return self.updated([whole for _ in parameters], state, parameters, residual=kept)
+            terms.append(unflat(np.where(chosen, accumulated, 0.0), contribution))
+            residuals.append(np.where(chosen, 0.0, accumulated))
+        whole = total(terms)
+        return self.updated([whole for _ in parameters], state, parameters, residual=residuals)
 
 
 def top(x: np.ndarray, k: int) -> np.ndarray:

@@ -57,13 +57,13 @@ class StaleSynchronous:
         clocks: Counter[int] = Counter()
         for event, (worker, version) in enumerate(interleaving):
             clock = clocks[worker]
-            seen = Counter(other for other, _ in interleaving[:version])
-            if seen[worker] < clock:
-                return f"worker {worker} at clock {clock} read {seen[worker]} of its own updates (event {event})"
-            for other in whole:
-                if seen[other] < min(clock - self.bound, whole[other]):
-                    told = f"had read {seen[other]} updates of worker {other}"
-                    return f"worker {worker} at clock {clock} {told}, not {clock - self.bound} (event {event})"
+            counts = Counter(peer for peer, _ in interleaving[:version])
+            if counts[worker] < clock:
+                return f"worker {worker} at clock {clock} read {counts[worker]} of its own updates (event {event})"
+            for peer in whole:
+                if counts[peer] < min(clock - self.bound, whole[peer]):
+                    clause = f"had read {counts[peer]} updates of worker {peer}"
+                    return f"worker {worker} at clock {clock} {clause}, not {clock - self.bound} (event {event})"
             clocks[worker] += 1
         return ""
 

@@ -128,10 +128,10 @@ class ReferenceExecutor(Executor[np.ndarray]):
         self.body = _compile(upgraded.graph, upgraded.opsets, functions, kernel_functions(upgraded))
         self._weights = dict(self.body.constants)
         self.parameters = Parameters(self._weights, tuple(upgraded.parameters))
-        own = network.kernels
+        kernels = network.kernels
         self.forms = Forms(
-            native=tuple(str(n.name) for n in network.all_nodes() if n.name not in own),
-            fallback=dict.fromkeys(own, THROUGH_NUMPY),
+            native=tuple(str(n.name) for n in network.all_nodes() if n.name not in kernels),
+            fallback=dict.fromkeys(kernels, THROUGH_NUMPY),
         )
         self.network = network
         self._network, self._names = upgraded, tuple(str(node.name) for node in network.nodes)
@@ -191,8 +191,8 @@ class ReferenceExecutor(Executor[np.ndarray]):
 
         del inputs
         single = "the reference has one algorithm for it"
-        known = {str(s.node.name): name_of(operator_name(s.node), s.function) for s in self.body.steps}
-        return {name: (known[name],) if known.get(name) else single for name in self._names}
+        by_node = {str(s.node.name): name_of(operator_name(s.node), s.function) for s in self.body.steps}
+        return {name: (by_node[name],) if by_node.get(name) else single for name in self._names}
 
     def evaluate(
         self, inputs: Mapping[str, Any], *, arithmetic: Arithmetic = plain, observe: Observer | None = None
@@ -302,10 +302,10 @@ _STATED_PRECISIONS = {
 
 def in_float64(step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """Every node in float64; casts between floating-point types keep what they are given."""
-    stated = _STATED_PRECISIONS.get(operator_name(step.node))
-    if stated is not None:
+    precision_attribute = _STATED_PRECISIONS.get(operator_name(step.node))
+    if precision_attribute is not None:
         bound = function if isinstance(function, _Bound) else _Bound(function, {})
-        function = _Bound(bound.function, {**bound.attributes, stated: int(ir.DataType.DOUBLE)})
+        function = _Bound(bound.function, {**bound.attributes, precision_attribute: int(ir.DataType.DOUBLE)})
     result = function(*inputs)
     if step.node.op_type in ("Cast", "CastLike") and is_float(inputs[0].dtype) and is_float(result.dtype):
         return inputs[0]
@@ -344,31 +344,31 @@ def _step(node: ir.Node, opsets: Mapping[str, int], functions: _Functions, kerne
     if reason := misuse(function, len(node.inputs), attributes(node)):
         raise UnsupportedOperator(str(node.name), operator_name(node), opsets.get(node.domain), reason)
     bodies = {name: _compile(g, opsets, functions, kernels) for name, g in subgraphs(node).items()}
-    stated = {name: value for name, value in settings(node).items() if name not in bodies}
+    options = {name: value for name, value in settings(node).items() if name not in bodies}
     if takes_count(function):
-        stated["n_outputs"] = len(node.outputs)
-    return Step(node, function, stated, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), bodies)
+        options["n_outputs"] = len(node.outputs)
+    return Step(node, function, options, tuple(map(_name, node.inputs)), tuple(map(_name, node.outputs)), bodies)
 
 
-def _with_function(step: Step, others: Sequence[Step]) -> Step:
+def _with_function(step: Step, candidates: Sequence[Step]) -> Step:
     """A Gradient with the function that it differentiates: the steps from ``xs`` and ``zs`` to ``y``.
 
     Raises:
         InvalidNetwork: No step of this graph gives ``y``.
     """
-    given = (*step.attributes["xs"], *step.attributes.get("zs", ()))
+    sources = (*step.attributes["xs"], *step.attributes.get("zs", ()))
     target = step.attributes["y"]
     chosen: list[Step] = []
-    needed = {target} - {*given}
-    for candidate in reversed(others):
+    needed = {target} - {*sources}
+    for candidate in reversed(candidates):
         if needed & {*candidate.outputs}:
             chosen.insert(0, candidate)
-            needed = (needed - {*candidate.outputs}) | (_uses(candidate) - {*given, ""})
+            needed = (needed - {*candidate.outputs}) | (_uses(candidate) - {*sources, ""})
     if target in needed:
         where = f"node {step.node.name!r} differentiates {target!r}"
         raise InvalidNetwork(f"{where}, which no node of the same graph gives", "a value that depends on 'xs'")
-    keep = {*given, target}
-    part = Body(given, _with_last_uses(chosen, keep), (target,), {}, reads=tuple(sorted(needed)))
+    keep = {*sources, target}
+    part = Body(sources, _with_last_uses(chosen, keep), (target,), {}, reads=tuple(sorted(needed)))
     return replace(step, bodies={**step.bodies, "function": part})
 
 
@@ -379,13 +379,13 @@ def _uses(step: Step) -> set[str]:
 
 def _with_last_uses(steps: list[Step], keep: set[str]) -> tuple[Step, ...]:
     """Mark after which step each value of this graph can be forgotten."""
-    own = {name for step in steps for name in step.outputs if name} - keep
+    local_values = {name for step in steps for name in step.outputs if name} - keep
     marked: list[Step] = []
-    seen: set[str] = set()
+    later_uses: set[str] = set()
     for step in reversed(steps):
-        used = {*_uses(step), *step.outputs} & own
-        marked.append(replace(step, last=tuple(sorted(used - seen))))
-        seen |= used
+        used = {*_uses(step), *step.outputs} & local_values
+        marked.append(replace(step, last=tuple(sorted(used - later_uses))))
+        later_uses |= used
     return tuple(reversed(marked))
 
 

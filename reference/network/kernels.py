@@ -25,18 +25,18 @@ def kernel_functions(network: Network) -> dict[str, Callable[..., Any]]:
     if not network.kernels:
         return {}
     knowledge = Knowledge(network)
-    found: dict[str, Callable[..., Any]] = {}
+    by_name: dict[str, Callable[..., Any]] = {}
     for node in network.all_nodes():
         if kernel_of(node) is not None:
             dtypes = [knowledge.dtype(value) for value in node.outputs]
-            found[str(node.name)] = _function(placed(node, network.opsets.get(node.domain), dtypes=dtypes))
-    return found
+            by_name[str(node.name)] = _function(placed(node, network.opsets.get(node.domain), dtypes=dtypes))
+    return by_name
 
 
 def _function(kernel: Any) -> Callable[..., Any]:
     def run(*arrays: Any) -> Any:
         with np.errstate(all="ignore"):
-            found = kernel.forward_numpy(*arrays)
-        return found[0] if len(found) == 1 else found
+            outputs = kernel.forward_numpy(*arrays)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     return run

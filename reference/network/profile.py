@@ -44,17 +44,17 @@ def profile(
         watch.begin()
         executor.evaluate(inputs, arithmetic=observer)
 
-    found = in_turn({"plain": plain, "observed": observed}, lambda: None, repeat)
+    timings = in_turn({"plain": plain, "observed": observed}, lambda: None, repeat)
     times = tuple(
-        NodeTime((name,) if name else (), ns, what, direction)
-        for (name, direction, what), ns in watch.samples(repeat).items()
+        NodeTime((name,) if name else (), ns, label, direction)
+        for (name, direction, label), ns in watch.samples(repeat).items()
     )
     covered = {name for time in times for name in time.nodes}
     return NodeProfile(
         "each node's NumPy function between two stamps, subgraphs counted with the node that holds them",
         times,
-        found["observed"],
-        found["plain"],
+        timings["observed"],
+        timings["plain"],
         absent={name: "a constant, or in a branch that was not taken" for name in names if name not in covered},
     )
 

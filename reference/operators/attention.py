@@ -123,7 +123,7 @@ def RotaryEmbedding(x, cos_cache, sin_cache, position_ids=None, *, interleaved=0
     """
     heads = split_heads(x, num_heads)
     turned = heads[..., : rotary_embedding_dim or heads.shape[3]]
-    rest = heads[..., turned.shape[3] :]
+    tail = heads[..., turned.shape[3] :]
     if position_ids is not None:
         cos_cache, sin_cache = np.take(cos_cache, position_ids, axis=0), np.take(sin_cache, position_ids, axis=0)
     cos, sin = np.expand_dims(cos_cache, 1), np.expand_dims(sin_cache, 1)
@@ -133,7 +133,7 @@ def RotaryEmbedding(x, cos_cache, sin_cache, position_ids=None, *, interleaved=0
         first, second = np.split(turned, 2, axis=-1)
     pair = (cos * first - sin * second, sin * first + cos * second)
     turned = np.stack(pair, axis=-1).reshape(turned.shape) if interleaved else np.concatenate(pair, axis=-1)
-    y = np.concatenate((turned, rest), axis=-1)
+    y = np.concatenate((turned, tail), axis=-1)
     return join_heads(y) if x.ndim == 3 else y
 
 
@@ -163,7 +163,7 @@ def LinearAttention(
         ONNX LinearAttention, opset 27; Yang et al., Gated Delta Networks, 2025.
     """
     check_choice("LinearAttention", "update_rule", update_rule, ("linear", "gated", "delta", "gated_delta"))
-    kept, state_kept = query.dtype, query.dtype if past_state is None else past_state.dtype
+    out_dtype, state_kept = query.dtype, query.dtype if past_state is None else past_state.dtype
     query, key, value, state, decay, beta = map(widened, (query, key, value, past_state, decay, beta))
     q, k, v = split_heads(query, q_num_heads), split_heads(key, kv_num_heads), split_heads(value, kv_num_heads)
     batch, _, length, size = q.shape
@@ -180,4 +180,4 @@ def LinearAttention(
         state = state + kt[..., :, np.newaxis] * vt[..., np.newaxis, :]
         shared = np.repeat(state, q_num_heads // kv_num_heads, axis=1)
         y[:, :, t] = scale * np.einsum("bhk,bhkv->bhv", q[:, :, t], shared)
-    return join_heads(y).astype(kept, copy=False), state.astype(state_kept, copy=False)
+    return join_heads(y).astype(out_dtype, copy=False), state.astype(state_kept, copy=False)

@@ -332,5 +332,5 @@ def IsNaN(x):
 
 def IsInf(x, *, detect_negative=1, detect_positive=1):
     """Whether ``x`` is an infinity of a sign that is looked for. Source: ONNX IsInf, opset 20."""
-    wanted = np.where(np.signbit(x), detect_negative != 0, detect_positive != 0)
-    return np.logical_and(np.isinf(x), wanted)
+    mask = np.where(np.signbit(x), detect_negative != 0, detect_positive != 0)
+    return np.logical_and(np.isinf(x), mask)

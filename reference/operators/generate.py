@@ -159,11 +159,11 @@ def MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upp
     )
     mel = low + np.arange(bands + 2) * (high - low) / (bands + 2)
     corner = np.floor((length + 1) * 700 * (10 ** (mel / 2595) - 1) / integer(sample_rate))
-    left, centre, right = corner[:-2], corner[1:-1], corner[2:]
+    left_edge, centre, right = corner[:-2], corner[1:-1], corner[2:]
     bins = np.arange(length // 2 + 1)[:, np.newaxis]
-    rising = (bins - left) / np.where(centre > left, centre - left, 1)
+    rising = (bins - left_edge) / np.where(centre > left_edge, centre - left_edge, 1)
     falling = (right - bins) / np.where(right > centre, right - centre, 1)
-    inside = (bins >= left) & (bins < right)
+    inside = (bins >= left_edge) & (bins < right)
     triangle = np.where(bins <= centre, rising, falling)
     weights = np.where(bins == centre, 1.0, np.where(inside, triangle, 0.0))
     return weights.astype(dtype_of(output_datatype))

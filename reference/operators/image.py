@@ -223,9 +223,9 @@ def RoiAlign(
     scale, offset = x.dtype.type(spatial_scale), x.dtype.type(0.5 if half_pixel else 0)
     y = np.zeros_like(x, shape=(len(rois), x.shape[1], output_height, output_width))
     for r, (roi, image) in enumerate(zip(rois, integers(batch_indices), strict=True)):
-        left, top, right, bottom = np.split(roi * scale - offset, 4)
+        left_edge, top, right, bottom = np.split(roi * scale - offset, 4)
         rows = _bin_samples(top, bottom, output_height, sampling_ratio, x.shape[2], half_pixel)
-        columns = _bin_samples(left, right, output_width, sampling_ratio, x.shape[3], half_pixel)
+        columns = _bin_samples(left_edge, right, output_width, sampling_ratio, x.shape[3], half_pixel)
         y[r] = _pooled_samples(x[image], rows, columns, mode)
     return y
 
@@ -284,13 +284,15 @@ def NonMaxSuppression(
         if score_threshold is not None:
             # The text removes lower scores only; the standard's own implementation and all known ones remove equal ones too.
             order = order[score[order] > np.reshape(score_threshold, ())]
-        kept: list[int] = []
+        selected: list[int] = []
         for box in order.tolist():
-            if len(kept) == limit:
+            if len(selected) == limit:
                 break
-            if not np.any(_overlap(low[image, kept], high[image, kept], low[image, box], high[image, box]) > most_overlap):
-                kept.append(box)
-        chosen += [(image, label, box) for box in kept]
+            if not np.any(
+                _overlap(low[image, selected], high[image, selected], low[image, box], high[image, box]) > most_overlap
+            ):
+                selected.append(box)
+        chosen += [(image, label, box) for box in selected]
     return np.reshape(ints64(chosen), (-1, 3))
 
 

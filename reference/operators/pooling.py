@@ -170,9 +170,9 @@ def MaxRoiPool(x, rois, *, pooled_shape, spatial_scale=1.0):
     y = np.zeros_like(x, shape=(len(rois), x.shape[1], *pooled_shape))
     for number, roi in enumerate(rois):
         image = x[int(roi[0])]
-        left, top, right, bottom = np.floor(roi[1:] * spatial_scale + 0.5).astype(np.int64).tolist()
+        left_edge, top, right, bottom = np.floor(roi[1:] * spatial_scale + 0.5).astype(np.int64).tolist()
         rows = _cells(top, bottom, pooled_shape[0], image.shape[1])
-        columns = _cells(left, right, pooled_shape[1], image.shape[2])
+        columns = _cells(left_edge, right, pooled_shape[1], image.shape[2])
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
                 cell = image[:, row, column]

@@ -83,8 +83,8 @@ def QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y
     if is_integer(a.dtype):
         product = MatMulInteger(a, b, a_zero_point, b_zero_point)
     else:
-        left, left_zero, right, right_zero = (v.astype(np.float32) for v in (a, a_zero_point, b, b_zero_point))
-        product = np.matmul(left - _rows(left_zero, a), right - right_zero)
+        lhs, left_zero, right, right_zero = (v.astype(np.float32) for v in (a, a_zero_point, b, b_zero_point))
+        product = np.matmul(lhs - _rows(left_zero, a), right - right_zero)
     a_factor, b_factor = (v.astype(np.float32, copy=False) for v in (_rows(a_scale, a), b_scale))
     if b.ndim == 1 and a_factor.ndim > 1:
         a_factor = np.squeeze(a_factor, axis=-1)  # a vector leaves the product without columns

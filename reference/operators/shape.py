@@ -45,8 +45,8 @@ def Reshape(x, shape, *, allowzero=0):
     if not allowzero:
         sizes = tuple(x.shape[axis] if size == 0 else size for axis, size in enumerate(sizes))
     if -1 in sizes and x.size == 0:
-        known = tuple(size for size in sizes if size != -1)
-        if 0 in known:
+        fixed_sizes = tuple(size for size in sizes if size != -1)
+        if 0 in fixed_sizes:
             raise InvalidInput(f"Reshape of {list(x.shape)} to {list(sizes)}", "a shape whose -1 stands for one number only")
     return np.reshape(x, sizes)
 

@@ -52,8 +52,8 @@ def StringNormalizer(x, *, case_change_action="NONE", is_case_sensitive=0, local
     check_choice("StringNormalizer", "case_change_action", case_change_action, cases)
     fold, change = cases["NONE" if is_case_sensitive else "LOWER"], cases[case_change_action]
     stop = {fold(word) for word in stopwords or ()}
-    kept = [change(text) for text in np.ravel(x).tolist() if fold(text) not in stop] or [""]
-    return _strings(kept, (*x.shape[:-1], len(kept)))
+    texts = [change(text) for text in np.ravel(x).tolist() if fold(text) not in stop] or [""]
+    return _strings(texts, (*x.shape[:-1], len(texts)))
 
 
 def RegexFullMatch(x, *, pattern):
@@ -92,9 +92,9 @@ def TfIdfVectorizer(
     rows = [x] if x.ndim < 2 else list(x)
     y = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for row, out in zip(rows, y, strict=True):
-        found = _gram_counts(np.ravel(row).tolist(), min_gram_length, max_gram_length, max_skip_count)
+        counts = _gram_counts(np.ravel(row).tolist(), min_gram_length, max_gram_length, max_skip_count)
         for i, (gram, column) in enumerate(zip(grams, ngram_indexes, strict=True)):
-            count = found[gram] if mode != "IDF" else min(found[gram], 1)
+            count = counts[gram] if mode != "IDF" else min(counts[gram], 1)
             out[column] += count if mode == "TF" or weights is None else count * weights[i]
     return y[0] if x.ndim < 2 else y
 

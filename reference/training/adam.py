@@ -161,12 +161,12 @@ class AdamW(Optimizer):
 
     def update(self, gradients, state, parameters, xp, *, evaluate=None):
         rate, root = corrections(self, state["steps"], xp)
-        kept = 1 - self.weight_decay * (rate_at(self.lr, state["steps"], xp) if self.decay_by_rate else 1.0)
+        retention = 1 - self.weight_decay * (rate_at(self.lr, state["steps"], xp) if self.decay_by_rate else 1.0)
 
         def rule(w, g, m, s):
             m = self.beta1 * m + (1 - self.beta1) * g
             s = self.beta2 * s + (1 - self.beta2) * (g * g)
             step = xp.cast(rate, w) * m / (xp.sqrt(s) / xp.cast(root, w) + self.epsilon)
-            return xp.cast(kept, w) * w - step, m, s
+            return xp.cast(retention, w) * w - step, m, s
 
         return each(rule, gradients, state, parameters, xp, "mean", "square")

@@ -98,9 +98,9 @@ class NAdam(Optimizer):
     def update(self, gradients, state, parameters, xp, *, evaluate=None):
         t = state["steps"] + 1
         rate, root = rate_at(self.lr, state["steps"], xp), xp.sqrt(1 - xp.power(self.beta2, t))
-        now, ahead = self._momentum(t, xp), self._momentum(t + 1, xp)
-        product = state["momenta"] * now
-        of_mean, of_gradient = rate * (ahead / (1 - product * ahead)), rate * ((1 - now) / (1 - product))
+        current, ahead = self._momentum(t, xp), self._momentum(t + 1, xp)
+        product = state["momenta"] * current
+        of_mean, of_gradient = rate * (ahead / (1 - product * ahead)), rate * ((1 - current) / (1 - product))
 
         def rule(w, g, m, s):
             m = self.beta1 * m + (1 - self.beta1) * g

@@ -67,8 +67,8 @@ class LARS(Optimizer):
         def rule(w, g, v):
             step = g + self.weight_decay * w
             size = norm([w], xp)
-            other = norm([step], xp) if self.relative_to == "decayed" else norm([g], xp) + self.weight_decay * size
-            v = self.momentum * v + xp.cast(r, w) * ratio(self.trust * size, other, xp) * step
+            step_norm = norm([step], xp) if self.relative_to == "decayed" else norm([g], xp) + self.weight_decay * size
+            v = self.momentum * v + xp.cast(r, w) * ratio(self.trust * size, step_norm, xp) * step
             return w - v, v
 
         return each(rule, gradients, state, parameters, xp, "momentum")

@@ -55,9 +55,9 @@ class LBFGS(Optimizer):
     def init(self, parameters, xp):
         zeros = started(parameters, xp, "gradient", "step")
         like = next(iter(parameters.values()))
-        one = {"weight": xp.cast(xp.array(0.0, float), like)}
+        weight_entry = {"weight": xp.cast(xp.array(0.0, float), like)}
         pairs = {
-            str(i): {**one, **{k: v for k, v in started(parameters, xp, "s", "y").items() if k != "steps"}}
+            str(i): {**weight_entry, **{k: v for k, v in started(parameters, xp, "s", "y").items() if k != "steps"}}
             for i in range(self.history)
         }
         return {**zeros, "pairs": pairs, "scale": xp.cast(xp.array(1.0, float), like)}
@@ -98,7 +98,9 @@ class LBFGS(Optimizer):
                 return {key: chosen(new[key], kept[key]) for key in new}
             return xp.array(xp.where(fit, new, kept))
 
-        pairs = {str(i): chosen(new, kept) for i, (new, kept) in enumerate(zip([*old[1:], newest], old, strict=True))}
+        pairs = {
+            str(i): chosen(new, previous) for i, (new, previous) in enumerate(zip([*old[1:], newest], old, strict=True))
+        }
         scale = xp.where(fit, curvature / xp.where(fit, dot(y, y, xp), 1.0), state["scale"])
         return pairs, scale
 

@@ -88,32 +88,32 @@ class Muon(Optimizer):
         return self.others is None or self.others.separable
 
     def init(self, parameters, xp):
-        matrices, rest = self._parted(parameters, xp)
+        matrices, remaining = self._parted(parameters, xp)
         state = started(matrices, xp, "momentum")
-        return {**state, "others": self.others.init(rest, xp)} if self.others is not None and rest else state
+        return {**state, "others": self.others.init(remaining, xp)} if self.others is not None and remaining else state
 
     def _parted(self, parameters, xp):
         matrices = {name: w for name, w in parameters.items() if len(xp.shape(w)) == 2}
-        rest = {name: w for name, w in parameters.items() if name not in matrices}
-        if rest and self.others is None:
-            name, w = next(iter(rest.items()))
+        remaining = {name: w for name, w in parameters.items() if name not in matrices}
+        if remaining and self.others is None:
+            name, w = next(iter(remaining.items()))
             raise InvalidArgument(f"muon with {name!r} of shape {list(xp.shape(w))}", "matrices, or others=a rule for it")
-        return matrices, rest
+        return matrices, remaining
 
     def update(self, gradients, state, parameters, xp, *, evaluate=None):
         r = rate_at(self.lr, state["steps"], xp)
-        kept = 1 - r * self.weight_decay
+        retention = 1 - r * self.weight_decay
 
         def rule(w, g, v):
             v = self.momentum * v + (1 - self.momentum) * g
             u = (1 - self.momentum) * g + self.momentum * v if self.nesterov else v
             rows, columns = xp.shape(w)
             scale = max(1.0, rows / columns) ** 0.5 if self.scale == "original" else 0.2 * max(rows, columns) ** 0.5
-            return xp.cast(kept, w) * w - xp.cast(r * scale, w) * orthogonal(u, self.turns, self.epsilon, xp), v
+            return xp.cast(retention, w) * w - xp.cast(r * scale, w) * orthogonal(u, self.turns, self.epsilon, xp), v
 
-        matrices, rest = self._parted(parameters, xp)
+        matrices, remaining = self._parted(parameters, xp)
         new, after = each(rule, gradients, state, matrices, xp, "momentum")
-        if self.others is not None and rest:
-            moved, after["others"] = self.others.update(gradients, state["others"], rest, xp)
+        if self.others is not None and remaining:
+            moved, after["others"] = self.others.update(gradients, state["others"], remaining, xp)
             new |= moved
         return {name: new[name] for name in parameters}, after

@@ -52,9 +52,9 @@ class Shampoo(Optimizer):
             for name, w in parameters.items():
                 g = xp.reshape(gradients[name], sides(xp.shape(w)))
                 order = 4 if name in state["columns"] else 2
-                left = state["rows"][name] + xp.matmul(g, xp.transpose(g))
-                step = xp.matmul(inverse_root(left, order, self.turns, xp), g)
-                after["rows"][name] = xp.array(left)
+                left_factor = state["rows"][name] + xp.matmul(g, xp.transpose(g))
+                step = xp.matmul(inverse_root(left_factor, order, self.turns, xp), g)
+                after["rows"][name] = xp.array(left_factor)
                 if name in state["columns"]:
                     right = state["columns"][name] + xp.matmul(xp.transpose(g), g)
                     step = xp.matmul(step, inverse_root(right, order, self.turns, xp))

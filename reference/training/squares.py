@@ -105,18 +105,18 @@ class RMSProp(Optimizer):
         r = rate_at(self.lr, state["steps"], xp)
 
         def rule(w, g, *parts):
-            kept, rate = dict(zip(self._kept, parts, strict=True)), xp.cast(r, w)
-            kept["square"] = variance = self.rho * kept["square"] + (1 - self.rho) * (g * g)
+            slots, rate = dict(zip(self._kept, parts, strict=True)), xp.cast(r, w)
+            slots["square"] = variance = self.rho * slots["square"] + (1 - self.rho) * (g * g)
             if self.centered:
-                kept["mean"] = self.rho * kept["mean"] + (1 - self.rho) * g
-                variance = xp.maximum(variance - kept["mean"] * kept["mean"], 0.0)
+                slots["mean"] = self.rho * slots["mean"] + (1 - self.rho) * g
+                variance = xp.maximum(variance - slots["mean"] * slots["mean"], 0.0)
             inside = self.epsilon_beside == "square"
             step = g / (xp.sqrt(variance + self.epsilon) if inside else xp.sqrt(variance) + self.epsilon)
             if self.rate_in_velocity:
                 step, rate = rate * step, 1.0
             if self.momentum > 0:
-                kept["momentum"] = step = self.momentum * kept["momentum"] + step
-            return (w - rate * step, *kept.values())
+                slots["momentum"] = step = self.momentum * slots["momentum"] + step
+            return (w - rate * step, *slots.values())
 
         return each(rule, gradients, state, parameters, xp, *self._kept)
 

@@ -28,12 +28,12 @@ def wolfe_step(evaluate, gradients, parameters, direction, length, xp):
         Nocedal and Wright, *Numerical optimization*, 2nd edition, 2006, algorithms 3.5 and 3.6.
     """
 
-    def slope(found):
-        return sum(float(xp.sum(found[name] * d)) for name, d in direction.items())
+    def slope(gradient):
+        return sum(float(xp.sum(gradient[name] * d)) for name, d in direction.items())
 
     def phi(a):
-        loss, found = evaluate({name: w + xp.cast(a, w) * direction[name] for name, w in parameters.items()})
-        return float(loss), slope(found)
+        loss, gradient = evaluate({name: w + xp.cast(a, w) * direction[name] for name, w in parameters.items()})
+        return float(loss), slope(gradient)
 
     start = float(evaluate(parameters)[0])
     down = slope(gradients)
@@ -54,25 +54,25 @@ def wolfe_step(evaluate, gradients, parameters, direction, length, xp):
     return low[0]
 
 
-def _between(low, other, phi, high, down, evaluations):
+def _between(low, far_end, phi, high, down, evaluations):
     """Algorithm 3.6: the interval's end ``low`` satisfies the first condition with the least value so far."""
     for _ in range(evaluations):
-        a = _cubic(low, other)
+        a = _cubic(low, far_end)
         value, steep = phi(a)
         if high(a, value) or value >= low[1] or not math.isfinite(value):
-            other = (a, value, steep)
+            far_end = (a, value, steep)
             continue
         if abs(steep) <= -FLAT * down:
             return a
-        if steep * (other[0] - low[0]) >= 0:
-            other = low
+        if steep * (far_end[0] - low[0]) >= 0:
+            far_end = low
         low = (a, value, steep)
     return low[0]
 
 
-def _cubic(one, two):
+def _cubic(first, two):
     """The minimum of the cubic with these values and slopes; the middle if it is near an end or there is none."""
-    (a, f, s), (b, g, r) = one, two
+    (a, f, s), (b, g, r) = first, two
     middle = (a + b) / 2
     if not (math.isfinite(g) and math.isfinite(r)) or a == b:
         return middle
@@ -83,6 +83,6 @@ def _cubic(one, two):
     bottom = r - s + 2 * d2
     if bottom == 0:
         return middle
-    found = b - (b - a) * (r + d2 - d1) / bottom
+    minimum = b - (b - a) * (r + d2 - d1) / bottom
     margin = abs(b - a) / 10
-    return found if min(a, b) + margin <= found <= max(a, b) - margin else middle
+    return minimum if min(a, b) + margin <= minimum <= max(a, b) - margin else middle

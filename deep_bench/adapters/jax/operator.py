@@ -49,8 +49,8 @@ class _Derivative:
             full = list(inputs)
             for index, value in zip(reals, values, strict=True):
                 full[index] = value
-            found = self._function(*full, **attributes)
-            results = found if isinstance(found, tuple) else (found,)
+            outcome = self._function(*full, **attributes)
+            results = outcome if isinstance(outcome, tuple) else (outcome,)
             places[:] = [i for i, y in enumerate(results) if jnp.issubdtype(y.dtype, jnp.inexact)]
             return tuple(results[i] for i in places)
 
@@ -58,8 +58,8 @@ class _Derivative:
         compiled = jax.jit(lambda weights: back(weights))
 
         def pull(grads: Sequence[Any]) -> tuple[Any, ...]:
-            given = [grads[i] for i in places]
-            weights = tuple(jnp.zeros_like(y) if g is None else g for y, g in zip(outputs, given, strict=True))
+            selected = [grads[i] for i in places]
+            weights = tuple(jnp.zeros_like(y) if g is None else g for y, g in zip(outputs, selected, strict=True))
             gradients: list[Any] = [None] * len(inputs)
             for index, gradient in zip(reals, compiled(weights), strict=True):
                 gradients[index] = gradient

@@ -110,12 +110,12 @@ def _reshape(inputs: Inputs, attributes: Attributes) -> bool:
     if target is None or shape is None or target.size != len(shape):
         return False
     copies = not attributes.get("allowzero", 0)
-    same = [(copies and t == 0) or (s is not None and t == s) for t, s in zip(target.tolist(), shape, strict=True)]
-    free = [axis for axis, kept in enumerate(same) if not kept]
+    unchanged = [(copies and t == 0) or (s is not None and t == s) for t, s in zip(target.tolist(), shape, strict=True)]
+    free = [axis for axis, equal in enumerate(unchanged) if not equal]
     if not free:
         return True
-    others = [s for axis, s in enumerate(shape) if axis != free[0]]
-    return len(free) == 1 and target[free[0]] == -1 and all(s is not None and s > 0 for s in others)
+    other_sizes = [s for axis, s in enumerate(shape) if axis != free[0]]
+    return len(free) == 1 and target[free[0]] == -1 and all(s is not None and s > 0 for s in other_sizes)
 
 
 def _squeeze(inputs: Inputs, _attributes: Attributes) -> bool:

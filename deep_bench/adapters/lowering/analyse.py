@@ -89,36 +89,38 @@ class Analysis:
         bodies = subgraphs(node)
         if bodies:
             return self._control(node, inputs, bodies, scope, steps)
-        stated = {n: _readable(a) for n, a in settings(node).items()}
+        attribute_values = {n: _readable(a) for n, a in settings(node).items()}
         kinds = _declared(node) if node.domain == KERNEL_DOMAIN else infer(node, inputs, self.opsets)
-        own = kernel_of(node) is not None  # computes for itself what would be known otherwise
-        same = None if own else alias(node, inputs, stated, kinds[0][1])
-        if same is not None and not any(_used(v) for v in node.outputs[1:]):
-            self.bind(node.outputs[0], same)
+        has_kernel = kernel_of(node) is not None  # computes for itself what would be known otherwise
+        source = None if has_kernel else alias(node, inputs, attribute_values, kinds[0][1])
+        if source is not None and not any(_used(v) for v in node.outputs[1:]):
+            self.bind(node.outputs[0], source)
             return None
         outputs = [
             self.bind(v, Fact(self.name(v), scope, dtype, shape, kind=kind))
             for v, (dtype, shape, kind) in zip(node.outputs, kinds, strict=True)
         ]
-        if not own and self._known(node, inputs, outputs, stated):
+        if not has_kernel and self._known(node, inputs, outputs, attribute_values):
             return None
-        steps.append(DraftStep(node, stated, inputs, outputs))
+        steps.append(DraftStep(node, attribute_values, inputs, outputs))
         return None
 
-    def _known(self, node: ir.Node, inputs: list[Fact | None], outputs: list[Fact], stated: Mapping[str, Any]) -> bool:
-        arrays = fold(node, inputs, outputs, stated)
+    def _known(
+        self, node: ir.Node, inputs: list[Fact | None], outputs: list[Fact], attribute_values: Mapping[str, Any]
+    ) -> bool:
+        arrays = fold(node, inputs, outputs, attribute_values)
         if arrays is not None:
             for fact, array in zip(outputs, arrays, strict=True):
                 _settle(fact, text(array))
             return True
-        found = partial(node, inputs, stated) if is_standard(node) else None
-        if found is None:
+        partial_value = partial(node, inputs, attribute_values) if is_standard(node) else None
+        if partial_value is None:
             return False
-        if found.known.all():
-            dtype = outputs[0].dtype or found.values.dtype
-            _settle(outputs[0], np.asarray(found.values, dtype))
+        if partial_value.known.all():
+            dtype = outputs[0].dtype or partial_value.values.dtype
+            _settle(outputs[0], np.asarray(partial_value.values, dtype))
             return True
-        outputs[0].partial = found
+        outputs[0].partial = partial_value
         return False
 
     def _constant(self, node: ir.Node, scope: int) -> None:
@@ -138,19 +140,19 @@ class Analysis:
     ) -> None:
         condition = inputs[0].constant if node.op_type == "If" and inputs[0] is not None else None
         if condition is not None:
-            taken = bodies["then_branch" if condition.item() else "else_branch"]
-            self.nodes(taken, scope, steps)
-            for outer, inner in zip(node.outputs, taken.outputs, strict=True):
+            branch = bodies["then_branch" if condition.item() else "else_branch"]
+            self.nodes(branch, scope, steps)
+            for outer, inner in zip(node.outputs, branch.outputs, strict=True):
                 self.bind(outer, self.fact(inner))
             return None
-        stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
+        attribute_values = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
         rule = CONTROL.get(node.op_type) if is_standard(node) else None
         if rule is None:
             return self._opaque(node, inputs, bodies, scope, steps)
-        drafts, outputs = rule(self, node, inputs, stated, scope)
+        drafts, outputs = rule(self, node, inputs, attribute_values, scope)
         for value, fact in zip(node.outputs, outputs, strict=True):
             self.bind(value, fact)
-        steps.append(DraftStep(node, stated, inputs, outputs, drafts))
+        steps.append(DraftStep(node, attribute_values, inputs, outputs, drafts))
         return None
 
     def _opaque(
@@ -167,8 +169,8 @@ class Analysis:
             for v, (dtype, shape, kind) in zip(node.outputs, infer(node, inputs, self.opsets), strict=True)
         ]
         captured = [self.fact(v) for graph in bodies.values() for v in outer_values(graph)]
-        stated = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
-        steps.append(DraftStep(node, stated, inputs, outputs, captured=captured))
+        attribute_values = {n: _readable(a) for n, a in attributes(node).items() if n not in bodies}
+        steps.append(DraftStep(node, attribute_values, inputs, outputs, captured=captured))
 
     def _gradient(self, node: ir.Node, inputs: list[Fact | None], scope: int, steps: list[DraftStep]) -> None:
         draft = gradient(self, node, inputs)
@@ -176,8 +178,8 @@ class Analysis:
             self.bind(v, Fact(self.name(v), scope, None if x is None else x.dtype, None if x is None else x.shape))
             for v, x in zip(node.outputs, inputs, strict=False)
         ]
-        stated = {n: _readable(a) for n, a in attributes(node).items()}
-        steps.append(DraftStep(node, stated, inputs, outputs, {"graph": draft}, differentiated=True))
+        attribute_values = {n: _readable(a) for n, a in attributes(node).items()}
+        steps.append(DraftStep(node, attribute_values, inputs, outputs, {"graph": draft}, differentiated=True))
 
 
 def _declared(node: ir.Node) -> list[Inferred]:

@@ -77,14 +77,14 @@ class Builder:
         used = {f.name for f in draft.uses}
         built = [b for step in draft.steps for b in self._build(step, draft.scope, used)]
         uses = {f.name: f for b in built for f in _uses(b)} | {f.name: f for f in draft.outputs}
-        own = [f for f in uses.values() if f.scope == draft.scope and f.stored is not None]
+        local_facts = [f for f in uses.values() if f.scope == draft.scope and f.stored is not None]
         return Plan(
             inputs=tuple(f.slot for f in draft.inputs),
             steps=tuple(step for _, step in built),
             outputs=tuple(f.name for f in draft.outputs),
-            constants={f.name: f.stored for f in own if f.stored is not None},
+            constants={f.name: f.stored for f in local_facts if f.stored is not None},
             captures=tuple(f.name for f in uses.values() if f.scope != draft.scope),
-            parameters=tuple(f.name for f in own if f.name in self.parameters),
+            parameters=tuple(f.name for f in local_facts if f.name in self.parameters),
         )
 
     def _build(self, step: DraftStep, scope: int, used: set[str]) -> list[Built]:
@@ -235,18 +235,18 @@ class Builder:
         graph = expand(step.node, [None if f is None else f.proto for f in step.inputs], self.analysis.names)
         if graph is None:
             return None
-        known = {v.name: f for v, f in zip(step.node.inputs, step.inputs, strict=True) if v is not None and f is not None}
+        facts = {v.name: f for v, f in zip(step.node.inputs, step.inputs, strict=True) if v is not None and f is not None}
         captured = [v for inner in subgraphs(step.node).values() for v in outer_values(inner)]
-        known |= {v.name: self.analysis.fact(v) for v in captured}
+        facts |= {v.name: self.analysis.fact(v) for v in captured}
         for inner in graph.all_nodes():
             inner.meta[ORIGIN] = step.node.meta.get(ORIGIN, step.node.name)
         for value in graph.inputs:
-            self.analysis.bind(value, known[value.name])
+            self.analysis.bind(value, facts[value.name])
         steps: list[DraftStep] = []
         self.analysis.nodes(graph, scope, steps)
         named = [f for v, f in zip(step.node.outputs, step.outputs, strict=True) if v.name]
-        for value, wanted in zip(graph.outputs, named, strict=True):
-            steps.append(self.copy(self.analysis.fact(value), wanted))
+        for value, target in zip(graph.outputs, named, strict=True):
+            steps.append(self.copy(self.analysis.fact(value), target))
         return Draft(scope, [], steps, named)
 
     def copy(self, source: Fact, target: Fact) -> DraftStep:
@@ -259,8 +259,8 @@ class Builder:
 
 def _uses(built: Built) -> list[Fact]:
     draft, step = built
-    given = [f for f in draft.inputs if f is not None]
-    return given + [f for f in draft.captures if f.name in step.captures]
+    inputs = [f for f in draft.inputs if f is not None]
+    return inputs + [f for f in draft.captures if f.name in step.captures]
 
 
 _COPY = "deep_bench.copy"

@@ -56,9 +56,9 @@ def scan(
 ) -> Analysed:
     """Like a loop; each iteration sees one slice of every scanned input."""
     body = subgraphs(node)["body"]
-    given = [f for f in inputs if f is not None]
+    present = [f for f in inputs if f is not None]
     count = attributes["num_scan_inputs"]
-    carried, scanned = given[: len(given) - count], given[len(given) - count :]
+    carried, scanned = present[: len(present) - count], present[len(present) - count :]
     axes = attributes.get("scan_input_axes", (0,) * count)
     slices = [_slice(f, axis) for f, axis in zip(scanned, axes, strict=True)]
     draft, settled = _settle(analysis, body, [], carried, slices, skip=0)
@@ -105,8 +105,8 @@ CONTROL: Mapping[str, Callable[..., Analysed]] = {
 
 def _inside(analysis: Analysis, graph: ir.Graph, inputs: Sequence[Fact]) -> Draft:
     scope = analysis.new_scope()
-    for value, known in zip(graph.inputs, inputs, strict=True):
-        analysis.bind(value, Fact(analysis.name(value), scope, known.dtype, known.shape, kind=known.kind))
+    for value, fact in zip(graph.inputs, inputs, strict=True):
+        analysis.bind(value, Fact(analysis.name(value), scope, fact.dtype, fact.shape, kind=fact.kind))
     return analysis.graph(graph, scope)
 
 

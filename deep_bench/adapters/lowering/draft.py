@@ -41,8 +41,8 @@ class DraftStep:
     @property
     def captures(self) -> list[Fact]:
         """What its graphs take from around them."""
-        found = {f.name: f for body in self.bodies.values() for f in body.captures} | {f.name: f for f in self.captured}
-        return list(found.values())
+        by_name = {f.name: f for body in self.bodies.values() for f in body.captures} | {f.name: f for f in self.captured}
+        return list(by_name.values())
 
 
 @dataclass(slots=True)
@@ -64,8 +64,8 @@ class Draft:
     @property
     def uses(self) -> list[Fact]:
         """Every value that a step or an output uses."""
-        found = {f.name: f for step in self.steps for f in step.uses} | {f.name: f for f in self.outputs}
-        return list(found.values())
+        by_name = {f.name: f for step in self.steps for f in step.uses} | {f.name: f for f in self.outputs}
+        return list(by_name.values())
 
     @property
     def captures(self) -> list[Fact]:
@@ -75,9 +75,9 @@ class Draft:
     def prune(self) -> None:
         """Drop the steps whose results nobody uses."""
         needed = {f.name for f in self.outputs}
-        kept = []
+        live_steps = []
         for step in reversed(self.steps):
             if any(f.name in needed for f in step.outputs):
-                kept.append(step)
+                live_steps.append(step)
                 needed |= {f.name for f in step.uses}
-        self.steps = kept[::-1]
+        self.steps = live_steps[::-1]

@@ -58,5 +58,5 @@ def _is_small(node: ir.Node, inputs: Sequence[Fact | None], outputs: Sequence[Fa
     if all(s is not None for s in shapes):
         sizes = [int(np.prod(s)) * (f.dtype.itemsize if f.dtype else 8) for s, f in zip(shapes, outputs, strict=True) if s]
         return sum(sizes) <= LIMIT
-    given = sum(f.constant.nbytes for f in inputs if f is not None and f.constant is not None)
-    return node.op_type not in _GROWING and given <= LIMIT
+    input_bytes = sum(f.constant.nbytes for f in inputs if f is not None and f.constant is not None)
+    return node.op_type not in _GROWING and input_bytes <= LIMIT

@@ -36,22 +36,22 @@ def gradient(analysis: Analysis, node: ir.Node, inputs: Sequence[Fact | None]) -
     Source:
         ONNX Gradient, version 1 of ai.onnx.preview.training.
     """
-    stated = attributes(node)
+    settings = attributes(node)
     values = {str(v.name): v for v in _before(node)}
-    given = [*stated["xs"], *stated.get("zs", ())]
-    for name in [*given, stated["y"]]:
+    input_names = [*settings["xs"], *settings.get("zs", ())]
+    for name in [*input_names, settings["y"]]:
         if name not in values:
             raise _refused(analysis, node, f"no value {name!r} comes before it")
-    if len(given) != len(inputs) or any(f is None for f in inputs):
-        raise _refused(analysis, node, f"{len(inputs)} inputs for {len(given)} tensors in xs and zs")
-    fed = [values[name] for name in given]
+    if len(input_names) != len(inputs) or any(f is None for f in inputs):
+        raise _refused(analysis, node, f"{len(inputs)} inputs for {len(input_names)} tensors in xs and zs")
+    fed = [values[name] for name in input_names]
     assert isinstance(node.graph, ir.Graph)
-    graph = _between(analysis, node.graph, fed, values[stated["y"]])
+    graph = _between(analysis, node.graph, fed, values[settings["y"]])
     scope = analysis.new_scope()
     for index, value in enumerate(graph.inputs):
-        known = inputs[index] if index < len(fed) else None
-        if known is not None:
-            analysis.bind(value, Fact(analysis.name(value), scope, known.dtype, known.shape))
+        fact = inputs[index] if index < len(fed) else None
+        if fact is not None:
+            analysis.bind(value, Fact(analysis.name(value), scope, fact.dtype, fact.shape))
         else:
             analysis.bind(value, analysis.fact(values[str(value.name)]))
     draft = analysis.graph(graph, scope)
@@ -78,8 +78,8 @@ def _named(node: ir.Node) -> set[str]:
     """The values that a ``Gradient`` speaks of."""
     if operator_name(node) != GRADIENT:
         return set()
-    stated = attributes(node)
-    return {*stated["xs"], *stated.get("zs", ()), stated["y"]}
+    settings = attributes(node)
+    return {*settings["xs"], *settings.get("zs", ()), settings["y"]}
 
 
 def _between(analysis: Analysis, graph: ir.Graph, fed: Sequence[ir.Value], y: ir.Value) -> ir.Graph:
@@ -104,7 +104,7 @@ def _between(analysis: Analysis, graph: ir.Graph, fed: Sequence[ir.Value], y: ir
     proto = onnx.GraphProto(name=analysis.names.fresh("differentiated"), node=[ir.to_proto(n) for n in ordered])
     proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in (*fed, *outer))
     proto.output.extend([onnx.ValueInfoProto(name=y.name)])
-    made = ir.serde.deserialize_graph(proto)
-    for copy, original in zip(made, ordered, strict=True):
+    subgraph = ir.serde.deserialize_graph(proto)
+    for copy, original in zip(subgraph, ordered, strict=True):
         copy.meta.update(original.meta)
-    return made
+    return subgraph

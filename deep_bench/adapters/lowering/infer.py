@@ -40,17 +40,17 @@ def infer(node: ir.Node, inputs: Sequence[Fact | None], opsets: Mapping[str, int
         return list(infer_contrib(node, inputs))
     if schema is None or any(f is not None and f.dtype is None and f.kind is None for f in inputs):
         return nothing
-    known = _ask(schema, node, inputs, sizes=True) or _ask(schema, node, inputs, sizes=False) or nothing
+    inferred = _ask(schema, node, inputs, sizes=True) or _ask(schema, node, inputs, sizes=False) or nothing
     if not is_standard(node):
-        return known
+        return inferred
     if _is_mistaken(node, inputs):
-        return [(dtype, None if shape is None else (None,) * len(shape), kind) for dtype, shape, kind in known]
+        return [(dtype, None if shape is None else (None,) * len(shape), kind) for dtype, shape, kind in inferred]
     better = OWN_SHAPES.get(node.op_type)
-    if better is not None and known[0][0] is not None:
+    if better is not None and inferred[0][0] is not None:
         shape = better(node, inputs)
-        if shape is not None and (known[0][1] is None or len(known[0][1]) == len(shape)):
-            known[0] = (known[0][0], _meet(known[0][1], shape), None)
-    return known
+        if shape is not None and (inferred[0][1] is None or len(inferred[0][1]) == len(shape)):
+            inferred[0] = (inferred[0][0], _meet(inferred[0][1], shape), None)
+    return inferred
 
 
 def output_types(site: Site) -> list[np.dtype | None]:
@@ -67,8 +67,8 @@ def output_types(site: Site) -> list[np.dtype | None]:
         return [None] * len(site.outputs)
     attributes = [_attribute(schema.attributes[n], v) for n, v in site.attributes.items() if n in schema.attributes]
     node = ir.Node("", site.operator, (), attributes, num_outputs=len(site.outputs))
-    found = _ask(schema, node, facts, sizes=False)
-    return [None] * len(site.outputs) if found is None else [dtype for dtype, _, _ in found]
+    inferred = _ask(schema, node, facts, sizes=False)
+    return [None] * len(site.outputs) if inferred is None else [dtype for dtype, _, _ in inferred]
 
 
 def _attribute(declared: Any, value: Any) -> ir.Attr:
@@ -77,8 +77,8 @@ def _attribute(declared: Any, value: Any) -> ir.Attr:
         value = onnx.numpy_helper.from_array(value)
     elif isinstance(value, tuple) and any(isinstance(v, np.ndarray) for v in value):
         value = [onnx.numpy_helper.from_array(v) for v in value]
-    made = onnx.helper.make_attribute(declared.name, value, attr_type=int(declared.type.value))
-    return ir.serde.deserialize_attribute(made)
+    attribute = onnx.helper.make_attribute(declared.name, value, attr_type=int(declared.type.value))
+    return ir.serde.deserialize_attribute(attribute)
 
 
 def _schema(node: ir.Node, opsets: Mapping[str, int]) -> Any:  # onnx's stubs lack half of OpSchema
@@ -95,23 +95,23 @@ def _ask(schema: Any, node: ir.Node, inputs: Sequence[Fact | None], *, sizes: bo
 
     They do not in a branch that is never taken, for one.
     """
-    given = [(f"i{i}", f) for i, f in enumerate(inputs) if f is not None]
+    present = [(f"i{i}", f) for i, f in enumerate(inputs) if f is not None]
     names = [f"i{i}" if f is not None else "" for i, f in enumerate(inputs)]
     proto = onnx.NodeProto(op_type=node.op_type, input=names, output=[f"o{i}" for i in range(len(node.outputs))])
     graphs = subgraphs(node)
     proto.attribute.extend(ir.serde.serialize_attribute(a) for n, a in node.attributes.items() if n not in graphs)
     types = {
-        n: (f.proto if sizes or f.kind is not None else tensor_type(f.dtype, None)).SerializeToString() for n, f in given
+        n: (f.proto if sizes or f.kind is not None else tensor_type(f.dtype, None)).SerializeToString() for n, f in present
     }
-    data = {n: _tensor(f) for n, f in given if sizes and _decides_shapes(f)}
+    data = {n: _tensor(f) for n, f in present if sizes and _decides_shapes(f)}
     try:
         # the public wrapper, infer_node_outputs, parses and writes each message once more
-        found = schema._infer_node_outputs(
+        serialized = schema._infer_node_outputs(
             proto.SerializeToString(), types, data, {}, {"": OPSET} | _own(schema), onnx.IR_VERSION
         )
     except (InferenceError, ValidationError, RuntimeError, KeyError):
         return None  # the standard cannot tell: unknown is always right
-    parsed = {n: onnx.TypeProto.FromString(t) for n, t in found.items()}
+    parsed = {n: onnx.TypeProto.FromString(t) for n, t in serialized.items()}
     return [read_type(parsed[name]) if name in parsed else UNKNOWN for name in proto.output]
 
 
@@ -269,10 +269,10 @@ def _move(
     data = [v for v in views[:count] if v is not None]
     try:
         values = function(*(v.values.astype(np.int64) for v in data), *settings, **attributes)
-        known = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
+        mask = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
     except Exception:
         return None  # an index outside the shape, for one: it fails in the run, with the adapter's own message
-    return Partial(np.asarray(values), np.asarray(known).astype(bool))
+    return Partial(np.asarray(values), np.asarray(mask).astype(bool))
 
 
 @functools.cache
@@ -290,8 +290,8 @@ def _calculate(node: ir.Node, views: list[Partial]) -> Partial | None:
     if len(views) != 2:
         return None
     a, b = views
-    known = np.logical_and(a.known, b.known)
+    mask = np.logical_and(a.known, b.known)
     if node.op_type == "Div":
-        known = known & (b.values != 0)
+        mask = mask & (b.values != 0)
     with np.errstate(all="ignore"):
-        return Partial(np.asarray(_operation(node.op_type)(a.values, b.values), np.int64), known)
+        return Partial(np.asarray(_operation(node.op_type)(a.values, b.values), np.int64), mask)

@@ -38,12 +38,12 @@ def output_dtype(site: Site, index: int = 0) -> np.dtype:
 
 def kind_of(site: Site, index: int = 0) -> str:
     """``"float"``, ``"integer"``, ``"bool"`` or ``"complex"``."""
-    found = dtype_of(site, index)
-    if is_float(found):
+    dtype = dtype_of(site, index)
+    if is_float(dtype):
         return "float"
-    if is_integer(found):
+    if is_integer(dtype):
         return "integer"
-    return "bool" if found == np.bool_ else "complex"
+    return "bool" if dtype == np.bool_ else "complex"
 
 
 def dims_of(site: Site, index: int = 0) -> tuple[int | None, ...]:

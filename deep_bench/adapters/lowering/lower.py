@@ -108,17 +108,17 @@ def _values(graph: ir.Graph) -> list[ir.Value]:
 def _ask(draft: Draft, network: Network, analysis: Analysis, builder: Builder, outputs: Sequence[str] | None) -> None:
     """Make the values that are asked for the draft's outputs, each under its own name."""
     values = {str(v.name): v for v in _values(network.graph)}
-    wanted = [str(v.name) for v in network.graph.outputs] if outputs is None else list(outputs)
-    missing = [name for name in wanted if name not in values]
+    requested = [str(v.name) for v in network.graph.outputs] if outputs is None else list(outputs)
+    missing = [name for name in requested if name not in values]
     if missing:
         raise InvalidArgument(f"{network.name} has no value {missing[0]!r}", "the name of a node's output")
-    made: dict[str, Fact] = {}
-    for name in dict.fromkeys(wanted):
+    facts: dict[str, Fact] = {}
+    for name in dict.fromkeys(requested):
         fact = analysis.fact(values[name])
         if fact.name != name and fact.constant is not None:
             fact = constant_fact(name, draft.scope, fact.constant)
         elif fact.name != name:
             source, fact = fact, Fact(name, draft.scope, fact.dtype, fact.shape, kind=fact.kind)
             draft.steps.append(builder.copy(source, fact))
-        made[name] = fact
-    draft.outputs = [made[name] for name in wanted]
+        facts[name] = fact
+    draft.outputs = [facts[name] for name in requested]

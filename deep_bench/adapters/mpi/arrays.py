@@ -50,11 +50,11 @@ def placed(array: Any, MPI: Any) -> np.ndarray:
     facts = array.__cuda_array_interface__
     dtype, shape, (start, read_only) = np.dtype(facts["typestr"]), tuple(facts["shape"]), facts["data"]
     nbytes = dtype.itemsize * int(np.prod(shape))
-    made = np.frombuffer(MPI.buffer.fromaddress(start, nbytes, bool(read_only)), dtype).reshape(shape)
-    made = made.view(OnDevice)
-    if facts.get("strides") not in (None, made.strides):
+    view = np.frombuffer(MPI.buffer.fromaddress(start, nbytes, bool(read_only)), dtype).reshape(shape)
+    view = view.view(OnDevice)
+    if facts.get("strides") not in (None, view.strides):
         raise Unsupported(f"a CUDA array with strides {facts['strides']}", "a contiguous one", "copy it on the device")
-    return made
+    return view
 
 
 def is_on_cuda(array: Any) -> bool:
@@ -97,22 +97,22 @@ class Layout:
     def _long_type(self, kind: Kind, elements: int, largest: int) -> Any:
         key = (kind.dtype, elements, largest)
         if key not in self._long:
-            blocks, rest = divmod(elements, largest)
+            blocks, remainder = divmod(elements, largest)
             step = largest * kind.dtype.itemsize
             row = kind.type.Create_contiguous(largest)
-            last = kind.type.Create_contiguous(rest)
-            made = self._mpi.Datatype.Create_struct(
+            last = kind.type.Create_contiguous(remainder)
+            struct = self._mpi.Datatype.Create_struct(
                 [1] * (blocks + 1), [i * step for i in range(blocks + 1)], [row] * blocks + [last]
             )
-            self._long[key] = made.Commit()
+            self._long[key] = struct.Commit()
             row.Free()
             last.Free()
         return self._long[key]
 
     def free(self) -> None:
         """Give the types back."""
-        for made in self._long.values():
-            made.Free()
+        for long_type in self._long.values():
+            long_type.Free()
         self._long.clear()
 
 

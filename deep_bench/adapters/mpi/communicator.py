@@ -88,8 +88,8 @@ class MpiCommunicator(Communicator):
         if not self.survives:
             return frozenset()
         self.native.Ack_failed()
-        failed, here = self.native.Get_failed(), self.native.Get_group()
-        return frozenset(self._mpi.Group.Translate_ranks(failed, list(range(failed.Get_size())), here))
+        failed, group = self.native.Get_failed(), self.native.Get_group()
+        return frozenset(self._mpi.Group.Translate_ranks(failed, list(range(failed.Get_size())), group))
 
     @told
     def leave_out(self) -> None:
@@ -223,12 +223,12 @@ class MpiCommunicator(Communicator):
 
     @told
     def _allreduce_any(self, x: np.ndarray, op: Reduction, out: np.ndarray | None) -> np.ndarray:
-        given, x = x, self._readable(x)
+        original, x = x, self._readable(x)
         mpi_op = self._op(x, op)
         result = np.empty(x.shape, x.dtype) if out is None else out
         out_array, buffer = self._target(result, x.size, x.dtype)
         x = self._apart(x, buffer)
-        if x is given and buffer is out and x.nbytes <= _SMALL and x.size <= self.largest:
+        if x is original and buffer is out and x.nbytes <= _SMALL and x.size <= self.largest:
             sent = self._mpi.IN_PLACE if x is out else self._tell(x)
             self._last = (x, out, op, sent, self._tell(out), mpi_op, x.dtype)
         for sent, got in self._pieces(x, buffer):
@@ -256,8 +256,8 @@ class MpiCommunicator(Communicator):
         if x.size <= self.largest:
             return [(self._mpi.IN_PLACE if x is buffer else self._tell(x), self._tell(buffer))]
         flat, into = x.reshape(-1), buffer.reshape(-1)
-        told = [(self._tell(flat[part]), self._tell(into[part])) for part in parts(x.size, self.largest)]
-        return [(self._mpi.IN_PLACE, got) for _, got in told] if x is buffer else told
+        pairs = [(self._tell(flat[part]), self._tell(into[part])) for part in parts(x.size, self.largest)]
+        return [(self._mpi.IN_PLACE, got) for _, got in pairs] if x is buffer else pairs
 
     @told
     def gather(self, x: np.ndarray, root: int = 0) -> np.ndarray | None:
@@ -302,7 +302,7 @@ class MpiCommunicator(Communicator):
     def scatter(self, x: np.ndarray | None, out: np.ndarray, root: int = 0) -> np.ndarray:
         """See `Communicator.scatter`."""
         check_rank(self, root)
-        sent, given = None, out
+        sent, result = None, out
         if self.rank == root:
             rows = check_rows(self, None if x is None else self._readable(x))
             out, buffer = self._target(out, rows.size // self.size, rows.dtype)
@@ -311,7 +311,7 @@ class MpiCommunicator(Communicator):
             out, buffer = self._target(out)
         self.native.Scatter(sent, self._tell(buffer), root)
         put(out, buffer, buffer.size)
-        return given
+        return result
 
     @told
     def reduce_scatter(
@@ -357,11 +357,11 @@ class MpiCommunicator(Communicator):
     def split(self, color: int | None, key: int = 0) -> MpiCommunicator | None:
         """See `Communicator.split`."""
         check_color(color)
-        made = self.native.Split(self._mpi.UNDEFINED if color is None else color, key)
-        if made == self._mpi.COMM_NULL:
+        native = self.native.Split(self._mpi.UNDEFINED if color is None else color, key)
+        if native == self._mpi.COMM_NULL:
             return None
         member = MpiCommunicator.__new__(MpiCommunicator)
-        member._begin(self._mpi, made)
+        member._begin(self._mpi, native)
         member.largest = self.largest
         return member
 

@@ -33,13 +33,13 @@ def facts(MPI: Any) -> dict[str, str]:
 
     library, version = MPI.get_vendor()
     major, minor = MPI.Get_version()
-    asked = [f"{name}={os.environ[name]}" for name in _TRANSPORT if name in os.environ]
+    settings = [f"{name}={os.environ[name]}" for name in _TRANSPORT if name in os.environ]
     return {
         "library": f"{library} {'.'.join(map(str, version))}",
         "standard": f"MPI {major}.{minor}",
         "mpi4py": mpi4py.__version__,
         "threads": level(MPI),
-        "transport": ", ".join(asked) or "chosen by the library, which does not tell",
+        "transport": ", ".join(settings) or "chosen by the library, which does not tell",
         "cuda_aware": "yes" if cuda_aware(MPI) else "no",
         "host": MPI.Get_processor_name(),
         "launcher": _launcher(),
@@ -54,8 +54,8 @@ def tolerates_faults(MPI: Any) -> bool:
 
     Source: Bland et al., *Post-failure recovery of MPI communication capability*, 2013.
     """
-    asked = os.environ.get(_FAULT_TOLERANCE, "0").lower()
-    return MPI.get_vendor()[0] == "Open MPI" and asked in ("1", "true", "yes")
+    setting = os.environ.get(_FAULT_TOLERANCE, "0").lower()
+    return MPI.get_vendor()[0] == "Open MPI" and setting in ("1", "true", "yes")
 
 
 def _launcher() -> str:

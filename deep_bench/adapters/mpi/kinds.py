@@ -80,8 +80,8 @@ class Kinds(dict[np.dtype, Kind]):
             ops = {"sum": MPI.MAX, "prod": MPI.MIN, "min": MPI.MIN, "max": MPI.MAX}
             return Kind(dtype, MPI.UINT8_T, 1, True, ops, frozenset())
         if dtype in _NATIVE:
-            own = {name: self._ops[name] for name in ("min", "max")} if dtype.kind == "c" else {}
-            return Kind(dtype, getattr(MPI, _NATIVE[dtype]), 1, True, {**builtin, **own}, frozenset(own))
+            custom_ops = {name: self._ops[name] for name in ("min", "max")} if dtype.kind == "c" else {}
+            return Kind(dtype, getattr(MPI, _NATIVE[dtype]), 1, True, {**builtin, **custom_ops}, frozenset(custom_ops))
         packed = MPI.BYTE.Create_contiguous(dtype.itemsize).Commit()
         return Kind(dtype, packed, dtype.itemsize, False, self._ops, frozenset(self._ops))
 

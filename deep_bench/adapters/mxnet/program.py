@@ -90,9 +90,9 @@ class Prepared:
         return {name: output.asnumpy() for name, output in zip(self._names, outputs)}  # noqa: B905 (Python 3.9)
 
     def _executor(self, inputs: Mapping[str, np.ndarray]) -> Any:
-        known = set(self._symbol.list_arguments())
+        argument_names = set(self._symbol.list_arguments())
         fed = {name: self._native(array) for name, array in inputs.items()}
-        arguments = {name: array for name, array in {**self._arguments, **fed}.items() if name in known}
+        arguments = {name: array for name, array in {**self._arguments, **fed}.items() if name in argument_names}
         return self._symbol.bind(self._mxnet.cpu(), arguments, aux_states=self._states, grad_req="null")
 
     def _native(self, array: np.ndarray) -> Any:

@@ -61,9 +61,9 @@ class _Node:
 
     def set(self, **values: Any) -> None:
         """Give attributes these values; None removes one."""
-        kept = [a for a in self.proto.attribute if a.name not in values]
+        remaining = [a for a in self.proto.attribute if a.name not in values]
         del self.proto.attribute[:]
-        self.proto.attribute.extend(kept)
+        self.proto.attribute.extend(remaining)
         self.proto.attribute.extend(onnx.helper.make_attribute(n, v) for n, v in values.items() if v is not None)
 
     def constant(self, position: int) -> np.ndarray | None:
@@ -103,10 +103,10 @@ def rewritten(network: Network) -> bytes:
         _rewrite(_Node(node, opset, constants, ranks))
     used = {name for node in proto.graph.node for name in node.input} | {v.name for v in proto.graph.output}
     fed = {spec.name for spec in network.inputs}
-    kept = [tensor for tensor in proto.graph.initializer if tensor.name in used]
+    initializers = [tensor for tensor in proto.graph.initializer if tensor.name in used]
     inputs = [value for value in proto.graph.input if value.name in fed]
-    inputs += [onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in kept]
-    graph = onnx.helper.make_graph(proto.graph.node, "network", inputs, list(proto.graph.output), kept)
+    inputs += [onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in initializers]
+    graph = onnx.helper.make_graph(proto.graph.node, "network", inputs, list(proto.graph.output), initializers)
     opsets = [onnx.helper.make_opsetid("", min(opset, OPSET))]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     onnx.checker.check_model(model)
@@ -116,8 +116,8 @@ def rewritten(network: Network) -> bytes:
 def _ranks(proto: onnx.ModelProto) -> dict[str, int]:
     graph = onnx.shape_inference.infer_shapes(proto).graph
     values = [*graph.input, *graph.value_info, *graph.output]
-    known = {v.name: len(v.type.tensor_type.shape.dim) for v in values if v.type.tensor_type.HasField("shape")}
-    return known | {t.name: len(t.dims) for t in graph.initializer}
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in values if v.type.tensor_type.HasField("shape")}
+    return ranks | {t.name: len(t.dims) for t in graph.initializer}
 
 
 def _rewrite(node: _Node) -> None:
@@ -136,13 +136,13 @@ def _rewrite(node: _Node) -> None:
 def _as_before(node: _Node) -> None:
     """See that opset 9 has the node's attributes, inputs and outputs; those it has not must say what is understood there."""
     operator = node.proto.op_type
-    now, then = (onnx.defs.get_schema(operator, version, "") for version in (node.opset, OPSET))
+    current, then = (onnx.defs.get_schema(operator, version, "") for version in (node.opset, OPSET))
     for name, value in node.attributes.items():
         if name in then.attributes:
             if name == "axis" and value < 0:
                 node.set(axis=value + node.rank())
             continue
-        default = onnx.helper.get_attribute_value(now.attributes[name].default_value)
+        default = onnx.helper.get_attribute_value(current.attributes[name].default_value)
         if value != default:
             raise node.refuse(f"its {name}={value} has no form in opset {OPSET}")
         node.set(**{name: None})
@@ -150,12 +150,12 @@ def _as_before(node: _Node) -> None:
         node.proto.input.pop()
     while len(node.proto.output) > 1 and not node.proto.output[-1]:
         node.proto.output.pop()
-    for what, count, least, most in (
+    for role, count, least, most in (
         ("inputs", len(node.proto.input), then.min_input, then.max_input),
         ("outputs", len(node.proto.output), then.min_output, then.max_output),
     ):
         if not least <= count <= most:
-            raise node.refuse(f"it has {count} {what}, and {least} to {most} in opset {OPSET}")
+            raise node.refuse(f"it has {count} {role}, and {least} to {most} in opset {OPSET}")
 
 
 def _clip(node: _Node) -> None:
@@ -167,15 +167,15 @@ def _clip(node: _Node) -> None:
 def _axes(node: _Node) -> None:
     """Axes as an attribute, from zero on."""
     axes = node.constant(1)
-    stated = node.attributes.get("axes", None if axes is None else axes.reshape(-1).tolist())
+    declared_axes = node.attributes.get("axes", None if axes is None else axes.reshape(-1).tolist())
     node.keep_inputs(1)
-    if not stated and node.attributes.get("noop_with_empty_axes"):
+    if not declared_axes and node.attributes.get("noop_with_empty_axes"):
         raise node.refuse("it has no axes to reduce")
-    more = len(stated or ()) if node.proto.op_type == "Unsqueeze" else 0
-    if stated and min(stated) < 0:
-        rank = node.rank() + more
-        stated = [axis + rank if axis < 0 else axis for axis in stated]
-    node.set(axes=stated or None)
+    extra = len(declared_axes or ()) if node.proto.op_type == "Unsqueeze" else 0
+    if declared_axes and min(declared_axes) < 0:
+        rank = node.rank() + extra
+        declared_axes = [axis + rank if axis < 0 else axis for axis in declared_axes]
+    node.set(axes=declared_axes or None)
 
 
 def _softmax(node: _Node) -> None:

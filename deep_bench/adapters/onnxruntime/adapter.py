@@ -206,9 +206,9 @@ def _check_readable(session: ort.InferenceSession, network: Network) -> None:
 def _refusal(error: Exception, network: Network) -> Unsupported:
     """ONNX Runtime's complaint, with the node it is about where it names one."""
     text = re.sub(r"\s+", " ", str(error))
-    found = re.search(r"[Nn]ode(?: with name| \()?:? ?'?\"?([^'\")]+)", text)
+    match = re.search(r"[Nn]ode(?: with name| \()?:? ?'?\"?([^'\")]+)", text)
     by_name = {str(n.name): n for n in network.all_nodes()}
-    if found and found[1] in by_name:
-        node = by_name[found[1]]
+    if match and match[1] in by_name:
+        node = by_name[match[1]]
         return UnsupportedOperator(str(node.name), node.op_type, network.opsets.get(node.domain), text)
     return Unsupported(f"onnxruntime {ort.__version__} refuses the network {network.name!r}: {text}")

@@ -47,8 +47,8 @@ def to_array(value: Value) -> np.ndarray:
         return value.copy()
     dtype = onnx.helper.tensor_dtype_to_np_dtype(value.element_type())
     if not is_narrow(dtype):
-        found = value.numpy()
-        return found.astype(object) if found.dtype.kind in "OUST" else found.copy()
+        array = value.numpy()
+        return array.astype(object) if array.dtype.kind in "OUST" else array.copy()
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     tensor = onnx.TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=raw)
     return onnx.numpy_helper.to_array(tensor).copy()

@@ -36,21 +36,21 @@ def pads_same_before_end(node: ir.Node) -> bool:
 
 def transposes_same_with_gaps(node: ir.Node) -> bool:
     """Whether a transposed convolution's padding follows from the sizes and its windows may leave gaps."""
-    stated, weights = attributes(node), shape_of(node, 1)
-    kernel: Sequence[int | None] | None = stated.get("kernel_shape") or (weights[2:] if weights is not None else None)
-    if not pads_same(node) or "strides" not in stated:
+    settings, weights = attributes(node), shape_of(node, 1)
+    kernel: Sequence[int | None] | None = settings.get("kernel_shape") or (weights[2:] if weights is not None else None)
+    if not pads_same(node) or "strides" not in settings:
         return False
     if kernel is None:
         return True
-    dilations = stated.get("dilations", (1,) * len(kernel))
-    steps = zip(kernel, dilations, stated["strides"], strict=True)
+    dilations = settings.get("dilations", (1,) * len(kernel))
+    steps = zip(kernel, dilations, settings["strides"], strict=True)
     return any(k is None or (k - 1) * d + 1 < s for k, d, s in steps)
 
 
 def pads_named_axes_of_a_transposed(node: ir.Node) -> bool:
     """Whether only some axes are padded, in a graph that transposes."""
     named = len(node.inputs) > 3 and node.inputs[3] is not None
-    return named and (node.graph is None or any(other.op_type == "Transpose" for other in node.graph))
+    return named and (node.graph is None or any(neighbour.op_type == "Transpose" for neighbour in node.graph))
 
 
 def loops_on_the_bodys_condition(node: ir.Node) -> bool:
@@ -96,9 +96,9 @@ def has_a_single_corner(node: ir.Node) -> bool:
 
 def returns_masked_scores(node: ir.Node) -> bool:
     """Whether attention also returns its scores after they were masked."""
-    stated = attributes(node)
-    asked = len(node.outputs) > 3 and bool(node.outputs[3].name) and stated.get("qk_matmul_output_mode", 0) in (1, 2)
-    return asked and (bool(stated.get("is_causal", 0)) or value_of(node, 3) is not None)
+    settings = attributes(node)
+    requested = len(node.outputs) > 3 and bool(node.outputs[3].name) and settings.get("qk_matmul_output_mode", 0) in (1, 2)
+    return requested and (bool(settings.get("is_causal", 0)) or value_of(node, 3) is not None)
 
 
 def has_a_short_mask(node: ir.Node) -> bool:
@@ -205,9 +205,9 @@ def reduces_no_booleans(node: ir.Node) -> bool:
 
 def transforms_other_lengths(node: ir.Node) -> bool:
     """Whether a Fourier transform's length may be no power of two."""
-    stated = 3 if node.op_type == "STFT" else 1
-    if value_of(node, stated) is not None:
-        length = constant(node, stated)
+    index = 3 if node.op_type == "STFT" else 1
+    if value_of(node, index) is not None:
+        length = constant(node, index)
         lengths = [None if length is None else int(length.item())]
     else:
         lengths = _framed(node) if node.op_type == "STFT" else _transformed(node)
@@ -228,8 +228,10 @@ def _transformed(node: ir.Node) -> list[int | None]:
         return [None]
     if axis is not None:
         return [shape[int(axis)]]
-    stated = attributes(node).get("axis")
-    return [shape[1], shape[-2]] if stated is None else [shape[stated]]  # the defaults before opset 20 and since
+    declared_axis = attributes(node).get("axis")
+    return (
+        [shape[1], shape[-2]] if declared_axis is None else [shape[declared_axis]]
+    )  # the defaults before opset 20 and since
 
 
 def is_given_a_shape(node: ir.Node) -> bool:
@@ -245,16 +247,16 @@ def computes_in_single(node: ir.Node) -> bool:
 
 def casts_without_saturation(node: ir.Node) -> bool:
     """Whether numbers become float8_e5m2 that may be infinite."""
-    stated, made = attributes(node), node.outputs[0].dtype
-    target = ir.DataType(stated["to"]) if "to" in stated else made
-    return not stated.get("saturate", 1) and target in (None, ir.DataType.FLOAT8E5M2)
+    settings, output_dtype = attributes(node), node.outputs[0].dtype
+    target = ir.DataType(settings["to"]) if "to" in settings else output_dtype
+    return not settings.get("saturate", 1) and target in (None, ir.DataType.FLOAT8E5M2)
 
 
 def rounds_to_powers_of_two(node: ir.Node) -> bool:
     """Whether numbers may become float8_e8m0 other than by rounding up."""
     value = value_of(node, 1)
-    known = None if value is None else value.dtype
-    return attributes(node).get("round_mode", "up") != "up" and known in (None, ir.DataType.FLOAT8E8M0)
+    dtype = None if value is None else value.dtype
+    return attributes(node).get("round_mode", "up") != "up" and dtype in (None, ir.DataType.FLOAT8E8M0)
 
 
 def gathers_rows_of_strings(node: ir.Node) -> bool:
@@ -289,8 +291,8 @@ def interpolates_other_axes(node: ir.Node) -> bool:
 
 def keeps_the_ratio_of_negative_axes(node: ir.Node) -> bool:
     """Whether a resize keeps the aspect ratio of axes that are counted from the back."""
-    stated = attributes(node)
-    return stated.get("keep_aspect_ratio_policy", "stretch") != "stretch" and min(stated.get("axes", (0,))) < 0
+    settings = attributes(node)
+    return settings.get("keep_aspect_ratio_policy", "stretch") != "stretch" and min(settings.get("axes", (0,))) < 0
 
 
 def crops_by_another_type(node: ir.Node) -> bool:

@@ -75,12 +75,12 @@ class Call:
         """Its results."""
         inputs: list[Any] = [values[name] if name else None for name in self.reads]
         if self.direct:
-            found = self.kernel.forward(inputs, described)
+            outputs = self.kernel.forward(inputs, described)
         else:
             with np.errstate(all="ignore"):
                 results = self.kernel.forward_numpy(*(None if x is None else to_array(x) for x in inputs))
-            found = tuple(map(self.device.from_numpy, results))
-        return {name: y for name, y in zip(self.gives, found, strict=True) if name}
+            outputs = tuple(map(self.device.from_numpy, results))
+        return {name: y for name, y in zip(self.gives, outputs, strict=True) if name}
 
 
 class CutExecutor(Executor[Value]):
@@ -117,11 +117,11 @@ class CutExecutor(Executor[Value]):
 
     def bind(self, inputs: Mapping[str, Value]) -> Callable[[], Values]:
         """A call on these inputs: a first session is bound to them, what follows is fed anew in each call."""
-        known, first = self._known(inputs), self._parts[0]
+        values, first = self._known(inputs), self._parts[0]
         if not isinstance(first, Piece):
-            return lambda: self._finish(dict(known), self._parts)
-        call, rest = first.executor.bind({name: known[name] for name in first.reads}), self._parts[1:]
-        return lambda: self._finish({**known, **call()}, rest)
+            return lambda: self._finish(dict(values), self._parts)
+        call, remaining = first.executor.bind({name: values[name] for name in first.reads}), self._parts[1:]
+        return lambda: self._finish({**values, **call()}, remaining)
 
     def gradients(
         self,
@@ -151,18 +151,20 @@ class CutExecutor(Executor[Value]):
             watch.begin()
             values = self._known(inputs)
             for part in self._parts:
-                what = "a session" if isinstance(part, Piece) else part.kernel.kernel.name
-                values.update(watch.timed((part.nodes, what), part.run, values))
+                label = "a session" if isinstance(part, Piece) else part.kernel.kernel.name
+                values.update(watch.timed((part.nodes, label), part.run, values))
 
-        found = in_turn({"plain": self.bind(inputs), "observed": observed}, self.device.synchronize, repeat)
+        timings = in_turn({"plain": self.bind(inputs), "observed": observed}, self.device.synchronize, repeat)
         covered = {name for part in self._parts for name in part.nodes}
-        own = (*self.forms.native, *self.forms.fallback)
+        node_names = (*self.forms.native, *self.forms.fallback)
         return NodeProfile(
             "each session and each kernel between two stamps",
-            tuple(NodeTime(nodes, ns, what) for (nodes, what), ns in watch.samples(repeat).items()),
-            found["observed"],
-            found["plain"],
-            absent={name: "a constant, inside another node, or nobody needs it" for name in own if name not in covered},
+            tuple(NodeTime(nodes, ns, label) for (nodes, label), ns in watch.samples(repeat).items()),
+            timings["observed"],
+            timings["plain"],
+            absent={
+                name: "a constant, inside another node, or nobody needs it" for name in node_names if name not in covered
+            },
         )
 
     def _known(self, inputs: Mapping[str, Value]) -> Values:
@@ -196,8 +198,12 @@ class _Cut:
         self._opsets = newest.opsets
         self._knowledge, self._newest_knowledge = Knowledge(network), Knowledge(newest)
         self._made_beforehand = {v for node in network.nodes if _is_constant(node) for v in node.outputs}
-        stated = {str(v.name): as_array(v) for v in self._made_beforehand}
-        self.arrays = {**{n: a for n, a in stated.items() if a is not None}, **newest.initializers, **network.initializers}
+        constants = {str(v.name): as_array(v) for v in self._made_beforehand}
+        self.arrays = {
+            **{n: a for n, a in constants.items() if a is not None},
+            **newest.initializers,
+            **network.initializers,
+        }
         self._names = {v.name for node in network.nodes for v in node.outputs} | {spec.name for spec in network.inputs}
 
     def parts(self) -> Iterator[Piece | Call]:
@@ -212,31 +218,31 @@ class _Cut:
 
     def _live(self) -> list[ir.Node]:
         """The nodes that an output needs."""
-        needed, found = {*self.network.graph.outputs}, list[ir.Node]()
+        needed, live = {*self.network.graph.outputs}, list[ir.Node]()
         for node in reversed(self.network.nodes):
             if not needed.isdisjoint(node.outputs):
                 needed.update(needs(node))
-                found.append(node)
-        return found[::-1]
+                live.append(node)
+        return live[::-1]
 
     def _levels(self) -> dict[str, int]:
         """Name of each node to how many kernels come before it on the longest way."""
-        found: dict[str, int] = {}
+        levels: dict[str, int] = {}
         after: dict[ir.Value, int] = {}
         for node in self.network.nodes:
             level = max((after.get(value, 0) for value in needs(node)), default=0)
-            found[str(node.name)] = level
+            levels[str(node.name)] = level
             after.update(dict.fromkeys(node.outputs, level + (kernel_of(node) is not None)))
-        return found
+        return levels
 
     def _piece(self, nodes: Sequence[ir.Node], level: int) -> Piece:
         """The session of some nodes: it is fed what is made elsewhere, and gives what is used elsewhere."""
         inside = {str(node.name) for node in nodes}
-        made = {v for node in nodes for v in node.outputs}
-        fed = dict.fromkeys(v for node in nodes for v in self._taken(node) if v not in made)
+        local_values = {v for node in nodes for v in node.outputs}
+        fed = dict.fromkeys(v for node in nodes for v in self._taken(node) if v not in local_values)
         used = {v for node in self._live() if node.name not in inside for v in needs(node)}
         used |= {*self.network.graph.outputs}
-        given = [str(v.name) for node in nodes for v in node.outputs if v in used]
+        output_names = [str(v.name) for node in nodes for v in node.outputs if v in used]
         model = self.network.model.clone()
         graph = model.graph
         old = _values(graph)
@@ -244,11 +250,11 @@ class _Cut:
         graph.outputs.clear()
         for value in inputs:
             ir.convenience.replace_all_uses_with(old[str(value.name)], value, replace_graph_outputs=True)
-        for name in given:
+        for name in output_names:
             declared = self._declared(old[name], nodes[0])
             old[name].type, old[name].shape = declared.type, declared.shape
         graph.inputs[:] = inputs
-        graph.outputs[:] = [old[name] for name in given]
+        graph.outputs[:] = [old[name] for name in output_names]
         prune(graph)
         part = Network(model, name=f"{self.network.name}, part {level}")
         names = tuple(str(node.name) for node in nodes)
@@ -256,18 +262,21 @@ class _Cut:
 
     def _taken(self, node: ir.Node) -> list[ir.Value]:
         """What a session must be fed for a node to run there; constants are part of it."""
-        kept = self.network.graph.initializers
+        initializers = self.network.graph.initializers
         return [
             v
             for v in needs(node)
-            if v not in self._made_beforehand and (v.name in self.trained or kept.get(str(v.name)) is not v)
+            if v not in self._made_beforehand and (v.name in self.trained or initializers.get(str(v.name)) is not v)
         ]
 
     def _declared(self, value: ir.Value, node: ir.Node) -> ir.Value:
-        known = self._knowledge.type_of(value)
-        if known is None or not known.HasField("tensor_type"):
+        type_proto = self._knowledge.type_of(value)
+        if type_proto is None or not type_proto.HasField("tensor_type"):
             raise self._refusal(node, f"the value {value.name!r} beside a kernel is no tensor, or its type is not known")
-        kind, shape = ir.serde.deserialize_type_proto_for_type(known), ir.serde.deserialize_type_proto_for_shape(known)
+        kind, shape = (
+            ir.serde.deserialize_type_proto_for_type(type_proto),
+            ir.serde.deserialize_type_proto_for_shape(type_proto),
+        )
         return ir.Value(name=value.name, type=kind, shape=shape)
 
     def _call(self, node: ir.Node) -> Call:

@@ -18,8 +18,8 @@ _SOFTMAX = ("SOFTMAX", "SOFTMAX_ZERO")
 
 def imputes_another_number(node: ir.Node) -> bool:
     """Whether the number of values may be neither 1 nor that of the columns."""
-    stated, shape = attributes(node), shape_of(node, 0)
-    values = stated.get("imputed_value_floats") or stated.get("imputed_value_int64s") or ()
+    settings, shape = attributes(node), shape_of(node, 0)
+    values = settings.get("imputed_value_floats") or settings.get("imputed_value_int64s") or ()
     return len(values) != 1 and (not shape or shape[-1] != len(values))
 
 
@@ -111,34 +111,34 @@ def has_two_labels_with_votes(node: ir.Node) -> bool:
 
 def _makes_two_of_one(node: ir.Node) -> bool:
     """Whether a classifier has two classes and computes one score."""
-    stated = attributes(node)
+    settings = attributes(node)
     if _labels(node) != 2:
         return False
     if node.op_type == "LinearClassifier":
-        return len(stated.get("intercepts", ())) == 1
+        return len(settings.get("intercepts", ())) == 1
     if node.op_type == "SVMClassifier":
-        return bool(stated.get("vectors_per_class")) and not stated.get("prob_a")
-    return set(stated.get("class_ids", ())) == {0}
+        return bool(settings.get("vectors_per_class")) and not settings.get("prob_a")
+    return set(settings.get("class_ids", ())) == {0}
 
 
 def _unsure(node: ir.Node, kind: str, count: int) -> set[int]:
     """The classes or targets that have no tree all of whose leaves vote for them."""
-    stated = attributes(node)
-    trees, modes = stated.get("nodes_treeids", ()), stated.get("nodes_modes", ())
+    settings = attributes(node)
+    trees, modes = settings.get("nodes_treeids", ()), settings.get("nodes_modes", ())
     leaves = Counter(tree for tree, mode in zip(trees, modes, strict=False) if mode == "LEAF")
-    voting = (stated.get(f"{kind}_{part}", ()) for part in ("treeids", "nodeids", "ids"))
+    voting = (settings.get(f"{kind}_{part}", ()) for part in ("treeids", "nodeids", "ids"))
     votes = Counter((tree, voted) for tree, _, voted in set(zip(*voting, strict=False)))
     return set(range(count)) - {voted for (tree, voted), number in votes.items() if number == leaves[tree]}
 
 
 def _labels(node: ir.Node) -> int:
-    stated = attributes(node)
-    return max(len(stated.get(f"classlabels_{kind}", ())) for kind in ("int64s", "ints", "strings"))
+    settings = attributes(node)
+    return max(len(settings.get(f"classlabels_{kind}", ())) for kind in ("int64s", "ints", "strings"))
 
 
 def _targets(node: ir.Node) -> int:
-    stated = attributes(node)
-    return int(stated.get("targets", stated.get("n_targets", 1)))
+    settings = attributes(node)
+    return int(settings.get("targets", settings.get("n_targets", 1)))
 
 
 def _transform(node: ir.Node) -> str | int:
@@ -148,5 +148,5 @@ def _transform(node: ir.Node) -> str | int:
 
 def _numbers(node: ir.Node, name: str) -> np.ndarray:
     """An attribute that may be stated as floats or as a tensor."""
-    stated = attributes(node)
-    return np.ravel(stated.get(f"{name}_as_tensor", stated.get(name, ())))
+    settings = attributes(node)
+    return np.ravel(settings.get(f"{name}_as_tensor", settings.get(name, ())))

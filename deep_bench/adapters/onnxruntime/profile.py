@@ -56,31 +56,33 @@ def profile(
         options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
         watched = executor.observable(options)
         observed = watched.call(feeds)
-        found = in_turn({"plain": plain, "observed": observed}, executor.device.synchronize, repeat)
+        timings = in_turn({"plain": plain, "observed": observed}, executor.device.synchronize, repeat)
         events = json.loads(Path(watched.session.end_profiling()).read_text(encoding="utf-8"))
         optimised = onnx.load(options.optimized_model_filepath, load_external_data=False).graph
     runs = list(_runs(events))
-    known = _by_index(runs[-1][1], optimised, pieces(network, optimised))
+    by_index = _by_index(runs[-1][1], optimised, pieces(network, optimised))
     watch: Stopwatch[Key] = Stopwatch()
     for _, kernels in runs:
         watch.begin()
         for event in kernels:
-            watch.add(_key(event, known, names), event["dur"] * 1000)
-    times = tuple(NodeTime(nodes, ns, what, direction) for (nodes, direction, what), ns in watch.samples(repeat).items())
+            watch.add(_key(event, by_index, names), event["dur"] * 1000)
+    times = tuple(
+        NodeTime(nodes, ns, operator, direction) for (nodes, direction, operator), ns in watch.samples(repeat).items()
+    )
     covered = {name for time in times for name in time.nodes}
     ordered = [str(node.name) for node in network.nodes if str(node.name) in names]
     return NodeProfile(
         "ONNX Runtime's own profiler, in microseconds, in a second session with the same options",
         times,
-        found["observed"],
-        found["plain"],
+        timings["observed"],
+        timings["plain"],
         inside_ns=np.array([run["dur"] * 1000 for run, _ in runs[-repeat:]], np.int64),
         absent={name: _ABSENT for name in ordered if name not in covered},
         allocated_bytes=max((int(event["args"].get("mem_in_use_peak", 0)) for event in runs[-1][1]), default=0) or None,
     )
 
 
-def _by_index(kernels: Sequence[Event], optimised: onnx.GraphProto, known: Sequence[Piece]) -> Mapping[str, Piece]:
+def _by_index(kernels: Sequence[Event], optimised: onnx.GraphProto, pieces: Sequence[Piece]) -> Mapping[str, Piece]:
     """ONNX Runtime's number of a node to what it computes.
 
     Unnamed nodes are told apart by their place: nodes run in the graph's order. Should they not, only names that are there
@@ -88,16 +90,16 @@ def _by_index(kernels: Sequence[Event], optimised: onnx.GraphProto, known: Seque
     """
     operators = [node.op_type for node in optimised.node]
     if [event["args"]["op_name"] for event in kernels] == operators:
-        return {event["args"]["node_index"]: piece for event, piece in zip(kernels, known, strict=True)}
+        return {event["args"]["node_index"]: piece for event, piece in zip(kernels, pieces, strict=True)}
     names = [node.name for node in optimised.node]
-    by_name = {name: piece for name, piece in zip(names, known, strict=True) if name and names.count(name) == 1}
-    found = {event["args"]["node_index"]: by_name.get(event["name"].removesuffix(_KERNEL)) for event in kernels}
-    return {index: piece for index, piece in found.items() if piece is not None}
+    by_name = {name: piece for name, piece in zip(names, pieces, strict=True) if name and names.count(name) == 1}
+    matches = {event["args"]["node_index"]: by_name.get(event["name"].removesuffix(_KERNEL)) for event in kernels}
+    return {index: piece for index, piece in matches.items() if piece is not None}
 
 
-def _key(event: Event, known: Mapping[str, Piece], names: set[str]) -> Key:
+def _key(event: Event, by_index: Mapping[str, Piece], names: set[str]) -> Key:
     """Nodes of a derived network count with the node whose gradient they help to compute."""
-    piece = known.get(event["args"]["node_index"], Piece((), str(event["args"]["op_name"])))
+    piece = by_index.get(event["args"]["node_index"], Piece((), str(event["args"]["op_name"])))
     origins = [origin(name, names) for name in piece.nodes]
     backward = any(direction == "backward" for _, direction in origins)
     nodes = tuple(dict.fromkeys(name for name, direction in origins if name and (direction == "backward") == backward))
@@ -115,11 +117,11 @@ def _runs(events: Iterable[Event]) -> Iterator[tuple[Event, list[Event]]]:
     runs = sorted((e for e in events if e.get("name") == "model_run"), key=lambda e: e["ts"])
     position = 0
     for run in runs:
-        end, own, until = run["ts"] + run["dur"], list[Event](), -1
+        end, run_kernels, until = run["ts"] + run["dur"], list[Event](), -1
         while position < len(kernels) and kernels[position]["ts"] < end:
             kernel = kernels[position]
             position += 1
             if kernel["ts"] >= until:
-                own.append(kernel)
+                run_kernels.append(kernel)
                 until = kernel["ts"] + kernel["dur"]
-        yield run, own
+        yield run, run_kernels

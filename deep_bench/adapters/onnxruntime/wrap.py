@@ -47,13 +47,13 @@ def wrap(
     """
     if not isinstance(session, ort.InferenceSession):
         raise InvalidArgument(f"a {type(session).__name__} to wrap", "an onnxruntime.InferenceSession")
-    own = [o.name for o in session.get_outputs()]
-    names = own if outputs is None else each_once(outputs, "output", "the session")
-    if len(names) != len(own):
-        raise InvalidArgument(f"{len(names)} names of outputs", f"one for each of {', '.join(own)}")
-    taken = [i.name for i in session.get_inputs()]
-    renamed = dict(zip(own_or_given(taken, inputs, "the session"), taken, strict=True))
-    return WrappedSession(session, renamed, dict(zip(own, names, strict=True)))
+    native_outputs = [o.name for o in session.get_outputs()]
+    names = native_outputs if outputs is None else each_once(outputs, "output", "the session")
+    if len(names) != len(native_outputs):
+        raise InvalidArgument(f"{len(names)} names of outputs", f"one for each of {', '.join(native_outputs)}")
+    native_inputs = [i.name for i in session.get_inputs()]
+    renamed = dict(zip(own_or_given(native_inputs, inputs, "the session"), native_inputs, strict=True))
+    return WrappedSession(session, renamed, dict(zip(native_outputs, names, strict=True)))
 
 
 class WrappedSession(Executor[Value]):
@@ -72,16 +72,16 @@ class WrappedSession(Executor[Value]):
         self.session = session
         on_gpu = session.get_providers()[0] in ("CUDAExecutionProvider", "TensorrtExecutionProvider")
         self.device = adapter = OnnxRuntimeAdapter(device="cuda" if on_gpu else "cpu")
-        taken = zip(inputs, session.get_inputs(), strict=True)
-        self.inputs = tuple(_spec(name, value.type, value.shape) for name, value in taken)
+        pairs = zip(inputs, session.get_inputs(), strict=True)
+        self.inputs = tuple(_spec(name, value.type, value.shape) for name, value in pairs)
         self._taken = dict(inputs)
-        found = {value.name: _spec(value.name, value.type, value.shape) for value in session.get_outputs()}
+        specs = {value.name: _spec(value.name, value.type, value.shape) for value in session.get_outputs()}
         self.output_names = tuple(outputs.values())
         self.parameters = {}
         self.forms = Forms()
         self._own = tuple(outputs)
         self._memory = {o.name: "cpu" if is_narrow_type(o.type) else adapter.memory for o in session.get_outputs()}
-        self._bindable = all(spec.is_tensor and spec.dtype != STRING for spec in (*self.inputs, *found.values()))
+        self._bindable = all(spec.is_tensor and spec.dtype != STRING for spec in (*self.inputs, *specs.values()))
 
     def forward(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """Run the session; its outputs are allocated anew."""
@@ -89,14 +89,14 @@ class WrappedSession(Executor[Value]):
 
     def bind(self, inputs: Mapping[str, Value]) -> Callable[[], dict[str, Value]]:
         """A call without arguments, through ``run_with_iobinding``, or ``run`` where there are strings or sequences."""
-        session, names, own = self.session, self.output_names, list(self._own)
+        session, names, native_outputs = self.session, self.output_names, list(self._own)
         if not self._bindable:
             feeds = {self._taken[name]: map_arrays(to_feed, value) for name, value in inputs.items()}
-            return lambda: dict(zip(names, session.run(own, feeds), strict=True))
+            return lambda: dict(zip(names, session.run(native_outputs, feeds), strict=True))
         binding = session.io_binding()
         for name, value in inputs.items():
             binding.bind_ortvalue_input(self._taken[name], value)
-        for name in own:
+        for name in native_outputs:
             binding.bind_output(name, self._memory[name])
 
         def call() -> dict[str, Value]:
@@ -108,12 +108,12 @@ class WrappedSession(Executor[Value]):
 
 def _spec(name: str, kind: str, dims: Sequence[int | str | None]) -> TensorSpec:
     """What a session says of a value, such as ``tensor(float)`` or ``optional(seq(tensor(int64)))``."""
-    found = re.fullmatch(r"((?:optional\(|seq\()*)tensor\((\w+)\)\)*", kind)
-    if found is None:
+    match = re.fullmatch(r"((?:optional\(|seq\()*)tensor\((\w+)\)\)*", kind)
+    if match is None:
         raise Unsupported(f"{name!r} is a {kind}", "tensors, sequences and optionals of them")
     words: dict[str, Container] = {"optional": "optional", "seq": "sequence"}
-    containers = tuple(words[word] for word in found[1].split("(") if word)
-    code = onnx.TensorProto.DataType.Value(_ELEMENTS.get(found[2], found[2].upper()))
+    containers = tuple(words[word] for word in match[1].split("(") if word)
+    code = onnx.TensorProto.DataType.Value(_ELEMENTS.get(match[2], match[2].upper()))
     dtype = STRING if code == onnx.TensorProto.STRING else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     shape = tuple(d if isinstance(d, int | str) else f"{name}.{axis}" for axis, d in enumerate(dims))
     return TensorSpec(name, () if containers else shape, dtype, containers)

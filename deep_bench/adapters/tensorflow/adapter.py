@@ -236,5 +236,5 @@ def _cpus() -> int:
 
 def _onednn() -> bool:
     """Whether oneDNN's kernels are in use: by default on x86, unless TensorFlow's own variable says otherwise."""
-    asked = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower()
-    return platform.machine().lower() in ("x86_64", "amd64") and asked not in ("0", "false")
+    setting = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower()
+    return platform.machine().lower() in ("x86_64", "amd64") and setting not in ("0", "false")

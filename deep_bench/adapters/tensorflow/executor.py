@@ -35,8 +35,8 @@ class Parameters(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, tensor: Any) -> None:
         if name not in self._stored:
-            known = ", ".join(sorted(self._stored)) or "(none)"
-            raise InvalidArgument(f"there is no parameter {name!r}", f"one of {known}", "the set of parameters is fixed")
+            available = ", ".join(sorted(self._stored)) or "(none)"
+            raise InvalidArgument(f"there is no parameter {name!r}", f"one of {available}", "the set of parameters is fixed")
         old = self._stored[name]
         tensor = tf.convert_to_tensor(tensor)
         if tuple(tensor.shape) != old.array.shape or tensor.dtype != tf.as_dtype(old.array.dtype):

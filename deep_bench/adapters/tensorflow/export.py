@@ -45,16 +45,16 @@ def export(
     if check:
         problem = make_problem(network, inputs=example)
         try:
-            found = executor(problem.inputs.arrays)
+            results = executor(problem.inputs.arrays)
         except tf.errors.OpError as error:
             lines = [line for line in str(error).splitlines() if line and "node" not in line and "File" not in line]
-            what = "drawn inputs" if example is None else "the example"
+            subject = "drawn inputs" if example is None else "the example"
             raise InvalidInput(
-                f"{network.name} cannot run on {what}: {''.join(lines[-1:])}",
+                f"{network.name} cannot run on {subject}: {''.join(lines[-1:])}",
                 "inputs of values and sizes that suit the model",
                 "give some: from_keras(model, {name: array})",
             ) from error
-        check_export(problem.network, problem.inputs.arrays, found, network.name)
+        check_export(problem.network, problem.inputs.arrays, results, network.name)
     return network
 
 
@@ -87,16 +87,16 @@ def _constants(network: Network, model: Any, executor: WrappedModel, opset: int 
     if not network.parameters:
         return []
     rng = np.random.default_rng(0)
-    kept = [(variable, variable.numpy()) for variable in model.trainable_variables]
+    saved = [(variable, variable.numpy()) for variable in model.trainable_variables]
     try:
-        for variable, contents in kept:
+        for variable, contents in saved:
             variable.assign(rng.uniform(0.5, 1.5, contents.shape).astype(contents.dtype))
-        other = Network.from_proto(_converted(model, executor, opset))
+        variant = Network.from_proto(_converted(model, executor, opset))
     finally:
-        for variable, contents in kept:
+        for variable, contents in saved:
             variable.assign(contents)
-    same = {_contents(array) for array in other.parameters.values()}
-    return [name for name, array in network.parameters.items() if _contents(array) in same]
+    unchanged = {_contents(array) for array in variant.parameters.values()}
+    return [name for name, array in network.parameters.items() if _contents(array) in unchanged]
 
 
 def _contents(array: np.ndarray) -> tuple[np.dtype, tuple[int, ...], bytes]:
@@ -117,13 +117,13 @@ def _renamed(proto: onnx.ModelProto, executor: WrappedModel, name: str) -> Netwo
             f"{len(executor.inputs)} and {len(names)}",
             "a model whose inputs are all used, and whose outputs all differ",
         )
-    taken = {value.name for node in changed.graph.all_nodes() for value in node.outputs}
-    for value, wanted in [*zip(fed, [s.name for s in executor.inputs], strict=True), *zip(returned, names, strict=True)]:
-        if wanted in taken and value.name != wanted:
+    used_names = {value.name for node in changed.graph.all_nodes() for value in node.outputs}
+    for value, target in [*zip(fed, [s.name for s in executor.inputs], strict=True), *zip(returned, names, strict=True)]:
+        if target in used_names and value.name != target:
             raise InvalidArgument(
-                f"the name {wanted!r}, which a value within {name} has", "another: inputs=[…], outputs=[…]"
+                f"the name {target!r}, which a value within {name} has", "another: inputs=[…], outputs=[…]"
             )
-        value.name = wanted
+        value.name = target
     for value, spec in zip(fed, executor.inputs, strict=True):
         value.shape = ir.Shape(spec.shape)
     for value in returned:

@@ -58,11 +58,12 @@ def host_call(site: Site, function: Callable[..., Any]) -> Callable[..., tuple[V
     def call(*values: Value | None) -> tuple[Value, ...]:
         if tf.executing_eagerly():
             results = function(*(None if v is None else _host(v) for v in values))
-            made = tuple(_native(r) for r in _as_tuple(results)[: len(dtypes)])
+            native_results = tuple(_native(r) for r in _as_tuple(results)[: len(dtypes)])
             dtypes[:] = [
-                known or (None if v.dtype is None else v.tensor.dtype) for known, v in zip(dtypes, made, strict=True)
+                dtype or (None if v.dtype is None else v.tensor.dtype)
+                for dtype, v in zip(dtypes, native_results, strict=True)
             ]
-            return made
+            return native_results
         fed = [i for i, v in enumerate(values) if v is not None and site.constant(i) is None]
         if any(values[i].dtype is None for i in fed):  # type: ignore[union-attr]
             raise NeedsValue(f"node {site.name!r} ({site.operator}) is given a sequence and computed outside TensorFlow")
@@ -91,10 +92,10 @@ def _dtype(slot: Any) -> tf.DType:
 
 
 def _on_host(site: Site, function: Callable[..., Any], fed: Sequence[int]) -> Callable[..., list[np.ndarray]]:
-    known = [None if slot is None else slot.constant for slot in site.inputs]
+    constants = [None if slot is None else slot.constant for slot in site.inputs]
 
     def host(*arrays: Any) -> list[np.ndarray]:
-        full = list(known)
+        full = list(constants)
         for index, array in zip(fed, arrays, strict=True):
             full[index] = decoded(array)
         results = zip(_as_tuple(function(*full)), site.outputs, strict=False)

@@ -109,8 +109,8 @@ class Gradients:
             target = outputs[self._outputs.index(loss)]
             _check_loss(loss, target)
             sources = [fed[n] if n in fed else self._variables(n) for n in names]
-            found = self._differentiated(tape, target, sources, nodes)
-        return [*outputs, *(self._gradient(n, fed.get(n), g) for n, g in zip(names, found, strict=True))]
+            gradients = self._differentiated(tape, target, sources, nodes)
+        return [*outputs, *(self._gradient(n, fed.get(n), g) for n, g in zip(names, gradients, strict=True))]
 
     def _forward(self, values: Sequence[Any]) -> list[Any]:
         try:
@@ -142,15 +142,15 @@ class Gradients:
         site = nodes[int(place[-1])]
         return UnsupportedOperator(site.name, site.operator, site.opset, reason)
 
-    def _gradient(self, name: str, fed: Any, found: Any) -> Any:
+    def _gradient(self, name: str, fed: Any, gradient: Any) -> Any:
         """One gradient, dense, of the value's shape; zeros where the loss does not depend on it."""
         if fed is not None:
-            return tf.zeros_like(fed) if found is None else _dense(found)
+            return tf.zeros_like(fed) if gradient is None else _dense(gradient)
         stored = self._runner.stored.get(name)
         if stored is None:
             return tf.zeros(self._network.parameters[name].shape, self._network.parameters[name].dtype)
         assert isinstance(stored, Stored)
-        parts = zip(stored.variables or {}, found, strict=True)
+        parts = zip(stored.variables or {}, gradient, strict=True)
         plain = [stored.in_onnx(_dense(g), form) for form, g in parts if g is not None]
         return tf.add_n(plain) if plain else tf.zeros(stored.shape, tf.as_dtype(stored.dtype))
 
@@ -201,12 +201,12 @@ def _between(plan: Plan, names: Iterable[str], loss: str) -> list[Step]:
         if after & {*_taken(step)}:
             after |= {slot.name for slot in step.site.outputs if slot is not None}
             forward.append(step)
-    found = []
+    selected = []
     for step in reversed(forward):
         if before & {slot.name for slot in step.site.outputs if slot is not None}:
             before |= {*_taken(step)}
-            found.append(step)
-    return found[::-1]
+            selected.append(step)
+    return selected[::-1]
 
 
 def _taken(step: Step) -> list[str]:

@@ -44,10 +44,10 @@ def contents(tensor: Any, what: str) -> Any:
     Raises:
         NeedsValue: They are not.
     """
-    known = tf.get_static_value(tensor)
-    if known is None:
+    constant = tf.get_static_value(tensor)
+    if constant is None:
         raise NeedsValue(f"{what} is known only in the run")
-    return np.asarray(known)
+    return np.asarray(constant)
 
 
 class GraphRunner:
@@ -67,26 +67,26 @@ class GraphRunner:
 
     def __call__(self, inputs: Sequence[Value], captured: Sequence[Value] = ()) -> list[Value]:
         """Run every step on values; in a ``tf.function`` this is the trace."""
-        known: dict[str, Value] = dict(self.stored)
-        known.update(zip(self.plan.captures, captured, strict=True))
-        known.update(zip((slot.name for slot in self.plan.inputs), inputs, strict=True))
+        by_name: dict[str, Value] = dict(self.stored)
+        by_name.update(zip(self.plan.captures, captured, strict=True))
+        by_name.update(zip((slot.name for slot in self.plan.inputs), inputs, strict=True))
         for step in self.plan.steps:
-            self._run(step, known)
-        return [known[name] for name in self.plan.outputs]
+            self._run(step, by_name)
+        return [by_name[name] for name in self.plan.outputs]
 
-    def _run(self, step: Step, known: dict[str, Value]) -> None:
+    def _run(self, step: Step, by_name: dict[str, Value]) -> None:
         site = step.site
-        values = [None if slot is None else known[slot.name] for slot in site.inputs]
+        values = [None if slot is None else by_name[slot.name] for slot in site.inputs]
         if differentiating():
             values = [None if value is None else _cut_if_empty(value) for value in values]
         try:
             with scope_of(site):
-                results = apply(step.function, [*values, *(known[name] for name in step.captures)])
+                results = apply(step.function, [*values, *(by_name[name] for name in step.captures)])
         except NotNative as refusal:
             raise LateRefusal(site.name, site.operator, str(refusal)) from refusal
         for slot, value in zip(site.outputs, results, strict=len(site.outputs) == len(results)):
             if slot is not None:
-                known[slot.name] = refined(value, slot)
+                by_name[slot.name] = refined(value, slot)
 
 
 def _cut_if_empty(value: Value) -> Value:

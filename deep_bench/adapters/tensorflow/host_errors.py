@@ -44,8 +44,8 @@ def as_raised(call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except (HostError, tf.errors.OpError) as failure:
-        found = re.search(f"{_MARK} (\\d+)\\.", str(failure))
-        error = None if found is None else _raised.pop(int(found[1]), None)
+        match = re.search(f"{_MARK} (\\d+)\\.", str(failure))
+        error = None if match is None else _raised.pop(int(match[1]), None)
         if error is None:
             raise
         raise error from error.__cause__

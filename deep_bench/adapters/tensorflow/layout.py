@@ -101,8 +101,8 @@ class Value:
         """The dimensions as ONNX lays them out, as far as they are known."""
         if self.rank is None:
             return None
-        own = self.tensor.shape.as_list()
-        return tuple(own[a] for a in to_first(len(own))) if self.last_made else tuple(own)
+        dims = self.tensor.shape.as_list()
+        return tuple(dims[a] for a in to_first(len(dims))) if self.last_made else tuple(dims)
 
     @property
     def first(self) -> Any:
@@ -115,14 +115,14 @@ class Value:
 
     def last(self, rank: int | None = None) -> Any:
         """The tensor channels-last, as broadcast against one of ``rank`` dimensions; as it is where it has one element."""
-        own = self.tensor.shape.rank
-        if self.last_made and rank in (None, own):
+        tensor_rank = self.tensor.shape.rank
+        if self.last_made and rank in (None, tensor_rank):
             return self.tensor
         if rank is not None and self.first.shape.num_elements() == 1:
             return self.first
-        if rank in (None, own):
+        if rank in (None, tensor_rank):
             if self._other is None:
-                self._other = permute(self.tensor, to_last(own))
+                self._other = permute(self.tensor, to_last(tensor_rank))
             return self._other
         return permute(with_rank(self.first, rank), to_last(rank))
 
@@ -192,9 +192,9 @@ class Stored(Value):
             return self._constant(key)
         if key not in self.variables:
             with tf.init_scope():
-                now = self.assigned().numpy() if self.variables else self.array
+                current = self.assigned().numpy() if self.variables else self.array
                 # A variable that a trace "lifts" makes tf.function trace everything a second time.
-                self.variables[key] = tf.Variable(_arranged(now, key), experimental_enable_variable_lifting=False)
+                self.variables[key] = tf.Variable(_arranged(current, key), experimental_enable_variable_lifting=False)
         return self.variables[key].read_value()
 
     def assigned(self) -> Any:

@@ -21,8 +21,8 @@ def parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Par
     Raises:
         InvalidArgument: The device is another framework's.
     """
-    made = "tensorflow" if device is None else device
-    place = Variant.parse(made).create() if isinstance(made, str) else made
+    choice = "tensorflow" if device is None else device
+    place = Variant.parse(choice).create() if isinstance(choice, str) else choice
     if not isinstance(place, TensorFlowAdapter):
         raise InvalidArgument(
             f"device {getattr(place, 'name', place)!r} for a function of TensorFlow's tensors", "tensorflow"
@@ -64,8 +64,8 @@ class _Gradients:
         reals = [i for i, x in enumerate(inputs) if x is not None and x.dtype.is_floating]
         with tf.GradientTape(persistent=True) as tape:
             tape.watch([inputs[i] for i in reals])
-            found = self._function(*inputs, **attributes)
-        results = found if isinstance(found, tuple) else (found,)
+            outcome = self._function(*inputs, **attributes)
+        results = outcome if isinstance(outcome, tuple) else (outcome,)
 
         def pull(grads: Sequence[Any]) -> tuple[Any, ...]:
             pairs = [(y, g) for y, g in zip(results, grads, strict=True) if g is not None and y.dtype.is_floating]

@@ -102,8 +102,8 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         compiled: _Compiled = bound.compiled
         slopes = [gradients[name] for name in parameters]
         new, after = compiled.call([held[path] for path in compiled.paths], slopes, list(parameters.values()))
-        kept = _State(grown(dict(zip(compiled.paths, after, strict=True))), compiled)
-        return dict(zip(parameters, new, strict=True)), kept
+        new_state = _State(grown(dict(zip(compiled.paths, after, strict=True))), compiled)
+        return dict(zip(parameters, new, strict=True)), new_state
 
     def _native(self) -> Any:
         rate = {} if self.lr is None else {"learning_rate": 1.0 if callable(self.lr) else float(self.lr)}
@@ -140,17 +140,17 @@ class _Compiled:
 
 def _paths(variables: list[Any], names: tuple[str, ...]) -> list[Path]:
     """Where each variable is in the tree."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for variable in variables:
         last = variable.path.rpartition("/")[2]
         match = _OF_PARAMETER.fullmatch(last)
         label = (match[2] or "factor") if match else "steps" if last == _COUNT else _NUMBERED.sub("", last)
         after = (names[int(match[1])],) if match else ()
         number, path = 2, (label, *after)
-        while path in found:
+        while path in paths:
             path, number = (f"{label}_{number}", *after), number + 1
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def _made(kind: str, *, lr: Rate | None = None, **settings: Any) -> KerasOptimizer:

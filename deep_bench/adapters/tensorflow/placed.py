@@ -51,18 +51,18 @@ def kernel_code(site: Site, kernel: Placed, *, direct: bool, jit: bool) -> tuple
         tensors = [values[i].first for i in floats]  # type: ignore[union-attr]
         if not kernel.kernel.differentiates:
             reason = f"the kernel {kernel.kernel.name} has no backward: override it, or run network.without_kernels()"
-            found = forward(*values)
-            return tuple(Value(undifferentiable(site, reason, v.first, tensors)) for v in found)
+            outputs = forward(*values)
+            return tuple(Value(undifferentiable(site, reason, v.first, tensors)) for v in outputs)
 
         @tf.custom_gradient
         def whole(*inner: Any) -> Any:
-            given = list(values)
+            arguments = list(values)
             for index, tensor in zip(floats, inner, strict=True):
-                given[index] = Value(tensor)
-            results = [v.first for v in forward(*given)]
+                arguments[index] = Value(tensor)
+            results = [v.first for v in forward(*arguments)]
 
             def pull(*grads: Any, variables: Sequence[Any] | None = None) -> Any:
-                inputs = [None if v is None else v.first for v in given]
+                inputs = [None if v is None else v.first for v in arguments]
                 gradients = backward(kernel, grads, inputs, results, floats)
                 return gradients if variables is None else (gradients, [None] * len(variables))
 
@@ -76,21 +76,21 @@ def kernel_code(site: Site, kernel: Placed, *, direct: bool, jit: bool) -> tuple
 
 def _on_tensors(kernel: Placed) -> Code:
     def forward(*values: Value | None) -> list[Value]:
-        found = kernel.forward([None if v is None else v.first for v in values], described)
-        return [Value(tf.convert_to_tensor(y)) for y in found]
+        outputs = kernel.forward([None if v is None else v.first for v in values], described)
+        return [Value(tf.convert_to_tensor(y)) for y in outputs]
 
     return forward
 
 
 def _pull_back_on_tensors(
-    kernel: Placed, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], wanted: Sequence[int]
+    kernel: Placed, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], indices: Sequence[int]
 ) -> list[Any]:
-    found = kernel.backward(grads, inputs, outputs, described)
-    return [found[i] for i in wanted]
+    gradients = kernel.backward(grads, inputs, outputs, described)
+    return [gradients[i] for i in indices]
 
 
 def _pull_back_through_numpy(
-    kernel: Placed, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], wanted: Sequence[int]
+    kernel: Placed, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], indices: Sequence[int]
 ) -> list[Any]:
     """The gradients by a call of Python; zeros where the kernel says that there is none."""
     groups = (grads, inputs, outputs)
@@ -101,12 +101,12 @@ def _pull_back_through_numpy(
         for (group, index), array in zip(places, arrays, strict=True):
             full[group][index] = decoded(array)
         with np.errstate(all="ignore"):
-            found = kernel.backward_numpy(*full)
-        return [np.zeros_like(full[1][i]) if found[i] is None else found[i] for i in wanted]
+            slopes = kernel.backward_numpy(*full)
+        return [np.zeros_like(full[1][i]) if slopes[i] is None else slopes[i] for i in indices]
 
     fed = [groups[group][index] for group, index in places]
-    gradients = tf.numpy_function(host if tf.executing_eagerly() else told(host), fed, [inputs[i].dtype for i in wanted])
+    gradients = tf.numpy_function(host if tf.executing_eagerly() else told(host), fed, [inputs[i].dtype for i in indices])
     gradients = gradients if isinstance(gradients, list | tuple) else [gradients]
-    for gradient, index in zip(gradients, wanted, strict=True):
+    for gradient, index in zip(gradients, indices, strict=True):
         gradient.set_shape(inputs[index].shape)
     return list(gradients)

@@ -68,18 +68,18 @@ def profile(
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Converting sparse IndexedSlices")
-        found = in_turn({**calls, "observed": observed}, synchronize, repeat)
+        timings = in_turn({**calls, "observed": observed}, synchronize, repeat)
     times = tuple(
-        NodeTime(nodes, ns, what, direction, whole=direction == "backward")
-        for (nodes, direction, what), ns in watch.samples(repeat).items()
+        NodeTime(nodes, ns, operator, direction, whole=direction == "backward")
+        for (nodes, direction, operator), ns in watch.samples(repeat).items()
     )
     covered = {name for time in times if time.direction == "forward" for name in time.nodes}
     return NodeProfile(
         "an eager walk of the steps that the graph was traced from, each between two stamps; the way back as a whole",
         times,
-        found["observed"],
-        found["plain"],
-        walk_ns=found["walk"],
+        timings["observed"],
+        timings["plain"],
+        walk_ns=timings["walk"],
         absent={name: _ABSENT for name in names if name not in covered},
         allocated_bytes=_allocated_bytes(calls["plain"], place),
     )
@@ -102,11 +102,11 @@ def _stamped(
     run, differentiated = runner._run, gradients._differentiated
     walked: dict[str, None] = {}
 
-    def timed_step(step: Step, known: dict[str, Any]) -> None:
+    def timed_step(step: Step, by_name: dict[str, Any]) -> None:
         walked.setdefault(step.site.origin)
 
         def settled() -> None:
-            run(step, known)
+            run(step, by_name)
             synchronize()
 
         watch.timed(((step.site.origin,) if step.site.origin else (), "forward", step.site.operator), settled)

@@ -40,8 +40,8 @@ class TensorFlowDevice:
     @staticmethod
     def asynchronous() -> str | None:
         """The devices whose calls return before the work is done; None on a CPU."""
-        found = [device.name.rpartition("physical_device:")[2] for device in tf.config.list_physical_devices("GPU")]
-        return ", ".join(found) or None
+        gpus = [device.name.rpartition("physical_device:")[2] for device in tf.config.list_physical_devices("GPU")]
+        return ", ".join(gpus) or None
 
 
 class KerasCallback(keras.callbacks.Callback):

@@ -27,19 +27,19 @@ def told(
         synchronize: Waits for the device.
     """
     run = runner._run
-    found: dict[str, tuple[str, ...]] = {}
+    algorithms: dict[str, tuple[str, ...]] = {}
     with overheard() as since:
 
-        def listening(step: Step, known: dict[str, Any]) -> None:
+        def listening(step: Step, by_name: dict[str, Any]) -> None:
             since()
-            run(step, known)
+            run(step, by_name)
             synchronize()
             name = step.site.origin
-            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *since())))
+            algorithms[name] = tuple(dict.fromkeys((*algorithms.get(name, ()), *since())))
 
         runner.__dict__["_run"] = listening
         try:
             walk()
         finally:
             del runner.__dict__["_run"]
-    return {name: (found[name] or _OWN) if name in found else _ABSENT for name in names}
+    return {name: (algorithms[name] or _OWN) if name in algorithms else _ABSENT for name in names}

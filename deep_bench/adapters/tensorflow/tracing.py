@@ -95,8 +95,8 @@ def packed(layout: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
         >>> packed([0, [0, 0], None, []], [1, 2, 3])
         [1, [2, 3], None, []]
     """
-    rest = iter(tensors)
-    return [map_arrays(lambda _: next(rest), place) for place in layout]
+    remaining = iter(tensors)
+    return [map_arrays(lambda _: next(remaining), place) for place in layout]
 
 
 def structure(value: Any) -> Any:

@@ -72,8 +72,8 @@ def wrap(
         )
     specs, call = _described(model, inputs, training=mode == "train")
     each_once([spec.name for spec in specs], "input", model.name)
-    stated = each_once(outputs, "output", model.name) if outputs is not None else _own_outputs(model)
-    return WrappedModel(model, specs, call, stated, mode=mode, eager=eager)
+    output_names = each_once(outputs, "output", model.name) if outputs is not None else _own_outputs(model)
+    return WrappedModel(model, specs, call, output_names, mode=mode, eager=eager)
 
 
 class WrappedModel(Executor[Any]):
@@ -155,11 +155,11 @@ class WrappedModel(Executor[Any]):
         zeros = [tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for s in self._signatures]
         if not self.model.built:
             self._call(*zeros, training=False)  # this makes the variables, and changes none
-        kept = [(variable, variable.numpy()) for variable in self.model.variables]
+        saved = [(variable, variable.numpy()) for variable in self.model.variables]
         try:
             self._outputs(zeros)
         finally:
-            for variable, contents in kept:
+            for variable, contents in saved:
                 variable.assign(contents)
 
     def _trace(self, function: Callable[[list[Any]], list[Any]]) -> Traced:
@@ -192,8 +192,8 @@ class WrappedModel(Executor[Any]):
                 "a loss: one floating-point number",
                 "let the model return its loss too",
             )
-        found = tape.gradient(target, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        return [*outputs, *map(tf.convert_to_tensor, found)]
+        gradients = tape.gradient(target, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return [*outputs, *map(tf.convert_to_tensor, gradients)]
 
     def _arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
         if inputs.keys() != {spec.name for spec in self.inputs}:
@@ -266,9 +266,9 @@ class ModelParameters(MutableMapping[str, Any]):
 
 def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[TensorSpec, ...], Callable[..., Any]]:
     """The specs of a model's inputs, and the model as a function of these in order."""
-    own = getattr(model, "inputs", None)
-    if own:
-        specs = _own_specs(own, inputs, model.name)
+    model_inputs = getattr(model, "inputs", None)
+    if model_inputs:
+        specs = _own_specs(model_inputs, inputs, model.name)
         place = structure_of(model)
 
         def call(*values: Any, training: bool = training) -> Any:
@@ -296,11 +296,11 @@ def structure_of(model: Any) -> Any:
     return model.input if hasattr(model, "input") else model.inputs[0]
 
 
-def _own_specs(own: Sequence[Any], given: Any, whose: str) -> tuple[TensorSpec, ...]:
-    names = own_or_given([tensor.name for tensor in own], given, whose)
+def _own_specs(model_inputs: Sequence[Any], requested: Any, whose: str) -> tuple[TensorSpec, ...]:
+    names = own_or_given([tensor.name for tensor in model_inputs], requested, whose)
     return tuple(
         TensorSpec(name, tuple(_dimension(name, i, d) for i, d in enumerate(t.shape)), np.dtype(_numpy(t.dtype)))
-        for name, t in zip(names, own, strict=True)
+        for name, t in zip(names, model_inputs, strict=True)
     )
 
 

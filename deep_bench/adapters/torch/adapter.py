@@ -83,8 +83,8 @@ class TorchAdapter(Adapter[torch.Tensor]):
         read: set[str] = set()
 
         def native(site: Site) -> Callable[..., Any]:
-            own = self._precision.site(site, read, self._elsewhere)
-            return watched(own, build(own)) if mode == "train" else build(own)
+            local_site = self._precision.site(site, read, self._elsewhere)
+            return watched(local_site, build(local_site)) if mode == "train" else build(local_site)
 
         lowered = lower(
             network,
@@ -187,17 +187,17 @@ def _device(name: str) -> torch.device:
     if kind == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        why = "this build of torch has no CUDA" if torch.version.cuda is None else "no usable NVIDIA device or driver"
-        raise Unsupported(f"device={name!r}: {why}", "a CUDA device", "use device=cpu, or install a CUDA build of torch")
+        reason = "this build of torch has no CUDA" if torch.version.cuda is None else "no usable NVIDIA device or driver"
+        raise Unsupported(f"device={name!r}: {reason}", "a CUDA device", "use device=cpu, or install a CUDA build of torch")
     if index and int(index) >= torch.cuda.device_count():
         raise InvalidArgument(f"device={name!r}", f"an index below {torch.cuda.device_count()}")
     return torch.device(name)
 
 
 def _backend(name: str | None) -> str | None:
-    known = torch.compiler.list_backends(exclude_tags=()) if name is not None else ()
-    if name is not None and name not in known:
-        raise InvalidArgument(f"compile={name!r}", f"one of {', '.join(known)}")
+    backends = torch.compiler.list_backends(exclude_tags=()) if name is not None else ()
+    if name is not None and name not in backends:
+        raise InvalidArgument(f"compile={name!r}", f"one of {', '.join(backends)}")
     return name
 
 

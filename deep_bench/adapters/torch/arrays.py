@@ -52,8 +52,10 @@ def torch_dtype(dtype: np.dtype | int) -> torch.dtype:
     if isinstance(dtype, int):
         dtype = STRING if dtype == onnx.TensorProto.STRING else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
     if dtype not in TYPES:
-        what = "strings" if dtype == STRING else str(dtype)
-        raise Unsupported(f"torch has no tensors of {what}", advice="run this network in the reference or in ONNX Runtime")
+        description = "strings" if dtype == STRING else str(dtype)
+        raise Unsupported(
+            f"torch has no tensors of {description}", advice="run this network in the reference or in ONNX Runtime"
+        )
     return TYPES[dtype]
 
 
@@ -84,9 +86,9 @@ def to_tensor(array: np.ndarray, device: torch.device | str = "cpu") -> torch.Te
     if array.dtype not in _PLAIN:
         bits = np.array(array, order="C").view(f"u{array.dtype.itemsize}")
         return torch.from_numpy(bits).view(target).to(device)
-    made = torch.empty(array.shape, dtype=target)  # torch aligns its memory to 64 bytes, NumPy only to 16
-    np.copyto(made.numpy(), array)
-    return made.to(device)
+    tensor = torch.empty(array.shape, dtype=target)  # torch aligns its memory to 64 bytes, NumPy only to 16
+    np.copyto(tensor.numpy(), array)
+    return tensor.to(device)
 
 
 def can_be_shared(array: np.ndarray) -> bool:

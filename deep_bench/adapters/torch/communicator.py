@@ -105,7 +105,7 @@ class TorchCommunicator(Communicator):
             return array.device.type == "cpu" or (array.device.type == "cuda" and "nccl" in self._backend)
         return isinstance(array, np.ndarray)
 
-    def _host(self, array: Any, what: str = "this operation") -> np.ndarray:
+    def _host(self, array: Any, subject: str = "this operation") -> np.ndarray:
         """An array in host memory.
 
         Raises:
@@ -117,7 +117,7 @@ class TorchCommunicator(Communicator):
         if not isinstance(array, torch.Tensor):
             raise InvalidArgument(f"{type(array).__module__}.{type(array).__qualname__}", "a NumPy array or a tensor")
         if array.device.type != "cpu":
-            raise Unsupported(f"{what} of a tensor on {array.device}", "one in host memory", "copy it to the host")
+            raise Unsupported(f"{subject} of a tensor on {array.device}", "one in host memory", "copy it to the host")
         return view_of(array)
 
     def _on_device(self, array: Any) -> bool:
@@ -296,8 +296,8 @@ class TorchCommunicator(Communicator):
         got = np.empty_like(sent)
         if rows.nbytes:
             dist.all_to_all_single(memory(got), memory(sent), group=self.group)
-        found = got[np.argsort(self._sorted)]
-        array[...] = found.reshape(array.shape)
+        ordered_rows = got[np.argsort(self._sorted)]
+        array[...] = ordered_rows.reshape(array.shape)
         return result
 
     # Groups, and ends
@@ -311,12 +311,12 @@ class TorchCommunicator(Communicator):
             return None
         members = sorted((int(k), rank) for rank, (c, k) in enumerate(rows[:, :2]) if c == color)
         world = tuple(self._world[rank] for _, rank in members)
-        made = TorchCommunicator.__new__(TorchCommunicator)
-        made._owns, made._how, made._patience = False, self._how, self._patience
+        member = TorchCommunicator.__new__(TorchCommunicator)
+        member._owns, member._how, member._patience = False, self._how, self._patience
         _hold_names(most)
         group = dist.new_group(sorted(world), timeout=self._patience, backend=self._backend, use_local_synchronization=True)
-        made._enter(group, world, self._backend)
-        return made
+        member._enter(group, world, self._backend)
+        return member
 
     def abort(self, reason: str) -> None:
         """End this process; its launcher ends the others."""

@@ -54,8 +54,8 @@ def tied(site: Site, reason: str, result: Any, inputs: Sequence[Any]) -> Any:
             return _Tie.apply(value, _Refusal.apply(site, reason, *sources))
         return value
 
-    found = map_native(tie, result)
-    return tuple(found) if isinstance(result, tuple) else found
+    outcome = map_native(tie, result)
+    return tuple(outcome) if isinstance(result, tuple) else outcome
 
 
 def _sources(values: Sequence[Any]) -> Iterator[torch.Tensor]:

@@ -120,8 +120,8 @@ class TorchExecutor(Executor[torch.Tensor]):
         if self.mode != "train":
             raise not_training(self._network.name)
         if self._autograd is None:
-            own = tuple(spec.name for spec in self._network.outputs)
-            network = self._network if self.output_names == own else self._network.with_outputs(self.output_names)
+            declared = tuple(spec.name for spec in self._network.outputs)
+            network = self._network if self.output_names == declared else self._network.with_outputs(self.output_names)
             self._autograd = Autograd(network, self.module._parameters, self._keys, self._zeros)
         request = self._autograd.request(loss, wrt)
         if (forms := _forms(inputs)) is None or forms != self._checked:
@@ -189,7 +189,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         for module in self._modules:
             held.update(_memory(t) for t in (*module._parameters.values(), *module._buffers.values()) if t is not None)
 
-        def own(value: torch.Tensor | np.ndarray) -> torch.Tensor | np.ndarray:
+        def unshared(value: torch.Tensor | np.ndarray) -> torch.Tensor | np.ndarray:
             if isinstance(value, np.ndarray):
                 return np.array(value)
             if value.numel() and _memory(value) in held:
@@ -197,7 +197,7 @@ class TorchExecutor(Executor[torch.Tensor]):
             held.add(_memory(value))
             return value
 
-        return {name: map_native(own, value) for name, value in outputs.items()}
+        return {name: map_native(unshared, value) for name, value in outputs.items()}
 
 
 def _working(inputs: Sequence[TensorSpec], dtypes: Mapping[str, torch.dtype | None]) -> np.dtype | None:

@@ -39,8 +39,8 @@ def export(
     tensors = example_tensors(module, example)
     with Evaluating(module):
         network = Network.from_proto(_exported(executor, tensors, dynamic or {}, opset), name=name or type(module).__name__)
-        own = {key for key, _ in module.named_parameters(remove_duplicate=False)}
-        network = with_constants(network, [key for key in network.parameters if key not in own])
+        parameter_names = {key for key, _ in module.named_parameters(remove_duplicate=False)}
+        network = with_constants(network, [key for key in network.parameters if key not in parameter_names])
         if check:
             arrays = {key: to_array(tensor) for key, tensor in tensors.items()}
             check_export(network, arrays, executor(arrays), network.name)
@@ -91,10 +91,10 @@ def _folded(model: ir.Model, parameters: Collection[str]) -> onnx.ModelProto:
     """
     from onnxscript import optimizer
 
-    def wanted(node: ir.Node) -> bool | None:
+    def folds(node: ir.Node) -> bool | None:
         return False if any(v is not None and v.name in parameters for v in node.inputs) else None
 
-    optimizer.fold_constants(model, should_fold=wanted)
+    optimizer.fold_constants(model, should_fold=folds)
     optimizer.remove_unused_nodes(model)
     return ir.to_proto(model)
 
@@ -108,11 +108,11 @@ def _dimensions(
         raise InvalidArgument(f"open dimensions of {unknown[0]!r}", f"an input: one of {', '.join(tensors)}")
     if not dynamic:
         return None
-    known = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
-    stated = {name: {axis: known[d] for axis, d in dynamic.get(name, {}).items()} for name in tensors}
+    symbols = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
+    declared = {name: {axis: symbols[d] for axis, d in dynamic.get(name, {}).items()} for name in tensors}
     if by_name:
-        return stated
-    return tuple(stated.values()) if _takes_each(module, len(stated)) else (tuple(stated.values()),)
+        return declared
+    return tuple(declared.values()) if _takes_each(module, len(declared)) else (tuple(declared.values()),)
 
 
 def _takes_each(module: nn.Module, count: int) -> bool:

@@ -80,10 +80,10 @@ class Autograd:
         with torch.enable_grad():
             outputs = run(*fed)
         value = _one_element(self._network, request.loss, outputs[request.loss])
-        found = _backward(value, leaves, request.everything, on_ready) if leaves and value.requires_grad else {}
-        if len(found) < len(request.names):
-            self._add_zeros(found, request, leaves, on_ready)
-        return {name: map_native(_cut, y) for name, y in outputs.items()}, {name: found[name] for name in request.names}
+        gradients = _backward(value, leaves, request.everything, on_ready) if leaves and value.requires_grad else {}
+        if len(gradients) < len(request.names):
+            self._add_zeros(gradients, request, leaves, on_ready)
+        return {name: map_native(_cut, y) for name, y in outputs.items()}, {name: gradients[name] for name in request.names}
 
     def request(self, loss: str, wrt: Sequence[str] | None) -> Request:
         """What is asked for, checked the first time.
@@ -107,10 +107,12 @@ class Autograd:
         )
         return request
 
-    def _add_zeros(self, found: dict[str, torch.Tensor], request: Request, leaves: Named, on_ready: OnReady | None) -> None:
-        zeros = {name: torch.zeros_like(leaf, requires_grad=False) for name, leaf in leaves if name not in found}
+    def _add_zeros(
+        self, gradients: dict[str, torch.Tensor], request: Request, leaves: Named, on_ready: OnReady | None
+    ) -> None:
+        zeros = {name: torch.zeros_like(leaf, requires_grad=False) for name, leaf in leaves if name not in gradients}
         zeros |= {name: self._unread(name) for name in request.unread}
-        found |= zeros
+        gradients |= zeros
         if on_ready is not None:
             for name, gradient in zeros.items():
                 on_ready(name, gradient)
@@ -145,9 +147,9 @@ def _frozen(leaves: Named) -> Unsupported:
 
 def _one_element(network: Network, name: str, value: Any) -> torch.Tensor:
     if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
-        what = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+        description = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
         raise InvalidArgument(
-            f"the output {name!r} of {network.name} is {what}",
+            f"the output {name!r} of {network.name} is {description}",
             "a loss: one floating-point number",
             "add a loss to the network, or its sum: network.with_loss(…)",
         )
@@ -159,21 +161,21 @@ def _backward(loss: torch.Tensor, leaves: Named, everything: bool, on_ready: OnR
 
     torch gathers them in the leaves' ``grad``, as in any training loop; what is there already is put aside meanwhile.
     """
-    kept = [leaf.grad for _, leaf in leaves]
-    for (_, leaf), gradient in zip(leaves, kept, strict=True):
+    previous = [leaf.grad for _, leaf in leaves]
+    for (_, leaf), gradient in zip(leaves, previous, strict=True):
         if gradient is not None:
             leaf.grad = None
     ready: dict[str, torch.Tensor] = {}
     hooks = [] if on_ready is None else [_announce(name, leaf, ready, on_ready) for name, leaf in leaves]
     try:
         torch.autograd.backward(loss, inputs=None if everything else [leaf for _, leaf in leaves])
-        found = {name: leaf.grad for name, leaf in leaves if leaf.grad is not None}
+        gradients = {name: leaf.grad for name, leaf in leaves if leaf.grad is not None}
     finally:
         for hook in hooks:
             hook.remove()
-        for (_, leaf), gradient in zip(leaves, kept, strict=True):
+        for (_, leaf), gradient in zip(leaves, previous, strict=True):
             leaf.grad = gradient
-    return {**found, **ready}
+    return {**gradients, **ready}
 
 
 def _announce(name: str, leaf: torch.Tensor, ready: dict[str, torch.Tensor], on_ready: OnReady) -> Any:

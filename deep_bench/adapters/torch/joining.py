@@ -90,8 +90,8 @@ def meeting(over: Communicator | None, address: str | None, patience: timedelta)
 
 
 def _at_master(rank: int, size: int, environment: Mapping[str, str], patience: timedelta, how: str) -> Meeting:
-    kept = environment.get(_AGENT) == "True"
-    place = _Place(environment["MASTER_ADDR"], _port(environment["MASTER_PORT"]), kept)
+    agent_hosted = environment.get(_AGENT) == "True"
+    place = _Place(environment["MASTER_ADDR"], _port(environment["MASTER_PORT"]), agent_hosted)
     return Meeting(rank, size, _met(place, rank, size, patience), how)
 
 
@@ -110,10 +110,10 @@ def launched_as(environment: Mapping[str, str]) -> tuple[int, int] | None:
 
 def _over(comm: Communicator, patience: timedelta) -> Meeting:
     """Rank 0 opens a port, and tells the others over a communicator that they have already."""
-    told = np.zeros(_ADDRESS_BYTES, np.uint8)
+    address = np.zeros(_ADDRESS_BYTES, np.uint8)
     name = socket.gethostname().encode()[:_ADDRESS_BYTES]
-    told[: len(name)] = np.frombuffer(name, np.uint8)
-    hosts = comm.allgather(told)
+    address[: len(name)] = np.frombuffer(name, np.uint8)
+    hosts = comm.allgather(address)
     host = "127.0.0.1" if (hosts == hosts[0]).all() else bytes(hosts[0]).rstrip(b"\0").decode()
     place = _Place(host, 0)
     store = _opened(place, comm.size, patience) if comm.rank == 0 else None
@@ -167,16 +167,16 @@ def _opened(place: _Place, size: int, patience: timedelta) -> Any:
 
 
 def _reached(place: _Place, rank: int, size: int, patience: timedelta) -> Any:
-    until, why = monotonic() + patience.total_seconds(), ""
+    until, reason = monotonic() + patience.total_seconds(), ""
     while True:
         try:
             with socket.create_connection((place.host, place.port), timeout=max(_LOOK_S, min(1.0, until - monotonic()))):
                 break
         except OSError as error:  # rank 0 has not come yet, or its name is not known yet
-            why = str(error)
+            reason = str(error)
         if monotonic() > until:
             raise RanksAbsent(
-                f"rank {rank} of {size} found nobody at {place} within {patience.total_seconds():g} s: {why}",
+                f"rank {rank} of {size} found nobody at {place} within {patience.total_seconds():g} s: {reason}",
                 f"rank 0 at {place}",
                 _ADVICE,
                 teller=rank,
@@ -201,7 +201,7 @@ def _await(store: Any, place: _Place, rank: int, size: int, patience: timedelta)
         while came < size and monotonic() < until:
             sleep(_LOOK_S)
             came = store.add(_JOINED, 0)
-        here = range(size) if came >= size else [one for one in range(size) if store.check([f"{_JOINED}/{one}"])]
+        present = range(size) if came >= size else [peer for peer in range(size) if store.check([f"{_JOINED}/{peer}"])]
     except RuntimeError as error:
         raise RanksAbsent(
             f"rank {rank} of {size} lost rank 0 at {place} while ranks met: {_first_line(error)}",
@@ -209,14 +209,15 @@ def _await(store: Any, place: _Place, rank: int, size: int, patience: timedelta)
             "see what rank 0 printed; start all ranks at about the same time, with the same patience",
             teller=rank,
         ) from error
-    absent = [one for one in range(size) if one not in here]
+    absent = [peer for peer in range(size) if peer not in present]
     if absent:
         named = ", ".join(map(str, absent[:_MOST_NAMED])) + (", …" if len(absent) > _MOST_NAMED else "")
         raise RanksAbsent(
-            f"{len(here)} of {size} ranks joined at {place} within {patience.total_seconds():g} s; not there: rank {named}",
+            f"{len(present)} of {size} ranks joined at {place} within {patience.total_seconds():g} s; not "
+            f"there: rank {named}",
             "all ranks that were started",
             _ADVICE,
-            teller=min(here),
+            teller=min(present),
         )
 
 

@@ -25,13 +25,13 @@ def kernels_by_node(module: PlanModule, call: Callable[[], Any]) -> Mapping[str,
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler, wrapped(module, _labelled):
         call()
         torch.cuda.synchronize()
-    found: dict[str, dict[str, float]] = {}
+    by_node: dict[str, dict[str, float]] = {}
     for event in profiler.events() or []:
         if event.name.startswith(_PREFIX) and event.device_type == torch.autograd.DeviceType.CPU:
-            kernels = found.setdefault(event.name.removeprefix(_PREFIX), {})
+            kernels = by_node.setdefault(event.name.removeprefix(_PREFIX), {})
             for name, microseconds in _kernels(event):
                 kernels[name] = kernels.get(name, 0.0) + microseconds * 1e3
-    return found
+    return by_node
 
 
 def _labelled(step: Step, function: Callable[..., Any]) -> Callable[..., Any]:

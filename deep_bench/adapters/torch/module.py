@@ -116,18 +116,18 @@ class PlanModule(nn.Module):
 class _Names:
     """Python identifiers for ONNX names, each its own."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, used_names: Iterable[str] = ()) -> None:
+        self._taken = set(used_names)
 
     def __call__(self, name: str, prefix: str = "") -> str:
         plain = prefix + re.sub(r"\W", "_", name)
         if not plain.isidentifier() or keyword.iskeyword(plain):
             plain = f"_{plain}"
-        found, number = plain, 1
-        while found in self._taken:
-            found, number = f"{plain}_{number}", number + 1
-        self._taken.add(found)
-        return found
+        candidate, number = plain, 1
+        while candidate in self._taken:
+            candidate, number = f"{plain}_{number}", number + 1
+        self._taken.add(candidate)
+        return candidate
 
 
 class _Source:
@@ -162,16 +162,16 @@ class _Source:
 
     def _last_uses(self) -> Mapping[int, list[str]]:
         """Index of a step to the values that nothing uses after it."""
-        seen: dict[str, int] = {}
+        last_steps: dict[str, int] = {}
         for index, step in enumerate(self.plan.steps):
             for name in _uses(step):
-                seen[name] = index
-        self._used = {*seen, *self.plan.outputs}
-        found: dict[int, list[str]] = {}
-        for name, index in seen.items():
+                last_steps[name] = index
+        self._used = {*last_steps, *self.plan.outputs}
+        by_step: dict[int, list[str]] = {}
+        for name, index in last_steps.items():
             if name not in self.plan.outputs:
-                found.setdefault(index, []).append(name)
-        return found
+                by_step.setdefault(index, []).append(name)
+        return by_step
 
     def _statement(self, index: int, step: Step) -> str:
         host = self._on_cpu(step)

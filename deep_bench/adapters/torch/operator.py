@@ -53,26 +53,28 @@ class _Autograd:
 
     def __call__(self, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Pull:
         """The way back from the results to the inputs."""
-        given = [_variable(x) if _is_real(x) else x for x in inputs]
-        leaves = [(i, x) for i, x in enumerate(given) if _is_real(x)]
+        arguments = [_variable(x) if _is_real(x) else x for x in inputs]
+        leaves = [(i, x) for i, x in enumerate(arguments) if _is_real(x)]
         with torch.enable_grad():
-            found = self._function(*given, **attributes)
-        results = found if isinstance(found, tuple) else (found,)
-        seen = [isinstance(y, torch.Tensor) and y.requires_grad for y in results]
+            outcome = self._function(*arguments, **attributes)
+        results = outcome if isinstance(outcome, tuple) else (outcome,)
+        tracked = [isinstance(y, torch.Tensor) and y.requires_grad for y in results]
 
         def pull(grads: Sequence[Any]) -> tuple[Any, ...]:
-            pairs = [(y, g) for y, g, known in zip(results, grads, seen, strict=True) if known and g is not None]
-            if not any(seen):
+            pairs = [
+                (y, g) for y, g, is_tracked in zip(results, grads, tracked, strict=True) if is_tracked and g is not None
+            ]
+            if not any(tracked):
                 raise Unsupported(
                     f"torch's autograd does not see how {_called(self._function)} computes its results from its inputs",
                     "a function of torch's differentiable operations",
                     "give its gradient: wrap(…, backward=…)",
                 )
-            gradients: list[Any] = [None] * len(given)
+            gradients: list[Any] = [None] * len(arguments)
             if pairs:
                 outputs, weights = zip(*pairs, strict=True)
-                wanted = [x for _, x in leaves]
-                answers = torch.autograd.grad(outputs, wanted, weights, retain_graph=True, allow_unused=True)
+                targets = [x for _, x in leaves]
+                answers = torch.autograd.grad(outputs, targets, weights, retain_graph=True, allow_unused=True)
                 for (index, _), gradient in zip(leaves, answers, strict=True):
                     gradients[index] = gradient
             return tuple(gradients)
@@ -102,14 +104,18 @@ def _signed(function: Any) -> Any:
     return getattr(function, "_init_fn", None)
 
 
-def _device(given: str | Device[Any] | None, default: str) -> TorchAdapter:
+def _device(requested: str | Device[Any] | None, default: str) -> TorchAdapter:
     """The adapter that a function's tensors are of."""
-    made = (
-        TorchAdapter(device=default) if given is None else Variant.parse(given).create() if isinstance(given, str) else given
+    adapter = (
+        TorchAdapter(device=default)
+        if requested is None
+        else Variant.parse(requested).create()
+        if isinstance(requested, str)
+        else requested
     )
-    if not isinstance(made, TorchAdapter):
-        raise InvalidArgument(f"device {getattr(made, 'name', made)!r} for a function of torch's tensors", "torch")
-    return made
+    if not isinstance(adapter, TorchAdapter):
+        raise InvalidArgument(f"device {getattr(adapter, 'name', adapter)!r} for a function of torch's tensors", "torch")
+    return adapter
 
 
 def _home(function: Any) -> str:

@@ -75,9 +75,9 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
         """See `Optimizer.init`."""
         native = self._native(list(parameters.values()))
         _begin(native, parameters)
-        made = _State({"steps": xp.array(0, int)}, native, parameters)
-        made.grow(parameters)
-        return made
+        state = _State({"steps": xp.array(0, int)}, native, parameters)
+        state.grow(parameters)
+        return state
 
     def restored(self, state: Tree, parameters: Arrays[torch.Tensor]) -> dict[str, Any]:
         """See `Optimizer.restored`."""
@@ -117,19 +117,19 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
 
     def _native(self, tensors: list[torch.Tensor]) -> torch.optim.Optimizer:
         rate = {} if self.lr is None else {"lr": 1.0 if callable(self.lr) else float(self.lr)}
-        made: torch.optim.Optimizer = getattr(torch.optim, self.kind)(tensors, **rate, **self.settings)
-        return made
+        optimizer: torch.optim.Optimizer = getattr(torch.optim, self.kind)(tensors, **rate, **self.settings)
+        return optimizer
 
     def _bound(self, state: Tree, parameters: Arrays[torch.Tensor]) -> _State:
         """A state of a native optimizer of these parameters."""
         native = self._native(list(parameters.values()))
         for name, w in parameters.items():
-            found = {key: value[name] for key, value in state.items() if isinstance(value, Mapping) and name in value}
-            if found:
-                native.state[w] = {key: _kept(key, value) for key, value in found.items()}
-        made = _State(state, native, parameters)
-        made.grow(parameters)
-        return made
+            entries = {key: value[name] for key, value in state.items() if isinstance(value, Mapping) and name in value}
+            if entries:
+                native.state[w] = {key: _kept(key, value) for key, value in entries.items()}
+        bound_state = _State(state, native, parameters)
+        bound_state.grow(parameters)
+        return bound_state
 
     def _searched(self, native: torch.optim.Optimizer, parameters: Arrays[torch.Tensor], evaluate: Evaluate | None) -> None:
         if evaluate is None:
@@ -141,9 +141,9 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
             return
 
         def closure() -> float:
-            loss, found = evaluate(parameters)
+            loss, gradients = evaluate(parameters)
             for name, w in parameters.items():
-                w.grad = found[name]
+                w.grad = gradients[name]
             return float(loss)
 
         native.step(closure)

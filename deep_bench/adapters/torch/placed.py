@@ -68,8 +68,8 @@ class _OnTensors:
 
     def backward(self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[Any, ...]:
         """The gradients, each where its input is."""
-        found = self._kernel.backward(self._moved(grads), self._moved(inputs), self._moved(outputs), described)
-        return tuple(None if g is None else g.to(x.device) for g, x in zip(found, inputs, strict=True))
+        gradients = self._kernel.backward(self._moved(grads), self._moved(inputs), self._moved(outputs), described)
+        return tuple(None if g is None else g.to(x.device) for g, x in zip(gradients, inputs, strict=True))
 
     def _moved(self, values: Sequence[Any]) -> list[Any]:
         return [x.to(self._target) if isinstance(x, torch.Tensor) else x for x in values]
@@ -89,14 +89,14 @@ class _ThroughNumpy:
     def forward(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs, where the inputs are: shapes stay on the CPU."""
         with np.errstate(all="ignore"):
-            found = self._kernel.forward_numpy(*map(to_numpy, inputs))
-        return tuple(to_native(found, _home(inputs, self._target)))
+            outputs = self._kernel.forward_numpy(*map(to_numpy, inputs))
+        return tuple(to_native(outputs, _home(inputs, self._target)))
 
     def backward(self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[Any, ...]:
         """The gradients, each where its input is."""
         with np.errstate(all="ignore"):
-            found = self._kernel.backward_numpy(*([to_numpy(x) for x in values] for values in (grads, inputs, outputs)))
-        return tuple(None if g is None else to_native(g, x.device) for g, x in zip(found, inputs, strict=True))
+            gradients = self._kernel.backward_numpy(*([to_numpy(x) for x in values] for values in (grads, inputs, outputs)))
+        return tuple(None if g is None else to_native(g, x.device) for g, x in zip(gradients, inputs, strict=True))
 
 
 _Calls = _OnTensors | _ThroughNumpy
@@ -123,11 +123,11 @@ class _Differentiated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        saved, given = ctx.saved_tensors, list(ctx.others)
+        saved, inputs = ctx.saved_tensors, list(ctx.others)
         for place, tensor in zip(ctx.tensors, saved, strict=False):
-            given[place] = tensor
-        found = ctx.calls.backward(grads, given, saved[len(ctx.tensors) :])
-        return None, *(g if i in ctx.tensors else None for i, g in enumerate(found))
+            inputs[place] = tensor
+        gradients = ctx.calls.backward(grads, inputs, saved[len(ctx.tensors) :])
+        return None, *(g if i in ctx.tensors else None for i, g in enumerate(gradients))
 
 
 def _is_real(tensor: torch.Tensor) -> bool:

@@ -62,17 +62,17 @@ def profile(
         synchronize()
         stamps.settle()
 
-    found = in_turn({"plain": plain, "observed": observed}, synchronize, repeat)
+    timings = in_turn({"plain": plain, "observed": observed}, synchronize, repeat)
     times = tuple(
-        NodeTime((name,) if name else (), ns, what, direction)
-        for (name, direction, what), ns in watch.samples(repeat).items()
+        NodeTime((name,) if name else (), ns, operator, direction)
+        for (name, direction, operator), ns in watch.samples(repeat).items()
     )
     covered = {name for time in times for name in time.nodes}
     return NodeProfile(
         f"the generated code, each step between two {stamps.what}",
         times,
-        found["observed"],
-        found["plain"],
+        timings["observed"],
+        timings["plain"],
         absent={name: _ABSENT for name in names if name not in covered},
         allocated_bytes=_allocated_bytes(plain, target),
         kernels=_kernels(executor, plain, target),
@@ -133,14 +133,14 @@ def stamped(module: PlanModule, stamps: _Clock | _Events, backward: bool) -> Ite
 
 
 def _timed(step: Step, function: Callable[..., Any], stamps: Any, hooks: _Backward | None) -> Callable[..., Any]:
-    name, what = step.site.origin, step.site.operator
+    name, operator = step.site.origin, step.site.operator
 
     def timed(*inputs: Any) -> Any:
         begin = stamps.mark()
         result = function(*inputs)
-        stamps.add((name, "forward", what), begin, stamps.mark())
+        stamps.add((name, "forward", operator), begin, stamps.mark())
         if hooks is not None:
-            hooks.follow((name, "backward", what), result)
+            hooks.follow((name, "backward", operator), result)
         return result
 
     return timed
@@ -157,15 +157,15 @@ class _Backward:
 
     def follow(self, key: Key, result: Any) -> None:
         """Hook what a step added to autograd's graph."""
-        found = [r.grad_fn for r in _tensors(result) if r.grad_fn is not None]
-        while found:
-            node = found.pop()
+        pending = [r.grad_fn for r in _tensors(result) if r.grad_fn is not None]
+        while pending:
+            node = pending.pop()
             if node in self._known:
                 continue
             self._known[node] = None
             leaf = node.name().endswith("AccumulateGrad")
             self._hook(node, _ACCUMULATION if leaf else key)
-            found += [following for following, _ in node.next_functions if following is not None]
+            pending += [following for following, _ in node.next_functions if following is not None]
 
     def _hook(self, node: Any, key: Key) -> None:
         def before(*_: Any) -> None:

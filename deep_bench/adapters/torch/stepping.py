@@ -24,10 +24,10 @@ def wrapped(module: PlanModule, wrap: Callable[[Step, Function], Function]) -> I
     """
     forward: Any = module.forward
     scope: dict[str, Any] = forward.__globals__  # where the generated code finds its steps, as f0, f1, …
-    kept = {f"f{index}": scope[f"f{index}"] for index in range(len(module.plan.steps))}
+    originals = {f"f{index}": scope[f"f{index}"] for index in range(len(module.plan.steps))}
     for index, step in enumerate(module.plan.steps):
-        scope[f"f{index}"] = wrap(step, kept[f"f{index}"])
+        scope[f"f{index}"] = wrap(step, originals[f"f{index}"])
     try:
         yield
     finally:
-        scope.update(kept)
+        scope.update(originals)

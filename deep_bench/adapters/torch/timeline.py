@@ -42,9 +42,9 @@ class TorchDevice:
     @staticmethod
     def asynchronous() -> str | None:
         """The accelerator whose calls return before the work is done; None on a CPU, or where CUDA was not used yet."""
-        found = torch.accelerator.current_accelerator(check_available=True)
-        unused = found is not None and found.type == "cuda" and not torch.cuda.is_initialized()
-        return None if found is None or unused else str(found)
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        unused = accelerator is not None and accelerator.type == "cuda" and not torch.cuda.is_initialized()
+        return None if accelerator is None or unused else str(accelerator)
 
 
 def summary_writer(folder: str) -> Any:

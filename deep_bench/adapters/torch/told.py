@@ -29,14 +29,14 @@ def told(
         target: The device.
     """
     if target.type == "cuda":
-        found = {name: tuple(kernels) for name, kernels in kernels_by_node(module, call).items()}
+        algorithms = {name: tuple(kernels) for name, kernels in kernels_by_node(module, call).items()}
     else:
-        found = _overheard(module, call)
-    return {name: (found[name] or _OWN) if name in found else _ABSENT for name in names}
+        algorithms = _overheard(module, call)
+    return {name: (algorithms[name] or _OWN) if name in algorithms else _ABSENT for name in names}
 
 
 def _overheard(module: PlanModule, call: Callable[[], Any]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    algorithms: dict[str, tuple[str, ...]] = {}
     with overheard() as since:
 
         def listening(step: Step, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,11 +44,11 @@ def _overheard(module: PlanModule, call: Callable[[], Any]) -> dict[str, tuple[s
                 since()
                 result = function(*inputs)
                 name = step.site.origin
-                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *since())))
+                algorithms[name] = tuple(dict.fromkeys((*algorithms.get(name, ()), *since())))
                 return result
 
             return run
 
         with wrapped(module, listening):
             call()
-    return found
+    return algorithms

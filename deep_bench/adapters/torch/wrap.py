@@ -155,8 +155,8 @@ class WrappedModule(Executor[torch.Tensor]):
         leaves = [fed[name] if name in fed else parameters[name] for name in names]
         with torch.enable_grad():
             outputs = self._named(self._call(*arguments))
-        found = _differentiated(loss, outputs[loss], leaves)
-        gradients = dict(zip(names, found, strict=True))
+        slopes = _differentiated(loss, outputs[loss], leaves)
+        gradients = dict(zip(names, slopes, strict=True))
         if on_ready is not None:
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
@@ -187,8 +187,8 @@ class ModuleParameters(MutableMapping[str, torch.Tensor]):
         self._module = module
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        for known, parameter in self._module.named_parameters():
-            if known == name:
+        for key, parameter in self._module.named_parameters():
+            if key == name:
                 return parameter
         raise UnknownName("parameter", name, self)
 
@@ -289,5 +289,5 @@ def _differentiated(name: str, loss: torch.Tensor, leaves: Sequence[torch.Tensor
         )
     if not leaves or not loss.requires_grad:
         return [torch.zeros_like(leaf) for leaf in leaves]
-    found = torch.autograd.grad(loss.reshape(()), list(leaves), allow_unused=True)
-    return [torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, found, strict=True)]
+    gradients = torch.autograd.grad(loss.reshape(()), list(leaves), allow_unused=True)
+    return [torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, gradients, strict=True)]

@@ -45,16 +45,16 @@ def sampled(call: Callable[[], Any], barrier: Callable[[], Any] | None, samples:
         (3,)
     """
     begins, durations, switches = [0] * samples, [0] * samples, [0] * samples
-    who, usage, again = resource.RUSAGE_THREAD, resource.getrusage, range(batch)
+    scope, usage, again = resource.RUSAGE_THREAD, resource.getrusage, range(batch)
     for number in range(samples):
         if barrier is not None:
             barrier()
-        taken = usage(who).ru_nivcsw
+        previous = usage(scope).ru_nivcsw
         begin = perf_counter_ns()
         for _ in again:
             call()
         end = perf_counter_ns()
-        begins[number], durations[number], switches[number] = begin, end - begin, usage(who).ru_nivcsw - taken
+        begins[number], durations[number], switches[number] = begin, end - begin, usage(scope).ru_nivcsw - previous
     return RankBlock(np.array(begins), np.array(durations), np.array(switches) > 0, batch)
 
 

@@ -68,7 +68,7 @@ class Keeper:
             CaseFacts(label=case_label(kind, size), operator=kind.name, dtype=dtype, attributes={"bytes": size})
             for kind, size in settings.cases()
         ]
-        made = [
+        system_records = [
             SystemRecord(
                 label=label,
                 framework=label,
@@ -86,7 +86,7 @@ class Keeper:
             recipe=Recipe(options=_options(settings), seeds={"data and order": settings.seed}),
             suite=SuiteFacts(name=MARK, source=_SOURCE, cases=cases),
             environment=capture(),
-            systems=made,
+            systems=system_records,
             notes=notes,
         )
         self._output = output
@@ -97,15 +97,15 @@ class Keeper:
 
     def add(self, label: str, kind: Kind, size: int, trial: Trial | None, failure: DeepBenchError | None) -> None:
         """Keep what one trial found, or why it found nothing."""
-        found = TrialRecord(case=case_label(kind, size), error=None if failure is None else ErrorRecord.of(failure))
+        entry = TrialRecord(case=case_label(kind, size), error=None if failure is None else ErrorRecord.of(failure))
         if trial is not None and failure is None:
-            found.samples = _samples(trial)
-            found.verdict = VerdictRecord(
+            entry.samples = _samples(trial)
+            entry.verdict = VerdictRecord(
                 verdict="wrong" if trial.wrong else "right",
                 reason="; ".join(trial.wrong) or _right(kind),
                 effort="before and after the timing, on other data each time",
             )
-        self.record[label].trials.append(found)
+        self.record[label].trials.append(entry)
 
     def write(self, clocks: Clocks) -> None:
         """Bring the file up to date."""
@@ -139,8 +139,8 @@ class Keeper:
         self.record.interrupted, self.record.complete = interrupted, not interrupted
         self.write(clocks)
         if self._unwritten is not None:
-            why = self._unwritten
-            raise NotKept(why.came, why.expected, found=Result(self.record)) from why
+            failure = self._unwritten
+            raise NotKept(failure.came, failure.expected, found=Result(self.record)) from failure
         return Result(self.record, None if self._writer is None else self._writer.path)
 
 
@@ -167,13 +167,15 @@ def _link(machine: Machine | None, label: str, hosts: Sequence[str], notes: list
 
 def _samples(trial: Trial) -> list[SampleSet]:
     """Each rank's durations, and when they began after the first one of their block."""
-    found = []
+    sample_sets = []
     for rank in range(trial.comm.size):
         durations = [_block(block, rank, block.ns[rank]) for block in trial.blocks]
         begins = [_block(block, rank, block.begin[rank] - block.begin[rank, 0]) for block in trial.blocks]
-        found.append(SampleSet(quantity=rank_name(rank), blocks=durations, warm_up=trial.warm_up if rank == 0 else None))
-        found.append(SampleSet(quantity=begin_name(rank), blocks=begins))
-    return found
+        sample_sets.append(
+            SampleSet(quantity=rank_name(rank), blocks=durations, warm_up=trial.warm_up if rank == 0 else None)
+        )
+        sample_sets.append(SampleSet(quantity=begin_name(rank), blocks=begins))
+    return sample_sets
 
 
 def _block(block: RankBlock, rank: int, ns: Any) -> BlockRecord:

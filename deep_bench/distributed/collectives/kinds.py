@@ -113,5 +113,5 @@ def bus_bandwidth(kind: Kind, ranks: int, size: int, seconds: float) -> float | 
         >>> bus_bandwidth(KINDS["allreduce"], 4, 1000, 1e-6)
         1500000000.0
     """
-    found = algorithm_bandwidth(kind, ranks, size, seconds)
-    return None if found is None else found * kind.bus(ranks)
+    bandwidth = algorithm_bandwidth(kind, ranks, size, seconds)
+    return None if bandwidth is None else bandwidth * kind.bus(ranks)

@@ -60,7 +60,7 @@ def poison(out: np.ndarray) -> None:
 
 def total(ranks: int, elements: int, dtype: np.dtype, seed: int) -> np.ndarray:
     """The sum of what all ranks give."""
-    found = given(0, ranks, elements, dtype, seed)
+    partial_sum = given(0, ranks, elements, dtype, seed)
     for rank in range(1, ranks):
-        found = (found + given(rank, ranks, elements, dtype, seed)).astype(dtype, copy=False)
-    return found
+        partial_sum = (partial_sum + given(rank, ranks, elements, dtype, seed)).astype(dtype, copy=False)
+    return partial_sum

@@ -62,13 +62,13 @@ class Problem:
 
     def wrong(self, seed: int) -> int:
         """Make the operation, and count the elements that are not what they must be."""
-        found, expected = self.read(self.call()), self.expected(seed)
-        if expected is None or found is None:
-            return int(expected is not found)
-        found, expected = np.asarray(found).reshape(-1), expected.reshape(-1)
-        if found.shape != expected.shape:
-            return max(found.size, expected.size)
-        return int(np.count_nonzero(found != expected))
+        received, expected = self.read(self.call()), self.expected(seed)
+        if expected is None or received is None:
+            return int(expected is not received)
+        received, expected = np.asarray(received).reshape(-1), expected.reshape(-1)
+        if received.shape != expected.shape:
+            return max(received.size, expected.size)
+        return int(np.count_nonzero(received != expected))
 
 
 def problem(name: str, setting: Setting) -> Problem:
@@ -151,7 +151,7 @@ def _alltoall(s: Setting) -> Problem:
     x, out = s.array(ranks), s.array(ranks)
 
     def expected(seed: int) -> np.ndarray:
-        return np.stack([_of_rank(s, other, ranks, seed).reshape(ranks, -1)[rank] for other in range(ranks)])
+        return np.stack([_of_rank(s, peer, ranks, seed).reshape(ranks, -1)[rank] for peer in range(ranks)])
 
     return Problem(lambda: s.comm.alltoall(x, out), x, out, expected)
 
@@ -161,12 +161,12 @@ def _barrier(s: Setting) -> Problem:
 
 
 def _neighbours(s: Setting) -> Problem:
-    x, others = s.array(), ring(s.comm.size).to[s.comm.rank]
+    x, peers = s.array(), ring(s.comm.size).to[s.comm.rank]
     return Problem(
-        lambda: s.comm.exchange(x, others, others),
+        lambda: s.comm.exchange(x, peers, peers),
         x,
-        expected=lambda seed: np.stack([_of_rank(s, other, 0, seed) for other in others]),
-        read=lambda found: np.stack([found[other] for other in others]),
+        expected=lambda seed: np.stack([_of_rank(s, peer, 0, seed) for peer in peers]),
+        read=lambda received: np.stack([received[peer] for peer in peers]),
     )
 
 

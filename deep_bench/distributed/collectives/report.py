@@ -71,8 +71,8 @@ def _bandwidths(row: Row) -> dict[str, str]:
     """One for pairs, where both are the same, and none where nothing is moved."""
     if not row.kind.sized:
         return {}
-    found = _rate(row.algorithm_bandwidth)
-    return {"bandwidth": found} if row.pair else {"algorithm": found, "bus": _rate(row.bus_bandwidth)}
+    rate = _rate(row.algorithm_bandwidth)
+    return {"bandwidth": rate} if row.pair else {"algorithm": rate, "bus": _rate(row.bus_bandwidth)}
 
 
 def _named(row: Row) -> str:
@@ -116,9 +116,9 @@ def lines_below(result: Result) -> list[str]:
 
 
 def _machine(result: Result) -> list[str]:
-    found = {row.system: row.link for row in result.rows if row.link is not None}
+    links = {row.system: row.link for row in result.rows if row.link is not None}
     lines = []
-    for system, link in found.items():
+    for system, link in links.items():
         parts: list[str] = []
         for segment in link.segments:
             p = segment.parameters
@@ -160,11 +160,11 @@ def _unsteady(rows: list[Row]) -> list[str]:
     lines = []
     few = [row for row in rows if row.summary is not None and row.summary.interval is None]
     split = [row for row in rows if row.summary is not None and len(row.summary.modes) > 1]
-    taken = [row for row in rows if row.summary is not None and row.summary.preempted >= 0.01]
-    for what, found in (("too few samples for an interval", few), ("several modes", split),
-                        ("the kernel took a CPU away in 1 % of the samples or more", taken)):  # fmt: skip
-        if found:
-            names = [_named(row) for row in found[:4]]
-            more = f" and {len(found) - 4} more" if len(found) > 4 else ""
-            lines.append(f"{what}: {', '.join(names)}{more}")
+    preempted = [row for row in rows if row.summary is not None and row.summary.preempted >= 0.01]
+    for symptom, affected in (("too few samples for an interval", few), ("several modes", split),
+                        ("the kernel took a CPU away in 1 % of the samples or more", preempted)):  # fmt: skip
+        if affected:
+            names = [_named(row) for row in affected[:4]]
+            suffix = f" and {len(affected) - 4} more" if len(affected) > 4 else ""
+            lines.append(f"{symptom}: {', '.join(names)}{suffix}")
     return lines

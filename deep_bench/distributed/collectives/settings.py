@@ -77,6 +77,6 @@ class Settings:
         """
         if ranks < 2:
             raise InvalidArgument(f"{ranks} rank", "at least 2", "start it by mpirun -n 2, or srun -n 2")
-        first, other = self.pair
-        if first == other or not (0 <= first < ranks and 0 <= other < ranks):
-            raise InvalidArgument(f"the pair {first},{other} of {ranks} ranks", f"two different ones of 0 to {ranks - 1}")
+        first, second = self.pair
+        if first == second or not (0 <= first < ranks and 0 <= second < ranks):
+            raise InvalidArgument(f"the pair {first},{second} of {ranks} ranks", f"two different ones of 0 to {ranks - 1}")

@@ -35,13 +35,13 @@ def sizes_of(text: str, dtype: np.dtype) -> tuple[int, ...]:
     Source:
         Baidu DeepBench, ``code/kernels/all_reduce_problems.h`` (Apache 2.0).
     """
-    found = sorted(set(_bytes(text.strip(), dtype)))
-    odd = [size for size in found if size % dtype.itemsize]
+    byte_counts = sorted(set(_bytes(text.strip(), dtype)))
+    odd = [size for size in byte_counts if size % dtype.itemsize]
     if odd:
         raise InvalidArgument(
             f"{odd[0]} bytes of {dtype}", f"multiples of {dtype.itemsize}", "begin higher, or name another element type"
         )
-    return tuple(found)
+    return tuple(byte_counts)
 
 
 def _bytes(text: str, dtype: np.dtype) -> list[int]:
@@ -60,8 +60,8 @@ def _bytes(text: str, dtype: np.dtype) -> list[int]:
 
 
 def _number(text: str, whole: str) -> int:
-    found = re.fullmatch(r"\s*(\d+)\s*(k|Ki|Mi|Gi)?B?\s*", text)
-    number = int(found[1]) * _UNITS[found[2] or ""] if found else 0
+    match = re.fullmatch(r"\s*(\d+)\s*(k|Ki|Mi|Gi)?B?\s*", text)
+    number = int(match[1]) * _UNITS[match[2] or ""] if match else 0
     if not 0 < number <= 2**40:
         raise InvalidArgument(f"sizes {whole!r}", _FORMS)
     return number

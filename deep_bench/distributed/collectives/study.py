@@ -94,11 +94,11 @@ class _Study:
         from deep_bench.distributed.collectives.keeping import Keeper
 
         places = self.together.told(local_facts(self.launched)) or []
-        own = machine is None
-        if own:
+        measures = machine is None
+        if measures:
             self.bars.phase("messages", len(self.systems), "communicators")
             machine = measured_machine(self.systems, [place["host"] for place in places], self.together, self.bars.advance)
-        keeper = Keeper(self.systems, self.settings, places, machine, own, output) if self.leads else None
+        keeper = Keeper(self.systems, self.settings, places, machine, measures, output) if self.leads else None
         cases = self.settings.cases()
         self.bars.phase("measuring", len(cases), "sizes")
         with self.together.listening():
@@ -137,13 +137,13 @@ class _Study:
 
     def _rounds(self, able: list[Trial]) -> None:
         begin, number = perf_counter(), 0
-        wanted = bool(able)
-        while self.together.goes_on(wanted):
+        pending = bool(able)
+        while self.together.goes_on(pending):
             for index in self.random.permutation(len(able)):
                 able[index].sample()
             number += 1
             if self.leads:
-                wanted = self._unfinished(able, number, perf_counter() - begin)
+                pending = self._unfinished(able, number, perf_counter() - begin)
 
     def _unfinished(self, able: list[Trial], number: int, elapsed: float) -> bool:
         """Whether another round is worth its time: as rank 0 sees it."""
@@ -168,9 +168,9 @@ class _Study:
         needed = memory_bytes(kind.name, self.control.size, size) * ranks * len(self.systems)
         available = psutil.virtual_memory().available
         if self.together.most(int(needed > 0.8 * available)):
-            what = f"{kind.name} of {in_bytes(size, digits=None)}"
+            subject = f"{kind.name} of {in_bytes(size, digits=None)}"
             return DeepBenchError(
-                f"{what} needs {in_bytes(needed)} of a node; {in_bytes(available)} are free",
+                f"{subject} needs {in_bytes(needed)} of a node; {in_bytes(available)} are free",
                 advice="ask for smaller sizes, or fewer ranks on a node",
             )
         return None

@@ -36,11 +36,11 @@ def opened(names: Sequence[str]) -> Iterator[dict[str, Communicator]]:
     from deep_bench import communicators
 
     check_names(names)
-    made: dict[str, Communicator] = {}
+    by_name: dict[str, Communicator] = {}
     try:
         for name in names:
-            made[name] = communicators["torch"](backend=name) if name in BACKENDS else communicators[name]()
-        yield made
+            by_name[name] = communicators["torch"](backend=name) if name in BACKENDS else communicators[name]()
+        yield by_name
     finally:
-        for comm in reversed(made.values()):
+        for comm in reversed(by_name.values()):
             comm.close()

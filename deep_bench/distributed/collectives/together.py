@@ -41,7 +41,7 @@ class Together:
         row = np.zeros(self.most(len(text)), np.uint8)
         row[: len(text)] = np.frombuffer(text, np.uint8)
         rows = self.comm.gather(row, 0)
-        return None if rows is None else [json.loads(bytes(one).rstrip(b"\0")) for one in rows]
+        return None if rows is None else [json.loads(bytes(entry).rstrip(b"\0")) for entry in rows]
 
     @contextmanager
     def listening(self, signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> Iterator[None]:

@@ -75,9 +75,9 @@ class Trial:
             self.failure = failure or DeepBenchError(f"{self.kind.name} failed on another rank")
             return
         counts = self.together.told(wrong)
-        found = {rank: count for rank, count in enumerate(counts or []) if count}
-        if found:
-            self.wrong.append(f"{sum(found.values())} wrong elements, on ranks {', '.join(map(str, found))}")
+        wrong_counts = {rank: count for rank, count in enumerate(counts or []) if count}
+        if wrong_counts:
+            self.wrong.append(f"{sum(wrong_counts.values())} wrong elements, on ranks {', '.join(map(str, wrong_counts))}")
 
     def _check_barrier(self) -> None:
         """Each rank in turn comes late; nobody may have left before it came, on the common clock."""
@@ -99,14 +99,14 @@ class Trial:
         block, self._estimate = self._timed(1, 1)
         if block is not None:
             first = int(block.ns.max())
-        wanted = True
-        while self.together.goes_on(wanted):
+        unsteady = True
+        while self.together.goes_on(unsteady):
             samples = min(max(_WARM_UP_BLOCK_NS // self._estimate, 1), 10_000)
             block, self._estimate = self._timed(*self.together.decided(samples, 1))
             calls += samples
             if block is not None:
                 medians.append(float(np.median(block.ns.max(axis=0))))
-                wanted = judge(medians)[0] is not True and perf_counter_ns() - begin < most_ns
+                unsteady = judge(medians)[0] is not True and perf_counter_ns() - begin < most_ns
         steady, reason = judge(medians)
         if self.kind.name == "latency" and medians and medians[-1] < BATCH_BELOW_NS:
             self._batch = ceil(BATCHED_SAMPLE_NS / medians[-1])
@@ -118,19 +118,19 @@ class Trial:
     def sample(self) -> None:
         """Take a block."""
         per_sample = self._estimate * self._batch
-        wanted = max(BLOCK_NS // per_sample, CALLS)
-        samples, batch = self.together.decided(min(max(wanted, 1), max(self.most_ns // per_sample, 1)), self._batch)
-        block, taken = self._timed(samples, batch)
-        self._estimate = max(taken // batch, 1)
+        target = max(BLOCK_NS // per_sample, CALLS)
+        samples, batch = self.together.decided(min(max(target, 1), max(self.most_ns // per_sample, 1)), self._batch)
+        block, sample_ns = self._timed(samples, batch)
+        self._estimate = max(sample_ns // batch, 1)
         if block is not None:
             self.blocks.append(block)
 
     def _timed(self, samples: int, batch: int) -> tuple[RankBlock | None, int]:
         """A block of all ranks, on rank 0; and what a sample took with all that is around it, in nanoseconds."""
         begin = perf_counter_ns()
-        own = sampled(self._problem.call, self._barrier, samples, batch)
-        taken = (perf_counter_ns() - begin) // samples
-        return gathered(own, self.together.comm), max(taken, 1)
+        local_block = sampled(self._problem.call, self._barrier, samples, batch)
+        sample_ns = (perf_counter_ns() - begin) // samples
+        return gathered(local_block, self.together.comm), max(sample_ns, 1)
 
 
 def _spin(duration: int) -> None:

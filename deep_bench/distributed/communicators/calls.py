@@ -40,13 +40,13 @@ class Calls:
         Raises:
             CommunicationFailed: Another rank began something else, or otherwise.
         """
-        told = f"{operation}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+        call = f"{operation}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
         number = self._numbers[group, rank]
         self._numbers[group, rank] += 1
-        first = self._open.setdefault((group, number), [told, rank, 0])
-        if told != first[0]:
+        first = self._open.setdefault((group, number), [call, rank, 0])
+        if call != first[0]:
             raise CommunicationFailed(
-                f"rank {rank} calls {told}, and rank {first[1]} {first[0]}", "the same call on all ranks of a group"
+                f"rank {rank} calls {call}, and rank {first[1]} {first[0]}", "the same call on all ranks of a group"
             )
         first[2] += 1
         if first[2] == size:

@@ -105,8 +105,8 @@ class Counting(Communicator):
         """The bytes of all calls; those on the wire since this was made, of everything that the process sent."""
         totals = self.totals()
         payload = sum(total.payload for name, total in totals.items() if name not in ("recv", "irecv"))
-        now = self.inner.wire_bytes()
-        wire = None if now is None or self._wire is None else now - self._wire
+        current = self.inner.wire_bytes()
+        wire = None if current is None or self._wire is None else current - self._wire
         return Volume(payload, sum(total.moved for total in totals.values()), wire)
 
     def clear(self) -> None:
@@ -179,11 +179,11 @@ class Counting(Communicator):
     def exchange(self, x: np.ndarray, to: Sequence[int], sources: Sequence[int], tag: int = 0) -> dict[int, np.ndarray]:
         """See `Communicator.exchange`; what comes from each source is a line of its own, which took no time."""
         start = perf_counter_ns()
-        found = self.inner.exchange(x, to, sources, tag)
+        received = self.inner.exchange(x, to, sources, tag)
         self._wrote(_EXCHANGE, x.nbytes * len(to), self.log.several(tuple(to)), start)
-        for source, came in found.items():
+        for source, came in received.items():
             self._write(packed(_RECV, came.nbytes, 0, source, self._group, start, 0, 0))
-        return found
+        return received
 
     def _wrote(self, operation: int, payload: int, peer: int, start: int) -> None:
         took = perf_counter_ns() - start

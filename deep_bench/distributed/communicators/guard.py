@@ -54,8 +54,8 @@ def end_all_on_exception(comm: Communicator) -> None:
 
 def cause(error: BaseException) -> str:
     """What failed, in a line or a few; with the traceback if it is none of deep_bench's own errors."""
-    told = f"{type(error).__name__}: {error}"
-    return told if isinstance(error, DeepBenchError) else "".join(traceback.format_exception(error)).rstrip()
+    message = f"{type(error).__name__}: {error}"
+    return message if isinstance(error, DeepBenchError) else "".join(traceback.format_exception(error)).rstrip()
 
 
 def end_process(who: str, reason: str, end: Callable[[int], object] = os._exit) -> None:

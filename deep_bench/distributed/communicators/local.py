@@ -83,17 +83,17 @@ class LocalCommunicator(Communicator):
 
     @classmethod
     def _member(cls, world: _World, place: tuple[Any, ...], ranks: tuple[int, ...], rank: int) -> LocalCommunicator:
-        made = cls.__new__(cls)
-        made._world, made._place, made._ranks, made.rank = world, place, ranks, rank
-        made.size, made._splits = len(ranks), count()
-        return made
+        member = cls.__new__(cls)
+        member._world, member._place, member._ranks, member.rank = world, place, ranks, rank
+        member.size, member._splits = len(ranks), count()
+        return member
 
     def isend(self, x: np.ndarray, to: int, tag: int = 0) -> Request:
         """See `Communicator.isend`; the array is copied at once."""
         check_peer(self, to, tag)
         message = _Message(next(self._world.numbers), self.rank, tag, np.array(x).reshape(-1))
         box = self._world.boxes[self._place, to]
-        taker = next((one for one in box.wanted if one.fits(message)), None)
+        taker = next((candidate for candidate in box.wanted if candidate.fits(message)), None)
         if taker is None:
             box.arrived.append(message)
         else:
@@ -109,12 +109,12 @@ class LocalCommunicator(Communicator):
         check_writable(out)
         begun = _Receive(self, out, source, tag)
         box = self._world.boxes[self._place, self.rank]
-        found = next((message for message in box.arrived if begun.fits(message)), None)
-        if found is None:
+        match = next((message for message in box.arrived if begun.fits(message)), None)
+        if match is None:
             box.wanted.append(begun)
         else:
-            box.arrived.remove(found)
-            begun.take(found)
+            box.arrived.remove(match)
+            begun.take(match)
         return begun
 
     def split(self, color: int | None, key: int = 0) -> LocalCommunicator | None:
@@ -172,8 +172,8 @@ class LocalCommunicator(Communicator):
         self, x: np.ndarray, counts: Sequence[int] | None = None, op: Reduction = "sum", out: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Communicator.reduce_scatter`."""
-        told = None if counts is None else [int(elements) for elements in counts]
-        self._calls("reduce_scatter", x=form(x), counts=told, op=op)
+        element_counts = None if counts is None else [int(elements) for elements in counts]
+        self._calls("reduce_scatter", x=form(x), counts=element_counts, op=op)
         return super().reduce_scatter(x, counts, op, out)
 
     def alltoall(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -212,9 +212,9 @@ class _Receive(Request):
     def wait(self) -> Received:
         """Let other ranks go on until it is there."""
         comm = self._comm
-        who = "anyone" if self._source == ANY else f"rank {self._source}"
+        sender = "anyone" if self._source == ANY else f"rank {self._source}"
         comm._world.schedule.wait(
-            comm._ranks[comm.rank], f"a message from {who} with tag {self._tag}", lambda: self._received is not None
+            comm._ranks[comm.rank], f"a message from {sender} with tag {self._tag}", lambda: self._received is not None
         )
         assert self._received is not None
         return self._received
@@ -280,10 +280,10 @@ def run_local(
             schedule.end(rank, failure)
 
     threads = [Thread(target=thread, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(ranks)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for worker in threads:
+        worker.start()
+    for worker in threads:
+        worker.join()
     if choices is not None:
         choices[:] = schedule.choices
     if failures:

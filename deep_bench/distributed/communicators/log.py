@@ -135,16 +135,16 @@ class Log:
         """Operation to its `Total`, for those that were called."""
         calls = self.calls()
         ranks = np.array(self.groups, np.int64)[calls["group"]]
-        found = {}
+        by_operation = {}
         for number, operation in enumerate(OPERATIONS):
-            here = calls["operation"] == number
-            if here.any():
-                bytes_moved = moved(operation, calls["whole"][here], ranks[here])
-                seconds = float(calls["inside_ns"][here].sum()) / 1e9
-                found[operation] = Total(
-                    int(here.sum()), int(calls["payload"][here].sum()), float(np.sum(bytes_moved)), seconds
+            mask = calls["operation"] == number
+            if mask.any():
+                bytes_moved = moved(operation, calls["whole"][mask], ranks[mask])
+                seconds = float(calls["inside_ns"][mask].sum()) / 1e9
+                by_operation[operation] = Total(
+                    int(mask.sum()), int(calls["payload"][mask].sum()), float(np.sum(bytes_moved)), seconds
                 )
-        return found
+        return by_operation
 
     def clear(self) -> None:
         """Forget the calls that are done."""

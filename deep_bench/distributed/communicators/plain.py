@@ -28,10 +28,10 @@ def reduced(op: str, rows: Sequence[np.ndarray]) -> np.ndarray:
         InvalidArgument: No such reduction.
     """
     check_reduction(op)
-    first, *others = rows
+    first, *remaining = rows
     total = np.array(first)
-    for other in others:
-        REDUCTIONS[op](total, other, out=total)  # in place: NumPy makes a scalar of what has no dimension
+    for row in remaining:
+        REDUCTIONS[op](total, row, out=total)  # in place: NumPy makes a scalar of what has no dimension
     return total
 
 
@@ -61,8 +61,8 @@ def check_counts(counts: Sequence[int], size: int, elements: int, of: int | None
     Raises:
         InvalidArgument: They do not.
     """
-    wanted = sum(counts) if of is None else (counts[of] if len(counts) == size else -1)
-    if len(counts) != size or min(counts, default=0) < 0 or wanted != elements:
+    expected = sum(counts) if of is None else (counts[of] if len(counts) == size else -1)
+    if len(counts) != size or min(counts, default=0) < 0 or expected != elements:
         raise InvalidArgument(f"counts {list(counts)} for {size} ranks, with {elements} elements here", "one for each rank")
 
 
@@ -70,12 +70,12 @@ def exchange(
     comm: Communicator, x: np.ndarray, to: Sequence[int], sources: Sequence[int], tag: int
 ) -> dict[int, np.ndarray]:
     """See `Communicator.exchange`."""
-    found = {source: np.empty_like(x) for source in sources}
-    begun = [comm.irecv(out, source, tag) for source, out in found.items()]
+    buffers = {source: np.empty_like(x) for source in sources}
+    begun = [comm.irecv(out, source, tag) for source, out in buffers.items()]
     begun += [comm.isend(x, rank, tag) for rank in to]
     for request in begun:
         request.wait()
-    return found
+    return buffers
 
 
 def broadcast(comm: Communicator, x: np.ndarray, root: int) -> np.ndarray:
@@ -95,14 +95,14 @@ def gather(comm: Communicator, x: np.ndarray, root: int) -> np.ndarray | None:
     if comm.rank != root:
         comm.send(x, root, _TAG + 1)
         return None
-    found = np.empty((comm.size, *x.shape), x.dtype)
-    found[root] = x
+    rows = np.empty((comm.size, *x.shape), x.dtype)
+    rows[root] = x
     for rank in range(comm.size):
         if rank != root:
             row = np.empty_like(x)
             comm.recv(row, rank, _TAG + 1)
-            found[rank] = row
-    return found
+            rows[rank] = row
+    return rows
 
 
 def reduce(comm: Communicator, x: np.ndarray, op: Reduction, root: int) -> np.ndarray | None:
@@ -165,17 +165,17 @@ def reduce_scatter(
 def alltoall(comm: Communicator, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     """See `Communicator.alltoall`."""
     rows = check_rows(comm, x)
-    found = np.empty_like(rows)
-    found[comm.rank] = rows[comm.rank]
-    others = [rank for rank in range(comm.size) if rank != comm.rank]
-    arrived = {rank: np.empty(rows.shape[1:], rows.dtype) for rank in others}
+    received = np.empty_like(rows)
+    received[comm.rank] = rows[comm.rank]
+    peers = [rank for rank in range(comm.size) if rank != comm.rank]
+    arrived = {rank: np.empty(rows.shape[1:], rows.dtype) for rank in peers}
     begun = [comm.irecv(row, rank, _TAG + 3) for rank, row in arrived.items()]
-    begun += [comm.isend(np.ascontiguousarray(rows[rank]), rank, _TAG + 3) for rank in others]
+    begun += [comm.isend(np.ascontiguousarray(rows[rank]), rank, _TAG + 3) for rank in peers]
     for request in begun:
         request.wait()
     for rank, row in arrived.items():
-        found[rank] = row
-    return written(found, out)
+        received[rank] = row
+    return written(received, out)
 
 
 def check_rank(comm: Communicator, rank: int) -> None:

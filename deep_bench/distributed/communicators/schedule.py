@@ -90,9 +90,9 @@ class Schedule:
     def _pass(self, after: int) -> None:
         able = [rank for rank, (_, ready) in sorted(self._waiting.items()) if ready()]
         if not able and self._waiting and self._stopped is None:
-            told = "; ".join(f"rank {rank} waits for {what}" for rank, (what, _) in sorted(self._waiting.items()))
+            message = "; ".join(f"rank {rank} waits for {event}" for rank, (event, _) in sorted(self._waiting.items()))
             self.failure = self._stopped = CommunicationFailed(
-                f"no rank can go on: {told}", "messages that match", "compare what each rank sends and receives"
+                f"no rank can go on: {message}", "messages that match", "compare what each rank sends and receives"
             )
         self._turn = self._chosen(able, after) if able else None
         self._changed.notify_all()

@@ -70,7 +70,7 @@ class Lines:
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
         until = monotonic() + within_s
-        while (left := until - monotonic()) > 0 and self.hear(left) is not None:
+        while (remaining := until - monotonic()) > 0 and self.hear(remaining) is not None:
             pass
 
     def close(self) -> None:

@@ -38,9 +38,9 @@ class Monitor(Thread):
         super().__init__(name="monitor of ranks", daemon=True)
         self.judges = self.survives = self.over = False
         self._party, self._where = party, where
-        now = monotonic()
-        seen = {rank: Seen(member.host, member.pid, now) for rank, member in enumerate(party.members)}
-        self._verdicts = Verdicts(seen, patience_s=party.patience_s, every_s=party.beat_s)
+        moment = monotonic()
+        statuses = {rank: Seen(member.host, member.pid, moment) for rank, member in enumerate(party.members)}
+        self._verdicts = Verdicts(statuses, patience_s=party.patience_s, every_s=party.beat_s)
         self._lines: dict[int, Lines] = {}
         self._killed = killed_for_memory()
         self._selector = selectors.DefaultSelector()
@@ -61,14 +61,14 @@ class Monitor(Thread):
         due = 0.0
         while self._verdicts.here and not self.over:
             self._hear(max(due - monotonic(), 0.0))
-            now = monotonic()
-            if now >= due:
-                due = now + self._party.beat_s
+            moment = monotonic()
+            if moment >= due:
+                due = moment + self._party.beat_s
                 place = asdict(self._verdicts.ranks[0].place)
                 for rank, lines in list(self._lines.items()):
                     if rank:
                         lines.say(place=place)
-            fault = self._verdicts.fault(now) if self.judges else None
+            fault = self._verdicts.fault(moment) if self.judges else None
             if fault is not None and not self._survived(fault):
                 self._end(fault)
                 return
@@ -79,7 +79,7 @@ class Monitor(Thread):
                 self._selector.register(Lines(self._party.server.accept()[0]), selectors.EVENT_READ)
                 continue
             lines: Any = key.fileobj
-            rank = next((rank for rank, one in self._lines.items() if one is lines), None)
+            rank = next((rank for rank, candidate in self._lines.items() if candidate is lines), None)
             heard = lines.hear(0.0)
             for content in heard or ():
                 rank = self._welcome(lines, content) if rank is None else rank
@@ -162,13 +162,13 @@ class Monitor(Thread):
         silent = fault.ranks if fault.kind == "silent" else ()
         members = self._party.members
         for rank, lines in self._lines.items():
-            pids = [members[one].pid for one in silent if members[one].host == members[rank].host]
+            pids = [members[peer].pid for peer in silent if members[peer].host == members[rank].host]
             if rank and rank not in silent and (order or pids):
                 lines.say(kill=pids, **order)
-        kill(members[one].pid for one in silent if self._party.beside(one))
+        kill(members[peer].pid for peer in silent if self._party.beside(peer))
 
     def _message(self, fault: Fault, tracebacks: Tracebacks | None = None) -> str:
-        here = self._party.beside(fault.ranks[0]) and fault.kind == "lost"
+        local = self._party.beside(fault.ranks[0]) and fault.kind == "lost"
         for rank in fault.ranks:
             self._verdicts.ranks[rank].place = self._where.least(self._verdicts.ranks[rank].place)
         return message(
@@ -177,13 +177,13 @@ class Monitor(Thread):
             len(self._party.members),
             file=None if tracebacks is None else tracebacks.file,
             resume="" if tracebacks is None else self._party.resume,
-            out_of_memory=here and killed_for_memory() > self._killed,
+            out_of_memory=local and killed_for_memory() > self._killed,
         )
 
 
 def _allow_files(ranks: int) -> None:
     """As many connections as there are ranks."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = ranks + soft
+    limit = ranks + soft
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))

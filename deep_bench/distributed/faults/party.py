@@ -75,8 +75,8 @@ class Party:
 
     def reach(self, rank: int, within_s: float) -> Lines | None:
         """A connection to another rank; ``None`` if it does not answer."""
-        other, me = self.members[rank], self.members[self.rank]
-        return connected(other.addresses, other.port, self.token, within_s, rank=self.rank, pid=me.pid)
+        peer, me = self.members[rank], self.members[self.rank]
+        return connected(peer.addresses, peer.port, self.token, within_s, rank=self.rank, pid=me.pid)
 
     def beside(self, rank: int) -> bool:
         """Whether another rank is on this one's host."""
@@ -112,5 +112,7 @@ def _all(comm: Communicator, text: bytes) -> list[bytes]:
 
 def _addresses(host: str) -> list[str]:
     """The names and numbers by which other hosts may reach this one; a few."""
-    found = [one.address for those in psutil.net_if_addrs().values() for one in those if one.family == socket.AF_INET]
-    return [host, *(address for address in found if not address.startswith("127."))][:8]
+    addresses = [
+        entry.address for entries in psutil.net_if_addrs().values() for entry in entries if entry.family == socket.AF_INET
+    ]
+    return [host, *(address for address in addresses if not address.startswith("127."))][:8]

@@ -42,16 +42,16 @@ def message(
         What to do: the kernel's log (dmesg on n1) tells whether memory ran out
     """
     host = ranks[fault.ranks[0]].host
-    told = [f"{_who(fault, ranks, size)} {_cause(fault, ranks, out_of_memory=out_of_memory)}"]
+    lines = [f"{_who(fault, ranks, size)} {_cause(fault, ranks, out_of_memory=out_of_memory)}"]
     advice = [_ADVICE[fault.kind].format(host=host)] if fault.kind in _ADVICE and not out_of_memory else []
     failure = ranks[fault.ranks[0]].failure
     if resume and fault.kind != "interrupted" and (failure is None or "What to do:" not in failure.text):
         advice.append(resume)
     if advice:
-        told.append(f"What to do: {'; '.join(advice)}")
+        lines.append(f"What to do: {'; '.join(advice)}")
     if file is not None and fault.kind != "interrupted":
-        told.append(f"Tracebacks of all ranks: {file}")
-    return "\n".join(told)
+        lines.append(f"Tracebacks of all ranks: {file}")
+    return "\n".join(lines)
 
 
 _ADVICE = {
@@ -86,15 +86,15 @@ def _cause(fault: Fault, ranks: Mapping[int, Seen], *, out_of_memory: bool) -> s
     if fault.kind == "deadlock":
         return f"wait for each other, for {since}: {_waiting(fault)}"
     assert first.failure is not None
-    said = shortened(first.failure.text, _LONGEST)
+    summary = shortened(first.failure.text, _LONGEST)
     verb = {"memory": "ran out of memory", "interrupted": "was interrupted", "disturbed": "lost the others"}
-    return f"{verb.get(fault.kind, 'failed')}, {where}" + (f": {said}" if said else "")
+    return f"{verb.get(fault.kind, 'failed')}, {where}" + (f": {summary}" if summary else "")
 
 
-def _where(seen: Seen) -> str:
-    place = seen.place
+def _where(status: Seen) -> str:
+    place = status.place
     steps = "before the first step" if not place.step else f"after {place.step} step{'s' * (place.step > 1)}"
-    inside = place.operation or place.line if seen.failure is None else ""
+    inside = place.operation or place.line if status.failure is None else ""
     return f"{steps}, in {inside}" if inside else steps
 
 
@@ -102,11 +102,11 @@ def _waiting(fault: Fault) -> str:
     by: dict[str, list[int]] = {}
     for rank, operation in fault.waiting.items():
         by.setdefault(operation, []).append(rank)
-    return " and ".join(f"{_ranks(those)} wait{'s' * (len(those) == 1)} in {where}" for where, those in by.items())
+    return " and ".join(f"{_ranks(ranks)} wait{'s' * (len(ranks) == 1)} in {where}" for where, ranks in by.items())
 
 
-def _ranks(those: Iterable[int]) -> str:
-    numbers = sorted(those)
+def _ranks(ranks: Iterable[int]) -> str:
+    numbers = sorted(ranks)
     return f"rank{'s' * (len(numbers) > 1)} {numbered(numbers)}"
 
 
@@ -131,9 +131,9 @@ class Tracebacks:
         except OSError:
             self.file = None
             return
-        for rank, seen in failures:
-            if seen.failure is not None:
-                self.add(rank, seen.host, seen.failure.traceback)
+        for rank, status in failures:
+            if status.failure is not None:
+                self.add(rank, status.host, status.failure.traceback)
 
     def add(self, rank: int, host: str, text: str) -> None:
         """Write one more."""

@@ -60,13 +60,13 @@ class Teller(Thread):
     def _talk(self) -> None:
         heard_at, due = monotonic(), 0.0
         while not self._over:
-            now = monotonic()
-            if now - due > _LATE_S and due:
-                heard_at = now  # this process has slept itself
-            if now >= due:
-                due = now + self._party.beat_s
+            moment = monotonic()
+            if moment - due > _LATE_S and due:
+                heard_at = moment  # this process has slept itself
+            if moment >= due:
+                due = moment + self._party.beat_s
                 self._lines.say(place=asdict(self._where.place()))
-            heard = self._lines.hear(due - now if due > now else 0.0)
+            heard = self._lines.hear(due - moment if due > moment else 0.0)
             if self._over:
                 return
             if heard is None:
@@ -106,17 +106,17 @@ class Teller(Thread):
         self._speak(Fault(kind, tuple(range(self._party.rank)), since_s))
 
     def _speak(self, fault: Fault) -> None:
-        party, now = self._party, monotonic()
-        seen = {rank: Seen(member.host, member.pid, now) for rank, member in enumerate(party.members)}
+        party, moment = self._party, monotonic()
+        statuses = {rank: Seen(member.host, member.pid, moment) for rank, member in enumerate(party.members)}
         for rank in fault.ranks:
-            seen[rank].place = self._where.least(self._first if rank == 0 else seen[rank].place)
+            statuses[rank].place = self._where.least(self._first if rank == 0 else statuses[rank].place)
         tracebacks = Tracebacks(party.folder)
         tracebacks.begin(())
-        party.tell(message(fault, seen, len(party.members), file=tracebacks.file, resume=party.resume))
+        party.tell(message(fault, statuses, len(party.members), file=tracebacks.file, resume=party.resume))
         if fault.kind == "silent":
             kill(party.members[rank].pid for rank in fault.ranks if party.beside(rank))
         tracebacks.add(party.rank, party.members[party.rank].host, stacks())
-        self._answer(tracebacks, now + _LINGER_S + party.beat_s)
+        self._answer(tracebacks, moment + _LINGER_S + party.beat_s)
         party.leave(FAULT)
 
     def _answer(self, tracebacks: Tracebacks, until: float) -> None:

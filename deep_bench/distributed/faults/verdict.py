@@ -96,13 +96,13 @@ class Verdicts:
 
     def told(self, rank: int, place: Place, now: float) -> None:
         """A rank has told where it is."""
-        seen = self.ranks[rank]
-        seen.heard, seen.place = now, place
+        status = self.ranks[rank]
+        status.heard, status.place = now, place
 
     def failed(self, rank: int, failure: Failure, now: float) -> None:
         """A rank has told of an exception."""
-        seen = self.ranks[rank]
-        seen.heard, seen.failure, seen.failed = now, failure, now
+        status = self.ranks[rank]
+        status.heard, status.failure, status.failed = now, failure, now
 
     def left(self, rank: int) -> None:
         """A rank has said goodbye."""
@@ -120,46 +120,48 @@ class Verdicts:
     @property
     def here(self) -> list[int]:
         """The ranks that are there."""
-        return [rank for rank, seen in self.ranks.items() if seen.state == "here"]
+        return [rank for rank, status in self.ranks.items() if status.state == "here"]
 
     def fault(self, now: float) -> Fault | None:
         """What is wrong now, the cause before what it causes; ``None`` if nothing is."""
         self._forgive(now)
         if failing := self._failing("raised", "memory", "interrupted"):
             return Fault(self._kind(failing[0]), tuple(failing[:1]))
-        if lost := [rank for rank, seen in self.ranks.items() if seen.state == "lost"]:
-            own = [rank for rank in lost if self.ranks[rank].failure is None]
-            return Fault("lost", tuple(own)) if own else Fault("disturbed", tuple(lost[:1]))
+        if lost := [rank for rank, status in self.ranks.items() if status.state == "lost"]:
+            unexplained = [rank for rank in lost if self.ranks[rank].failure is None]
+            return Fault("lost", tuple(unexplained)) if unexplained else Fault("disturbed", tuple(lost[:1]))
         disturbed = [rank for rank in self._failing("disturbed") if now - self.ranks[rank].failed >= GRACE_S]
         if disturbed:
             return Fault("disturbed", tuple(disturbed[:1]))
         return self._silent(now) or self._waiting()
 
-    def _forgive(self, now: float) -> None:
-        late = 0.0 if self._looked is None else now - self._looked - self._every_s
+    def _forgive(self, moment: float) -> None:
+        late = 0.0 if self._looked is None else moment - self._looked - self._every_s
         if late > _LATE_S:
-            for seen in self.ranks.values():
-                seen.heard += late
-        self._looked = now
+            for status in self.ranks.values():
+                status.heard += late
+        self._looked = moment
 
     def _failing(self, *kinds: Kind) -> list[int]:
-        those = [rank for rank, seen in self.ranks.items() if seen.failure is not None and seen.failure.kind in kinds]
-        return sorted(those, key=lambda rank: self.ranks[rank].failed)
+        matches = [
+            rank for rank, status in self.ranks.items() if status.failure is not None and status.failure.kind in kinds
+        ]
+        return sorted(matches, key=lambda rank: self.ranks[rank].failed)
 
     def _kind(self, rank: int) -> Kind:
         failure = self.ranks[rank].failure
         assert failure is not None
         return failure.kind
 
-    def _silent(self, now: float) -> Fault | None:
-        silent = [rank for rank in self.here if now - self.ranks[rank].heard > self._patience_s]
-        return Fault("silent", tuple(silent), max(now - self.ranks[rank].heard for rank in silent)) if silent else None
+    def _silent(self, moment: float) -> Fault | None:
+        silent = [rank for rank in self.here if moment - self.ranks[rank].heard > self._patience_s]
+        return Fault("silent", tuple(silent), max(moment - self.ranks[rank].heard for rank in silent)) if silent else None
 
     def _waiting(self) -> Fault | None:
         """Whether ranks have waited too long, and for whom."""
         stuck = {rank: self.ranks[rank].place for rank in self.here if self.ranks[rank].place.since_s > self._patience_s}
         waiting = {rank: place.operation for rank, place in stuck.items() if place.operation}
-        absent = tuple(rank for rank, seen in self.ranks.items() if seen.state == "left")
+        absent = tuple(rank for rank, status in self.ranks.items() if status.state == "left")
         hanging = tuple(rank for rank in stuck if rank not in waiting)
         if hanging and (waiting or absent):
             since = max(stuck[rank].since_s for rank in hanging)

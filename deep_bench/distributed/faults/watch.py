@@ -61,11 +61,13 @@ class Watch:
 
     def failed(self, error: BaseException) -> None:
         """End all ranks, since this one cannot go on."""
-        told = str(error) if isinstance(error, DeepBenchError) else "".join(traceback.format_exception_only(error)).strip()
+        message = (
+            str(error) if isinstance(error, DeepBenchError) else "".join(traceback.format_exception_only(error)).strip()
+        )
         whole = "".join(traceback.format_exception(error))
-        self._teller.failed(failure_of(error, told, whole, disturbed=of_communication(error)))
+        self._teller.failed(failure_of(error, message, whole, disturbed=of_communication(error)))
         time.sleep(GRACE_S + _ENDED_S)  # a thread ends this process before
-        self._party.tell(f"rank {self._party.rank} failed, and rank 0 does not answer: {told}")
+        self._party.tell(f"rank {self._party.rank} failed, and rank 0 does not answer: {message}")
         self._party.leave(FAULT)
 
     def end(self) -> None:

@@ -65,13 +65,13 @@ class Where:
 
     def place(self) -> Place:
         """The place now. A rank has got further if it has taken a step, or begun or ended an operation."""
-        frame, now = sys._current_frames().get(self._thread), monotonic()
+        frame, moment = sys._current_frames().get(self._thread), monotonic()
         step = None if self.step is None else self.step()
         operation = operation_of(frame)
-        found = (step, operation, None if self.calls is None else self.calls())
-        if found != self._last:
-            self._last, self._since = found, now
-        return Place(step, operation, now - self._since, _line(frame))
+        state = (step, operation, None if self.calls is None else self.calls())
+        if state != self._last:
+            self._last, self._since = state, moment
+        return Place(step, operation, moment - self._since, _line(frame))
 
     def least(self, heard: Place) -> Place:
         """The place of another rank, no earlier than all are known to be: what it told may be half a second old.
@@ -100,11 +100,11 @@ def of_communication(error: BaseException) -> bool:
 def stacks() -> str:
     """The stack of every thread of this process."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    told = []
+    sections = []
     for ident, frame in sys._current_frames().items():
         if ident != threading.get_ident():
-            told.append(f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}")
-    return "\n".join(told)
+            sections.append(f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}")
+    return "\n".join(sections)
 
 
 def _communicates(frame: FrameType) -> bool:

@@ -127,8 +127,8 @@ def _borders(points: Sequence[Point]) -> list[int]:
             )
             for end in range(n + 1)
         ]
-    chosen = [found[n] for found in best.values() if found[n][0] < inf]
-    return min(chosen, key=lambda one: _criterion(one[0], 2 * n, len(one[1]) - 1))[1]
+    chosen = [by_end[n] for by_end in best.values() if by_end[n][0] < inf]
+    return min(chosen, key=lambda candidate: _criterion(candidate[0], 2 * n, len(candidate[1]) - 1))[1]
 
 
 def _criterion(squares: float, observations: int, segments: int) -> float:

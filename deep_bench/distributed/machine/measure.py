@@ -29,9 +29,9 @@ def pairs_of(hosts: Sequence[str]) -> list[tuple[int, int]]:
         >>> pairs_of(["a", "a", "b"]), pairs_of(["a", "b"])
         ([(0, 1), (0, 2)], [(0, 1)])
     """
-    same = next((rank for rank, host in enumerate(hosts) if rank and host == hosts[0]), None)
-    other = next((rank for rank, host in enumerate(hosts) if host != hosts[0]), None)
-    return [(0, rank) for rank in (same, other) if rank is not None]
+    neighbour = next((rank for rank, host in enumerate(hosts) if rank and host == hosts[0]), None)
+    remote = next((rank for rank, host in enumerate(hosts) if host != hosts[0]), None)
+    return [(0, rank) for rank in (neighbour, remote) if rank is not None]
 
 
 def measured_machine(
@@ -52,15 +52,15 @@ def measured_machine(
         The machine, on rank 0; ``None`` elsewhere.
     """
     leads = next(iter(systems.values())).rank == 0
-    known = pairs_of(hosts) if leads else []
-    others = [rank for rank in together.decided(*([other for _, other in known] + [-1, -1])[:2]) if rank >= 0]
+    pairs = pairs_of(hosts) if leads else []
+    peers = [rank for rank in together.decided(*([peer for _, peer in pairs] + [-1, -1])[:2]) if rank >= 0]
     gamma = combining_time(np.dtype(np.float32)) if leads else 0.0
     links = []
     for label, comm in systems.items():
-        for other in others:
-            points = measured_points(comm, (0, other))
+        for peer in peers:
+            points = measured_points(comm, (0, peer))
             if leads:
-                links.append(_link(label, comm, (0, other), hosts, points, gamma))
+                links.append(_link(label, comm, (0, peer), hosts, points, gamma))
             comm.barrier()
         advance()
     return _machine(hosts, links) if leads else None
@@ -72,7 +72,7 @@ def _link(
     from deep_bench.distributed.machine.fit import fitted
     from deep_bench.distributed.machine.model import Link
 
-    found = fitted(points, gamma)
+    fit = fitted(points, gamma)
     ends = (hosts[pair[0]], hosts[pair[1]])
     return Link(
         system=label,
@@ -80,11 +80,11 @@ def _link(
         between="one node" if ends[0] == ends[1] else "nodes",
         pair=pair,
         hosts=ends,
-        segments=found.segments,
+        segments=fit.segments,
         points=points,
-        residual=found.residual,
-        worst=found.worst,
-        notes=found.notes,
+        residual=fit.residual,
+        worst=fit.worst,
+        notes=fit.notes,
     )
 
 

@@ -48,38 +48,38 @@ def measured_points(comm: Communicator, pair: tuple[int, int], sizes: Sequence[i
     """
     if comm.rank not in pair:
         return []
-    first, other = pair
+    first, peer = pair
     points = []
     for size in sorted(set(sizes)):
         x, back = np.zeros(size, np.int8), np.zeros(size, np.int8)
         if comm.rank == first:
-            points.append(_point(comm, other, x, back))
+            points.append(_point(comm, peer, x, back))
         else:
             _serve(comm, first, x, back)
     return points
 
 
-def _point(comm: Communicator, other: int, x: np.ndarray, back: np.ndarray) -> Point:
+def _point(comm: Communicator, peer: int, x: np.ndarray, back: np.ndarray) -> Point:
     """The first rank's side for one size: three kinds of round trips, in turn."""
     order = np.zeros(1, np.int64)
 
     def ordered(messages: int, call: Callable[[], T]) -> T:
         order[0] = messages
-        comm.send(order, other)
-        comm.recv(order, other)
+        comm.send(order, peer)
+        comm.recv(order, peer)
         return call()
 
     for _ in range(3):
-        ordered(1, lambda: _round_trip(comm, other, x, back, 1))
+        ordered(1, lambda: _round_trip(comm, peer, x, back, 1))
     begin = perf_counter_ns()
     single: list[int] = []
     train: list[int] = []
     handing: list[int] = []
     while len(single) < 3 or (len(single) < _REPEATS and perf_counter_ns() - begin < _TIME_NS):
-        single.append(ordered(1, lambda: _round_trip(comm, other, x, back, 1)[0]))
-        train.append(ordered(TRAIN, lambda: _round_trip(comm, other, x, back, TRAIN)[0]))
+        single.append(ordered(1, lambda: _round_trip(comm, peer, x, back, 1)[0]))
+        train.append(ordered(TRAIN, lambda: _round_trip(comm, peer, x, back, TRAIN)[0]))
         delay = max(int(np.median(single)), 1000)
-        handing += ordered(TRAIN, lambda: _round_trip(comm, other, x, back, TRAIN, delay)[1])  # noqa: B023
+        handing += ordered(TRAIN, lambda: _round_trip(comm, peer, x, back, TRAIN, delay)[1])  # noqa: B023
     ordered(0, lambda: 0)
     whole, behind, busy = (float(np.median(times)) for times in (single, train, handing))
     return Point(
@@ -92,20 +92,20 @@ def _point(comm: Communicator, other: int, x: np.ndarray, back: np.ndarray) -> P
 
 
 def _round_trip(
-    comm: Communicator, other: int, x: np.ndarray, back: np.ndarray, messages: int, delay: int = 0
+    comm: Communicator, peer: int, x: np.ndarray, back: np.ndarray, messages: int, delay: int = 0
 ) -> tuple[int, list[int]]:
     """So many messages there and one back, in nanoseconds; and how long it took to hand each over."""
     begun, handing = [], []
     begin = perf_counter_ns()
     for _ in range(messages):
         before = perf_counter_ns()
-        begun.append(comm.isend(x, other))
+        begun.append(comm.isend(x, peer))
         handing.append(perf_counter_ns() - before)
         if delay:
             _spin(delay)
     for request in begun:
         request.wait()
-    comm.recv(back, other)
+    comm.recv(back, peer)
     return perf_counter_ns() - begin, handing
 
 

@@ -139,14 +139,14 @@ class Machine(Model):
             UnknownName: Nothing was measured over that communicator.
             InvalidArgument: Nothing was measured between nodes, or within one.
         """
-        known = [link for link in self.links if link.system == system]
-        if not known:
+        links = [link for link in self.links if link.system == system]
+        if not links:
             raise UnknownName("communicator of the machine", system, [link.system for link in self.links])
         between: Between = "one node" if len(set(hosts)) == 1 else "nodes"
-        for link in known:
+        for link in links:
             if link.between == between:
                 return link
-        measured = ", ".join(link.between for link in known)
+        measured = ", ".join(link.between for link in links)
         raise InvalidArgument(
             f"ranks on {len(set(hosts))} hosts, and a machine whose messages over {system} were measured on {measured}",
             advice="measure it with ranks on as many nodes",

@@ -91,9 +91,9 @@ def predictions(collective: str, ranks: int, size: int, machine: Costs) -> list[
         raise UnknownName("collective", collective, ALGORITHMS)
     if ranks < 2 or size < 0:
         raise InvalidArgument(f"{collective} of {size} bytes among {ranks} ranks", "at least 2 ranks and 0 bytes")
-    found = [
+    candidates = [
         Predicted(formula(ranks, size, machine), name)
         for name, formula in ALGORITHMS[collective].items()
         if ranks & (ranks - 1) == 0 or (collective, name) not in POWERS_OF_TWO
     ]
-    return sorted(found, key=lambda one: one.seconds)
+    return sorted(candidates, key=lambda candidate: candidate.seconds)

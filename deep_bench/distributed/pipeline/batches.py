@@ -80,12 +80,12 @@ class Batches:
         Raises:
             InvalidInput: None of those that are cut, or of different sizes; or fewer samples than micro-batches.
         """
-        found = {name: shapes[name][0] for name in self.cut if name in shapes}
-        if not found:
+        batch_sizes = {name: shapes[name][0] for name in self.cut if name in shapes}
+        if not batch_sizes:
             raise InvalidInput(f"inputs {', '.join(shapes) or '(none)'}", f"one of {', '.join(self.cut)}, to know the batch")
-        samples = next(iter(found.values()))
-        if len(set(found.values())) > 1:
-            raise InvalidInput(f"batches of {', '.join(f'{n} in {name!r}' for name, n in found.items())}", "one size")
+        samples = next(iter(batch_sizes.values()))
+        if len(set(batch_sizes.values())) > 1:
+            raise InvalidInput(f"batches of {', '.join(f'{n} in {name!r}' for name, n in batch_sizes.items())}", "one size")
         if samples < self.count:
             raise InvalidInput(
                 f"a batch of {samples} samples in {self.count} micro-batches",
@@ -106,21 +106,21 @@ class Batches:
         return np.asarray(total).astype(parts[0].dtype)
 
 
-def _checked(network: Network, loss: str, stated: Reduction | None) -> Reduction:
-    if stated is not None:
-        if stated not in ("mean", "sum"):
-            raise InvalidArgument(f"reduction={stated!r}", "'mean' or 'sum'")
-        return stated
+def _checked(network: Network, loss: str, declared: Reduction | None) -> Reduction:
+    if declared is not None:
+        if declared not in ("mean", "sum"):
+            raise InvalidArgument(f"reduction={declared!r}", "'mean' or 'sum'")
+        return declared
     node = next(v for v in network.graph.outputs if v.name == loss).producer()
-    found = None if node is None else _reduction_of(node, Knowledge(network))
-    if found is None:
+    reduction = None if node is None else _reduction_of(node, Knowledge(network))
+    if reduction is None:
         operator = "an input" if node is None else node.op_type
         raise InvalidArgument(
             f"the loss {loss!r} of {network.name}, which {operator} gives",
             f"a mean or a sum over the samples: {', '.join((*_LOSSES, *_REDUCTIONS))}",
             "say which it is: reduction='mean' or reduction='sum'",
         )
-    return found
+    return reduction
 
 
 def _reduction_of(node: ir.Node, knowledge: Knowledge) -> Reduction | None:
@@ -130,8 +130,8 @@ def _reduction_of(node: ir.Node, knowledge: Knowledge) -> Reduction | None:
         return _REDUCTIONS[node.op_type] if of_samples else None
     if node.op_type not in _LOSSES:
         return None
-    stated: Any = node.attributes.get("reduction")
-    reduction: Reduction = "mean" if stated is None else stated.as_string()
+    declared: Any = node.attributes.get("reduction")
+    reduction: Reduction = "mean" if declared is None else declared.as_string()
     weighted = "weights per class" if len(node.inputs) > 2 and node.inputs[2] is not None else ""
     ignoring = "ignore_index" if "ignore_index" in node.attributes else ""
     if reduction == "mean" and (weighted or ignoring):

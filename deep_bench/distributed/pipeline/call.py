@@ -90,14 +90,14 @@ class Call:
         self._post, self.sums = post, sums
         self._part, self._links, self._batches = post.part, post.links, post.batches
         self._stage = post.part.stage
-        known = {spec.name: spec for spec in post.inputs}
-        unknown = [name for name in inputs if name not in known]
+        specs = {spec.name: spec for spec in post.inputs}
+        unknown = [name for name in inputs if name not in specs]
         missing = [name for name in self._stage.fed if name not in inputs]
         if unknown or missing:
             came = f"unknown input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing"
-            raise InvalidInput(came, "; ".join(map(str, known.values())))
+            raise InvalidInput(came, "; ".join(map(str, specs.values())))
         for name, x in inputs.items():
-            post.part.check_native(known[name], x)
+            post.part.check_native(specs[name], x)
         self._inputs = inputs
         self._sizes = self._batches.sizes({name: self._part.shape(x) for name, x in inputs.items()})
         self.samples = sum(self._sizes)
@@ -111,35 +111,35 @@ class Call:
         """Do the tasks, and give the outputs of the whole batch."""
         begin = perf_counter_ns()
         for index, task in enumerate(tasks):
-            kept = len(self._waiting)
+            waiting_count = len(self._waiting)
             if task.kind == "forward":
                 span = self._forward(task.micro_batch)
-                kept += self.sums is not None
+                waiting_count += self.sums is not None
             else:
                 span = self._backward(task.micro_batch, last=index == len(tasks) - 1)
-            self.done.append(Done(task.kind, task.micro_batch, *span, kept))
+            self.done.append(Done(task.kind, task.micro_batch, *span, waiting_count))
         mine = {
             name: self._batches.joined(name, [self._outputs[k][name] for k in range(len(self._sizes))], self._weights)
             for name in self._stage.outputs
         }
-        found: Arrays = {}
+        outputs: Arrays = {}
         for stage in self._post.stages:
-            found |= self._links.from_stage(stage.number, mine, stage.outputs)
+            outputs |= self._links.from_stage(stage.number, mine, stage.outputs)
         self._links.wait()
         self.span_ns = perf_counter_ns() - begin
-        return found
+        return outputs
 
     def _forward(self, k: int) -> tuple[int, int]:
         stage = self._stage
         arrived = self._links.receive_on(stage.arriving)
         begin = perf_counter_ns()
         fed = {**self._piece(k), **{name: self._part.adapter.adopt(arrived[name]) for name in stage.taken}}
-        made: Arrays = {}
+        outputs: Arrays = {}
         if self.sums is None or stage.made:
-            made = self._part.forward(fed)
+            outputs = self._part.forward(fed)
         end = perf_counter_ns()
-        sent = self._links.send_on({name: made[name] if name in made else arrived[name] for name in stage.leaving})
-        self._outputs[k] = {name: made[name] for name in stage.outputs if name in made}
+        sent = self._links.send_on({name: outputs[name] if name in outputs else arrived[name] for name in stage.leaving})
+        self._outputs[k] = {name: outputs[name] for name in stage.outputs if name in outputs}
         if self.sums is not None:
             self._waiting[k] = _Waiting(fed, {name: (x.shape, x.dtype) for name, x in arrived.items()}, sent)
         return begin, end
@@ -153,11 +153,13 @@ class Call:
         if loss is not None and loss.name in stage.outputs:
             shape = tuple(int(d) for d in loss.shape)
             gradients[loss.name] = np.full(shape, self._weights[k], loss.dtype)
-        outputs, found = self._part.backward(waiting.inputs, gradients, sums.names, sums.ready(last=last))
+        outputs, slopes = self._part.backward(waiting.inputs, gradients, sums.names, sums.ready(last=last))
         for name in sums.names:
-            (sums.finish if last else sums.add)(name, found[name])
-        own = {name: self._part.host(found[name]) for name in stage.taken if name in stage.returned}
-        back = {name: _total(name, own, gradients, waiting.arrived) for name in stage.arriving if name in stage.returned}
+            (sums.finish if last else sums.add)(name, slopes[name])
+        host_slopes = {name: self._part.host(slopes[name]) for name in stage.taken if name in stage.returned}
+        back = {
+            name: _total(name, host_slopes, gradients, waiting.arrived) for name in stage.arriving if name in stage.returned
+        }
         end = perf_counter_ns()
         self._links.send_back(back)
         if not stage.made:
@@ -173,7 +175,7 @@ class Call:
         }
 
 
-def _total(name: str, own: Arrays, passed: Arrays, forms: Forms) -> np.ndarray:
+def _total(name: str, local: Arrays, passed: Arrays, forms: Forms) -> np.ndarray:
     """The gradient of a value that a stage uses, passes on, or both."""
-    terms = [found[name] for found in (own, passed) if name in found]
+    terms = [gradients[name] for gradients in (local, passed) if name in gradients]
     return np.asarray(sum(terms[1:], start=terms[0]), forms[name][1])

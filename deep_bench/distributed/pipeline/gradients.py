@@ -38,8 +38,8 @@ class Sums(Generic[A]):
                 before: Any = self._native.get(name)
                 self._native[name] = gradient if before is None else xp.array(before + gradient)
         else:
-            found = self._part.host(gradient)
-            self._host[name] = self._host[name] + found if name in self._host else found
+            addend = self._part.host(gradient)
+            self._host[name] = self._host[name] + addend if name in self._host else addend
 
     def finish(self, name: str, gradient: A) -> None:
         """Add that of the last micro-batch, unless that was done already."""

@@ -56,9 +56,9 @@ class Links:
         """The values that the stage before sent."""
         if not names:
             return {}
-        told = np.empty(len(names) * _WIDTH, np.int64)
-        self._comm.recv(told, self._comm.rank - 1, _SHAPES)
-        rows = told.reshape(-1, _WIDTH)
+        header = np.empty(len(names) * _WIDTH, np.int64)
+        self._comm.recv(header, self._comm.rank - 1, _SHAPES)
+        rows = header.reshape(-1, _WIDTH)
         forms = {name: _form(row) for name, row in zip(names, rows, strict=True)}
         return self._receive(forms, self._comm.rank - 1, _VALUES)
 
@@ -76,14 +76,14 @@ class Links:
         if self._comm.size == 1 or not names:
             return dict(arrays)
         mine = self._comm.rank == number
-        told = np.concatenate([_described(name, arrays[name]) for name in names]) if mine else None
-        told = self._comm.broadcast(np.empty(len(names) * _WIDTH, np.int64) if told is None else told, number)
-        found = {}
-        for name, row in zip(names, told.reshape(-1, _WIDTH), strict=True):
+        header = np.concatenate([_described(name, arrays[name]) for name in names]) if mine else None
+        header = self._comm.broadcast(np.empty(len(names) * _WIDTH, np.int64) if header is None else header, number)
+        received = {}
+        for name, row in zip(names, header.reshape(-1, _WIDTH), strict=True):
             out = arrays[name] if mine else _empty(*_form(row))
             self._comm.broadcast(_as_bytes(out), number)
-            found[name] = out
-        return found
+            received[name] = out
+        return received
 
     def wait(self) -> None:
         """Return when everything that was sent may be changed."""
@@ -92,15 +92,15 @@ class Links:
         self._under_way = []
 
     def _send(self, x: np.ndarray, to: int, tag: int) -> None:
-        self._under_way = [one for one in self._under_way if not one[0].test()]
+        self._under_way = [entry for entry in self._under_way if not entry[0].test()]
         self._under_way.append((self._comm.isend(x, to, tag), x))
 
     def _receive(self, forms: Forms, source: int, tag: int) -> Arrays:
-        found = {name: _empty(*form) for name, form in forms.items()}
-        begun = [self._comm.irecv(_as_bytes(x), source, tag) for x in found.values()]
+        arrays = {name: _empty(*form) for name, form in forms.items()}
+        begun = [self._comm.irecv(_as_bytes(x), source, tag) for x in arrays.values()]
         for request in begun:
             request.wait()
-        return found
+        return arrays
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

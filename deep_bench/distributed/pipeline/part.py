@@ -47,16 +47,16 @@ class Part(Generic[A]):
     @cached_property
     def _forward(self) -> Executor[A]:
         """With the same parameters; made when it is first needed, as the last stage of training does without."""
-        made = self._backward if self._pulled is None else self.adapter.prepare(self.stage.network, mode="train")
-        self.parameters.follow(made)
-        return made
+        executor = self._backward if self._pulled is None else self.adapter.prepare(self.stage.network, mode="train")
+        self.parameters.follow(executor)
+        return executor
 
     def forward(self, inputs: Mapping[str, A]) -> Arrays:
         """What the stage gives."""
         recorded: AbstractContextManager[Any] = self.adapter.xp.untracked() if self.arithmetic else nullcontext()
         with recorded:
-            found = self._forward.forward(inputs)
-        return {name: self.host(x) for name, x in found.items()}
+            outputs = self._forward.forward(inputs)
+        return {name: self.host(x) for name, x in outputs.items()}
 
     def backward(
         self,
@@ -78,8 +78,8 @@ class Part(Generic[A]):
             outputs = self.forward(inputs) if self.stage.outputs else {}
             return outputs, {name: self._zeros(name, inputs) for name in wrt}
         fed = {**inputs, **{seed: self.adapter.adopt(gradients[name]) for name, seed in self._pulled.seeds.items()}}
-        given, found = self._backward.gradients(fed, self._pulled.loss, wrt=wrt, on_ready=ready)
-        return {name: self.host(given[name]) for name in self.stage.outputs}, found
+        results, slopes = self._backward.gradients(fed, self._pulled.loss, wrt=wrt, on_ready=ready)
+        return {name: self.host(results[name]) for name in self.stage.outputs}, slopes
 
     def host(self, x: A) -> np.ndarray:
         """The contents of a native array that nobody changes."""
@@ -125,12 +125,12 @@ class _Parameters(MutableMapping[str, Any]):
         self._first, self._names = first, tuple(names)
         self._others: list[Executor[Any]] = []
 
-    def follow(self, other: Executor[Any]) -> None:
+    def follow(self, executor: Executor[Any]) -> None:
         """Let another executor have them too."""
-        if other is not self._first:
-            self._others.append(other)
+        if executor is not self._first:
+            self._others.append(executor)
             for name in self._names:
-                other.parameters[name] = self._first.parameters[name]
+                executor.parameters[name] = self._first.parameters[name]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:
@@ -141,8 +141,8 @@ class _Parameters(MutableMapping[str, Any]):
         if name not in self._names:
             raise InvalidArgument(f"this stage has no parameter {name!r}", f"one of {', '.join(self._names) or '(none)'}")
         self._first.parameters[name] = value
-        for other in self._others:
-            other.parameters[name] = self._first.parameters[name]
+        for executor in self._others:
+            executor.parameters[name] = self._first.parameters[name]
 
     def __delitem__(self, name: str) -> None:
         raise InvalidArgument(f"parameter {name!r} cannot be removed", "an assignment")

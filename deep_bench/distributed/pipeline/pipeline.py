@@ -162,8 +162,8 @@ class Pipeline(Executor[A]):
             Unsupported: Gradients with respect to inputs.
         """
         if self._loss is None or loss != self._loss.name:
-            known = "none: it was made with loss=None" if self._loss is None else repr(self._loss.name)
-            raise InvalidArgument(f"loss {loss!r} of a pipeline", known, "Pipeline(…, loss=…)")
+            expected = "none: it was made with loss=None" if self._loss is None else repr(self._loss.name)
+            raise InvalidArgument(f"loss {loss!r} of a pipeline", expected, "Pipeline(…, loss=…)")
         sums = Sums(self._part, self._asked(wrt), on_ready)
         outputs = self._called(inputs, sums, self._tasks)
         return outputs, sums.found()
@@ -175,11 +175,11 @@ class Pipeline(Executor[A]):
 
         They are what `deep_bench.training.TrainingForm.trained` takes.
         """
-        own = {name: self._part.adapter.to_numpy(self.parameters[name]) for name in self.parameters}
-        found: Arrays = {}
+        local_arrays = {name: self._part.adapter.to_numpy(self.parameters[name]) for name in self.parameters}
+        arrays: Arrays = {}
         for stage in self._stages:
-            found |= self._links.from_stage(stage.number, own, stage.parameters)
-        return found
+            arrays |= self._links.from_stage(stage.number, local_arrays, stage.parameters)
+        return arrays
 
     def bubble(self) -> Bubble:
         """The share of time without work in the last call, over all ranks, which call this together.
@@ -199,27 +199,28 @@ class Pipeline(Executor[A]):
     def _called(self, inputs: Mapping[str, A], sums: Sums[A] | None, tasks: Sequence[Task]) -> dict[str, A]:
         call = Call(self._post, inputs, sums)
         if self.comm.size > 1:
-            given = {name: self._part.host(x) for name, x in inputs.items()}
-            check_same_batch(self.comm, call.samples, self.inputs, given)
+            arrays = {name: self._part.host(x) for name, x in inputs.items()}
+            check_same_batch(self.comm, call.samples, self.inputs, arrays)
         outputs = call.run(tasks)
         self.done, self._span_ns = tuple(call.done), call.span_ns
         return {name: self._part.adapter.adopt(outputs[name]) for name in self.output_names}
 
     def _asked(self, wrt: Sequence[str] | None) -> tuple[str, ...]:
         assert self._loss is not None
-        own = self.stage.parameters
+        parameter_names = self.stage.parameters
         if wrt is None:
-            return own
+            return parameter_names
         for name in wrt if not isinstance(wrt, str) else ():
-            holder = next((one.number for one in self._stages if name in one.parameters), None)
-            if holder is not None and name not in own:
+            holder = next((stage.number for stage in self._stages if name in stage.parameters), None)
+            if holder is not None and name not in parameter_names:
                 raise InvalidArgument(
                     f"the gradient of {name!r} on rank {self.comm.rank}",
-                    f"that of parameters of its stage, {', '.join(own) or 'which has none'}; rank {holder} has {name!r}",
+                    f"that of parameters of its stage, {', '.join(parameter_names) or 'which has none'}; "
+                    f"rank {holder} has {name!r}",
                     "wrt=None for those of the rank's stage",
                 )
             if holder is None and name in [spec.name for spec in self.inputs]:
                 raise Unsupported(
                     f"the gradient of a pipeline with respect to its input {name!r}", "names of parameters", "one process"
                 )
-        return checked_request(self.stage.network.name, [self._loss.name], own, (), self._loss.name, wrt)
+        return checked_request(self.stage.network.name, [self._loss.name], parameter_names, (), self._loss.name, wrt)

@@ -62,7 +62,9 @@ def pulled(network: Network, outputs: Sequence[str]) -> Pulled:
 
 
 def _appended(draft: Draft, operator: str, *inputs: ir.Value, **attributes: int) -> ir.Value:
-    stated = [ir.AttrInt64(name, value) for name, value in attributes.items()]
-    made = ir.Value(name=draft.names.fresh(f"pulled.{operator}"))
-    draft.graph.append(ir.Node("", operator, inputs, stated, outputs=[made], name=draft.names.fresh(f"pulled.{operator}")))
-    return made
+    settings = [ir.AttrInt64(name, value) for name, value in attributes.items()]
+    output = ir.Value(name=draft.names.fresh(f"pulled.{operator}"))
+    draft.graph.append(
+        ir.Node("", operator, inputs, settings, outputs=[output], name=draft.names.fresh(f"pulled.{operator}"))
+    )
+    return output

@@ -45,12 +45,14 @@ def check_same_batch(
     rows = comm.allgather(np.array([samples, *sums], np.int64))
     for place, column in enumerate(rows.T):
         having = np.flatnonzero(column != _ABSENT)
-        others = having[column[having] != column[having[:1]]]
-        if len(others):
-            one, other = int(having[0]), int(others[0])
-            what = f"other values of {inputs[place - 1].name!r}" if place else f"{column[one]} and {column[other]} samples"
+        differing = having[column[having] != column[having[:1]]]
+        if len(differing):
+            first, second = int(having[0]), int(differing[0])
+            difference = (
+                f"other values of {inputs[place - 1].name!r}" if place else f"{column[first]} and {column[second]} samples"
+            )
             raise RanksDiffer(
-                f"ranks {one} and {other} of a pipeline were given different batches: {what}",
+                f"ranks {first} and {second} of a pipeline were given different batches: {difference}",
                 "the same whole batch on all ranks, of which each takes what its stage needs",
                 "a sampler that is not sharded, with the same seed on all ranks; "
                 "for a part of the batch on each rank: a scheme, such as allreduce",
@@ -67,10 +69,10 @@ def checksum(x: np.ndarray, spec: TensorSpec) -> int:
         True
     """
     rows = x.reshape(len(x), -1) if x.ndim and x.size else x.reshape(1, -1)
-    kept = rows[:, :: -(-x.size // _MOST) or 1]
+    sample = rows[:, :: -(-x.size // _MOST) or 1]
     if spec.dtype == STRING:
-        contents = repr(kept.tolist()).encode()
+        contents = repr(sample.tolist()).encode()
     else:
         with np.errstate(over="ignore"):
-            contents = kept.astype(np.float32 if is_float(spec.dtype) else spec.dtype).tobytes()
+            contents = sample.astype(np.float32 if is_float(spec.dtype) else spec.dtype).tobytes()
     return crc32(contents, crc32(repr(x.shape).encode()))

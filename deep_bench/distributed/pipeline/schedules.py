@@ -104,8 +104,8 @@ def most_kept(schedule: str, stage: int, stages: int, micro_batches: int) -> int
         >>> [most_kept("gpipe", stage, 4, 8) for stage in range(4)], [most_kept("1f1b", stage, 4, 8) for stage in range(4)]
         ([8, 8, 8, 8], [4, 3, 2, 1])
     """
-    kept = most = 0
+    held = most = 0
     for kind, _ in schedule_of(schedule)(stage, stages, micro_batches):
-        kept += 1 if kind == "forward" else -1
-        most = max(most, kept)
+        held += 1 if kind == "forward" else -1
+        most = max(most, held)
     return most

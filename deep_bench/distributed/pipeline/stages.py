@@ -48,8 +48,8 @@ class Stage:
     @property
     def taken(self) -> tuple[str, ...]:
         """The arriving values that it needs itself."""
-        own = {spec.name for spec in self.network.inputs}
-        return tuple(name for name in self.arriving if name in own)
+        input_names = {spec.name for spec in self.network.inputs}
+        return tuple(name for name in self.arriving if name in input_names)
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -99,8 +99,8 @@ def stages_of(
     _check_costs(costs)
     if cuts is None:
         parts = balanced(whole.with_sizes(sizes or {}), count, costs)
-        own = [{str(node.name) for node in part.nodes} for part in parts]
-        firsts = [min(i for i, node in enumerate(nodes) if node.name in names) for names in own]
+        node_names = [{str(node.name) for node in part.nodes} for part in parts]
+        firsts = [min(i for i, node in enumerate(nodes) if node.name in names) for names in node_names]
     else:
         firsts = _chosen(nodes, cuts, count, network.name)
     stages = _Cutter(whole, nodes, firsts, loss).stages()
@@ -140,8 +140,8 @@ def _drops(node: ir.Node) -> bool:
     mode = node.inputs[2] if node.op_type == "Dropout" and len(node.inputs) > 2 else None
     if mode is None:
         return False
-    known = as_array(mode)
-    return known is None or bool(known)
+    constant = as_array(mode)
+    return constant is None or bool(constant)
 
 
 def _check_costs(costs: str | Mapping[str, float]) -> None:
@@ -217,14 +217,14 @@ class _Cutter:
                 )
         fed = _names(v for v in graph.inputs if v in needed and v.name not in graph.initializers)
         outputs = _names(v for v in graph.outputs if self._made.get(v) == number)
-        made = _names(v for v in leaving if self._made[v] == number)
-        taken = _names(v for v in arriving if v in needed)
+        local_names = _names(v for v in leaving if self._made[v] == number)
+        needed_names = _names(v for v in arriving if v in needed)
         where = f"stage {number} of {self._count} of {self._network.name}"
-        results = tuple(dict.fromkeys((*made, *outputs)))
-        if not results or not (taken or fed):
+        results = tuple(dict.fromkeys((*local_names, *outputs)))
+        if not results or not (needed_names or fed):
             came = "gives nothing that is used" if not results else "depends on constants only"
             raise InvalidArgument(f"{where} {came}", "stages that take and give something", "cut elsewhere, or fewer stages")
-        part = extract(self._network, [*taken, *fed], results)
+        part = extract(self._network, [*needed_names, *fed], results)
         return Stage(
             Network(part.model, name=where),
             number,
@@ -238,7 +238,7 @@ class _Cutter:
 
     def _over(self, number: int) -> list[ir.Value]:
         """What passes from the stages before one to it and those after, in the order in which it is made."""
-        return [v for v, made in self._made.items() if made < number <= self._last.get(v, -1)]
+        return [v for v, stage in self._made.items() if stage < number <= self._last.get(v, -1)]
 
     def _on_the_way(self, nodes: Sequence[ir.Node], loss: str) -> set[ir.Value]:
         """The values of real numbers that parameters have an influence on, and that have one on the loss."""

@@ -21,7 +21,7 @@ def assumptions(
 ) -> list[str]:
     """All of them, for what was predicted."""
     fitted, checked = (", ".join(map(str, numbers)) for numbers in (record.fitted, record.checked))
-    found = [
+    statements = [
         f"messages: the pattern of {fitted} local ranks, which {checked} ranks were found to have too, holds for any "
         "number; the steps that were traced repeat themselves, and messages do not depend on how many samples a rank has",
         *_computing(record),
@@ -35,44 +35,45 @@ def assumptions(
     ]
     if pattern.uneven:
         worst = max(pattern.uneven.items())
-        found.append(
+        statements.append(
             f"blocks of an allgather are taken as equal: in the trace of {worst[0]} ranks the largest was "
             f"{significant(worst[1])} times the mean, which costs more"
         )
     if scheme.overlaps:
-        found.append(
+        statements.append(
             "overlap: messages were traced without it, since local ranks are of one thread; a bucket leaves when its "
             "gradients were measured to be there, and costs computing nothing"
         )
-    return found + _replay(record, scheme)
+    return statements + _replay(record, scheme)
 
 
 def _computing(record: ScalingRecord) -> list[str]:
-    sources = "; ".join(f"{len(one.gradients)} steps with {one.batch} samples {one.source}" for one in record.times)
-    found = [
+    sources = "; ".join(f"{len(entry.gradients)} steps with {entry.batch} samples {entry.source}" for entry in record.times)
+    statements = [
         f"computing: {sources}; every rank and step takes one of these times, independently of all others: noise that hits "
         "all ranks at once, and nodes that are always slow, are not in it",
     ]
     beyond = [point.ranks for point in record.points if point.beyond]
     if beyond:
-        found.append(
+        statements.append(
             f"with {beyond[0]} ranks and more there are more ranks than measured steps: each step is about as slow as the "
             "slowest that was observed, and slower ones, which so many ranks would see, are not in it"
         )
-    return found
+    return statements
 
 
 def _messages(link: Link, algorithms: Mapping[str, str]) -> list[str]:
-    stated = ", ".join(f"{name} by {algorithm}" for name, algorithm in algorithms.items())
-    found = [
-        f"algorithms: {stated + '; others ' if stated else ''}the cheapest known one under LogGP for each size and number "
+    declared = ", ".join(f"{name} by {algorithm}" for name, algorithm in algorithms.items())
+    statements = [
+        f"algorithms: {declared + '; others ' if declared else ''}the cheapest known one under LogGP for "
+        "each size and number "
         "of ranks; the library may take another"
     ]
     if link.between == "one node" and link.system != "stated":
-        found.append(f"messages were measured within one node, over {link.system}: {SHARED}")
+        statements.append(f"messages were measured within one node, over {link.system}: {SHARED}")
     if link.system == "stated":
-        found.append("latency and bandwidth are as they were stated: processors are busy with no message, at any rate")
-    return found
+        statements.append("latency and bandwidth are as they were stated: processors are busy with no message, at any rate")
+    return statements
 
 
 def _replay(record: ScalingRecord, scheme: Scheme) -> list[str]:

@@ -69,15 +69,15 @@ def joined(calls: Sequence[Call]) -> Step:
         >>> [(call.operation, call.sources) for call in joined(both)]
         [('recv', (1, 2))]
     """
-    found: list[Call] = []
+    merged_calls: list[Call] = []
     for call in calls:
-        last = found[-1] if found else None
+        last = merged_calls[-1] if merged_calls else None
         if last is not None and call.operation in ("send", "recv") and _alike(last, call):
-            found[-1] = replace(last, to=last.to + call.to, sources=last.sources + call.sources)
+            merged_calls[-1] = replace(last, to=last.to + call.to, sources=last.sources + call.sources)
         else:
-            found.append(call)
-    return tuple(found)
+            merged_calls.append(call)
+    return tuple(merged_calls)
 
 
-def _alike(one: Call, other: Call) -> bool:
-    return (one.operation, one.size, one.phase) == (other.operation, other.size, other.phase)
+def _alike(first: Call, second: Call) -> bool:
+    return (first.operation, first.size, first.phase) == (second.operation, second.size, second.phase)

@@ -63,18 +63,18 @@ def _types() -> dict[str, Any]:
         if name == "AttributeProto":
             message.oneof_decl.add(name="value")
         for field, number, kind, several in fields:
-            made = message.field.add(name=field, number=number)
-            made.label = kinds.LABEL_REPEATED if several else kinds.LABEL_OPTIONAL
+            field_proto = message.field.add(name=field, number=number)
+            field_proto.label = kinds.LABEL_REPEATED if several else kinds.LABEL_OPTIONAL
             if kind in _FIELDS:
-                made.type, made.type_name = kinds.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+                field_proto.type, field_proto.type_name = kinds.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
             else:
-                made.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
+                field_proto.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
             if name == "AttributeProto" and field != "name":
-                made.oneof_index = 0
+                field_proto.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = ((name, pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _FIELDS)
-    return {name: message_factory.GetMessageClass(found) for name, found in names}
+    return {name: message_factory.GetMessageClass(descriptor) for name, descriptor in names}
 
 
 def nodes(program: Program, rank: int, rows: list[int]) -> Iterator[Any]:
@@ -82,7 +82,7 @@ def nodes(program: Program, rank: int, rows: list[int]) -> Iterator[Any]:
     number = 0
     before: list[int] = []
     for part in program.calls(rank, rows):
-        here = []
+        numbers = []
         for name, kind, micros, attributes in _of(part):
             node = _types()["Node"](id=number, name=name, type=kind, data_deps=before, duration_micros=micros)
             for key, (field, value) in attributes.items():
@@ -91,10 +91,10 @@ def nodes(program: Program, rank: int, rows: list[int]) -> Iterator[Any]:
                     attribute.bool_list.values.extend(value)
                 else:
                     setattr(attribute, field, value)
-            here.append(number)
+            numbers.append(number)
             number += 1
             yield node
-        before = here or before
+        before = numbers or before
 
 
 def _of(part: Computing | Call) -> Iterator[tuple[str, int, int, dict[str, tuple[str, Any]]]]:
@@ -158,11 +158,11 @@ def write_chakra(program: Program, path: Path) -> list[Path]:
 
 def _delimited(message: Any, file: io.BytesIO) -> None:
     content = message.SerializeToString()
-    left = len(content)
-    while left > 0x7F:
-        file.write(bytes([left & 0x7F | 0x80]))
-        left >>= 7
-    file.write(bytes([left]))
+    remaining = len(content)
+    while remaining > 0x7F:
+        file.write(bytes([remaining & 0x7F | 0x80]))
+        remaining >>= 7
+    file.write(bytes([remaining]))
     file.write(content)
 
 
@@ -173,7 +173,7 @@ def read_chakra(path: Path) -> tuple[str, list[Any]]:
         InvalidArgument: It ends within a message.
     """
     content, at = path.read_bytes(), 0
-    found: list[Any] = []
+    messages: list[Any] = []
     while at < len(content):
         length = shift = 0
         while True:
@@ -183,6 +183,6 @@ def read_chakra(path: Path) -> tuple[str, list[Any]]:
                 break
         if at + length > len(content):
             raise InvalidArgument(f"{path}, which ends within a message", "a whole file")
-        found.append(_types()["Node" if found else "GlobalMetadata"].FromString(content[at : at + length]))
+        messages.append(_types()["Node" if messages else "GlobalMetadata"].FromString(content[at : at + length]))
         at += length
-    return found[0].version, found[1:]
+    return messages[0].version, messages[1:]

@@ -67,18 +67,18 @@ def measured_times(recipe: Recipe, on: str, scheme: Scheme, batch: int, budget: 
     end_if_interrupted(trainer)
     facts = trainer.ranks.facts()
     assert facts is not None
-    found = _of_rank(facts.ranks[0], np.array(trainer.history.stamps), batch, skipped=_WARM)
-    if len(found.gradients) < _FEWEST:
+    times = _of_rank(facts.ranks[0], np.array(trainer.history.stamps), batch, skipped=_WARM)
+    if len(times.gradients) < _FEWEST:
         raise InvalidArgument(
-            f"{len(found.gradients)} of {trainer.history.steps} steps had {batch} samples ({trainer.ending})",
+            f"{len(times.gradients)} of {trainer.history.steps} steps had {batch} samples ({trainer.ending})",
             f"at least {_FEWEST}: from fewer nobody knows the slowest of many",
             "a smaller batch (sampler.batch=…), or more samples: the last batch of an epoch is shorter and does not count",
         )
-    found.source = f"measured on one rank, {trainer.history.steps} steps with {on}"
+    times.source = f"measured on one rank, {trainer.history.steps} steps with {on}"
     if scheme.overlaps:
         arrays = {name: NUMPY.host(trainer.taker.device.to_numpy(x)) for name, x in trainer.taker.parameters.items()}
-        found.ready = _ready(scheme, arrays, stamps)
-    return found
+        times.ready = _ready(scheme, arrays, stamps)
+    return times
 
 
 class _Stop:
@@ -126,9 +126,9 @@ def _of_rank(rank: RankRecord, stamps: NDArray[Any], batch: int, skipped: int) -
     overlapped = np.maximum(rank.communicating - rank.exposed, 0)
     gradients, update = rank.computing - overlapped, np.maximum(rank.updating - rank.exposed, 0)
     rows = stamps.reshape(-1, 5)[-len(gradients) :] if len(gradients) else np.zeros((0, 5))
-    kept = (np.asarray(rank.samples) == batch) & (np.arange(len(gradients)) >= skipped)
+    mask = (np.asarray(rank.samples) == batch) & (np.arange(len(gradients)) >= skipped)
     before = (rows[:, 1] - rows[:, 0]) if len(rows) == len(gradients) else np.zeros(len(gradients))
-    seconds = [np.asarray(x, np.float64)[kept] / 1e9 for x in (before, gradients, update)]
+    seconds = [np.asarray(x, np.float64)[mask] / 1e9 for x in (before, gradients, update)]
     return TimesRecord(batch=batch, source="", before=seconds[0], gradients=seconds[1], update=seconds[2])
 
 
@@ -137,16 +137,16 @@ def _stamped(scheme: Scheme, into: list[dict[str, int]]) -> Callable[[Optimizer[
     around = scheme_of(scheme.traced)
 
     def make(inner: Optimizer[Any, Any], comm: Communicator) -> DistributedOptimizer[Any, Any]:
-        made = around(inner, comm)
-        begin = made.begin
+        optimizer = around(inner, comm)
+        begin = optimizer.begin
 
         def noting(samples: int | None) -> Callable[[str, Any], None]:
             begin(samples)
             into.append({"": perf_counter_ns()})
             return lambda name, _: into[-1].__setitem__(name, perf_counter_ns())
 
-        object.__setattr__(made, "begin", noting)
-        return made
+        object.__setattr__(optimizer, "begin", noting)
+        return optimizer
 
     return make
 

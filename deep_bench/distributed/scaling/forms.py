@@ -91,7 +91,7 @@ def _torus(p: int, rank: int) -> tuple[int, ...]:
 
 
 def _beside(*by: int) -> Who:
-    return lambda p, r, _: tuple(sorted({(r + one) % p for one in by} - {r}))
+    return lambda p, r, _: tuple(sorted({(r + offset) % p for offset in by} - {r}))
 
 
 def _exponential(sign: int) -> Who:
@@ -99,11 +99,11 @@ def _exponential(sign: int) -> Who:
 
 
 def _in_turn(offsets: Callable[[int], list[int]], sign: int) -> Who:
-    def who(p: int, r: int, step: int) -> tuple[int, ...]:
-        known = offsets(p)
-        return ((r + sign * known[step % len(known)]) % p,) if known else ()
+    def peers(p: int, r: int, step: int) -> tuple[int, ...]:
+        shifts = offsets(p)
+        return ((r + sign * shifts[step % len(shifts)]) % p,) if shifts else ()
 
-    return who
+    return peers
 
 
 def _of_ring(p: int) -> list[int]:
@@ -149,20 +149,20 @@ def _strides(k: int) -> Who:
 
 def groups(largest: int) -> dict[str, Who]:
     """Name to the ranks that call something together, for groups of up to so many ranks that follow each other."""
-    found: dict[str, Who] = {"all ranks": lambda p, _r, _t: _all(p)}
+    by_name: dict[str, Who] = {"all ranks": lambda p, _r, _t: _all(p)}
     for k in range(2, largest + 1):
-        found[f"runs of {k} ranks"] = _runs(k)
-        found[f"every rank number {k}"] = _strides(k)
-    return found
+        by_name[f"runs of {k} ranks"] = _runs(k)
+        by_name[f"every rank number {k}"] = _strides(k)
+    return by_name
 
 
 def roles(largest: int) -> dict[str, Callable[[int], int]]:
     """Name to the role of a rank, 0 or 1."""
-    found: dict[str, Callable[[int], int]] = {"all ranks alike": lambda _: 0}
-    found["rank 0, and the others"] = lambda r: int(r > 0)
+    by_name: dict[str, Callable[[int], int]] = {"all ranks alike": lambda _: 0}
+    by_name["rank 0, and the others"] = lambda r: int(r > 0)
     for k in range(2, largest + 1):
-        found[f"every rank number {k}, and the others"] = _every(k)
-    return found
+        by_name[f"every rank number {k}, and the others"] = _every(k)
+    return by_name
 
 
 def _every(k: int) -> Callable[[int], int]:

@@ -93,11 +93,11 @@ def cost(call: Call, rules: Rules) -> Cost:
     if ranks < 2:
         return Cost(call, 0.0, "alone")
     name, size = collective_of(call)
-    found = predictions(name, ranks, size, m)  # type: ignore[arg-type]  # parts of arrays need not be whole bytes
-    wanted = rules.algorithms.get(name)
-    chosen = next((one for one in found if wanted in (None, one.algorithm)), None)
+    candidates = predictions(name, ranks, size, m)  # type: ignore[arg-type]  # parts of arrays need not be whole bytes
+    requested = rules.algorithms.get(name)
+    chosen = next((candidate for candidate in candidates if requested in (None, candidate.algorithm)), None)
     if chosen is None:
-        raise InvalidArgument(f"{wanted} of {name} among {ranks} ranks", "a power of two", "leave the algorithm out")
+        raise InvalidArgument(f"{requested} of {name} among {ranks} ranks", "a power of two", "leave the algorithm out")
     return Cost(call, chosen.seconds, chosen.algorithm)
 
 
@@ -117,7 +117,7 @@ def _messages(call: Call, m: Costs) -> Cost:
 def step_costs(pattern: Pattern, ranks: int, number: int, rules: Rules) -> list[Cost]:
     """The calls of a step, of the role whose calls take longest."""
     of_roles = [[cost(call, rules) for call in pattern.step(ranks, r, number)] for r in pattern.representatives(ranks)]
-    return max(of_roles, key=lambda costs: sum(one.seconds for one in costs))
+    return max(of_roles, key=lambda costs: sum(term.seconds for term in costs))
 
 
 class Messages:
@@ -131,22 +131,22 @@ class Messages:
 
     def __init__(self, costs: Sequence[Cost], ready: Sequence[float], overlap_from: int | None) -> None:
         self.costs = list(costs)
-        by_phase = {phase: [one for one in costs if one.call.phase is phase] for phase in Phase}
-        self.agreeing = sum(one.seconds for one in by_phase[Phase.AGREEING])
-        self._beside = sum(one.seconds for one in by_phase[Phase.COMPUTING])
+        by_phase = {phase: [cost for cost in costs if cost.call.phase is phase] for phase in Phase}
+        self.agreeing = sum(cost.seconds for cost in by_phase[Phase.AGREEING])
+        self._beside = sum(cost.seconds for cost in by_phase[Phase.COMPUTING])
         updating = by_phase[Phase.UPDATING]
-        self._sums = [one for one in updating if one.call.operation == "allreduce"][: len(ready)]
-        large = overlap_from is not None and sum(one.call.size for one in self._sums) >= overlap_from
+        self._sums = [cost for cost in updating if cost.call.operation == "allreduce"][: len(ready)]
+        large = overlap_from is not None and sum(cost.call.size for cost in self._sums) >= overlap_from
         self._ready = list(ready) if large and len(self._sums) == len(ready) else []
-        self._after = sum(one.seconds for one in updating if not self._ready or one not in self._sums)
+        self._after = sum(cost.seconds for cost in updating if not self._ready or cost not in self._sums)
 
     def exposed(self, gradients: Any) -> Any:
         """What gradients that take so long do not hide; arrays as well."""
         begun = np.maximum(gradients, self._beside)
         end = begun
         sent = 0.0
-        for one, ready in zip(self._sums, self._ready, strict=False):
-            sent = np.maximum(sent, np.maximum(ready * gradients, self._beside)) + one.seconds
+        for cost, ready in zip(self._sums, self._ready, strict=False):
+            sent = np.maximum(sent, np.maximum(ready * gradients, self._beside)) + cost.seconds
         return np.maximum(end, sent) + self._after - gradients
 
 
@@ -197,14 +197,14 @@ def _mean(apart: Seconds, gradients: Seconds, ranks: int, kinds: Sequence[Messag
 
 
 def _costs(kinds: Sequence[Messages], slow: float) -> list[CostRecord]:
-    found = []
+    records = []
     for number, kind in enumerate(kinds, 1):
         when = f"step {number} of {len(kinds)}: " if len(kinds) > 1 else ""
-        total = sum(one.seconds for one in kind.costs if one.call.phase is not Phase.AGREEING)
+        total = sum(cost.seconds for cost in kind.costs if cost.call.phase is not Phase.AGREEING)
         hidden = total - float(kind.exposed(slow))
         hidden = hidden if hidden > 1e-6 * total else 0.0  # what is left of a difference of equal numbers is nothing
-        for one in kind.costs:
-            what = f"{when}{one.call.operation} of {one.call.size} bytes"
-            share = hidden * one.seconds / total if total and one.call.phase is not Phase.AGREEING else 0.0
-            found.append(CostRecord(what=what, algorithm=one.algorithm, seconds=one.seconds, hidden=share))
-    return found
+        for cost in kind.costs:
+            description = f"{when}{cost.call.operation} of {cost.call.size} bytes"
+            share = hidden * cost.seconds / total if total and cost.call.phase is not Phase.AGREEING else 0.0
+            records.append(CostRecord(what=description, algorithm=cost.algorithm, seconds=cost.seconds, hidden=share))
+    return records

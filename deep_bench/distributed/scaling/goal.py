@@ -63,17 +63,17 @@ def _rank(parts: Iterator[Computing | Round], program: Program, file: TextIO) ->
         nonlocal number
         number += 1
         file.write(f"l{number}: {text}\n")
-        for other in before:
-            file.write(f"l{number} requires l{other}\n")
+        for label in before:
+            file.write(f"l{number} requires l{label}\n")
         return number
 
     for part in parts:
         if isinstance(part, Computing):
             before = [line(f"calc {round(part.seconds * 1e9)}")]
             continue
-        here = [line(f"send {whole(n)}b to {to} tag 0") for to, n in part.sends]
-        here += [line(f"recv {whole(n)}b from {source} tag 0") for source, n in part.receives]
-        before = here or before
+        labels = [line(f"send {whole(n)}b to {to} tag 0") for to, n in part.sends]
+        labels += [line(f"recv {whole(n)}b from {source} tag 0") for source, n in part.receives]
+        before = labels or before
         adding = round(program.rules.machine.combining(part.added) * 1e9)
         if adding:
             before = [line(f"calc {adding}")]
@@ -109,15 +109,15 @@ def read_goal(path: Path) -> list[Goal]:
             announced = int(text.split()[1])
         elif text.startswith("rank "):
             ranks.append(Goal())
-        elif found := _LINE.fullmatch(text):
-            label, calc, way, size, other, tag = found.groups()
+        elif match := _LINE.fullmatch(text):
+            label, calc, way, size, peer, tag = match.groups()
             if calc is not None:
                 ranks[-1].calc[label] = int(calc)
             else:
                 into = ranks[-1].sends if way == "send" else ranks[-1].receives
-                into[label] = int(other), int(size), int(tag)
-        elif found := _NEEDS.fullmatch(text):
-            ranks[-1].needs.setdefault(found[1], []).append(found[2])
+                into[label] = int(peer), int(size), int(tag)
+        elif match := _NEEDS.fullmatch(text):
+            ranks[-1].needs.setdefault(match[1], []).append(match[2])
         elif text not in ("", "}"):
             raise InvalidArgument(f"{path}, line {number}: {text!r}", "num_ranks, rank, calc, send, recv or requires")
     if len(ranks) != announced:

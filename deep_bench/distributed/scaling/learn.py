@@ -40,17 +40,17 @@ def learned(
     """
     take = partial(_taken, recipe, on, scheme, steps, uneven, advance)
     first, *rounds = _rounds(scheme)
-    known = [take(ranks) for ranks in first]
+    traces = [take(ranks) for ranks in first]
     for number, round_ in enumerate(rounds):
-        others = [take(ranks) for ranks in round_]
+        new_traces = [take(ranks) for ranks in round_]
         try:
-            pattern = generalised(known)
-            for other in others:
-                check(pattern, other)
+            pattern = generalised(traces)
+            for trace in new_traces:
+                check(pattern, trace)
         except DoesNotGeneralise:
             if number == len(rounds) - 1:
                 raise
-            known += others
+            traces += new_traces
         else:
             return replace(pattern, checked=tuple(round_))
     raise AssertionError("there is at least one round")
@@ -73,6 +73,6 @@ def _taken(
     advance: Callable[[int], None],
     ranks: int,
 ) -> Trace:
-    found = traced(recipe, on, scheme, ranks, steps=steps, uneven=uneven)
+    trace = traced(recipe, on, scheme, ranks, steps=steps, uneven=uneven)
     advance(ranks)
-    return found
+    return trace

@@ -31,8 +31,8 @@ def of_file(path: Path, over: str | None = None) -> tuple[Link, str]:
     names = list(dict.fromkeys(link.system for link in machine.links))
     if over is not None and over not in names:
         raise UnknownName(f"communicator of {path}", over, names)
-    known = [link for link in machine.links if link.system == (over or names[0])]
-    link = next((one for one in known if one.between == "nodes"), known[0])
+    links = [link for link in machine.links if link.system == (over or names[0])]
+    link = next((candidate for candidate in links if candidate.between == "nodes"), links[0])
     where = "between nodes" if link.between == "nodes" else "within one node, not over a network"
     return link, f"{path}: messages over {link.system}, measured {where}: {told(link)}"
 

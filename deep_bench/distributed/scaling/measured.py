@@ -56,16 +56,16 @@ def runs_in(file: Path, on: str, scheme: Scheme) -> list[Run]:
         InvalidArgument: It has none, or runs of something else.
         InvalidRecord: It is no record of training.
     """
-    found = []
+    runs = []
     for run in Runs.load(file).record.runs:
         ranks = [] if run.ranks is None else run.ranks.ranks
         _check(file, run, on, scheme)
         if ranks and all(len(rank.samples) > _WARM for rank in ranks):
             most = np.max([rank.samples for rank in ranks], axis=0)
-            found.append(Run(file, run, len(ranks), Counter(most.tolist()).most_common(1)[0][0]))
-    if not found:
+            runs.append(Run(file, run, len(ranks), Counter(most.tolist()).most_common(1)[0][0]))
+    if not runs:
         raise InvalidArgument(f"{file}, which has no run of several ranks", "a record of deep-bench train --distributed …")
-    return found
+    return runs
 
 
 def _check(file: Path, run: RunRecord, on: str, scheme: Scheme) -> None:
@@ -74,24 +74,24 @@ def _check(file: Path, run: RunRecord, on: str, scheme: Scheme) -> None:
     facts = [("computed by", run.label, on), ("of the network", run.network.name if run.network else network, network)]
     if run.ranks is not None:
         facts.append(("with the scheme", run.ranks.scheme.partition("(")[0], kind))
-    for what, was, wanted in facts:
-        if was != wanted:
-            raise InvalidArgument(f"{file}, {what} {was}", f"a record of what is predicted: {wanted}")
+    for description, was, expected in facts:
+        if was != expected:
+            raise InvalidArgument(f"{file}, {description} {was}", f"a record of what is predicted: {expected}")
 
 
 def steps_of(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds of each whole step, of the rank that took longest: loading, agreement, gradients, update with messages; and of
     the one that computed longest, without messages and waiting.
     """
-    rows, own = [], []
+    rows, own_times = [], []
     for rank in run.of_ranks:
         stamps = np.asarray(rank.stamps).reshape(-1, 5)[-len(rank.computing) :]
         loading = stamps[:, 1] - stamps[:, 0] if len(stamps) == len(rank.computing) else np.zeros(len(rank.computing))
-        own.append(loading + rank.computing + rank.updating - rank.communicating)
+        own_times.append(loading + rank.computing + rank.updating - rank.communicating)
         rows.append(loading + rank.agreeing + rank.computing + rank.updating)
     most = np.max([rank.samples for rank in run.of_ranks], axis=0)
-    kept = (most == run.batch) & (np.arange(len(most)) >= _WARM)
-    return np.max(rows, axis=0)[kept] / 1e9, np.max(own, axis=0)[kept] / 1e9
+    mask = (most == run.batch) & (np.arange(len(most)) >= _WARM)
+    return np.max(rows, axis=0)[mask] / 1e9, np.max(own_times, axis=0)[mask] / 1e9
 
 
 def beside(run: Run, point: PointRecord, own_point: PointRecord, pattern: Pattern, replayed: float | None) -> MeasuredRecord:
@@ -104,7 +104,7 @@ def beside(run: Run, point: PointRecord, own_point: PointRecord, pattern: Patter
         pattern: What ranks say.
         replayed: By the simulator.
     """
-    steps, own = steps_of(run)
+    steps, own_times = steps_of(run)
     calls, payload = _said(run.of_ranks[0], len(run.of_ranks[0].samples))
     expected_calls, expected_payload = _expected(pattern, run.ranks)
     least, most = np.percentile(steps, (5, 95))
@@ -112,7 +112,7 @@ def beside(run: Run, point: PointRecord, own_point: PointRecord, pattern: Patter
     return MeasuredRecord(
         file=str(run.file), ranks=run.ranks, batch=run.batch,
         hosts=len({str(rank.local.get("host", "")) for rank in run.of_ranks}), steps=steps, mean=float(steps.mean()),
-        median=float(np.median(steps)), least=float(least), most=float(most), computing=float(own.mean()),
+        median=float(np.median(steps)), least=float(least), most=float(most), computing=float(own_times.mean()),
         predicted=point.mean, predicted_computing=point.computing, predicted_own=own_point.mean,
         replayed=replayed,
         calls={name: (calls.get(name, 0.0), expected_calls[name]) for name in names},

@@ -57,7 +57,7 @@ class Slot:
         size = f"{self.size.name} bytes"
         if self.group is not None:
             return f"{self.operation} of {size} among {self.group[0]}"
-        ends = [f"{way} {who[0]}" for way, who in (("to", self.to), ("from", self.sources)) if who[0] != "none"]
+        ends = [f"{way} {form[0]}" for way, form in (("to", self.to), ("from", self.sources)) if form[0] != "none"]
         return f"{self.operation} of {size} {', '.join(ends)}"
 
 
@@ -91,10 +91,10 @@ class Pattern:
 
     def representatives(self, ranks: int) -> list[int]:
         """A rank of each role that there is."""
-        found: dict[int, int] = {}
+        by_role: dict[int, int] = {}
         for rank in range(min(ranks, 16)):
-            found.setdefault(self.roles[1](rank), rank)
-        return list(found.values())
+            by_role.setdefault(self.roles[1](rank), rank)
+        return list(by_role.values())
 
     def volume(self, ranks: int) -> tuple[float, float]:
         """Bytes that a rank sends in a step, on average over the kinds of steps: of the role with the least and the most."""
@@ -106,13 +106,13 @@ class Pattern:
 
     def lines(self) -> list[str]:
         """In words."""
-        found = []
+        lines = []
         for number, of_role in enumerate(self.steps):
             when = f"step {number} of {self.period}: " if self.period > 1 else ""
             for role, slots in enumerate(of_role):
-                who = "" if len(of_role) == 1 else f"{self.roles[0]}, {('the first', 'the others')[role]}: "
-                found.append(f"{when}{who}{'; '.join(map(str, slots)) or 'nothing'}")
-        return found
+                prefix = "" if len(of_role) == 1 else f"{self.roles[0]}, {('the first', 'the others')[role]}: "
+                lines.append(f"{when}{prefix}{'; '.join(map(str, slots)) or 'nothing'}")
+        return lines
 
 
 def generalised(traces: Sequence[Trace]) -> Pattern:
@@ -141,11 +141,11 @@ def check(pattern: Pattern, trace: Trace) -> None:
         for number, step in enumerate(steps, FIRST_STEP):
             expected = pattern.step(trace.ranks, rank, number)
             of_role = pattern.steps[number % pattern.period][pattern.roles[1](rank)]
-            same = len(expected) == len(step) and all(
-                _plain(one) == _plain(other) and not differing(slot.size, {trace.ranks: other.size})
-                for one, other, slot in zip(expected, step, of_role, strict=True)
+            identical = len(expected) == len(step) and all(
+                _plain(expected_call) == _plain(actual_call) and not differing(slot.size, {trace.ranks: actual_call.size})
+                for expected_call, actual_call, slot in zip(expected, step, of_role, strict=True)
             )
-            if not same:
+            if not identical:
                 raise DoesNotGeneralise(
                     f"rank {rank} of {trace.ranks} in step {number}: {_told(step)}",
                     f"{_told(expected)}, which is what {', '.join(map(str, pattern.fitted))} ranks do",
@@ -176,20 +176,21 @@ def _sized(step: Step) -> tuple[tuple[str, Phase, int], ...]:
 
 def _period(traces: Sequence[Trace]) -> int:
     """After how many steps all ranks of all traces do the same again, but for whom they talk to."""
-    known = min(len(trace.steps[0]) for trace in traces)
-    rows = [[_sized(step) for step in steps[:known]] for trace in traces for steps in trace.steps]
-    for period in range(1, known // 2 + 1):
-        if all(row[i] == row[i + period] for row in rows for i in range(known - period)):
+    shortest = min(len(trace.steps[0]) for trace in traces)
+    rows = [[_sized(step) for step in steps[:shortest]] for trace in traces for steps in trace.steps]
+    for period in range(1, shortest // 2 + 1):
+        if all(row[i] == row[i + period] for row in rows for i in range(shortest - period)):
             return period
     trace, rank, first, second = next(
-        (trace, rank, one, other)
+        (trace, rank, current, following)
         for trace in traces
         for rank, steps in enumerate(trace.steps)
-        for one, other in pairwise(steps)
-        if _sized(one) != _sized(other)
+        for current, following in pairwise(steps)
+        if _sized(current) != _sized(following)
     )
     raise DoesNotGeneralise(
-        f"steps that do not repeat themselves within {known}: of {trace.ranks} ranks, rank {rank} had {_told(first)}; then "
+        f"steps that do not repeat themselves within {shortest}: of {trace.ranks} ranks, rank {rank} had "
+        f"{_told(first)}; then "
         f"{_told(second)}",
         "steps with the same messages again and again",
         "trace more steps, if they do after some time; messages whose size depends on the data cannot be predicted",
@@ -202,14 +203,16 @@ def _roles(traces: Sequence[Trace], period: int) -> tuple[str, Callable[[int], i
         if all(_consistent(trace, role, kind) for trace in traces for kind in range(period)):
             return name, role
     trace = traces[-1]
-    told = "; ".join(f"rank {rank}: {_told(steps[0])}" for rank, steps in enumerate(trace.steps))
-    raise DoesNotGeneralise(f"ranks with roles of no known kind: of {trace.ranks}, {told}", "all alike, or one in k another")
+    message = "; ".join(f"rank {rank}: {_told(steps[0])}" for rank, steps in enumerate(trace.steps))
+    raise DoesNotGeneralise(
+        f"ranks with roles of no known kind: of {trace.ranks}, {message}", "all alike, or one in k another"
+    )
 
 
 def _consistent(trace: Trace, role: Callable[[int], int], kind: int) -> bool:
-    found: dict[int, object] = {}
+    by_role: dict[int, object] = {}
     return all(
-        found.setdefault(role(rank), _sized(steps[kind])) == _sized(steps[kind]) for rank, steps in enumerate(trace.steps)
+        by_role.setdefault(role(rank), _sized(steps[kind])) == _sized(steps[kind]) for rank, steps in enumerate(trace.steps)
     )
 
 
@@ -226,12 +229,16 @@ def _slots(
     ]
     shapes = {_shape(calls) for *_, calls in rows}
     if len(shapes) > 1:
-        one, other = (next(calls for *_, calls in rows if _shape(calls) == shape) for shape in list(shapes)[:2])
-        raise DoesNotGeneralise(f"calls that change with the number of ranks: {_told(one)}; and {_told(other)}", "the same")
-    found = []
+        first_calls, second_calls = (
+            next(calls for *_, calls in rows if _shape(calls) == shape) for shape in list(shapes)[:2]
+        )
+        raise DoesNotGeneralise(
+            f"calls that change with the number of ranks: {_told(first_calls)}; and {_told(second_calls)}", "the same"
+        )
+    slots = []
     for place in range(len(next(iter(shapes)))):
-        found.append(_slot([(p, rank, step, calls[place]) for p, rank, step, calls in rows]))
-    return tuple(found)
+        slots.append(_slot([(p, rank, step, calls[place]) for p, rank, step, calls in rows]))
+    return tuple(slots)
 
 
 def _slot(rows: Sequence[tuple[int, int, int, Call]]) -> Slot:
@@ -240,8 +247,8 @@ def _slot(rows: Sequence[tuple[int, int, int, Call]]) -> Slot:
     sizes = {p: call.size for p, _, _, call in rows}
     size = fitted(sizes)
     if size is None:
-        told = ", ".join(f"{value} at {p}" for p, value in sizes.items())
-        raise DoesNotGeneralise(f"the bytes of {first.operation} by the number of ranks: {told}", "a known form")
+        message = ", ".join(f"{value} at {p}" for p, value in sizes.items())
+        raise DoesNotGeneralise(f"the bytes of {first.operation} by the number of ranks: {message}", "a known form")
     if first.operation in MESSAGES:
         return Slot(first.operation, first.phase, size, to=_who(rows, "to"), sources=_who(rows, "sources"))
     roots = {None if call.root is None else call.group.index(call.root) for *_, call in rows}
@@ -258,9 +265,9 @@ def _group_forms(largest: int) -> Mapping[str, Who]:
 def _who(rows: Sequence[tuple[int, int, int, Call]], part: str) -> tuple[str, Who]:
     """The first form that has the ranks of a call in all traces."""
     forms = PEERS if part != "group" else _group_forms(max(max(p for p, *_ in rows) // 2, 2))
-    for name, who in forms.items():
-        if all(tuple(sorted(who(p, rank, step))) == tuple(sorted(getattr(call, part))) for p, rank, step, call in rows):
-            return name, who
+    for name, form in forms.items():
+        if all(tuple(sorted(form(p, rank, step))) == tuple(sorted(getattr(call, part))) for p, rank, step, call in rows):
+            return name, form
     p, rank, step, call = rows[-1]
     raise DoesNotGeneralise(
         f"ranks of no known form: in {call.operation}, rank {rank} of {p} in step {step} with {list(getattr(call, part))}",
@@ -269,10 +276,10 @@ def _who(rows: Sequence[tuple[int, int, int, Call]], part: str) -> tuple[str, Wh
 
 
 def _uneven(traces: Sequence[Trace]) -> dict[int, float]:
-    found = {}
+    ratios = {}
     for trace in traces:
         calls = [call for steps in trace.steps for step in steps for call in step if call.share]
         ratio = max((call.share * len(call.group) / call.size for call in calls), default=1.0)
         if ratio > 1.01:
-            found[trace.ranks] = ratio
-    return found
+            ratios[trace.ranks] = ratio
+    return ratios

@@ -34,10 +34,10 @@ def draw(record: ScalingRecord, file: str | Path) -> Path:
     ranks = [point.ranks for point in record.points]
     for axes in (step, speed, share, volume):
         _ranks(axes, ranks)
-    known = {label: line for axes in (step, speed) for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    handles = {label: line for axes in (step, speed) for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     above = figure.add_subplot(grid[0, :])
     above.set_axis_off()
-    above.legend(known.values(), known.keys(), fontsize=SMALL, loc="center", ncols=3, frameon=False)
+    above.legend(handles.values(), handles.keys(), fontsize=SMALL, loc="center", ncols=3, frameon=False)
     batch = f"batch of {record.whole_batch} {'together' if record.scaling == 'strong' else 'on each rank'}"
     figure.suptitle(
         f"predicted, not measured: {record.title}\n{record.scheme} on {record.framework}, {record.scaling} scaling, {batch}",
@@ -70,30 +70,54 @@ def _step(axes: Axes, record: ScalingRecord) -> None:
     points = record.points
     ranks = [point.ranks for point in points]
     axes.fill_between(
-        ranks, [p.least for p in points], [p.most for p in points], color=colour(0), alpha=_BAND, linewidth=0,
+        ranks,
+        [p.least for p in points],
+        [p.most for p in points],
+        color=colour(0),
+        alpha=_BAND,
+        linewidth=0,
         label="90 % of steps, predicted",
-    )  # fmt: skip
+    )
     axes.plot(ranks, [p.mean for p in points], color=colour(0), marker=marker(0), markersize=4, label="formulas, predicted")
     replayed = [(p.ranks, p.replayed) for p in points if p.replayed is not None]
     if replayed:
         axes.plot(
-            *zip(*replayed, strict=True), color=colour(1), marker=marker(1), markersize=5, linestyle="none",
-            markerfacecolor="none", label=f"SimGrid ({record.network}), predicted",
-        )  # fmt: skip
+            *zip(*replayed, strict=True),
+            color=colour(1),
+            marker=marker(1),
+            markersize=5,
+            linestyle="none",
+            markerfacecolor="none",
+            label=f"SimGrid ({record.network}), predicted",
+        )
     slowest = [p.computing for p in points]
     axes.plot(ranks, slowest, color=colour(2), linestyle="--", label="of it the slowest rank's computing, predicted")
     axes.plot(ranks, [p.communicating for p in points], color=colour(4), linestyle=":", label="of it messages, predicted")
-    said = [(p.ranks, p.replayed - p.computing) for p in points if p.replayed is not None and p.replayed > p.computing]
-    if said:
+    messages = [(p.ranks, p.replayed - p.computing) for p in points if p.replayed is not None and p.replayed > p.computing]
+    if messages:
         axes.plot(
-            *zip(*said, strict=True), color=colour(4), marker=marker(2), markersize=4, linestyle="none",
-            markerfacecolor="none", label="of it messages by SimGrid, predicted",
-        )  # fmt: skip
-    for number, one in enumerate(record.measured):
+            *zip(*messages, strict=True),
+            color=colour(4),
+            marker=marker(2),
+            markersize=4,
+            linestyle="none",
+            markerfacecolor="none",
+            label="of it messages by SimGrid, predicted",
+        )
+    for number, measurement in enumerate(record.measured):
         axes.errorbar(
-            [one.ranks], [one.mean], yerr=[[one.mean - min(one.least, one.mean)], [max(one.most, one.mean) - one.mean]],
-            color="black", marker="x", capsize=3, linestyle="none", label="measured here" if number == 0 else None,
-        )  # fmt: skip
+            [measurement.ranks],
+            [measurement.mean],
+            yerr=[
+                [measurement.mean - min(measurement.least, measurement.mean)],
+                [max(measurement.most, measurement.mean) - measurement.mean],
+            ],
+            color="black",
+            marker="x",
+            capsize=3,
+            linestyle="none",
+            label="measured here" if number == 0 else None,
+        )
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _time(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
@@ -103,9 +127,9 @@ def _step(axes: Axes, record: ScalingRecord) -> None:
 
 def _beyond(axes: Axes, record: ScalingRecord) -> None:
     """Where there are more ranks than measured steps."""
-    found = [point.ranks for point in record.points if point.beyond]
-    if found:
-        begin, end = found[0] / 2**0.5, record.points[-1].ranks * 2**0.3
+    affected = [point.ranks for point in record.points if point.beyond]
+    if affected:
+        begin, end = affected[0] / 2**0.5, record.points[-1].ranks * 2**0.3
         axes.axvspan(begin, end, color="grey", alpha=0.12, linewidth=0, label="more ranks than measured steps")
 
 
@@ -136,16 +160,25 @@ def _speed(axes: Axes, record: ScalingRecord) -> None:
 def _share(axes: Axes, record: ScalingRecord) -> None:
     ranks = [point.ranks for point in record.points]
     axes.plot(
-        ranks, [efficiency(record, p) for p in record.points], color=colour(0), marker=marker(0), markersize=4,
+        ranks,
+        [efficiency(record, p) for p in record.points],
+        color=colour(0),
+        marker=marker(0),
+        markersize=4,
         label="formulas, predicted",
-    )  # fmt: skip
+    )
     replayed = [p for p in record.points if p.replayed is not None]
     if replayed:
         values = [efficiency(record, p.model_copy(update={"mean": p.replayed})) for p in replayed]
         axes.plot(
-            [p.ranks for p in replayed], values, color=colour(1), marker=marker(1), markersize=5, linestyle="none",
+            [p.ranks for p in replayed],
+            values,
+            color=colour(1),
+            marker=marker(1),
+            markersize=5,
+            linestyle="none",
             markerfacecolor="none",
-        )  # fmt: skip
+        )
     _beyond(axes, record)
     axes.axhline(HALF, color="grey", linestyle="--", linewidth=1)
     axes.set_ylim(0, max(1.05, *(1.05 * efficiency(record, p) for p in record.points)))
@@ -172,11 +205,11 @@ def _volume(axes: Axes, record: ScalingRecord) -> None:
 
 
 def _notes(record: ScalingRecord) -> list[str]:
-    found = [*where_it_stops(record), f"machine: {record.machine}", f"simulator: {record.simulator}"]
-    found.append(
+    notes = [*where_it_stops(record), f"machine: {record.machine}", f"simulator: {record.simulator}"]
+    notes.append(
         f"messages as {', '.join(map(str, record.fitted))} local ranks were traced to have them, checked with "
         f"{' and '.join(map(str, record.checked))}; computing as measured on one rank; all assumptions are in the report"
     )
-    if any(one.hosts == 1 for one in record.measured):
-        found.append(SHARED)
-    return found
+    if any(measurement.hosts == 1 for measurement in record.measured):
+        notes.append(SHARED)
+    return notes

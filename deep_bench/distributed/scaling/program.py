@@ -91,11 +91,11 @@ class Program:
             at = members.index(call.root)
             members = members[at:] + members[:at]
         algorithm = SCHEDULES[name][self._algorithm(call)]
-        for one in algorithm(len(members), members.index(rank), size):
+        for step in algorithm(len(members), members.index(rank), size):
             yield Round(
-                tuple((members[to], n) for to, n in one.sends),
-                tuple((members[source], n) for source, n in one.receives),
-                one.added,
+                tuple((members[to], n) for to, n in step.sends),
+                tuple((members[source], n) for source, n in step.receives),
+                step.added,
             )
 
     def _algorithm(self, call: Call) -> str:

@@ -20,11 +20,11 @@ from deep_bench.training.record import floats
 
 def _times(value: Any) -> NDArray[np.float64]:
     """A row of times in seconds."""
-    found = floats(value)
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    times = floats(value)
+    wrong = np.flatnonzero(~(np.isfinite(times) & (times >= 0)))
     if len(wrong):
-        raise ValueError(f"number {wrong[0]} is {found[wrong[0]]:g}: a time of at least 0 seconds expected")
-    return found
+        raise ValueError(f"number {wrong[0]} is {times[wrong[0]]:g}: a time of at least 0 seconds expected")
+    return times
 
 
 Times = Annotated[

@@ -61,9 +61,9 @@ def _calls(record: ScalingRecord) -> Table:
     for name in ("time", "of it hidden by gradients"):
         table.add_column(name, justify="right")
     for point in dict.fromkeys((0, len(record.points) - 1)):
-        found = record.points[point]
-        for one in found.costs[:_KINDS]:
-            table.add_row(str(found.ranks), one.what, one.algorithm, duration(one.seconds), duration(one.hidden))
+        entry = record.points[point]
+        for cost in entry.costs[:_KINDS]:
+            table.add_row(str(entry.ranks), cost.what, cost.algorithm, duration(cost.seconds), duration(cost.hidden))
     return table
 
 
@@ -73,30 +73,32 @@ def _messages(record: ScalingRecord) -> Table:
     table.add_column("operation")
     for name in ("calls, measured", "calls, predicted", "bytes, measured", "bytes, predicted"):
         table.add_column(name, justify="right")
-    for one in record.measured:
-        for name, (calls, expected) in one.calls.items():
-            sent, wanted = one.payload[name]
-            table.add_row(str(one.ranks), name, f"{calls:.2f}", f"{expected:.2f}", in_bytes(sent), in_bytes(wanted))
+    for measurement in record.measured:
+        for name, (calls, expected) in measurement.calls.items():
+            sent, expected_bytes = measurement.payload[name]
+            table.add_row(
+                str(measurement.ranks), name, f"{calls:.2f}", f"{expected:.2f}", in_bytes(sent), in_bytes(expected_bytes)
+            )
     return table
 
 
 def _below(record: ScalingRecord) -> list[str]:
-    found = [f"messages, found in traces of {_numbers(record.fitted)} ranks and checked with {_numbers(record.checked)}:"]
-    found += [f"  {line}" for line in record.pattern]
-    found.append(f"machine: {record.machine}")
-    found.append(f"simulator: {record.simulator}")
+    lines = [f"messages, found in traces of {_numbers(record.fitted)} ranks and checked with {_numbers(record.checked)}:"]
+    lines += [f"  {line}" for line in record.pattern]
+    lines.append(f"machine: {record.machine}")
+    lines.append(f"simulator: {record.simulator}")
     if ratios := apart(record):
-        found.append(
+        lines.append(
             f"the two predictions: messages that nothing hides take {significant(min(ratios))} to "
             f"{significant(max(ratios))} times as long by SimGrid as by the formulas, over the ranks that both have"
         )
     if any(point.beyond for point in record.points):
-        found.append("*: more ranks than measured steps; see the assumptions")
-    found += [f"measured on {one.ranks} ranks: {one.file}" for one in record.measured]
-    found += [str(risk) for risk in risks(record.environment, None) if risk.name == "load"]
-    if any(one.hosts == 1 for one in record.measured):
-        found.append(f"measured on one machine: {SHARED}")
-    return found
+        lines.append("*: more ranks than measured steps; see the assumptions")
+    lines += [f"measured on {measurement.ranks} ranks: {measurement.file}" for measurement in record.measured]
+    lines += [str(risk) for risk in risks(record.environment, None) if risk.name == "load"]
+    if any(measurement.hosts == 1 for measurement in record.measured):
+        lines.append(f"measured on one machine: {SHARED}")
+    return lines
 
 
 def _numbers(numbers: list[int]) -> str:

@@ -31,16 +31,16 @@ def where_it_stops(record: ScalingRecord) -> list[str]:
     best, half = fastest(record), next((p for p in points if efficiency(record, p) < HALF), None)
     first, last = points[0].ranks, points[-1].ranks
     if speed_up(record, best) <= 1:
-        found = ["predicted: one rank alone trains as many samples a second as any of these numbers of ranks, or more"]
+        sentences = ["predicted: one rank alone trains as many samples a second as any of these numbers of ranks, or more"]
     elif best is points[-1]:
-        found = [f"predicted: up to {last} ranks, the most that were asked for, more ranks train more samples a second"]
+        sentences = [f"predicted: up to {last} ranks, the most that were asked for, more ranks train more samples a second"]
     else:
-        found = [f"predicted: it stops scaling at {best.ranks} ranks; more train no more samples a second"]
+        sentences = [f"predicted: it stops scaling at {best.ranks} ranks; more train no more samples a second"]
     if half is None:
-        found.append(f"predicted: the efficiency is at least 50 % from {first} to {last} ranks")
+        sentences.append(f"predicted: the efficiency is at least 50 % from {first} to {last} ranks")
     else:
-        found.append(f"predicted: the efficiency falls below 50 % at {half.ranks} ranks")
-    return found
+        sentences.append(f"predicted: the efficiency falls below 50 % at {half.ranks} ranks")
+    return sentences
 
 
 def apart(record: ScalingRecord) -> list[float]:

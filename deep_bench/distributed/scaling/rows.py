@@ -32,9 +32,19 @@ def steps(record: ScalingRecord) -> Rows:
         f"scaling, {batch}; one rank alone takes {duration(record.alone)} a step (measured)"
     )
     columns = (
-        "ranks", "samples", "step, predicted", "95 % interval", "90 % of steps", "computing", "messages", "speed-up",
-        "efficiency", "a rank sends", "SimGrid, predicted", "its messages",
-    )  # fmt: skip
+        "ranks",
+        "samples",
+        "step, predicted",
+        "95 % interval",
+        "90 % of steps",
+        "computing",
+        "messages",
+        "speed-up",
+        "efficiency",
+        "a rank sends",
+        "SimGrid, predicted",
+        "its messages",
+    )
     return Rows(title, columns, tuple(_step(record, point) for point in record.points))
 
 
@@ -63,19 +73,38 @@ def beside(record: ScalingRecord) -> Rows:
         "last two are predicted from the computing of the measured run itself"
     )
     columns = (
-        "ranks", "samples", "measured, mean", "90 % of steps", "computing", "formulas, predicted", "off",
-        "computing, predicted", "SimGrid, predicted", "off ", "from its own computing", "off  ",
-    )  # fmt: skip
+        "ranks",
+        "samples",
+        "measured, mean",
+        "90 % of steps",
+        "computing",
+        "formulas, predicted",
+        "off",
+        "computing, predicted",
+        "SimGrid, predicted",
+        "off ",
+        "from its own computing",
+        "off  ",
+    )
     return Rows(title, columns, tuple(map(_beside, record.measured)))
 
 
-def _beside(one: MeasuredRecord) -> tuple[str, ...]:
+def _beside(measurement: MeasuredRecord) -> tuple[str, ...]:
     return (
-        str(one.ranks), str(one.batch), duration(one.mean), duration_range(one.least, one.most), duration(one.computing),
-        duration(one.predicted), _off(one.predicted, one), duration(one.predicted_computing), duration(one.replayed),
-        _off(one.replayed, one), duration(one.predicted_own), _off(one.predicted_own, one),
-    )  # fmt: skip
+        str(measurement.ranks),
+        str(measurement.batch),
+        duration(measurement.mean),
+        duration_range(measurement.least, measurement.most),
+        duration(measurement.computing),
+        duration(measurement.predicted),
+        _off(measurement.predicted, measurement),
+        duration(measurement.predicted_computing),
+        duration(measurement.replayed),
+        _off(measurement.replayed, measurement),
+        duration(measurement.predicted_own),
+        _off(measurement.predicted_own, measurement),
+    )
 
 
-def _off(predicted: float | None, one: MeasuredRecord) -> str:
-    return "–" if predicted is None else f"{100 * (predicted / one.mean - 1):+.1f} %"
+def _off(predicted: float | None, measurement: MeasuredRecord) -> str:
+    return "–" if predicted is None else f"{100 * (predicted / measurement.mean - 1):+.1f} %"

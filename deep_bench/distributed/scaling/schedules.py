@@ -80,8 +80,8 @@ def _doubling(p: int, r: int, n: float) -> Part:
 
 def _halving(p: int, r: int, n: float) -> Part:
     for i in range(steps(p)):
-        part, other = n / 2 ** (i + 1), r ^ p >> (i + 1)
-        yield _swap(other, other, part, part, adds=True)
+        part, peer = n / 2 ** (i + 1), r ^ p >> (i + 1)
+        yield _swap(peer, peer, part, part, adds=True)
 
 
 def _growing(p: int, r: int, k: float) -> Part:
@@ -106,10 +106,10 @@ def _up(p: int, r: int, size: Callable[[int], float], *, adds: bool) -> Part:
 
 def _down(p: int, r: int, size: Callable[[int], float]) -> Part:
     """Along a binomial tree from rank 0."""
-    own = (r & -r).bit_length() - 1 if r else steps(p)
+    level = (r & -r).bit_length() - 1 if r else steps(p)
     if r:
-        yield _receive(r - (1 << own), size(min(1 << own, p - r)))
-    for i in reversed(range(own)):
+        yield _receive(r - (1 << level), size(min(1 << level, p - r)))
+    for i in reversed(range(level)):
         if r + (1 << i) < p:
             yield _send(r + (1 << i), size(min(1 << i, p - r - (1 << i))))
 
@@ -153,16 +153,16 @@ def _from_root(p: int, r: int, n: float) -> Part:
     if r:
         yield _receive(0, n)
         return
-    for other in range(1, p):
-        yield _send(other, n)
+    for peer in range(1, p):
+        yield _send(peer, n)
 
 
 def _to_root(p: int, r: int, n: float, *, adds: bool) -> Part:
     if r:
         yield _send(0, n)
         return
-    for other in range(1, p):
-        yield _receive(other, n, adds=adds)
+    for peer in range(1, p):
+        yield _receive(peer, n, adds=adds)
 
 
 def _bruck_allgather(p: int, r: int, k: float) -> Part:
@@ -183,8 +183,8 @@ def _bruck_alltoall(p: int, r: int, k: float) -> Part:
 
 
 def _posted(p: int, r: int, k: float) -> Part:
-    others = [(other, k) for other in range(p) if other != r]
-    yield Round(tuple(others), tuple(others))
+    peers = [(peer, k) for peer in range(p) if peer != r]
+    yield Round(tuple(peers), tuple(peers))
 
 
 def _dissemination(p: int, r: int, n: float) -> Part:

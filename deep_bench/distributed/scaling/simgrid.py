@@ -72,12 +72,12 @@ def found(run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run)
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            made = Path(folder) / "replay"
-            command = [compiler, "-O2", "-std=c++20", str(_SOURCE), "-lsimgrid", "-o", str(made)]
+            binary = Path(folder) / "replay"
+            command = [compiler, "-O2", "-std=c++20", str(_SOURCE), "-lsimgrid", "-o", str(binary)]
             done = run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
             if done.returncode:
                 return f"no simulator: the replay could not be compiled: {done.stderr.strip().splitlines()[-1:]}"
-            made.replace(program)
+            binary.replace(program)
     return Simulator(program, version)
 
 

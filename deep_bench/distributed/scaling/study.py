@@ -118,8 +118,8 @@ class Prediction:
             InvalidArgument: Nothing was predicted for so many.
         """
         if not any(point.ranks == ranks for point in self.record.points):
-            known = ", ".join(str(point.ranks) for point in self.record.points)
-            raise InvalidArgument(f"a trace of {ranks} ranks", f"one of those that were predicted: {known}")
+            available = ", ".join(str(point.ranks) for point in self.record.points)
+            raise InvalidArgument(f"a trace of {ranks} ranks", f"one of those that were predicted: {available}")
         times = _times_of(self.record.times, self.question.batch(ranks))
         pattern = self.patterns[self.question.uneven(ranks)]
         return Program(pattern, ranks, times, self.rules, steps, self.question.seed)
@@ -169,35 +169,35 @@ def scale(question: Question, advance: Advance = lambda _: None) -> Prediction:
 
 def _possible(question: Question) -> tuple[list[int], list[str]]:
     """The numbers of ranks that have samples, and what is said of the others."""
-    wanted = sorted(set(question.ranks))
+    requested = sorted(set(question.ranks))
     if question.scaling == "weak":
-        return wanted, []
+        return requested, []
     batch = question.whole_batch
-    found = [count for count in wanted if count <= batch]
-    if not found:
+    possible = [count for count in requested if count <= batch]
+    if not possible:
         raise InvalidArgument(
-            f"strong scaling of a batch of {batch} samples to {wanted[0]} ranks and more: some would have none",
+            f"strong scaling of a batch of {batch} samples to {requested[0]} ranks and more: some would have none",
             f"at most {batch} ranks",
             "--scaling weak, or a larger batch: sampler.batch=…",
         )
     notes = []
-    if len(found) < len(wanted):
+    if len(possible) < len(requested):
         notes.append(
             f"strong scaling ends at {batch} ranks, which have one sample each of a batch of {batch}: nothing is predicted "
-            f"for {len(wanted) - len(found)} larger numbers (--scaling weak, or sampler.batch=…)"
+            f"for {len(requested) - len(possible)} larger numbers (--scaling weak, or sampler.batch=…)"
         )
-    return found, notes
+    return possible, notes
 
 
 def _patterns(question: Question, scheme: Scheme, ranks: Sequence[int], advance: Advance) -> dict[bool, Pattern]:
-    found = {}
+    patterns = {}
     for uneven in sorted({question.uneven(count) for count in ranks}):
         words = ", with different numbers of samples" if uneven else ""
-        found[uneven] = learned(
+        patterns[uneven] = learned(
             question.recipe, question.on, scheme, uneven=uneven, steps=question.steps,
             advance=lambda count, words=words: advance(f"traced {count} ranks{words}"),  # type: ignore[misc]
         )  # fmt: skip
-    return found
+    return patterns
 
 
 def _times(
@@ -206,26 +206,26 @@ def _times(
     """How long a rank computes, for each number of samples that is asked for."""
     batches = {question.batch(count) for count in [1, *ranks]} | {run.batch for run in runs}
     of_file = [] if question.times is None else [run.run for run in runs_in(question.times, question.on, scheme)]
-    found = []
+    times = []
     for batch in sorted(batches, reverse=True):
-        known = []
+        matches = []
         for run in of_file:
             try:
-                known.append(of_record(run, batch))
+                matches.append(of_record(run, batch))
             except InvalidArgument:
                 continue
-        if known:
-            found.append(known[0])
+        if matches:
+            times.append(matches[0])
             continue
         if of_file:
             notes.append(f"{question.times} has no steps with {batch} samples of a rank: they were measured here")
         advance(f"measuring one rank with {batch} samples")
-        found.append(measured_times(question.recipe, question.on, scheme, batch, question.budget / len(batches)))
-    return found
+        times.append(measured_times(question.recipe, question.on, scheme, batch, question.budget / len(batches)))
+    return times
 
 
 def _times_of(times: Sequence[TimesRecord], batch: int) -> TimesRecord:
-    return next(one for one in times if one.batch == batch)
+    return next(entry for entry in times if entry.batch == batch)
 
 
 def _replayed(prediction: Prediction, advance: Advance) -> simgrid.Simulator | None:
@@ -247,11 +247,11 @@ def _replayed(prediction: Prediction, advance: Advance) -> simgrid.Simulator | N
             break
         advance(f"SimGrid with {point.ranks} ranks")
         try:
-            why = _replay(prediction, simulator, point)
+            reason = _replay(prediction, simulator, point)
         except simgrid.SimulatorFailed as error:
-            why = str(error).replace("\n", "; ")
-        if why:
-            record.notes.append(f"{point.ranks} ranks and more were not replayed: {why}")
+            reason = str(error).replace("\n", "; ")
+        if reason:
+            record.notes.append(f"{point.ranks} ranks and more were not replayed: {reason}")
             break
         words = NETWORKS[question.network](point.ranks).words
         record.simulator = f"SimGrid {simulator.version}, up to {point.ranks} ranks on {words}"
@@ -283,5 +283,5 @@ def _compared(prediction: Prediction, run: Run, simulator: simgrid.Simulator | N
         program = Program(pattern, run.ranks, times, prediction.rules, _REPLAYED_STEPS[1] * pattern.period, question.seed)
         done = simgrid.replay(simulator, program, NETWORKS[question.network](run.ranks), question.link)
         replayed = None if isinstance(done, str) else done.expected(point.computing)
-    own = predicted(pattern, run.ranks, of_record(run.run, run.batch), prediction.rules, seed=question.seed)
-    return beside(run, point, own, pattern, replayed)
+    own_prediction = predicted(pattern, run.ranks, of_record(run.run, run.batch), prediction.rules, seed=question.seed)
+    return beside(run, point, own_prediction, pattern, replayed)

@@ -44,12 +44,12 @@ class Tracing(Counting):
         group = super().split(color, key)
         if group is None:
             return None
-        made = Tracing.__new__(Tracing)
-        made.__dict__.update(vars(group))
-        made._world, made.groups = self._world, self.groups
+        member = Tracing.__new__(Tracing)
+        member.__dict__.update(vars(group))
+        member._world, member.groups = self._world, self.groups
         ranks = group.inner.allgather(np.array([self._world], np.int64)).reshape(-1)
         self.groups[group._group] = tuple(ranks.tolist())
-        return made
+        return member
 
 
 @dataclass(frozen=True)
@@ -108,24 +108,26 @@ def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
         >>> scheme_to_trace("allreduce:overlap=true,bucket=1000", load_recipe("digits")).traced
         'allreduce:bucket=1000'
     """
-    name, _, rest = text.partition(":")
-    settings = [part for part in rest.split(",") if part]
-    kept = [part for part in settings if part.replace(" ", "").lower() not in ("overlap=true", "overlap=yes", "overlap=on")]
-    traced = f"{name}:{','.join(kept)}" if kept else name
+    name, _, tail = text.partition(":")
+    settings = [part for part in tail.split(",") if part]
+    remaining = [
+        part for part in settings if part.replace(" ", "").lower() not in ("overlap=true", "overlap=yes", "overlap=on")
+    ]
+    traced = f"{name}:{','.join(remaining)}" if remaining else name
     work = workload(recipe)
-    made = scheme_of(traced)(work.optimizer, LocalCommunicator())
-    if not made.lockstep:
+    optimizer = scheme_of(traced)(work.optimizer, LocalCommunicator())
+    if not optimizer.lockstep:
         raise Unsupported(
             f"{name}: its ranks take steps each on their own, so that who says what to whom, and when, depends on who is "
             "faster: a pattern of few ranks says nothing about many",
             "a scheme whose ranks take each step together: allreduce, parameter-server, averaging, decentralised, …",
         )
-    if getattr(made, "until", 0):
+    if getattr(optimizer, "until", 0):
         raise Unsupported(
             f"{text}, whose first steps are another scheme than those after them",
             "each by itself: allreduce, and averaging:every=…",
         )
-    per_node = getattr(made, "per_node", 2)
+    per_node = getattr(optimizer, "per_node", 2)
     if per_node is None or not 2 <= per_node <= _MOST_PER_NODE:
         came = "ranks on a host of the same name are a node" if per_node is None else f"nodes have so many ranks: {per_node}"
         raise InvalidArgument(
@@ -133,7 +135,7 @@ def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
             f"how many ranks a node has, 2 to {_MOST_PER_NODE}",
             f"--distributed {name}:per_node=4",
         )
-    return Scheme(text, traced if len(kept) < len(settings) else text, made, work.network.name)
+    return Scheme(text, traced if len(remaining) < len(settings) else text, optimizer, work.network.name)
 
 
 def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | None = None, uneven: bool = False) -> Trace:
@@ -156,7 +158,7 @@ def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | 
     """
     small = recipe.changed(f"sampler.batch={_PER_RANK * ranks + uneven}", "evaluation.every=0")
     take = partial(_on_rank, small, on, scheme, steps or scheme.steps)
-    return Trace(ranks, tuple(tuple(one) for one in run_local(ranks, take)))
+    return Trace(ranks, tuple(tuple(rank_steps) for rank_steps in run_local(ranks, take)))
 
 
 def _on_rank(recipe: Recipe, on: str, scheme: Scheme, steps: int, comm: Communicator) -> list[Step]:
@@ -169,11 +171,11 @@ def _on_rank(recipe: Recipe, on: str, scheme: Scheme, steps: int, comm: Communic
         raise InvalidArgument(f"a trace that ended in step {trainer.history.steps}: {trainer.ending}", f"{steps} steps")
     calls, log = tracing.calls, tracing.log
     rows = [{name: int(column[i]) for name, column in calls.items()} for i in range(len(calls["start_ns"]))]
-    found = []
+    traced_steps = []
     for (_, _, begin), (agreed, computed, end) in zip(marks.found[:-1], marks.found[1:], strict=True):
-        here = [row for row in rows if begin <= row["start_ns"] < end]
-        found.append(_step(here, agreed, computed, tracing.groups, log))
-    return found
+        step_rows = [row for row in rows if begin <= row["start_ns"] < end]
+        traced_steps.append(_step(step_rows, agreed, computed, tracing.groups, log))
+    return traced_steps
 
 
 def end_if_interrupted(trainer: Trainer[Any]) -> None:
@@ -208,18 +210,18 @@ def _step(
     rows: Sequence[Mapping[str, int]], agreed: int, computed: int, groups: Mapping[int, tuple[int, ...]], log: Any
 ) -> Step:
     """The calls of one rank in one step."""
-    found: list[Call] = []
+    calls: list[Call] = []
     for row in rows:
         phase = Phase.AGREEING if row["start_ns"] < agreed else Phase(1 + (row["start_ns"] >= computed))
         name, group = OPERATIONS[row["operation"]], groups[row["group"]]
         peers = log.peers(row["peer"])
-        if name == "recv" and row["whole"] == 0 and found and found[-1].operation == "exchange":
-            last = found[-1]  # what came with it has lines of its own
+        if name == "recv" and row["whole"] == 0 and calls and calls[-1].operation == "exchange":
+            last = calls[-1]  # what came with it has lines of its own
             sources = (*last.sources, *(group[peer] for peer in peers))
-            found[-1] = Call("exchange", last.size, last.phase, to=last.to, sources=sources)
+            calls[-1] = Call("exchange", last.size, last.phase, to=last.to, sources=sources)
         else:
-            found.append(_call(name, row, phase, group, tuple(group[peer] for peer in peers)))
-    return joined(found)
+            calls.append(_call(name, row, phase, group, tuple(group[peer] for peer in peers)))
+    return joined(calls)
 
 
 def _call(name: str, row: Mapping[str, int], phase: Phase, group: tuple[int, ...], peers: tuple[int, ...]) -> Call:

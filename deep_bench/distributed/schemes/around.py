@@ -47,8 +47,8 @@ class Around(DistributedOptimizer[A, dict[str, Any]]):
 
     def regrouped(self, states: Sequence[Tree]) -> dict[str, Any]:
         """The mean of what ranks had, and of whole numbers the largest: parameters begin at their mean as well."""
-        first, *others = states
-        return mapped(_middle, first, *others)
+        first, *peers = states
+        return mapped(_middle, first, *peers)
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,17 @@ class Compressed(Around[A]):
 
     def regrouped(self, states: Sequence[Tree]) -> dict[str, Any]:
         """What all have in common, and an even part of what all of them together had kept back."""
-        found = super().regrouped(states)
-        if "residual" in found:
-            more = len(states) / self.comm.size
-            found["residual"] = {name: np.asarray(x * x.dtype.type(more)) for name, x in found["residual"].items()}
-        return found
+        state = super().regrouped(states)
+        if "residual" in state:
+            factor = len(states) / self.comm.size
+            state["residual"] = {name: np.asarray(x * x.dtype.type(factor)) for name, x in state["residual"].items()}
+        return state
 
 
-def _middle(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    if all(np.array_equal(first, other) for other in others):
+def _middle(first: np.ndarray, *peers: np.ndarray) -> np.ndarray:
+    if all(np.array_equal(first, peer) for peer in peers):
         return first
-    rows = np.stack([first, *others])
+    rows = np.stack([first, *peers])
     return np.asarray(rows.max(axis=0) if rows.dtype.kind in "biu" else rows.mean(axis=0, dtype=rows.dtype))
 
 
@@ -121,8 +121,8 @@ def one_more(state: Tree, xp: ArrayFunctions[A]) -> A:
 def handed(buffers: Buffers, held: Mapping[str, A], rule: Optimizer[A, Any], xp: ArrayFunctions[A]) -> dict[str, A]:
     """The contents of buffers as parameters: the ones that are held, changed, where the rule works in place."""
     if not rule.in_place:
-        found = buffers.native(xp)
-        return {name: found[name] for name in held}
+        arrays = buffers.native(xp)
+        return {name: arrays[name] for name in held}
     buffers.write(held, xp)
     return dict(held)
 

@@ -74,14 +74,17 @@ class Averaging(Around[A]):
         """See `DistributedOptimizer.update`; a line search looks at this rank's own loss."""
         gradients, parameters = self.checked(gradients, parameters, samples, xp)
         new, inner = self.stepped(gradients, state["inner"], parameters, xp, evaluate)
-        steps, seen = number(state["steps"], xp) + 1, number(state["samples"], xp) + (1 if samples is None else samples)
+        steps, sample_count = (
+            number(state["steps"], xp) + 1,
+            number(state["samples"], xp) + (1 if samples is None else samples),
+        )
         if steps % self.every == 0:
             if self.comm.size > 1:
-                weight = Shares(self.comm).settle(None if samples is None else seen)
+                weight = Shares(self.comm).settle(None if samples is None else sample_count)
                 new = self._mean(new, self._pool, weight, xp)
                 inner = self._mean_state(inner, weight, xp) if self.states else inner
-            seen = 0
-        return new, {"steps": xp.array(steps, np.int64), "inner": inner, "samples": xp.array(seen, np.int64)}
+            sample_count = 0
+        return new, {"steps": xp.array(steps, np.int64), "inner": inner, "samples": xp.array(sample_count, np.int64)}
 
     def _mean(self, arrays: Arrays[A], pool: Pool[A], weight: float, xp: ArrayFunctions[A]) -> dict[str, A]:
         buffers = pool.packed(arrays, xp, weight)

@@ -44,6 +44,6 @@ def grouped(vector: np.ndarray, group: int) -> np.ndarray:
     rows = -(-vector.size // group)
     if rows * group == vector.size:
         return vector.reshape(rows, group)
-    found = np.zeros((rows, group), vector.dtype)
-    found.reshape(-1)[: vector.size] = vector
-    return found
+    padded = np.zeros((rows, group), vector.dtype)
+    padded.reshape(-1)[: vector.size] = vector
+    return padded

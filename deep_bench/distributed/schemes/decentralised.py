@@ -84,10 +84,10 @@ class Decentralised(Around[A]):
 
     def _mean(self, mine: np.ndarray) -> np.ndarray:
         rank = self.comm.rank
-        found = self.comm.exchange(mine, self._graph.to[rank], self._graph.sources(rank), _TAG)
-        found[rank] = mine
-        first, *others = sorted(found)
-        total = found[first] * mine.dtype.type(self._weights[first])
-        for other in others:
-            total += found[other] * mine.dtype.type(self._weights[other])
+        received = self.comm.exchange(mine, self._graph.to[rank], self._graph.sources(rank), _TAG)
+        received[rank] = mine
+        first, *peers = sorted(received)
+        total = received[first] * mine.dtype.type(self._weights[first])
+        for peer in peers:
+            total += received[peer] * mine.dtype.type(self._weights[peer])
         return total

@@ -70,7 +70,7 @@ class Gossip(Around[A]):
         """The ranks that this one can average with."""
         rank, size = self.comm.rank, self.comm.size
         near = {(rank - 1) % size, (rank + 1) % size}
-        return tuple(sorted(other for other in near if other % 2 != rank % 2))
+        return tuple(sorted(peer for peer in near if peer % 2 != rank % 2))
 
     @property
     def active(self) -> bool:
@@ -105,8 +105,8 @@ class Gossip(Around[A]):
         """See `DistributedOptimizer.finish`."""
         self.meet(parameters, xp)
         if self.active:
-            for other in self.neighbours:
-                self.comm.send(np.array([_DONE], np.int64), other, _ASK)
+            for peer in self.neighbours:
+                self.comm.send(np.array([_DONE], np.int64), peer, _ASK)
             return dict(parameters), dict(state)
         buffers = self._pool.packed(by_name(parameters), xp)
         self._open().all(buffers)
@@ -115,11 +115,11 @@ class Gossip(Around[A]):
 
     def _ask(self, mine: Buffers, step: int) -> None:
         chosen = int(drawn(self.seed, step, self.comm.rank).integers(len(self.neighbours)))
-        other = self.neighbours[chosen]
-        self.comm.send(np.array([_PAIR], np.int64), other, _ASK)
+        peer = self.neighbours[chosen]
+        self.comm.send(np.array([_PAIR], np.int64), peer, _ASK)
         for flat in mine.flats:
-            self.comm.send(flat, other, _THEIRS)
-            self.comm.recv(flat, other, _MEAN)
+            self.comm.send(flat, peer, _THEIRS)
+            self.comm.recv(flat, peer, _MEAN)
 
     def _open(self) -> _Answers:
         if not self._answers:

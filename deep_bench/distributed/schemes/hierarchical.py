@@ -72,9 +72,9 @@ class _Legs:
 
     def total(self, x: np.ndarray) -> None:
         """Replace an array by its sum over all ranks."""
-        here = self._node.reduce(x)
-        if here is not None and self._between is not None:
-            self._between.allreduce(here, out=x)
+        node_sum = self._node.reduce(x)
+        if node_sum is not None and self._between is not None:
+            self._between.allreduce(node_sum, out=x)
         self._node.broadcast(x)
 
 

@@ -74,28 +74,28 @@ class LowRank(Compressed[A]):
         summed = self._together({**vectors, **small})
         for name, part in vectors.items():
             part[...] = summed[name]
-        left = {name: np.linalg.qr(summed[name])[0] for name in matrices}
-        mine = {name: m.T @ left[name] for name, m in matrices.items()}
+        left_factor = {name: np.linalg.qr(summed[name])[0] for name in matrices}
+        mine = {name: m.T @ left_factor[name] for name, m in matrices.items()}
         errors = {
-            name: xp.array((m - left[name] @ mine[name].T).reshape(xp.shape(state["residual"][name])))
+            name: xp.array((m - left_factor[name] @ mine[name].T).reshape(xp.shape(state["residual"][name])))
             for name, m in matrices.items()
         }
         right = self._together(mine)
         for name, matrix in matrices.items():
-            matrix[...] = left[name] @ right[name].T
+            matrix[...] = left_factor[name] @ right[name].T
         return {"basis": {name: xp.array(right[name]) for name in state["basis"]}, "residual": errors}
 
     def _together(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Sums over all ranks, with one message for each element type."""
-        found: dict[str, np.ndarray] = {}
+        sums: dict[str, np.ndarray] = {}
         for dtype in dict.fromkeys(x.dtype for x in arrays.values()):
             alike = {name: x for name, x in arrays.items() if x.dtype == dtype}
             flat = np.concatenate([x.reshape(-1) for x in alike.values()])
             self.comm.allreduce(flat, out=flat)
             ends = np.cumsum([x.size for x in alike.values()])
             for (name, x), part in zip(alike.items(), np.split(flat, ends[:-1]), strict=True):
-                found[name] = part.reshape(x.shape)
-        return found
+                sums[name] = part.reshape(x.shape)
+        return sums
 
 
 def _matrix(x: np.ndarray) -> np.ndarray:

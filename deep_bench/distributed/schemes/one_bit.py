@@ -71,11 +71,11 @@ class OneBit(Compressed[A]):
         positive = rows >= 0
         counts = positive.sum(axis=1)
         counts[-1] -= rows.size - vector.size  # zeros that fill up the last group
-        others = np.maximum((~positive).sum(axis=1), 1)
+        negatives = np.maximum((~positive).sum(axis=1), 1)
         means = np.stack(
             [
                 np.sum(np.where(positive, rows, 0), axis=1) / np.maximum(counts, 1),
-                np.sum(np.where(positive, 0, rows), axis=1) / others,
+                np.sum(np.where(positive, 0, rows), axis=1) / negatives,
             ]
         ).astype(vector.dtype)
         bits = positive.reshape(-1)[: vector.size].astype(np.uint16)

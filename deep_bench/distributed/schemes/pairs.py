@@ -33,9 +33,9 @@ class Pairs:
         """The whole array; shares its memory where all elements are stated."""
         if self.indices is None:
             return self.values
-        found = np.zeros(self.size, self.values.dtype)
-        found[self.indices] = self.values
-        return found
+        array = np.zeros(self.size, self.values.dtype)
+        array[self.indices] = self.values
+        return array
 
     def smallest(self) -> Pairs:
         """The same, with all elements stated where that takes no more bytes."""
@@ -59,8 +59,8 @@ class Pairs:
         again = indices[1:] == indices[:-1]
         twice = np.flatnonzero(again)
         values[twice] += values[twice + 1]
-        kept = np.concatenate([[True], ~again])[: len(indices)]
-        return Pairs(self.size, indices[kept], values[kept]).smallest()
+        mask = np.concatenate([[True], ~again])[: len(indices)]
+        return Pairs(self.size, indices[mask], values[mask]).smallest()
 
 
 def index_type(size: int) -> np.dtype:
@@ -134,6 +134,6 @@ def _received(comm: Communicator, source: int, like: Pairs) -> Pairs:
     return _unpacked(room[: comm.recv(room, source, _TAG).elements], like)
 
 
-def _exchanged(comm: Communicator, other: int, mine: Pairs) -> Pairs:
+def _exchanged(comm: Communicator, peer: int, mine: Pairs) -> Pairs:
     room = _room(mine)
-    return _unpacked(room[: comm.sendrecv(_packed(mine), other, room, other, _TAG).elements], mine)
+    return _unpacked(room[: comm.sendrecv(_packed(mine), peer, room, peer, _TAG).elements], mine)

@@ -89,24 +89,24 @@ class GradientPush(Around[A]):
         pushed = self._pushed(np.array([weight]), steps)
         for flat in half.flats:
             np.divide(self._pushed(flat, steps), flat.dtype.type(pushed[0]), out=flat)
-        kept = {"steps": one_more(state, xp), "inner": inner, "weight": xp.array(pushed[0], np.float64)}
-        return handed(half, new, self.inner, xp), kept
+        new_state = {"steps": one_more(state, xp), "inner": inner, "weight": xp.array(pushed[0], np.float64)}
+        return handed(half, new, self.inner, xp), new_state
 
     def _pushed(self, mine: np.ndarray, step: int) -> np.ndarray:
         """What this rank and those that send to it in this step give it."""
-        rank, to = self.comm.rank, [self._peers(other, step) for other in range(self.comm.size)]
+        rank, to = self.comm.rank, [self._peers(peer, step) for peer in range(self.comm.size)]
         part = mine * mine.dtype.type(1 / (1 + len(to[rank])))
-        found = self.comm.exchange(part, to[rank], [other for other, peers in enumerate(to) if rank in peers], _TAG)
-        found[rank] = part
-        first, *others = sorted(found)
-        total = found[first].copy()
-        for other in others:
-            total += found[other]
+        received = self.comm.exchange(part, to[rank], [peer for peer, peers in enumerate(to) if rank in peers], _TAG)
+        received[rank] = part
+        first, *senders = sorted(received)
+        total = received[first].copy()
+        for peer in senders:
+            total += received[peer]
         return total
 
     def _peers(self, rank: int, step: int) -> tuple[int, ...]:
         to = self._graph.to[rank]
         if not self.one_peer or not to:
             return to
-        nearest = sorted(to, key=lambda other: (other - rank) % self.comm.size)
+        nearest = sorted(to, key=lambda peer: (peer - rank) % self.comm.size)
         return (nearest[step % len(nearest)],)

@@ -169,9 +169,9 @@ class _Server(Generic[A]):
         parameters: Arrays[A],
         xp: ArrayFunctions[A],
         state: dict[str, Any],
-        told: Callable[[dict[str, A], dict[str, Any]], None] | None,
+        notify: Callable[[dict[str, A], dict[str, Any]], None] | None,
     ) -> None:
-        self._scheme, self._xp, self._told = scheme, xp, told
+        self._scheme, self._xp, self._told = scheme, xp, notify
         self._comm: Communicator = scheme.comm
         self._parameters, self._state = dict(parameters), state
         self._version = number(state["steps"], xp)
@@ -245,7 +245,7 @@ class _Server(Generic[A]):
             self._send(ready[0])
 
     def _may_go(self, worker: int) -> bool:
-        slowest = min(int(self._clocks[other]) for other in self._active)
+        slowest = min(int(self._clocks[peer]) for peer in self._active)
         return self._scheme._may_go(int(self._clocks[worker]), slowest)
 
     def _send(self, worker: int) -> None:

@@ -82,22 +82,22 @@ class ShardedState(DistributedOptimizer[A, Any]):
         """See `Optimizer.init`."""
         self._agreement.learn(parameters, xp)
         self._plans[:] = [_Plan(self.comm, parameters, xp)]
-        own = self._plans[0].own(parameters)
-        return self.inner.init(own, xp) if own else {}
+        shard = self._plans[0].own(parameters)
+        return self.inner.init(shard, xp) if shard else {}
 
     def restored(self, state: Tree, parameters: Arrays[A]) -> Any:
         """See `Optimizer.restored`; after `init`."""
-        own = self._plans[0].own(parameters)
-        return self.inner.restored(state, own) if own else state
+        shard = self._plans[0].own(parameters)
+        return self.inner.restored(state, shard) if shard else state
 
     def regrouped(self, states: Sequence[Tree]) -> Any:
         """What this rank owns now, of the states of all that owned something then."""
         plan = self._plans[0]
-        found: dict[Path, Any] = {}
+        by_path: dict[Path, Any] = {}
         for state in states:
             held = leaves(state).items()
-            found |= {path: leaf for path, leaf in held if path[-1] not in plan.owners or path[-1] in plan.names}
-        return grown(found) if plan.names else {}
+            by_path |= {path: leaf for path, leaf in held if path[-1] not in plan.owners or path[-1] in plan.names}
+        return grown(by_path) if plan.names else {}
 
     def begin(self, samples: int | None) -> None:
         """See `DistributedOptimizer.begin`."""
@@ -120,19 +120,19 @@ class ShardedState(DistributedOptimizer[A, Any]):
         if not self._plans:
             self._plans.append(_Plan(self.comm, parameters, xp))
         plan = self._plans[0]
-        own: dict[str, A] = {}
+        shard: dict[str, A] = {}
         mean = plan.scattered(gradients, xp, self._shares.settle(samples))
         if self.clip is not None:
             self._clip(mean)
         if plan.names:
-            own, state = self.stepped(mean.native(xp), state, plan.own(parameters), xp)
-        whole = plan.gathered(own, parameters, xp)
-        others = {name: w for name, w in parameters.items() if name not in own}
+            shard, state = self.stepped(mean.native(xp), state, plan.own(parameters), xp)
+        whole = plan.gathered(shard, parameters, xp)
+        remaining = {name: w for name, w in parameters.items() if name not in shard}
         if self.inner.in_place:
-            whole.write(others, xp)
+            whole.write(remaining, xp)
         else:
-            others = whole.native(xp)
-        return {name: own[name] if name in own else others[name] for name in parameters}, state
+            remaining = whole.native(xp)
+        return {name: shard[name] if name in shard else remaining[name] for name in parameters}, state
 
     def _clip(self, mean: Buffers) -> None:
         square = np.array([sum(float(np.sum(np.square(flat, dtype=np.float64))) for flat in mean.flats)], np.float64)
@@ -173,20 +173,20 @@ class _Plan:
 
     def scattered(self, gradients: Mapping[str, Any], xp: ArrayFunctions[Any], weight: float) -> Buffers:
         """The weighted sum over ranks of this rank's parameters' gradients."""
-        all_ = self._gradients.packed({name: gradients[name] for name in self._order}, xp, weight)
-        found = self._own.take()
-        for flat, counts in zip(all_.flats, self._counts, strict=True):
-            self._comm.reduce_scatter(flat, counts, out=_of_type(found, flat.dtype))
-        return found
+        buffers = self._gradients.packed({name: gradients[name] for name in self._order}, xp, weight)
+        shard = self._own.take()
+        for flat, counts in zip(buffers.flats, self._counts, strict=True):
+            self._comm.reduce_scatter(flat, counts, out=_of_type(shard, flat.dtype))
+        return shard
 
-    def gathered(self, own: Mapping[str, Any], parameters: Mapping[str, Any], xp: ArrayFunctions[Any]) -> Buffers:
+    def gathered(self, shard: Mapping[str, Any], parameters: Mapping[str, Any], xp: ArrayFunctions[Any]) -> Buffers:
         """All ranks' parameters, from this rank's."""
-        mine = self._own.packed(own, xp)
+        mine = self._own.packed(shard, xp)
         self._parameters.prepare({name: parameters[name] for name in self._order}, xp)
-        found = self._parameters.take()
-        for flat, counts in zip(found.flats, self._counts, strict=True):
+        buffers = self._parameters.take()
+        for flat, counts in zip(buffers.flats, self._counts, strict=True):
             self._comm.allgather(_of_type(mine, flat.dtype), counts, out=flat)
-        return found
+        return buffers
 
 
 def dealt(sizes: Mapping[str, int], ranks: int) -> dict[str, int]:
@@ -197,12 +197,12 @@ def dealt(sizes: Mapping[str, int], ranks: int) -> dict[str, int]:
         {'a': 0, 'b': 1, 'c': 1, 'd': 0}
     """
     loads = [0] * ranks
-    found: dict[str, int] = {}
+    owners: dict[str, int] = {}
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         rank = loads.index(min(loads))
-        found[name] = rank
+        owners[name] = rank
         loads[rank] += sizes[name]
-    return found
+    return owners
 
 
 def _of_type(buffers: Buffers, dtype: np.dtype) -> np.ndarray:

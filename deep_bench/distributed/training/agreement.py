@@ -46,8 +46,8 @@ def agree(comm: Communicator, samples: int, wish: str, *, checkpoint: bool = Fal
         >>> run_local(2, lambda comm: agree(comm, 3 - comm.rank, "enough" if comm.rank else ""))[0]
         Agreed(samples=5, alike=False, stop=True, interrupted=False, checkpoint=False)
     """
-    told = np.array([samples, samples * samples, bool(wish), wish == INTERRUPTED, checkpoint], np.int64)
-    heard = comm.allreduce(told)
+    message = np.array([samples, samples * samples, bool(wish), wish == INTERRUPTED, checkpoint], np.int64)
+    heard = comm.allreduce(message)
     total, squares = int(heard[0]), int(heard[1])
     alike = comm.size * squares == total * total  # Cauchy and Schwarz: equal for equal numbers only
     return Agreed(total, alike, bool(heard[_STOP]), bool(heard[_INTERRUPTED]), bool(heard[_CHECKPOINT]))

@@ -25,23 +25,23 @@ def as_bytes(tree: Tree) -> Bytes:
         >>> of_bytes(as_bytes({"a": {"b": np.float32([1, 2])}, "c": {}}))
         {'a': {'b': array([1., 2.], dtype=float32)}, 'c': {}}
     """
-    found = {path: np.ascontiguousarray(leaf).reshape(np.shape(leaf)) for path, leaf in leaves(tree).items()}
-    table = [[list(path), array.dtype.name, array.shape] for path, array in found.items()]
+    arrays = {path: np.ascontiguousarray(leaf).reshape(np.shape(leaf)) for path, leaf in leaves(tree).items()}
+    table = [[list(path), array.dtype.name, array.shape] for path, array in arrays.items()]
     head = json.dumps({"leaves": table, "empty": empty_branches(tree)}).encode()
     parts = [np.array([len(head)], np.int64).view(np.uint8), np.frombuffer(head, np.uint8)]
-    return np.concatenate([*parts, *(array.reshape(-1).view(np.uint8) for array in found.values())])
+    return np.concatenate([*parts, *(array.reshape(-1).view(np.uint8) for array in arrays.values())])
 
 
 def of_bytes(content: Bytes) -> Tree:
     """The tree that `as_bytes` made bytes of."""
     end = _HEAD + int(content[:_HEAD].copy().view(np.int64)[0])
     table = json.loads(content[_HEAD:end].tobytes())
-    found = {}
+    by_path = {}
     for path, name, shape in table["leaves"]:
         dtype = _dtype(name)
         begin, end = end, end + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        found[tuple(path)] = content[begin:end].copy().view(dtype).reshape(shape)
-    tree = grown(found)
+        by_path[tuple(path)] = content[begin:end].copy().view(dtype).reshape(shape)
+    tree = grown(by_path)
     for path in table["empty"]:
         branch = tree
         for key in path:
@@ -64,11 +64,11 @@ def gather(comm: Communicator, content: Bytes) -> list[Bytes] | None:
     if lengths is None:
         comm.send(content, 0, _TAG)
         return None
-    found = [content]
+    contents = [content]
     for rank in range(1, comm.size):
-        found.append(np.empty(int(lengths[rank, 0]), np.uint8))
-        comm.recv(found[-1], rank, _TAG)
-    return found
+        contents.append(np.empty(int(lengths[rank, 0]), np.uint8))
+        comm.recv(contents[-1], rank, _TAG)
+    return contents
 
 
 def scatter(comm: Communicator, contents: Sequence[Bytes] | None) -> Bytes:
@@ -98,8 +98,8 @@ def empty_branches(tree: Tree, at: Path = ()) -> list[Path]:
         >>> empty_branches({"a": {"b": {}}, "c": {}, "d": {"e": 1}})
         [('a', 'b'), ('c',)]
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            found += [(*at, key)] if not value else empty_branches(value, (*at, key))
-    return found
+            paths += [(*at, key)] if not value else empty_branches(value, (*at, key))
+    return paths

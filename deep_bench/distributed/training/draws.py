@@ -30,15 +30,15 @@ def rows_of_draws(
         share: How many samples this rank has, and how many all have.
         comm: The ranks, each of which has its part of the batch in their order.
     """
-    own, total = share
+    local_count, total = share
     rows = form.data[0].shape[0] if form.data and form.data[0].shape else None
     begin = bounds(total, comm.size)[comm.rank]
     whole = {
-        name: np.broadcast_to(np.zeros((), x.dtype), (total, *x.shape[1:])) if x.shape[:1] == (own,) else x
+        name: np.broadcast_to(np.zeros((), x.dtype), (total, *x.shape[1:])) if x.shape[:1] == (local_count,) else x
         for name, x in batch.items()
     }
     drawn = form.draw(whole, seed, step)
-    return {spec.name: _part(drawn[spec.name], spec.shape, rows, begin, own) for spec in form.draws}
+    return {spec.name: _part(drawn[spec.name], spec.shape, rows, begin, local_count) for spec in form.draws}
 
 
 def _part(whole: np.ndarray, shape: Sequence[int | str], rows: Any, begin: int, count: int) -> np.ndarray:

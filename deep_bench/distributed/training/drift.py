@@ -31,14 +31,14 @@ def check_equal(comm: Communicator, parameters: Mapping[str, Any], xp: ArrayFunc
         >>> run_local(3, on_rank)[0]
         'allreduce promises equal parameters on all ranks: those of ranks 2 are not those of rank 0'
     """
-    found = 0
+    checksum = 0
     for array in parameters.values():
-        found = crc32(np.ascontiguousarray(xp.host(array)).view(np.uint8).reshape(-1).data, found)
-    sums = comm.allgather(np.array([found], np.int64)).reshape(-1)
-    other = np.flatnonzero(sums != sums[0]).tolist()
-    if other:
+        checksum = crc32(np.ascontiguousarray(xp.host(array)).view(np.uint8).reshape(-1).data, checksum)
+    sums = comm.allgather(np.array([checksum], np.int64)).reshape(-1)
+    deviating = np.flatnonzero(sums != sums[0]).tolist()
+    if deviating:
         raise RanksDiffer(
-            f"{scheme} promises equal parameters on all ranks: those of ranks {numbered(other)} are not those of rank 0",
+            f"{scheme} promises equal parameters on all ranks: those of ranks {numbered(deviating)} are not those of rank 0",
             "the same gradients and the same update everywhere",
             "look for ranks with another processor or another number of threads, or for a fault of the scheme",
         )

@@ -131,8 +131,8 @@ class Wishes:
                 except CommunicationFailed as failure:
                     self._lose(failure)
 
-    def _send(self, rank: int, tag: int, what: int) -> None:
-        self._comm.send(np.array([what, self._samples], np.int64), rank, tag)
+    def _send(self, rank: int, tag: int, code: int) -> None:
+        self._comm.send(np.array([code, self._samples], np.int64), rank, tag)
 
 
 class News:
@@ -246,8 +246,8 @@ def _sizes(sampler: Sampler, passed: int) -> Any:
     while True:
         batches: Any = islice(sampler.epoch(epoch), begin, None)
         for batch in batches:
-            found: Batch = batch
-            yield len(found)
+            indices: Batch = batch
+            yield len(indices)
         epoch, begin = epoch + 1, 0
 
 

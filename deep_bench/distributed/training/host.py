@@ -99,11 +99,11 @@ class HostExecutor(Executor[np.ndarray]):
             copied[name] = self._adapter.to_numpy(gradient)
             cast(Ready, on_ready)(name, copied[name])
 
-        told = None if on_ready is None else ready
-        outputs, gradients = self._executor.gradients(self._native(inputs), loss, wrt=wrt, on_ready=told)
-        rest = {name: gradient for name, gradient in gradients.items() if name not in copied}
-        found = {**self._host(rest), **copied}
-        return self._host(outputs), {name: found[name] for name in gradients}
+        callback = None if on_ready is None else ready
+        outputs, gradients = self._executor.gradients(self._native(inputs), loss, wrt=wrt, on_ready=callback)
+        remaining = {name: gradient for name, gradient in gradients.items() if name not in copied}
+        host_gradients = {**self._host(remaining), **copied}
+        return self._host(outputs), {name: host_gradients[name] for name in gradients}
 
     def _native(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return {name: map_arrays(self._adapter.from_numpy, value) for name, value in inputs.items()}

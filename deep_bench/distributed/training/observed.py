@@ -93,14 +93,14 @@ class Observed:
             messages=list(self._totals.values()),
             **{name: np.array(column, np.int64) for name, column in self._columns.items()},
         )
-        told: Communicator = self._comm.inner
-        rows = gather(told, np.frombuffer(mine.model_dump_json().encode(), np.uint8).copy())
+        inner: Communicator = self._comm.inner
+        rows = gather(inner, np.frombuffer(mine.model_dump_json().encode(), np.uint8).copy())
         if rows is None:
             return None
         return RanksRecord(
             scheme=repr(trainer.taker.rule),
             promise=trainer.taker.rule.promise,
-            communicator=dict(told.describe()),
+            communicator=dict(inner.describe()),
             job=dict(job),
             remarks=remarks,
             ranks=[RankRecord.model_validate_json(row.tobytes()) for row in rows],
@@ -124,8 +124,8 @@ def within(windows: Times, calls: Mapping[str, Times]) -> tuple[Times, Times]:
     first, last = (np.searchsorted(start, windows[:, column]) for column in (0, 2))
     for step, (begin, end) in enumerate(zip(first, last, strict=True)):
         computed, done = windows[step, 1:]
-        own = slice(begin, end)
-        ends = np.minimum(start[own] + inside[own], done)
-        communicating[step] = inside[own].sum()
-        exposed[step] = np.maximum(ends - np.maximum(start[own], computed), 0).sum()
+        window = slice(begin, end)
+        ends = np.minimum(start[window] + inside[window], done)
+        communicating[step] = inside[window].sum()
+        exposed[step] = np.maximum(ends - np.maximum(start[window], computed), 0).sum()
     return communicating, exposed

@@ -31,9 +31,9 @@ def gathered(comm: Communicator, tree: Tree) -> Tree:
     mine = leaves(tree)
     tables = gather(comm, _text({json.dumps(path): digest(np.asarray(leaf)) for path, leaf in mine.items()}))
     if tables is None:
-        wanted = json.loads(scatter(comm, None).tobytes())
-        own = grown({path: mine[path] for path in map(tuple, wanted)})
-        gather(comm, as_bytes({_OWN: own, _PATHS: _text({"leaves": list(mine), "empty": empty_branches(tree)})}))
+        requested = json.loads(scatter(comm, None).tobytes())
+        subtree = grown({path: mine[path] for path in map(tuple, requested)})
+        gather(comm, as_bytes({_OWN: subtree, _PATHS: _text({"leaves": list(mine), "empty": empty_branches(tree)})}))
         return tree
     first = json.loads(tables[0].tobytes())
     differing = [[json.loads(p) for p, d in json.loads(t.tobytes()).items() if first.get(p) != d] for t in tables]
@@ -58,16 +58,16 @@ def parted(comm: Communicator, whole: Tree | None) -> tuple[Tree, list[Tree]]:
     Raises:
         InvalidArgument: Rank 0 has none; on all ranks.
     """
-    common, own, size = _split(whole) if comm.rank == 0 and whole is not None else ({}, [], 0)
+    common, subtrees, size = _split(whole) if comm.rank == 0 and whole is not None else ({}, [], 0)
     head = broadcast(comm, _text(size) if comm.rank == 0 else None)
     then = int(json.loads(head.tobytes()))
     if not then:
         raise InvalidArgument("no snapshot on rank 0", "what Trainer.snapshot gave there, or a checkpoint")
     shared = of_bytes(broadcast(comm, as_bytes(common) if comm.rank == 0 else None))
     if then == comm.size:
-        part = of_bytes(scatter(comm, [as_bytes(one) for one in own] if comm.rank == 0 else None))
+        part = of_bytes(scatter(comm, [as_bytes(subtree) for subtree in subtrees] if comm.rank == 0 else None))
         return _merged(shared, part), []
-    packed = as_bytes({str(rank): one for rank, one in enumerate(own)}) if comm.rank == 0 else None
+    packed = as_bytes({str(rank): subtree for rank, subtree in enumerate(subtrees)}) if comm.rank == 0 else None
     all_own = of_bytes(broadcast(comm, packed))
     trees = [_merged(shared, all_own[str(rank)]) for rank in range(then)]
     return trees[0], trees
@@ -76,16 +76,16 @@ def parted(comm: Communicator, whole: Tree | None) -> tuple[Tree, list[Tree]]:
 def _split(whole: Tree) -> tuple[Tree, list[Tree], int]:
     common = {name: branch for name, branch in whole.items() if name not in (RANKS, WORLD)}
     size = json.loads(np.asarray(whole[WORLD]).tobytes())["ranks"] if WORLD in whole else 1
-    own: list[Tree] = [{}, *(whole[RANKS][str(rank)] for rank in range(1, size))]
-    return common, own, size
+    subtrees: list[Tree] = [{}, *(whole[RANKS][str(rank)] for rank in range(1, size))]
+    return common, subtrees, size
 
 
 def _merged(common: Tree, part: Tree) -> Tree:
     if not part:
         return common
     paths = json.loads(np.asarray(part[_PATHS]).tobytes())
-    here = {**leaves(common), **leaves(part[_OWN])}
-    tree = grown({tuple(path): here[tuple(path)] for path in paths["leaves"]})
+    by_path = {**leaves(common), **leaves(part[_OWN])}
+    tree = grown({tuple(path): by_path[tuple(path)] for path in paths["leaves"]})
     for path in paths["empty"]:
         branch: Any = tree
         for key in path:
@@ -100,15 +100,15 @@ def mean_of(trees: Sequence[Tree]) -> Tree:
         >>> mean_of([{"w": np.float32([1]), "n": np.int64(3)}, {"w": np.float32([2]), "n": np.int64(4)}])
         {'w': array([1.5], dtype=float32), 'n': np.int64(3)}
     """
-    found = [leaves(tree) for tree in trees]
+    leaf_maps = [leaves(tree) for tree in trees]
 
     def mean(path: Path) -> Any:
-        rows = [np.asarray(one[path]) for one in found]
+        rows = [np.asarray(leaf_map[path]) for leaf_map in leaf_maps]
         if rows[0].dtype.kind in "biu" or alike(rows):
-            return found[0][path]
+            return leaf_maps[0][path]
         return np.mean([row.astype(np.float64) for row in rows], axis=0).astype(rows[0].dtype)
 
-    return grown({path: mean(path) for path in found[0]})
+    return grown({path: mean(path) for path in leaf_maps[0]})
 
 
 def alike(arrays: Iterable[Any]) -> bool:

@@ -25,14 +25,14 @@ def regrouped(rule: DistributedOptimizer[Any, Any], snapshots: list[Tree]) -> Tr
     check_kind(repr(rule), snapshots[0]["identity"])
     if not rule.lockstep:
         _check_between_epochs(snapshots, rule.comm.size)
-    steps = [one["step"] for one in snapshots]
-    both = {part: mean_of([one[part] for one in steps]) for part in ("parameters", "statistics")}
-    return {**both, "optimizer": rule.regrouped([one["optimizer"] for one in steps])}
+    steps = [tree["step"] for tree in snapshots]
+    both = {part: mean_of([tree[part] for tree in steps]) for part in ("parameters", "statistics")}
+    return {**both, "optimizer": rule.regrouped([tree["optimizer"] for tree in steps])}
 
 
 def _check_between_epochs(snapshots: list[Tree], size: int) -> None:
     """What a rank still has to do in an epoch is its own, and nobody else's."""
-    places = {(int(one["position"][0]), int(one["position"][1])) for one in snapshots}
+    places = {(int(snapshot["position"][0]), int(snapshot["position"][1])) for snapshot in snapshots}
     if len(places) > 1 or any(position for _, position in places):
         raise InvalidArgument(
             f"a checkpoint amid an epoch, of {len(snapshots)} ranks that took steps each on their own, for {size}",

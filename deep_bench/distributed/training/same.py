@@ -68,9 +68,9 @@ def check_same(comm: Communicator, facts: Mapping[str, str]) -> None:
     if (digests == digests[0]).all():
         return
     rows = gather(comm, np.frombuffer(mine, np.uint8).copy())
-    told = None if rows is None else _encoded(_differences([json.loads(row.tobytes()) for row in rows]))
+    message = None if rows is None else _encoded(_differences([json.loads(row.tobytes()) for row in rows]))
     raise RanksDiffer(
-        broadcast(comm, told).tobytes().decode(),
+        broadcast(comm, message).tobytes().decode(),
         "the same on all ranks",
         "start all ranks with the same command, files and versions",
     )
@@ -85,8 +85,8 @@ def _difference(name: str, rows: list[dict[str, str]]) -> str:
     ranks: dict[str, list[int]] = {}
     for rank, row in enumerate(rows):
         ranks.setdefault(row.get(name, "none"), []).append(rank)
-    who = " and ".join(numbered(those) for those in ranks.values())
-    return f"ranks {who} differ in their {name}: {' and '.join(shortened(value, _LONGEST) for value in ranks)}"
+    groups = " and ".join(numbered(members) for members in ranks.values())
+    return f"ranks {groups} differ in their {name}: {' and '.join(shortened(value, _LONGEST) for value in ranks)}"
 
 
 def numbered(ranks: list[int]) -> str:

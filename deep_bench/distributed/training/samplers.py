@@ -220,8 +220,8 @@ class Reshuffled:
         """This rank's batches of an epoch."""
         order = generator(self._seed, number).permutation(self._cut.count)[: self._cut.kept]
         begin, end = bounds(len(order), self._size)[self._rank : self._rank + 2]
-        own = order[begin:end]
-        return (own[a:b] for a, b in pairwise(bounds(len(own), self._batches)))
+        share = order[begin:end]
+        return (share[a:b] for a, b in pairwise(bounds(len(share), self._batches)))
 
     def of(self, rank: int) -> Reshuffled:
         """That of another rank."""

@@ -40,8 +40,8 @@ def scheme_of(text: str) -> Around:
     kind, settings = settings_of(text)
 
     def around(inner: Optimizer[Any, Any], comm: Communicator) -> DistributedOptimizer[Any, Any]:
-        made: DistributedOptimizer[Any, Any] = kind(inner, comm, **settings)
-        return made
+        optimizer: DistributedOptimizer[Any, Any] = kind(inner, comm, **settings)
+        return optimizer
 
     return around
 
@@ -54,15 +54,15 @@ def settings_of(text: str) -> tuple[Any, dict[str, Any]]:
         {'overlap': True}
     """
     name = name_of(text)
-    kind, colon, rest = _kind_of(name), text[len(name) :][:1], text[len(name) + 1 :]
-    pairs = [part.partition("=") for part in rest.split(",")] if colon else []
+    kind, colon, tail = _kind_of(name), text[len(name) :][:1], text[len(name) + 1 :]
+    pairs = [part.partition("=") for part in tail.split(",")] if colon else []
     if any(not setting or not value for setting, _, value in pairs):
-        raise InvalidArgument(f"settings {rest!r} of {name}", "setting=value, separated by commas")
-    known = [one.name for one in fields(kind) if one.init and one.name not in ("inner", "comm")]
+        raise InvalidArgument(f"settings {tail!r} of {name}", "setting=value, separated by commas")
+    setting_names = [field.name for field in fields(kind) if field.init and field.name not in ("inner", "comm")]
     settings: dict[str, Any] = {}
     for setting, _, value in pairs:
-        if setting not in known:
-            raise UnknownName(f"setting of {name}", setting, known)
+        if setting not in setting_names:
+            raise UnknownName(f"setting of {name}", setting, setting_names)
         if setting in settings:
             raise InvalidArgument(f"{setting} more than once in {text!r}", "each setting once")
         settings[setting] = yaml.safe_load(value)

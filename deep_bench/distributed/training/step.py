@@ -174,7 +174,7 @@ class DistributedStep(Step[A]):
     def _facts(self, form: TrainingForm | None) -> dict[str, str]:
         network = form.source if form is not None else self.executor.network
         framework = self.device.describe() if isinstance(self.device, Adapter) else {}
-        told = {name: value for name, value in framework.items() if name not in _PER_RANK}
+        description = {name: value for name, value in framework.items() if name not in _PER_RANK}
         return {
             "network": "none" if network is None else f"{network.name}, {structure(network)}",
             "trained parameters": ", ".join(self.parameters),
@@ -184,7 +184,7 @@ class DistributedStep(Step[A]):
             "synchronised statistics": str(self.synchronise_statistics),
             "version of deep_bench": deep_bench.__version__,
             "version of NumPy": np.__version__,
-            "framework": f"{getattr(self.device, 'name', type(self.device).__name__)}: {told}",
+            "framework": f"{getattr(self.device, 'name', type(self.device).__name__)}: {description}",
         }
 
     def _share(self) -> None:
@@ -305,9 +305,9 @@ def from_rank_0(comm: Communicator, arrays: Mapping[str, A], xp: ArrayFunctions[
 
 def mean_over_ranks(comm: Communicator, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> dict[str, np.ndarray]:
     """The mean of all ranks' arrays, in float64; all call it together, with arrays alike."""
-    found = {name: np.asarray(xp.host(array), np.float64) for name, array in arrays.items()}
-    whole = np.concatenate([array.reshape(-1) for array in found.values()]) if found else np.zeros(0)
+    host_arrays = {name: np.asarray(xp.host(array), np.float64) for name, array in arrays.items()}
+    whole = np.concatenate([array.reshape(-1) for array in host_arrays.values()]) if host_arrays else np.zeros(0)
     whole = comm.allreduce(whole) / comm.size
-    cuts = np.cumsum([array.size for array in found.values()])[:-1]
-    parts = np.split(whole, cuts) if found else []
-    return {name: part.reshape(found[name].shape) for name, part in zip(found, parts, strict=True)}
+    cuts = np.cumsum([array.size for array in host_arrays.values()])[:-1]
+    parts = np.split(whole, cuts) if host_arrays else []
+    return {name: part.reshape(host_arrays[name].shape) for name, part in zip(host_arrays, parts, strict=True)}

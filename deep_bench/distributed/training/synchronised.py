@@ -71,9 +71,9 @@ class SynchronisedNormalization(Operator[np.ndarray]):
 
     def apart(self) -> None:
         """Have ranks of its own, so that its messages never meet others'; all ranks call it together."""
-        own = self._comm.split(0, self._comm.rank)
-        assert own is not None
-        self._comm = own
+        group = self._comm.split(0, self._comm.rank)
+        assert group is not None
+        self._comm = group
 
     def forward(
         self,
@@ -131,17 +131,17 @@ class SynchronisedNormalization(Operator[np.ndarray]):
         assert x is not None and scale is not None and bias is not None and mean is not None  # noqa: PT018
         distance, weight = _distance(x, mean), self.samples or 1
         g = grads[0].reshape(distance.shape).astype(np.float64)
-        own, along = _sum(g), _sum(g, distance)
-        samples = np.full_like(own, weight)
-        found = self._summed([*_moments(distance), samples, weight * own, weight * along])
-        count, total, squares, samples, summed, summed_along = found
+        local_sum, along = _sum(g), _sum(g, distance)
+        samples = np.full_like(local_sum, weight)
+        sums = self._summed([*_moments(distance), samples, weight * local_sum, weight * along])
+        count, total, squares, samples, summed, summed_along = sums
         of_all = _Moments.of(count[0], total, squares, epsilon)
         level = summed / (weight * count)
         tilt = of_all.slope**2 * (summed_along - of_all.offset * summed) / (weight * count)
         centred = distance - _wide(of_all.offset)
         dx = (g - _wide(level) - centred * _wide(tilt)) * _wide(of_all.slope * scale)
-        dscale = of_all.slope * (along - of_all.offset * own)
-        return dx.reshape(x.shape).astype(x.dtype), dscale.astype(scale.dtype), own.astype(bias.dtype), None, None
+        dscale = of_all.slope * (along - of_all.offset * local_sum)
+        return dx.reshape(x.shape).astype(x.dtype), dscale.astype(scale.dtype), local_sum.astype(bias.dtype), None, None
 
     def _summed(self, rows: Sequence[np.ndarray]) -> np.ndarray:
         return self._comm.allreduce(np.stack(rows))

@@ -280,10 +280,10 @@ class Together(Ranks):
         """Go on without the ranks that were lost, if any were."""
         rank, size = self.comm.rank, self.comm.size
         self.comm.leave_out()
-        kept = self.comm.allgather(np.array([rank])).reshape(-1).tolist()
-        if len(kept) < size and isinstance(step.optimizer, Served):
-            step.hold(step.parameters, step.optimizer.without(step.state, kept, step.device.xp))
-            lost = numbered(sorted(set(range(size)) - set(kept)))
+        survivors = self.comm.allgather(np.array([rank])).reshape(-1).tolist()
+        if len(survivors) < size and isinstance(step.optimizer, Served):
+            step.hold(step.parameters, step.optimizer.without(step.state, survivors, step.device.xp))
+            lost = numbered(sorted(set(range(size)) - set(survivors)))
             self.remarks.append(f"lost on the way, and gone on without: rank {lost} of {size}; the others are numbered anew")
 
     def after_steps(self, trainer: Trainer[Any]) -> None:
@@ -306,8 +306,8 @@ class Together(Ranks):
         self._sizes, self._totals = [], []
         if self.comm.size == 1 or not self.lockstep or not len(own):
             return list(own)
-        found: list[float] = (self.comm.allreduce(np.array(own) * sizes) / totals).tolist()
-        return found
+        means: list[float] = (self.comm.allreduce(np.array(own) * sizes) / totals).tolist()
+        return means
 
     def draw(self, form: TrainingForm, batch: Mapping[str, np.ndarray], seed: int, step: int) -> dict[str, np.ndarray]:
         """The rows of this rank's samples in what is drawn for the whole batch; of other samplers, draws of its own."""
@@ -333,8 +333,8 @@ class Together(Ranks):
             parameters, statistics, drift = self._mean(trainer)
             further = {DRIFT: drift}
         figures = {} if self.comm.rank else evaluate(parameters, statistics)
-        told = as_bytes(mapped(np.float64, {**figures, **further})) if self.comm.rank == 0 else None
-        return {name: float(value) for name, value in of_bytes(broadcast(self.comm, told)).items()}
+        content = as_bytes(mapped(np.float64, {**figures, **further})) if self.comm.rank == 0 else None
+        return {name: float(value) for name, value in of_bytes(broadcast(self.comm, content)).items()}
 
     def _mean(self, trainer: Trainer[Any]) -> tuple[dict[str, Any], dict[str, Any], float]:
         """The mean of all ranks' parameters and statistics, native, and how far they are apart; all ask together."""
@@ -352,12 +352,12 @@ class Together(Ranks):
         """Whether rank 0 is to write one."""
         if self.comm.rank:
             return False
-        progress, now = trainer.progress, perf_counter_ns()
+        progress, timestamp = trainer.progress, perf_counter_ns()
         moments = [(Moment.AFTER_STEP, progress.step - 1)] if self.observed.stepped else []
         if moments and progress.position == 0:
             moments.append((Moment.AFTER_EPOCH, progress.epoch - 1))
         moments += [(Moment.AFTER_RUN, progress.step)] if last else []
-        due = [c.due(moment, index, now, progress) for c in self._checkpoints for moment, index in moments]
+        due = [c.due(moment, index, timestamp, progress) for c in self._checkpoints for moment, index in moments]
         self.observed.stepped = False
         return any(due)
 
@@ -372,15 +372,15 @@ class Together(Ranks):
 
     def parted(self, trainer: Trainer[Any], snapshot: Tree | None) -> Tree:
         """This rank's, from rank 0's; made of all ranks' where their number was another."""
-        tree, others = parted(self.comm, snapshot)
-        found = dict(tree)
-        own = found.pop(_OWN, None)
-        if others and len(others) != self.comm.size:
-            found["step"] = regrouped(_step_of(trainer).optimizer, others)
-            self.remarks.append(f"went on in step {len(tree['history']['sizes'])} from a checkpoint of {len(others)} ranks")
-        elif own is not None:
-            self.observed.of_tree(own)
-        return found
+        tree, trees = parted(self.comm, snapshot)
+        local_tree = dict(tree)
+        observations = local_tree.pop(_OWN, None)
+        if trees and len(trees) != self.comm.size:
+            local_tree["step"] = regrouped(_step_of(trainer).optimizer, trees)
+            self.remarks.append(f"went on in step {len(tree['history']['sizes'])} from a checkpoint of {len(trees)} ranks")
+        elif observations is not None:
+            self.observed.of_tree(observations)
+        return local_tree
 
     def remarks_of(self, trainer: Trainer[Any]) -> list[str]:
         """What a report should say of this run."""

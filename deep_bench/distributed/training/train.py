@@ -94,18 +94,18 @@ def train(
     """
 
     def own_part() -> OwnPart:
-        made, optimizer, said = _joined(recipe, over, scheme, scaling, samples, seed)
+        work, optimizer, summary = _joined(recipe, over, scheme, scaling, samples, seed)
         adapter = with_arithmetic(as_adapter(on))
         if synchronise_normalization:
             check_normalization(adapter, optimizer)
-        return made, Together(optimizer, local=local, job=job, remarks=[said, *remarks]), adapter
+        return work, Together(optimizer, local=local, job=job, remarks=[summary, *remarks]), adapter
 
-    made, ranks, adapter = agreed(own_part)
+    work, ranks, adapter = agreed(own_part)
     by_itself = _ByItself(agreed)
 
     def trainer() -> Trainer[Any]:
         return train_alone(
-            made,
+            work,
             adapter,
             callbacks=callbacks,
             stop_at_target=stop_at_target,
@@ -146,7 +146,7 @@ class _ByItself:
         """The trainer, if all ranks have theirs."""
         failure: Exception | None = None
         try:
-            made = make()
+            trainer = make()
         except CommunicationFailed:
             raise  # on all ranks, or for lack of one
         except Exception as error:
@@ -154,12 +154,12 @@ class _ByItself:
                 raise
             failure = error
 
-        def own() -> Trainer[Any]:
+        def local_trainer() -> Trainer[Any]:
             if failure is not None:
                 raise failure
-            return made
+            return trainer
 
-        return self._agreed(own)
+        return self._agreed(local_trainer)
 
 
 def _joined(
@@ -171,25 +171,25 @@ def _joined(
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     if scaling == "weak":
         loaded = loaded.changed(f"sampler.batch={loaded.fields.sampler.batch * over.size}")
-    made, over = workload(loaded, seed), Counting(over)
+    work, over = workload(loaded, seed), Counting(over)
     around = scheme_of(scheme) if isinstance(scheme, str) else scheme
-    optimizer = around(made.optimizer, over)
+    optimizer = around(work.optimizer, over)
     workers = over.size - 1 if optimizer.dedicated and over.size > 1 else over.size
-    sampler = _shared(samples, made, max(over.rank - (over.size - workers), 0), workers)
-    said = f"{scaling} scaling: batches of {loaded.fields.sampler.batch} samples, {samples} over {workers} ranks"
-    return replace(made, sampler=sampler, optimizer=optimizer), optimizer, said
+    sampler = _shared(samples, work, max(over.rank - (over.size - workers), 0), workers)
+    summary = f"{scaling} scaling: batches of {loaded.fields.sampler.batch} samples, {samples} over {workers} ranks"
+    return replace(work, sampler=sampler, optimizer=optimizer), optimizer, summary
 
 
-def _shared(samples: Samples, made: Workload, rank: int, size: int) -> Sampler:
+def _shared(samples: Samples, work: Workload, rank: int, size: int) -> Sampler:
     if samples == "replicated":
-        return Replicated(made.sampler)
+        return Replicated(work.sampler)
     if samples == "sharded":
-        sharded = Sharded(made.sampler, rank, size)
+        sharded = Sharded(work.sampler, rank, size)
         sharded.remarks()  # batches that are too small are refused before anything begins
         return sharded
-    part = made.recipe.fields.sampler
+    part = work.recipe.fields.sampler
     if part.name != "shuffled":
         raise InvalidArgument(
             f"samples='reshuffled' of the sampler {part.name}", "the sampler shuffled, or samples='sharded'"
         )
-    return Reshuffled(made.dataset, part.batch, rank=rank, size=size, seed=made.seed, **part.settings)
+    return Reshuffled(work.dataset, part.batch, rank=rank, size=size, seed=work.seed, **part.settings)

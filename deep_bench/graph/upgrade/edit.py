@@ -54,15 +54,15 @@ class Types:
 
     def dtype(self, value: ir.Value | None) -> np.dtype | None:
         """The element type of a value, or ``None`` if it is unknown."""
-        known = self._tensor(value)
-        if known is None or known.elem_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
+        tensor_type = self._tensor(value)
+        if tensor_type is None or tensor_type.elem_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
             return None
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(known.elem_type))
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor_type.elem_type))
 
     def rank(self, value: ir.Value | None) -> int | None:
         """The number of dimensions of a value, or ``None`` if it is unknown."""
-        known = self._tensor(value)
-        return len(known.shape.dim) if known is not None and known.HasField("shape") else None
+        tensor_type = self._tensor(value)
+        return len(tensor_type.shape.dim) if tensor_type is not None and tensor_type.HasField("shape") else None
 
     def _tensor(self, value: ir.Value | None) -> onnx.TypeProto.Tensor | None:
         if self._model is None or value is None:
@@ -101,24 +101,24 @@ def _infer(bare: ir.Model) -> dict[str, onnx.TypeProto.Tensor]:
             del bare.graph.initializers[name]
             if value not in bare.graph.inputs:
                 bare.graph.inputs.append(value)
-    known: dict[str, onnx.TypeProto.Tensor] = {}
+    tensor_types: dict[str, onnx.TypeProto.Tensor] = {}
     try:
-        _collect(onnx.shape_inference.infer_shapes(ir.to_proto(bare)).graph, known)
+        _collect(onnx.shape_inference.infer_shapes(ir.to_proto(bare)).graph, tensor_types)
     except (onnx.shape_inference.InferenceError, RuntimeError):
         return {}  # unknown is always right: the rules then write forms that need no types
-    return known
+    return tensor_types
 
 
-def _collect(graph: onnx.GraphProto, known: dict[str, onnx.TypeProto.Tensor]) -> None:
+def _collect(graph: onnx.GraphProto, tensor_types: dict[str, onnx.TypeProto.Tensor]) -> None:
     for value in [*graph.input, *graph.value_info, *graph.output]:
         if value.type.HasField("tensor_type"):
-            known[value.name] = value.type.tensor_type
+            tensor_types[value.name] = value.type.tensor_type
     for tensor in graph.initializer:
-        known[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims).tensor_type
+        tensor_types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims).tensor_type
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _collect(attribute.g, known)
+                _collect(attribute.g, tensor_types)
 
 
 class Edit:
@@ -180,11 +180,11 @@ class Edit:
 
     def feed(self, *inputs: ir.Value | None) -> None:
         """Give the node these inputs; trailing ``None`` are left out."""
-        kept = list(inputs)
-        while kept and kept[-1] is None:
-            kept.pop()
-        self.node.resize_inputs(len(kept))
-        for index, value in enumerate(kept):
+        values = list(inputs)
+        while values and values[-1] is None:
+            values.pop()
+        self.node.resize_inputs(len(values))
+        for index, value in enumerate(values):
             self.node.replace_input_with(index, value)
 
     def constant(self, label: str, array: Any, dtype: Any = None) -> ir.Value:

@@ -28,12 +28,12 @@ def _limited_broadcast_7(edit: Edit) -> None:
         return
     if axis < 0:
         raise edit.unsupported(f"before opset 7 the standard did not say what a negative axis ({axis}) of broadcasting is")
-    left, right = edit.input(0), edit.input(1)
-    left_rank, right_rank = edit.types.rank(left), edit.types.rank(right)
+    left_operand, right = edit.input(0), edit.input(1)
+    left_rank, right_rank = edit.types.rank(left_operand), edit.types.rank(right)
     if left_rank is None or right_rank is None:
         ranks = [
             edit.before("Shape", edit.before("Shape", v, label=f"{n}.shape"), label=f"{n}.rank")
-            for v, n in ((left, "left"), (right, "right"))
+            for v, n in ((left_operand, "left"), (right, "right"))
         ]
         room = edit.before("Sub", ranks[0], edit.constant("axis", [axis], np.int64), label="room")
         aligned = _with_trailing_ones(edit, right, edit.before("Sub", room, ranks[1], label="missing"))
@@ -48,8 +48,8 @@ def _limited_broadcast_7(edit: Edit) -> None:
 
 
 def _with_trailing_ones(edit: Edit, value: ir.Value | None, count: ir.Value) -> ir.Value:
-    one = ir.tensor(np.ones(1, np.int64))
-    ones = edit.before("ConstantOfShape", count, label="ones", value=one)
+    fill = ir.tensor(np.ones(1, np.int64))
+    ones = edit.before("ConstantOfShape", count, label="ones", value=fill)
     target = edit.before("Concat", edit.before("Shape", value, label="shape"), ones, label="target", axis=0)
     return edit.before("Reshape", value, target, label="aligned", allowzero=1)
 
@@ -57,10 +57,10 @@ def _with_trailing_ones(edit: Edit, value: ir.Value | None, count: ir.Value) -> 
 def _p_relu_7(edit: Edit) -> None:
     """A slope of one dimension belonged to the channels."""
     x, slope = edit.input(0), edit.input(1)
-    x_rank, slope_rank, known = edit.types.rank(x), edit.types.rank(slope), edit.known(1)
+    x_rank, slope_rank, slope_values = edit.types.rank(x), edit.types.rank(slope), edit.known(1)
     if slope_rank == 0 or (slope_rank is not None and slope_rank == x_rank):
         return
-    if known is not None and known.size == 1 and known.ndim <= (x_rank or 1):
+    if slope_values is not None and slope_values.size == 1 and slope_values.ndim <= (x_rank or 1):
         return
     if slope_rank != 1:
         dimensions = "an unknown number of" if slope_rank is None else slope_rank

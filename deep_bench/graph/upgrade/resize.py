@@ -11,8 +11,8 @@ from deep_bench.graph.upgrade.edit import Edit
 def upsample(edit: Edit) -> None:
     """Upsample was Resize with scales of at least 1, measured from the outer edge of the first element."""
     scales = edit.take("scales")
-    given = edit.input(1) if scales is None else edit.constant("scales", scales, np.float32)
-    _asymmetric(edit, given, "floor")
+    scales_value = edit.input(1) if scales is None else edit.constant("scales", scales, np.float32)
+    _asymmetric(edit, scales_value, "floor")
 
 
 def resize_10(edit: Edit) -> None:
@@ -20,24 +20,26 @@ def resize_10(edit: Edit) -> None:
 
     The standard leaves this open; its own test cases and ONNX Runtime fix it.
     """
-    scales, known = edit.input(1), edit.known(1)
-    if edit.node.attributes.get_string("mode", "nearest") != "nearest" or (known is not None and (known >= 1).all()):
+    scales, scale_values = edit.input(1), edit.known(1)
+    if edit.node.attributes.get_string("mode", "nearest") != "nearest" or (
+        scale_values is not None and (scale_values >= 1).all()
+    ):
         _asymmetric(edit, scales, "floor")
-    elif known is not None and (known <= 1).all():
+    elif scale_values is not None and (scale_values <= 1).all():
         _asymmetric(edit, scales, "ceil")
     else:
-        one = edit.constant("one", 1, np.float32)
+        unit_scale = edit.constant("one", 1, np.float32)
         shrunk = edit.before(
             "Resize",
             edit.input(0),
             None,
-            edit.before("Min", scales, one, label="shrink"),
+            edit.before("Min", scales, unit_scale, label="shrink"),
             label="shrunk",
             mode="nearest",
             nearest_mode="ceil",
             coordinate_transformation_mode="asymmetric",
         )
-        stretch = edit.before("Max", scales, one, label="stretch")
+        stretch = edit.before("Max", scales, unit_scale, label="stretch")
         edit.node.replace_input_with(0, shrunk)
         _asymmetric(edit, stretch, "floor")
 
@@ -75,5 +77,5 @@ def resize_11(edit: Edit) -> None:
 
 
 def _is_empty(edit: Edit, index: int) -> bool:
-    known = edit.known(index)
-    return known is not None and known.size == 0
+    constant = edit.known(index)
+    return constant is not None and constant.size == 0

@@ -51,8 +51,8 @@ def _pad_11(edit: Edit) -> None:
 def _slice_10(edit: Edit) -> None:
     starts, ends = edit.take("starts"), edit.take("ends")
     axes = edit.take("axes", range(len(starts)))
-    stated = {"starts": starts, "ends": ends, "axes": list(axes)}
-    edit.feed(edit.input(0), *(edit.constant(label, v, np.int64) for label, v in stated.items()))
+    operands = {"starts": starts, "ends": ends, "axes": list(axes)}
+    edit.feed(edit.input(0), *(edit.constant(label, v, np.int64) for label, v in operands.items()))
 
 
 def _split_13(edit: Edit) -> None:

@@ -24,15 +24,17 @@ def kept_roofline(folder: Path | None = None) -> Roofline | None:
     Args:
         folder: Where they are kept; by default where `deep_bench.measure.roofline.roofline` keeps them.
     """
-    found = []
-    here: Mapping[str, JsonValue] | None = None
+    matches = []
+    current_machine: Mapping[str, JsonValue] | None = None
     for file in _files(folder):
-        here = capture().model_dump(mode="json", include=set(_SAME)) if here is None else here
+        current_machine = (
+            capture().model_dump(mode="json", include=set(_SAME)) if current_machine is None else current_machine
+        )
         with suppress(OSError, ValidationError):  # one that cannot be read is none
-            kept = Roofline.model_validate_json(file.read_text(encoding="utf-8"))
-            if all(kept.machine.get(name) == here.get(name) for name in _SAME):
-                found.append(kept)
-    return max(found, key=lambda kept: kept.created, default=None)
+            candidate = Roofline.model_validate_json(file.read_text(encoding="utf-8"))
+            if all(candidate.machine.get(name) == current_machine.get(name) for name in _SAME):
+                matches.append(candidate)
+    return max(matches, key=lambda kept: kept.created, default=None)
 
 
 def _files(folder: Path | None) -> list[Path]:

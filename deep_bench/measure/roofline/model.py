@@ -158,11 +158,11 @@ class Roofline(Model):
         memory = None if bandwidth is None or bandwidth.value is None else moved / bandwidth.value
         if cost.flops == 0:
             compute = None if peak is None else 0.0
-        known = [part for part in (compute, memory) if part is not None]
+        shares = [part for part in (compute, memory) if part is not None]
         bound: Bound = "unknown"
         if memory is not None and (compute is not None or cost.flops == 0):
             bound = "compute" if (compute or 0.0) > memory else "memory"
-        whole = max(known) if bound != "unknown" else None
+        whole = max(shares) if bound != "unknown" else None
         return Share(flops, moved, compute, memory, bound, cost.flops / cost.bytes if cost.bytes else None, whole)
 
     def _best(self, rates: Sequence[Rate], threads: int | None, by: str | None) -> Rate | None:

@@ -46,7 +46,7 @@ def lines_below(found: Roofline) -> list[str]:
         if peak is not None and peak.value and bandwidth is not None and bandwidth.value:
             ridge = peak.value / bandwidth.value
             lines.append(f"{dtype}: below {ridge:.3g} FLOP a byte the memory limits, above it the processor")
-    lines += [f"not available: {what}: {reason}" for what, reason in found.failures.items()]
+    lines += [f"not available: {quantity}: {reason}" for quantity, reason in found.failures.items()]
     return lines + list(found.notes)
 
 

@@ -44,8 +44,8 @@ def width(time_of: Callable[[int], int]) -> int:
         960
     """
     n, ns = _SMALLEST, max(time_of(_SMALLEST), 1)
-    wanted = n * (CALL_NS / ns) ** (1 / 3)
-    return int(min(max(wanted // _STEP * _STEP, _SMALLEST), _LARGEST))
+    estimate = n * (CALL_NS / ns) ** (1 / 3)
+    return int(min(max(estimate // _STEP * _STEP, _SMALLEST), _LARGEST))
 
 
 def array_bytes() -> int:
@@ -241,11 +241,11 @@ def sum_network(size: int) -> Network:
 
 def _network(operator: str, shape: tuple[int, ...], dtype: np.dtype, result: np.dtype) -> Network:
     helper = onnx.helper
-    given, returned = map(helper.np_dtype_to_tensor_dtype, (dtype, result))
+    input_type, returned = map(helper.np_dtype_to_tensor_dtype, (dtype, result))
     graph = helper.make_graph(
         [helper.make_node(operator, ["a", "b"], ["y"], name="node")],
         operator,
-        [helper.make_tensor_value_info(name, given, shape) for name in ("a", "b")],
+        [helper.make_tensor_value_info(name, input_type, shape) for name in ("a", "b")],
         [helper.make_tensor_value_info("y", returned, shape)],
     )
     return Network.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))

@@ -76,21 +76,21 @@ def roofline(
     machine = _machine(environment, variants)
     file = _file(machine, [list(map(str, variants)), list(dtypes), counts])
     disturbed = [str(risk) for risk in risks(environment) if risk.name in ("load", "swap")]
-    kept = None if again or in_process else _read(file)
-    if kept is not None and (disturbed or not kept.notes):
-        return kept
+    previous = None if again or in_process else _read(file)
+    if previous is not None and (disturbed or not previous.notes):
+        return previous
     every = _all(variants, dtypes, counts)
     steal = StealMeter()
     seconds = _EACH_S * sum(len(dtypes) + 2 for _ in every) if budget is None else budget
     plan = Plan(ci_width=ci_width, budget_s=seconds, min_calls=5, warm_up_s=_WARM_UP_S)
-    taken = measure([started.contender for started in every], plan, in_process=in_process, watch=watch)
+    measurement = measure([started.contender for started in every], plan, in_process=in_process, watch=watch)
     result = Roofline(
         machine=machine,
-        rates=[rate for started in every for rate in _rates(taken, started, dtypes)],
+        rates=[rate for started in every for rate in _rates(measurement, started, dtypes)],
         notes=disturbed,
         steal=steal.share(),
     )
-    if taken.interrupted:
+    if measurement.interrupted:
         result.notes.append("interrupted: some of it was not measured to the end")
     elif not in_process:
         result.notes.extend(_keep(result, file))
@@ -119,58 +119,60 @@ class _Started:
 
 
 def _all(variants: Sequence[Variant], dtypes: Sequence[str], threads: Sequence[int]) -> list[_Started]:
-    found = []
+    entries = []
     for count in threads:
         arguments = {"dtypes": list(dtypes), "threads": count}
         label = f"{NUMPY} with {count} threads"
         contender = Contender(label, f"{_SYSTEMS}:NumpyRoofs", arguments, thread_variables(count))
-        found.append(_Started(contender, NUMPY, count))
+        entries.append(_Started(contender, NUMPY, count))
     for variant in variants:
-        stated = variant.options.get("threads")
-        alone = variant.options.get("device", "cpu") != "cpu" or stated is not None
+        thread_option = variant.options.get("threads")
+        alone = variant.options.get("device", "cpu") != "cpu" or thread_option is not None
         for number in [None] if alone else threads:
             label = str(variant) if number is None else f"{variant} with {number} threads"
             arguments = {"variant": str(variant), "dtypes": list(dtypes), "threads": number}
             variables = {} if number is None else thread_variables(number)
             contender = Contender(label, f"{_SYSTEMS}:FrameworkRoofs", arguments, variables)
-            found.append(_Started(contender, str(variant), int(stated) if stated is not None else number))
-    return found
+            entries.append(_Started(contender, str(variant), int(thread_option) if thread_option is not None else number))
+    return entries
 
 
-def _rates(taken: Measurement, started: _Started, dtypes: Sequence[str]) -> list[Rate]:
+def _rates(measurement: Measurement, started: _Started, dtypes: Sequence[str]) -> list[Rate]:
     contender, by, threads = started.contender, started.by, started.threads
-    prepared = taken.prepared.get(contender.label)
+    prepared = measurement.prepared.get(contender.label)
     if prepared is None:
-        reason = taken.failures[contender.label].came if contender.label in taken.failures else "it was not started"
+        reason = (
+            measurement.failures[contender.label].came if contender.label in measurement.failures else "it was not started"
+        )
         return [Rate(kind="gemm", by=by, dtype=dtype, threads=threads, unavailable=reason) for dtype in dtypes]
     facts = prepared["facts"]
-    rates = [_rate(taken, contender.label, name, size, by, threads) for name, size in facts["sizes"].items()]
+    rates = [_rate(measurement, contender.label, name, size, by, threads) for name, size in facts["sizes"].items()]
     for name, reason in facts["failed"].items():
         kind, dtype = _parts(name)
         rates.append(Rate(kind=kind, by=by, dtype=dtype, threads=threads, unavailable=reason))
     return rates
 
 
-def _rate(taken: Measurement, label: str, name: str, size: int, by: str, threads: int | None) -> Rate:
+def _rate(measurement: Measurement, label: str, name: str, size: int, by: str, threads: int | None) -> Rate:
     kind, dtype = _parts(name)
-    launches = taken.blocks(label, name)
+    launches = measurement.blocks(label, name)
     if not launches or not any(len(block.ns) for block in launches[0]):
-        reason = taken.failures[label].came if label in taken.failures else "it was interrupted"
+        reason = measurement.failures[label].came if label in measurement.failures else "it was interrupted"
         return Rate(kind=kind, by=by, dtype=dtype, threads=threads, size=size, unavailable=reason)
-    found = summarize(launches[0])
+    summary = summarize(launches[0])
     amount = 2 * size**3 if kind == "gemm" else _ARRAYS_MOVED[kind] * size
-    interval = found.interval
+    interval = summary.interval
     return Rate(
         kind=kind,
         by=by,
         dtype=dtype,
         threads=threads,
-        value=amount / found.median * 1e9,
+        value=amount / summary.median * 1e9,
         low=None if interval is None else amount / interval.high * 1e9,
         high=None if interval is None else amount / interval.low * 1e9,
         basis=None if interval is None else interval.basis,
         size=size,
-        n=found.n,
+        n=summary.n,
     )
 
 
@@ -199,8 +201,8 @@ def _keep(result: Roofline, file: Path) -> list[str]:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace(file, lambda path: path.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8"))
     except OSError as error:
-        why = f"{file.parent} cannot be written ({error.strerror})"
-        return [f"not kept for the next time: {why}; name a folder in the environment variable {VARIABLE}"]
+        reason = f"{file.parent} cannot be written ({error.strerror})"
+        return [f"not kept for the next time: {reason}; name a folder in the environment variable {VARIABLE}"]
     return []
 
 

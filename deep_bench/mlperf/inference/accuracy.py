@@ -59,13 +59,13 @@ class Judge:
             work = self._work
             executor = frameworks["reference"]().prepare(work.network)
             size, count = work.fixed_batch or _AT_ONCE, len(self._labels)
-            found = []
+            predictions = []
             for start in range(0, count, size):
                 numbers = np.arange(start, start + size if work.fixed_batch else min(start + size, count)) % count
                 batch = work.dataset[numbers]
                 outputs = executor({spec.name: batch[spec.name] for spec in work.network.inputs})
-                found.append(work.answers(outputs[work.output]))
-            self._classes = np.concatenate(found)[:count].astype(np.int64)
+                predictions.append(work.answers(outputs[work.output]))
+            self._classes = np.concatenate(predictions)[:count].astype(np.int64)
         return self._classes
 
     def accuracy(self, answers: Answers) -> AccuracyRecord:
@@ -75,8 +75,8 @@ class Judge:
             InvalidRecord: An answer that is no class, to no sample of the data set, or a sample without one.
         """
         classes = np.full(len(self._labels), NOT_ASKED, np.int64)
-        found = decoded(answers.data)
-        classes[checked(answers.index, len(self._labels))] = np.where(found < 0, NO_CLASS, found)
+        predictions = decoded(answers.data)
+        classes[checked(answers.index, len(self._labels))] = np.where(predictions < 0, NO_CLASS, predictions)
         if missing := int(np.sum(classes == NOT_ASKED)):
             raise InvalidRecord(f"{missing} samples without an answer in the accuracy log", f"{len(classes)} answers")
         return self._compared("accuracy mode", classes)
@@ -90,25 +90,25 @@ class Judge:
         Returns:
             ``None`` where none was asked for, or the reference's accuracy was stated and not all were.
         """
-        asked = classes != NOT_ASKED
-        if not asked.any() or (self._stated is not None and not asked.all()):
+        mask = classes != NOT_ASKED
+        if not mask.any() or (self._stated is not None and not mask.all()):
             return None
         return self._compared("performance mode", classes)
 
     def _compared(self, of: Literal["accuracy mode", "performance mode"], classes: NDArray[np.int64]) -> AccuracyRecord:
-        asked = classes != NOT_ASKED
-        given, labels = classes[asked], self._labels[asked]
-        reference = None if self._stated is not None else self.reference[asked]
+        mask = classes != NOT_ASKED
+        predictions, labels = classes[mask], self._labels[mask]
+        reference = None if self._stated is not None else self.reference[mask]
         measured = 0.0 if reference is None else float(np.mean(reference == labels))
         return AccuracyRecord(
             of=of,
-            correct=int(np.sum(given == labels)),
-            total=len(given),
+            correct=int(np.sum(predictions == labels)),
+            total=len(predictions),
             reference=measured if self._stated is None else self._stated,
             reference_from="measured" if self._stated is None else "stated",
             share=self._work.settings.target_share,
-            differing=None if reference is None else int(np.sum(given != reference)),
-            unclassed=int(np.sum((given < 0) | (given >= self._classes_known))),
+            differing=None if reference is None else int(np.sum(predictions != reference)),
+            unclassed=int(np.sum((predictions < 0) | (predictions >= self._classes_known))),
             constant=_of_one_class(labels),
         )
 
@@ -125,13 +125,13 @@ def check_target(settings: Settings, labels: NDArray[np.int64]) -> None:
     Raises:
         InvalidArgument: One class for all samples does.
     """
-    stated = settings.reference_accuracy
-    if stated is None and settings.target_share >= TARGET_SHARE:
+    reference_accuracy = settings.reference_accuracy
+    if reference_accuracy is None and settings.target_share >= TARGET_SHARE:
         return
-    target = settings.target_share * (1.0 if stated is None else stated)
+    target = settings.target_share * (1.0 if reference_accuracy is None else reference_accuracy)
     constant = _of_one_class(labels)
     if len(np.unique(labels)) > 1 and target <= constant:
-        of = "at best" if stated is None else f"of the stated {stated:g}"
+        of = "at best" if reference_accuracy is None else f"of the stated {reference_accuracy:g}"
         raise InvalidArgument(
             f"a target of accuracy of {target:.4g}, {100 * settings.target_share:g} % {of}",
             f"more than {constant:.4f}, which one class for all samples gives",

@@ -24,12 +24,12 @@ def disagreements(record: InferenceRecord) -> list[str]:
     latencies = record.query_latencies() if record.scenario == "MultiStream" else record.latencies.latency_ns
     if not len(latencies):
         return []
-    found = []
-    for what, loadgen, ours in _figures(record, np.sort(latencies)):
+    findings = []
+    for figure, loadgen, ours in _figures(record, np.sort(latencies)):
         if loadgen is not None and loadgen != ours:
             shown = "none" if ours is None else f"{ours:.0f}"
-            found.append(f"{what}: LoadGen reports {loadgen}, its trace gives {shown}")
-    return found
+            findings.append(f"{figure}: LoadGen reports {loadgen}, its trace gives {shown}")
+    return findings
 
 
 def _figures(record: InferenceRecord, ordered: NDArray[np.int64]) -> Iterator[tuple[str, object, float | None]]:
@@ -47,8 +47,8 @@ def _figures(record: InferenceRecord, ordered: NDArray[np.int64]) -> Iterator[tu
     share = record.percentile
     if not share or record.bound is not None:
         return
-    if stated := _OF_SUMMARY.search(record.loadgen.summary):
+    if match := _OF_SUMMARY.search(record.loadgen.summary):
         place = floor(n * share)
-        yield f"p{100 * share:.8g} of the summary, in ns", int(stated[1]), int(ordered[place]) if 0 <= place < n else None
+        yield f"p{100 * share:.8g} of the summary, in ns", int(match[1]), int(ordered[place]) if 0 <= place < n else None
     if values.get("early_stopping_met"):
         yield "the early-stopping estimate in ns", values.get(record.rules.result), early_stopping(ordered, share)

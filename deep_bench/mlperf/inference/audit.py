@@ -46,7 +46,7 @@ class References:
             if folders:
                 raise InvalidArgument("against, without an audit", "an audit: TEST01 or TEST04")
             return cls()
-        found: dict[str, tuple[InferenceRecord, Path]] = {}
+        runs: dict[str, tuple[InferenceRecord, Path]] = {}
         for folder in map(Path, folders):
             record = load_inference(folder)
             if not record.valid or record.audit is not None or record.settings.get("audit"):
@@ -55,17 +55,17 @@ class References:
                 raise InvalidArgument(f"{folder} is of {record.scenario}", f"a run of {settings.scenario}")
             check_seals(folder, record)
             if record.mode in ("performance", "submission"):
-                found["performance"] = (record, folder)
+                runs["performance"] = (record, folder)
             if record.mode in ("accuracy", "submission"):
-                found["accuracy"] = (record, folder)
+                runs["accuracy"] = (record, folder)
         needed = ("performance", "accuracy") if settings.audit == "TEST01" else ("performance",)
         for mode in needed:
-            if mode not in found:
+            if mode not in runs:
                 came = f"audit {settings.audit} without a run in mode {mode} to compare with"
                 raise InvalidArgument(
                     came, f"the folders of runs in mode {' and '.join(needed)}", "--against FOLDER, repeated"
                 )
-        return cls(**found)
+        return cls(**runs)
 
 
 def audited(record: InferenceRecord, home: Path, references: References, work: Work) -> AuditRecord:
@@ -89,14 +89,14 @@ def audited(record: InferenceRecord, home: Path, references: References, work: W
     if name == "TEST01":
         assert references.accuracy is not None
         logged = read_answers(home), read_answers(references.accuracy[1])
-        found = sameness(*logged, work.labels, work.settings.target_share)
-        checks["accuracy"] = found.passed, found.text()
-        _note(home / VERIFY_ACCURACY, (found.exact, found.text()))
-        for file, text in found.accuracies().items():
+        comparison = sameness(*logged, work.labels, work.settings.target_share)
+        checks["accuracy"] = comparison.passed, comparison.text()
+        _note(home / VERIFY_ACCURACY, (comparison.exact, comparison.text()))
+        for file, text in comparison.accuracies().items():
             (home / file).write_text(text, encoding="utf-8")
     checks["performance"] = _performance(name, record, references.performance[0])
     _note(home / VERIFY_PERFORMANCE, checks["performance"])
-    against = [str(one[1]) for one in (references.performance, references.accuracy) if one is not None]
+    against = [str(reference[1]) for reference in (references.performance, references.accuracy) if reference is not None]
     passed = all(good for good, _ in checks.values())
     return AuditRecord(name=name, checks=checks, passed=passed, against=list(dict.fromkeys(against)))
 
@@ -144,12 +144,14 @@ def _performance(name: str, record: InferenceRecord, reference: InferenceRecord)
 
 
 def _same_work(record: InferenceRecord, references: References) -> tuple[bool, str]:
-    for other in (references.performance, references.accuracy):
-        if other is not None:
-            one = other[0]
-            ours, theirs = ((r.network.sha256, r.framework, r.system, r.data.get("name")) for r in (record, one))
+    for reference in (references.performance, references.accuracy):
+        if reference is not None:
+            reference_record = reference[0]
+            ours, theirs = (
+                (r.network.sha256, r.framework, r.system, r.data.get("name")) for r in (record, reference_record)
+            )
             if ours != theirs:
-                return False, f"{other[1]} is of another network, framework, system or data set"
+                return False, f"{reference[1]} is of another network, framework, system or data set"
     return True, "network, framework, system and data set are the same"
 
 

@@ -100,11 +100,13 @@ class Runner:
         Raises:
             RunFailed: They will not.
         """
-        left = _CALLS * seconds * sum(other for other in self._sizes if other > size) / size
+        remaining = _CALLS * seconds * sum(larger for larger in self._sizes if larger > size) / size
         limit = self._work.settings.ready_s
-        if size >= _LARGE and left > limit:
+        if size >= _LARGE and remaining > limit:
             most = self._sizes[-1]
-            came = f"batches of up to {most}: about {left:.0f} s until all sizes have run, as {size} takes {seconds:.2g} s"
+            came = (
+                f"batches of up to {most}: about {remaining:.0f} s until all sizes have run, as {size} takes {seconds:.2g} s"
+            )
             raise RunFailed(came, f"at most {limit:g} s", "a smaller --batch, or a longer --stall")
 
     def answer(self, indices: Sequence[int]) -> NDArray[np.generic]:
@@ -132,13 +134,13 @@ class Runner:
 
     def _follows(self, size: int, call: Callable[[], dict[str, Any]], indices: Sequence[int]) -> bool:
         """Whether a bound call gives, for one sample after another, what an unbound one does."""
-        seen: list[np.ndarray] = []
+        outputs: list[np.ndarray] = []
         for index in indices[:8]:
             self._library.fill(self._buffers[size], [index])
             bound, anew = self._run(size, call), self._run(size, None)
             if not np.allclose(bound, anew, rtol=1e-3, atol=1e-5, equal_nan=True):
                 return False
-            seen.append(anew)
-            if not np.allclose(seen[0], anew, rtol=1e-3, atol=1e-5, equal_nan=True):
+            outputs.append(anew)
+            if not np.allclose(outputs[0], anew, rtol=1e-3, atol=1e-5, equal_nan=True):
                 return True
         return False

@@ -102,12 +102,12 @@ class Run:
             trace=traced,
         )
         self._end()
-        found = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced}
+        outcome = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced}
         system = self._system
         if not isinstance(system, ExecutorSystem):
-            return {**found, "facts": {}, "forms": None, "verdict": None}
+            return {**outcome, "facts": {}, "forms": None, "verdict": None}
         forms = system.runners[0].executor.forms
-        return {**found, "facts": system.facts, "forms": forms, "verdict": self._judged(system)}
+        return {**outcome, "facts": system.facts, "forms": forms, "verdict": self._judged(system)}
 
     def _make_ready(self) -> float | None:
         """Start the system, and ask the pilot if it is needed."""
@@ -118,16 +118,16 @@ class Run:
         self._library.load(first)
         self._system.start(self._library, lambda ids, rows: self._ledger.complete(ids, rows))
         self._watchdog.free()
-        found = None
+        estimate = None
         if self._conf.open is not None:
             model, scenario = self._work.model, self._settings.scenario
             rules = replace(self._settings.rules, samples=self._conf.of_query(model, scenario))
-            found = pilot.expected(self._system, rules, self._settings.most_at_once)
+            estimate = pilot.expected(self._system, rules, self._settings.most_at_once)
             self._query_s = pilot.query_s
-            self._conf = self._conf.with_value(model, scenario, found)
+            self._conf = self._conf.with_value(model, scenario, estimate)
         self._library.unload(first)
         self._ledger = test
-        return found
+        return estimate
 
     def _write_settings(self) -> None:
         (self._folder / USER_CONF).write_text(written(list(self._conf.lines), "as LoadGen reads it"), encoding="utf-8")
@@ -160,12 +160,12 @@ class Run:
         except BaseException as error:
             self._watchdog.end(error)
 
-    def _safe(self, what: str, call: Callable[P, None], stalls: float = 1.0) -> Callable[P, None]:
+    def _safe(self, activity: str, call: Callable[P, None], stalls: float = 1.0) -> Callable[P, None]:
         """A callback out of which no exception comes: LoadGen would crash."""
 
         @wraps(call)
         def called(*args: P.args, **options: P.kwargs) -> None:
-            self._watchdog.busy(what, stalls)
+            self._watchdog.busy(activity, stalls)
             try:
                 call(*args, **options)
             except BaseException as error:
@@ -211,5 +211,5 @@ def _system(path: str, work: Work) -> System:
         raise InvalidArgument(f"system {path!r}: {error}", EXPECTED) from error
     if not (isinstance(kind, type) and issubclass(kind, System)):
         raise InvalidArgument(f"system {path!r} is {kind!r}", "a subclass of deep_bench.mlperf.inference.System")
-    made: System = kind(work)  # type: ignore[call-arg]
-    return made
+    system: System = kind(work)  # type: ignore[call-arg]
+    return system

@@ -113,9 +113,9 @@ def value_of(lines: list[Line], model: str, scenario: str, key: str) -> str | No
         '2'
     """
     for place in ((model, scenario), ("*", scenario), (model, "*"), ("*", "*")):
-        found = [line.value for line in lines if (line.model, line.scenario) == place and line.key == key]
-        if found:
-            return found[-1]
+        matches = [line.value for line in lines if (line.model, line.scenario) == place and line.key == key]
+        if matches:
+            return matches[-1]
     return None
 
 
@@ -171,11 +171,11 @@ def _check_meaning(line: Line, where: str) -> None:
         raise InvalidArgument(came, f"percent with at most {_DECIMALS} digits after the point, which LoadGen's log can show")
 
 
-def _known(name: str, known: list[str], what: str) -> None:
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
+def _known(name: str, candidates: list[str], kind: str) -> None:
+    if name not in candidates:
+        near = difflib.get_close_matches(name, candidates, n=1)
         advice = f"did you mean {near[0]!r}?" if near else ""
-        raise InvalidArgument(f"{what} {name!r}, which LoadGen would ignore", f"one of {', '.join(known)}", advice)
+        raise InvalidArgument(f"{kind} {name!r}, which LoadGen would ignore", f"one of {', '.join(candidates)}", advice)
 
 
 AUDITS: Mapping[str, Mapping[str, str]] = {

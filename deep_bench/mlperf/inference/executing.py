@@ -65,9 +65,9 @@ class ExecutorSystem(System):
                 part = slice(start, start + most)
                 self._respond(ids[part], self.runners[0].answer(indices[part]))
             return
-        now = monotonic()
+        timestamp = monotonic()
         with self._news:
-            self._queue.extend(zip(ids, indices, [now] * len(ids), strict=True))
+            self._queue.extend(zip(ids, indices, [timestamp] * len(ids), strict=True))
             self._news.notify_all()
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class ExecutorSystem(System):
 
     def _serve(self, runner: Runner) -> None:
         while batch := self._next():
-            ids, indices = [one[0] for one in batch], [one[1] for one in batch]
+            ids, indices = [entry[0] for entry in batch], [entry[1] for entry in batch]
             self._respond(ids, runner.answer(indices))
 
     def _next(self) -> list[tuple[int, int, float]]:
@@ -91,9 +91,9 @@ class ExecutorSystem(System):
                 if not self._queue:
                     self._news.wait()
                     continue
-                left = self._queue[0][2] + delay - monotonic()
-                if len(self._queue) < most and left > 0:
-                    self._news.wait(left)
+                remaining = self._queue[0][2] + delay - monotonic()
+                if len(self._queue) < most and remaining > 0:
+                    self._news.wait(remaining)
                     continue
                 batch = list(islice(self._queue, most))
                 for _ in batch:

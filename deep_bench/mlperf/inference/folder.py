@@ -31,13 +31,13 @@ def clean_folder(path: str | Path, overwrite: bool) -> Path:
         InvalidArgument: It has files that may not be removed, or cannot be made or written.
     """
     folder = output_folder(path)
-    there = sorted(file.name for file in folder.iterdir())
-    if there and not overwrite:
-        shown = ", ".join(there[:3]) + (", …" if len(there) > 3 else "")
+    names = sorted(file.name for file in folder.iterdir())
+    if names and not overwrite:
+        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         advice = f"name another folder, or say that its run may go: --overwrite {path}"
         raise InvalidArgument(f"{folder} has files: {shown}", "a folder without any: logs of two runs would mix", advice)
-    if foreign := sorted(set(there) - _OURS):
+    if foreign := sorted(set(names) - _OURS):
         raise InvalidArgument(f"{folder} has files that no run under LoadGen left: {foreign[0]}", "a folder of such a run")
-    for name in there:
+    for name in names:
         (folder / name).unlink()
     return folder

@@ -44,40 +44,42 @@ def caveats(record: InferenceRecord) -> list[str]:
 
 def _of_length(record: InferenceRecord) -> list[str]:
     values = record.loadgen.values
-    found = []
+    remarks = []
     duration, count, loaded = (
         values.get(key)
         for key in ("effective_min_duration_ms", "requested_min_query_count", "effective_performance_sample_count")
     )
     if isinstance(duration, int | float):
-        found += too_short(duration / 1e3)
+        remarks += too_short(duration / 1e3)
     if record.scenario == "Offline" and isinstance(count, int):
-        found += too_few_samples(count)
+        remarks += too_few_samples(count)
     needed = min(IN_MEMORY, record.samples)
     if isinstance(loaded, int) and loaded < needed and record.mode != "accuracy":
-        found.append(
+        remarks.append(
             f"not a valid submission: queries are of {loaded} of {record.samples} samples, most benchmarks of the rules ask "
             f"for {needed} at least"
         )
-    return found
+    return remarks
 
 
 def _of_targets(record: InferenceRecord) -> list[str]:
-    found = []
-    for one in record.accuracy:
-        if one.share < TARGET_SHARE:
-            found.append(
-                f"not a valid submission: the target is {100 * one.share:g} % of the reference's accuracy, the rules "
+    remarks = []
+    for entry in record.accuracy:
+        if entry.share < TARGET_SHARE:
+            remarks.append(
+                f"not a valid submission: the target is {100 * entry.share:g} % of the reference's accuracy, the rules "
                 f"ask for {100 * TARGET_SHARE:g} %"
             )
-        if one.reference_from == "stated":
-            found.append(f"not a valid submission: the reference's accuracy, {one.reference:g}, was stated and not measured")
-        if one.constant is not None and one.target <= one.constant:
-            found.append(
-                f"not a valid submission: the target of accuracy, {one.target:.4f}, is no more than one class for all "
-                f"samples gives, {one.constant:.4f}"
+        if entry.reference_from == "stated":
+            remarks.append(
+                f"not a valid submission: the reference's accuracy, {entry.reference:g}, was stated and not measured"
             )
-    return list(dict.fromkeys(found))
+        if entry.constant is not None and entry.target <= entry.constant:
+            remarks.append(
+                f"not a valid submission: the target of accuracy, {entry.target:.4f}, is no more than one class for all "
+                f"samples gives, {entry.constant:.4f}"
+            )
+    return list(dict.fromkeys(remarks))
 
 
 def _of_checks(record: InferenceRecord) -> list[str]:
@@ -89,15 +91,15 @@ def _of_checks(record: InferenceRecord) -> list[str]:
 
 
 def _of_loadgen(record: InferenceRecord) -> list[str]:
-    found = record.loadgen
+    loadgen = record.loadgen
     reasons = []
-    if record.mode != "accuracy" and found.validity != "VALID":
-        because = str(found.values.get("result_invalid_reason", "")).strip()
-        if not found.values.get("early_stopping_met", True):
-            because = f"{because} {' '.join(str(found.values.get('early_stopping_result', '')).split())}".strip()
-        reasons.append(f"LoadGen says {found.validity or 'nothing of validity'}{f': {because}' if because else ''}")
-    if found.errors:
-        reasons.append(f"LoadGen reports {len(found.errors)} errors, the first: {found.errors[0]}")
+    if record.mode != "accuracy" and loadgen.validity != "VALID":
+        because = str(loadgen.values.get("result_invalid_reason", "")).strip()
+        if not loadgen.values.get("early_stopping_met", True):
+            because = f"{because} {' '.join(str(loadgen.values.get('early_stopping_result', '')).split())}".strip()
+        reasons.append(f"LoadGen says {loadgen.validity or 'nothing of validity'}{f': {because}' if because else ''}")
+    if loadgen.errors:
+        reasons.append(f"LoadGen reports {len(loadgen.errors)} errors, the first: {loadgen.errors[0]}")
     return reasons
 
 
@@ -107,18 +109,19 @@ def _of_answers(record: InferenceRecord) -> list[str]:
     if len(done) and (missing := int((done == 0).sum())):
         reasons.append(f"{missing} of {len(done)} samples have no answer")
     reasons += [
-        f"{one.unclassed} of {one.total} answers of {one.of} are no class (a whole number from 0, in 8 bytes)"
-        for one in record.accuracy
-        if one.unclassed
+        f"{entry.unclassed} of {entry.total} answers of {entry.of} are no class (a whole number from 0, in 8 bytes)"
+        for entry in record.accuracy
+        if entry.unclassed
     ]
-    reasons += [_below(one) for one in record.accuracy if not one.met]
+    reasons += [_below(entry) for entry in record.accuracy if not entry.met]
     if record.outputs is not None and record.outputs.verdict == "wrong":
         reasons.append(f"the network's outputs are wrong: {record.outputs.reason}")
     return reasons
 
 
-def _below(one: AccuracyRecord) -> str:
+def _below(entry: AccuracyRecord) -> str:
     return (
-        f"accuracy of {one.of}: {one.accuracy:.4f}, below the target of {one.target:.4f}, which is {100 * one.share:g} % of "
-        f"the reference's {one.reference:.4f} ({one.reference_from})"
+        f"accuracy of {entry.of}: {entry.accuracy:.4f}, below the target of {entry.target:.4f}, which is "
+        f"{100 * entry.share:g} % of "
+        f"the reference's {entry.reference:.4f} ({entry.reference_from})"
     )

@@ -66,7 +66,7 @@ def check_submission(root: Path) -> Iterator[Finding]:
                 yield _at(root, home / name, "no such folder")
         for system in _folders(home / "results"):
             yield from _check_system(root, home, system.name)
-            scenarios = [one for benchmark in _folders(system) for one in _folders(benchmark)]
+            scenarios = [folder for benchmark in _folders(system) for folder in _folders(benchmark)]
             for scenario in scenarios:
                 yield from _check_scenario(root, scenario)
             if not scenarios:
@@ -154,7 +154,7 @@ def _json(path: Path) -> tuple[dict[str, Any] | None, str]:
 
 
 def _folders(path: Path) -> list[Path]:
-    return sorted(one for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+    return sorted(entry for entry in path.iterdir() if entry.is_dir()) if path.is_dir() else []
 
 
 def _at(root: Path, path: Path, text: str) -> Finding:

@@ -79,13 +79,13 @@ class Ledger:
             ids: LoadGen's number of each.
             indices: Which sample of the library each is.
         """
-        now = perf_counter_ns()
+        timestamp = perf_counter_ns()
         with self._lock:
             for place, number in enumerate(ids, len(self._indices)):
                 self._open[number] = place
             self._indices.extend(indices)
             self._queries.extend([self._query] * len(ids))
-            self._issued_ns.extend([now] * len(ids))
+            self._issued_ns.extend([timestamp] * len(ids))
             self._done_ns.extend([0] * len(ids))
             self._query += 1
             self._moved = monotonic()
@@ -102,19 +102,19 @@ class Ledger:
         """
         if self.fault is not None:
             return
-        now = perf_counter_ns()
+        timestamp = perf_counter_ns()
         if len(rows) != len(ids) or not rows.nbytes or rows.dtype.hasobject:
             self._fail(
                 f"{len(rows)} answers of {rows.dtype} to {len(ids)} samples", "one answer, of some bytes, to each sample"
             )
-        kept = bool(self._last)
+        keeps_last = bool(self._last)
         with self._lock:
-            for number, answer in zip(ids, _classes(rows) if kept else repeat(NOT_ASKED), strict=False):
+            for number, answer in zip(ids, _classes(rows) if keeps_last else repeat(NOT_ASKED), strict=False):
                 place = self._open.pop(number, None)
                 if place is None:
                     self._refuse(number)
-                self._done_ns[place] = now
-                if kept:
+                self._done_ns[place] = timestamp
+                if keeps_last:
                     self._last[self._indices[place]] = answer
             self._answered.extend(ids)
             self._moved = monotonic()
@@ -167,9 +167,9 @@ class Ledger:
 def _classes(rows: NDArray[np.generic]) -> Iterable[int]:
     """Answers as the accuracy log of LoadGen would be read: 8 bytes, a whole number."""
     if rows.dtype == _CLASS and rows.ndim == 1:
-        found = rows
+        values = rows
     elif rows.nbytes == _CLASS.itemsize * len(rows):
-        found = np.frombuffer(rows.tobytes(), _CLASS)
+        values = np.frombuffer(rows.tobytes(), _CLASS)
     else:
         return repeat(NO_CLASS, len(rows))
-    return [answer if answer >= 0 else NO_CLASS for answer in found.tolist()]
+    return [answer if answer >= 0 else NO_CLASS for answer in values.tolist()]

@@ -100,13 +100,13 @@ def _check(dataset: Dataset, network: Network) -> None:
         raise InvalidData("a data set without samples", "at least one")
     first = dataset[np.zeros(1, np.int64)]  # what it gives, which preparation may have made another type
     for spec in network.inputs:
-        own = first.get(spec.name)
-        if own is None:
+        sample = first.get(spec.name)
+        if sample is None:
             came = f"the data set has no array {spec.name!r} for the input {spec}"
-            given = ", ".join(f"{name}: {array.dtype}{list(array.shape[1:])}" for name, array in first.items())
-            raise InvalidArgument(came, f"one of its arrays: {given}", "name the network's inputs as the data set does")
-        fitting = spec.rank >= 1 and fits(replace(spec, shape=spec.shape[1:]), own.shape[1:], {})
-        if own.dtype != spec.dtype or not fitting:
-            came = f"samples of {spec.name}: {own.dtype}{list(own.shape[1:])} for the input {spec}"
+            available = ", ".join(f"{name}: {array.dtype}{list(array.shape[1:])}" for name, array in first.items())
+            raise InvalidArgument(came, f"one of its arrays: {available}", "name the network's inputs as the data set does")
+        fitting = spec.rank >= 1 and fits(replace(spec, shape=spec.shape[1:]), sample.shape[1:], {})
+        if sample.dtype != spec.dtype or not fitting:
+            came = f"samples of {spec.name}: {sample.dtype}{list(sample.shape[1:])} for the input {spec}"
             advice = "prepare them: --dataset recipe:NAME takes the samples that a recipe holds out, as it prepares them"
             raise InvalidArgument(came, "arrays of its type, and of its shape but the batch", advice)

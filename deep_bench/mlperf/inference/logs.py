@@ -132,15 +132,15 @@ def read_answers(folder: Path) -> Answers:
     """
     index, data = [], []
     for number, line in enumerate(_lines(folder / ACCURACY), 1):
-        found = _ANSWER.search(line)
-        if found is None:
+        match = _ANSWER.search(line)
+        if match is None:
             if line.strip() not in (b"[", b"]", b"[]", b""):
                 raise InvalidRecord(f"{folder / ACCURACY}, line {number}: {line[:80]!r}", "an entry that LoadGen wrote")
             continue
-        if len(found[3]) % 2 or int(found[2]) > 2**62:
+        if len(match[3]) % 2 or int(match[2]) > 2**62:
             raise InvalidRecord(f"{folder / ACCURACY}, line {number}", "hexadecimal digits in pairs, and an index")
-        index.append(int(found[2]))
-        data.append(bytes.fromhex(found[3].decode("ascii")))
+        index.append(int(match[2]))
+        data.append(bytes.fromhex(match[3].decode("ascii")))
     return Answers(np.array(index, np.int64), tuple(data))
 
 
@@ -160,8 +160,8 @@ def read_trace(folder: Path, last: int) -> dict[str, NDArray[np.int64]]:
     """
     values = array("q")
     for line in _lines(folder / TRACE):
-        if found := _SAMPLE.search(line):
-            values.extend(map(int, found.groups()))
+        if match := _SAMPLE.search(line):
+            values.extend(map(int, match.groups()))
     table = np.array(values, np.int64).reshape(-1, 5)[-last:]
     table = table[np.argsort(table[:, 0], kind="stable")]
     return {"traced_query": table[:, 1], "delay_ns": table[:, 3], "latency_ns": table[:, 4]}

@@ -57,15 +57,15 @@ def percentiles(latencies: NDArray[np.int64], looked_at: float = 0.99) -> list[P
     n, ordered = len(latencies), np.sort(latencies)
     if not n:
         return []
-    found = []
-    more = (looked_at,) if 0 < looked_at < 1 and not any(isclose(looked_at, share) for share in SHARES) else ()
-    for share in sorted((*SHARES, *more)):
+    entries = []
+    extra = (looked_at,) if 0 < looked_at < 1 and not any(isclose(looked_at, share) for share in SHARES) else ()
+    for share in sorted((*SHARES, *extra)):
         needed = samples_needed(share)
         rank = int(stats.binom.ppf(0.95, n, share))
         bound = float(ordered[rank]) if n >= needed and rank < n else None
         place = ordered[min(floor(n * share), n - 1)]
-        found.append(Percentile(share, float(place), float(ordered[ceil(round(n * share, 6)) - 1]), bound, needed))
-    return found
+        entries.append(Percentile(share, float(place), float(ordered[ceil(round(n * share, 6)) - 1]), bound, needed))
+    return entries
 
 
 def early_stopping(latencies: NDArray[np.int64], share: float) -> float | None:

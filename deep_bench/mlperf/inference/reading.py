@@ -61,17 +61,18 @@ def _metric(record: InferenceRecord) -> Figure | None:
 def _latency(record: InferenceRecord) -> Figure | None:
     """Of each query, by LoadGen's trace, or else by the stamps of its process."""
     traced = record.query_latencies()
-    own = record.own_latencies()
-    if not len(traced) and not len(own):
+    local_latencies = record.own_latencies()
+    if not len(traced) and not len(local_latencies):
         return None
     remark = "from the scheduled time, by LoadGen" if len(traced) else "from the arrival of the query, by its process"
-    samples = traced if len(traced) else own
+    samples = traced if len(traced) else local_latencies
     return Figure("query latency", "s", "lower", ((samples.astype(np.float64) / SECOND,),), remark)
 
 
 def _accuracies(record: InferenceRecord) -> list[Figure | None]:
     return [
-        single(f"accuracy in {one.of}", "", "higher", one.accuracy, f"target {one.target:.4f}") for one in record.accuracy
+        single(f"accuracy in {entry.of}", "", "higher", entry.accuracy, f"target {entry.target:.4f}")
+        for entry in record.accuracy
     ]
 
 
@@ -80,11 +81,13 @@ def _verdict(record: InferenceRecord) -> VerdictRecord | None:
     if record.judgement is None:
         return None
     word = record.judgement.word
-    wrong = (record.outputs is not None and record.outputs.verdict == "wrong") or any(not one.met for one in record.accuracy)
-    seen = record.outputs is not None or any(one.share >= TARGET_SHARE for one in record.accuracy)
-    valid = "right" if seen else "cannot tell"
-    found = "wrong" if wrong else {"VALID": valid, "INVALID": "cannot tell", "FAILED": "no information"}[word]
-    answers = "the answers are right" if seen else "nothing tells whether the answers are right"
+    wrong = (record.outputs is not None and record.outputs.verdict == "wrong") or any(
+        not entry.met for entry in record.accuracy
+    )
+    has_evidence = record.outputs is not None or any(entry.share >= TARGET_SHARE for entry in record.accuracy)
+    valid = "right" if has_evidence else "cannot tell"
+    verdict = "wrong" if wrong else {"VALID": valid, "INVALID": "cannot tell", "FAILED": "no information"}[word]
+    answers = "the answers are right" if has_evidence else "nothing tells whether the answers are right"
     reason = "; ".join(record.judgement.reasons) or f"LoadGen says VALID, without errors, and {answers}"
     bits = record.outputs.significant_bits if record.outputs else None
-    return VerdictRecord(verdict=found, reason=f"{word}: {reason}", significant_bits=bits)
+    return VerdictRecord(verdict=verdict, reason=f"{word}: {reason}", significant_bits=bits)

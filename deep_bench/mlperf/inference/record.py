@@ -69,9 +69,9 @@ class LoadgenRecord(Model):
 
     @model_validator(mode="after")
     def _check_agreement(self) -> LoadgenRecord:
-        told = {self.validity, str(self.values.get("result_validity", "")), *_OF_SUMMARY.findall(self.summary)}
-        if self.validity and len(told) > 1:
-            raise ValueError(f"LoadGen's validity is {' and '.join(sorted(told))} at once")
+        validities = {self.validity, str(self.values.get("result_validity", "")), *_OF_SUMMARY.findall(self.summary)}
+        if self.validity and len(validities) > 1:
+            raise ValueError(f"LoadGen's validity is {' and '.join(sorted(validities))} at once")
         if self.values.get("num_errors") and not self.errors:
             raise ValueError(f"LoadGen counts {self.values['num_errors']} errors, and none is here")
         return self
@@ -230,8 +230,8 @@ class InferenceRecord(Model):
     @property
     def samples(self) -> int:
         """In the data set; 0 where that is not known."""
-        found = self.data.get("samples")
-        return found if isinstance(found, int) else 0
+        count = self.data.get("samples")
+        return count if isinstance(count, int) else 0
 
     @property
     def percentile(self) -> float:
@@ -253,8 +253,8 @@ class InferenceRecord(Model):
     @property
     def bound(self) -> float | None:
         """The latency in seconds that the percentile may have at most, in Server; ``None`` elsewhere, and before a run."""
-        found = self.loadgen.values.get("effective_target_latency_ns")
-        return float(found) * 1e-9 if self.scenario == "Server" and isinstance(found, int | float) else None
+        limit = self.loadgen.values.get("effective_target_latency_ns")
+        return float(limit) * 1e-9 if self.scenario == "Server" and isinstance(limit, int | float) else None
 
     @property
     def result(self) -> float | None:
@@ -273,31 +273,31 @@ class InferenceRecord(Model):
 
         Empty where there is no trace.
         """
-        found = self.latencies
-        return _slowest(found.traced_query, found.latency_ns)
+        latencies = self.latencies
+        return _slowest(latencies.traced_query, latencies.latency_ns)
 
     def own_latencies(self) -> NDArray[np.int64]:
         """The same by this process's own stamps, from the arrival of a query; both phases of a submission run."""
-        found = self.latencies
-        done = found.done_ns > 0
-        return _slowest(found.query[done], (found.done_ns - found.issued_ns)[done])
+        latencies = self.latencies
+        done = latencies.done_ns > 0
+        return _slowest(latencies.query[done], (latencies.done_ns - latencies.issued_ns)[done])
 
     @model_validator(mode="after")
     def _check_lengths(self) -> InferenceRecord:
-        found = self.latencies
-        own = {len(getattr(found, name)) for name in OWN_COLUMNS} - {0}
-        if own and own != {found.n}:
-            raise ValueError(f"columns of {sorted(own)} latencies, where there are {found.n}")
-        if len({len(getattr(found, name)) for name in TRACED_COLUMNS}) > 1:
+        latencies = self.latencies
+        lengths = {len(getattr(latencies, name)) for name in OWN_COLUMNS} - {0}
+        if lengths and lengths != {latencies.n}:
+            raise ValueError(f"columns of {sorted(lengths)} latencies, where there are {latencies.n}")
+        if len({len(getattr(latencies, name)) for name in TRACED_COLUMNS}) > 1:
             raise ValueError("columns of the trace that are not equally long")
         return self
 
     @model_validator(mode="after")
     def _check_samples(self) -> InferenceRecord:
         count = self.samples
-        for one in self.accuracy if count else ():
-            if one.total > count or (one.of == "accuracy mode" and one.total != count):
-                raise ValueError(f"the accuracy of {one.of} is of {one.total} samples, where the data set has {count}")
+        for entry in self.accuracy if count else ():
+            if entry.total > count or (entry.of == "accuracy mode" and entry.total != count):
+                raise ValueError(f"the accuracy of {entry.of} is of {entry.total} samples, where the data set has {count}")
         return self
 
 

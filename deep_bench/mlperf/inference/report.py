@@ -45,9 +45,9 @@ def result_text(record: InferenceRecord) -> str:
 
 def _verdict(record: InferenceRecord) -> Iterator[str]:
     word = record.judgement.word if record.judgement else "unfinished"
-    what = record.system or record.framework
+    subject = record.system or record.framework
     audit = f", audit {record.settings['audit']}" if record.settings.get("audit") else ""
-    yield f"{word}: {record.network.name} on {what}, {record.scenario}, {record.mode} mode{audit}"
+    yield f"{word}: {record.network.name} on {subject}, {record.scenario}, {record.mode} mode{audit}"
     if record.judgement is None:
         yield "  because the run was killed, or still goes on"
     for reason in record.judgement.reasons if record.judgement else ():
@@ -58,25 +58,25 @@ def _verdict(record: InferenceRecord) -> Iterator[str]:
 
 
 def _lines(record: InferenceRecord) -> Iterator[str]:
-    found = record.loadgen
-    says = found.validity or (
+    loadgen = record.loadgen
+    says = loadgen.validity or (
         "nothing of validity: a run for accuracy" if record.mode == "accuracy" else "nothing of validity"
     )
-    yield f"LoadGen {found.version} says: {says}; {len(found.errors)} errors, {len(found.warnings)} warnings"
+    yield f"LoadGen {loadgen.version} says: {says}; {len(loadgen.errors)} errors, {len(loadgen.warnings)} warnings"
     if record.mode != "accuracy":
         yield f"{record.metric}: {result_text(record)} (unverified)"
         if record.bound is not None:
             yield f"  valid if the {ordinal(100 * record.percentile)} percentile latency is at most {duration(record.bound)}"
         yield _early(record)
-    for one in record.accuracy:
-        word = "reached" if one.met else "not reached"
+    for entry in record.accuracy:
+        word = "reached" if entry.met else "not reached"
         yield (
-            f"accuracy of {one.of}: {one.accuracy:.4f} ({one.correct} of {one.total}{_of_all(one, record)}); "
-            f"the target {one.target:.4f}, "
-            f"{100 * one.share:g} % of the reference's {one.reference:.4f} ({one.reference_from}), is {word}"
+            f"accuracy of {entry.of}: {entry.accuracy:.4f} ({entry.correct} of {entry.total}{_of_all(entry, record)}); "
+            f"the target {entry.target:.4f}, "
+            f"{100 * entry.share:g} % of the reference's {entry.reference:.4f} ({entry.reference_from}), is {word}"
         )
-        if one.differing is not None:
-            yield f"  {one.differing} answers are another class than the reference's"
+        if entry.differing is not None:
+            yield f"  {entry.differing} answers are another class than the reference's"
     if record.outputs is not None:
         bits = record.outputs.significant_bits
         precise = f", {bits:.1f} significant bits" if bits is not None else ""
@@ -91,8 +91,8 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
         yield f"expected by the pilot: {significant(record.pilot, 4)} {unit}"
 
 
-def _of_all(one: AccuracyRecord, record: InferenceRecord) -> str:
-    return f", the data set has {record.samples}" if one.total < record.samples else ""
+def _of_all(entry: AccuracyRecord, record: InferenceRecord) -> str:
+    return f", the data set has {record.samples}" if entry.total < record.samples else ""
 
 
 def _early(record: InferenceRecord) -> str:
@@ -111,8 +111,8 @@ def _early(record: InferenceRecord) -> str:
 
 
 def _print_percentiles(record: InferenceRecord, console: Console) -> None:
-    traced, own = record.query_latencies(), record.own_latencies()
-    latencies = traced if len(traced) else own
+    traced, local_latencies = record.query_latencies(), record.own_latencies()
+    latencies = traced if len(traced) else local_latencies
     if record.mode in ("accuracy", "find-peak") or not record.percentile or not len(latencies):
         return
     origin = "from when it was scheduled, by LoadGen's trace" if len(traced) else "from its arrival, by our stamps"
@@ -123,10 +123,10 @@ def _print_percentiles(record: InferenceRecord, console: Console) -> None:
         title=f"latency of {len(latencies)} queries, {origin}",
         title_justify="left",
     )
-    for one in p.percentiles(latencies, record.percentile):
-        bound = "too few" if one.bound is None else duration(one.bound * 1e-9)
-        values = (duration(one.loadgen * 1e-9), duration(one.ours * 1e-9), bound, str(one.needed))
-        table.add_row(f"p{100 * one.share:.8g}", *values)
+    for entry in p.percentiles(latencies, record.percentile):
+        bound = "too few" if entry.bound is None else duration(entry.bound * 1e-9)
+        values = (duration(entry.loadgen * 1e-9), duration(entry.ours * 1e-9), bound, str(entry.needed))
+        table.add_row(f"p{100 * entry.share:.8g}", *values)
     console.print()
     print_table(console, table)
     for name, definition in (("LoadGen's", p.LOADGEN), ("ours", p.OURS), ("95 % bound", p.BOUND)):

@@ -116,9 +116,9 @@ def run(
         begun(home)
     meter = StealMeter()
     try:
-        found = _in_process(work, conf, dataset, root, home, system, slow)
-        _fill(record, found, home)
-        _judge_answers(record, judge, found, home)
+        outcome = _in_process(work, conf, dataset, root, home, system, slow)
+        _fill(record, outcome, home)
+        _judge_answers(record, judge, outcome, home)
         if settings.audit is not None:
             record.audit = audited(record, home, references, work)
     except KeyboardInterrupt:
@@ -148,10 +148,10 @@ def _check_what_runs(work: Work, system: str) -> None:
         raise Unsupported(f"{work.variant} under LoadGen", "a framework of this environment", str(work.variant.here))
     module, _, name = system.partition(":")
     try:
-        there = not system or (name.isidentifier() and find_spec(module) is not None)
+        exists = not system or (name.isidentifier() and find_spec(module) is not None)
     except (ImportError, ValueError):
-        there = False
-    if not there:
+        exists = False
+    if not exists:
         raise InvalidArgument(f"system {system!r}, which is not there", SYSTEM_EXPECTED)
 
 
@@ -171,8 +171,8 @@ def _first_record(
     work: Work, conf: Conf, dataset: str | None, system: str, cell: Mapping[str, Any] | None
 ) -> InferenceRecord:
     settings = work.settings
-    stated = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
-    options: dict[str, JsonValue] = {**stated, "dataset": dataset}
+    fields = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+    options: dict[str, JsonValue] = {**fields, "dataset": dataset}
     if cell is not None:
         options["cell"] = dict(cell)
     return InferenceRecord(
@@ -186,7 +186,7 @@ def _first_record(
         system=system,
         scenario=settings.scenario,
         mode=settings.mode,
-        settings=stated,
+        settings=fields,
         remarks=list(conf.remarks),
         notes=list(conf.notes),
         loadgen=LoadgenRecord(version=loadgen.loadgen_version()),
@@ -221,17 +221,17 @@ def _in_process(
             ready: dict[str, Any] = worker.call("ready")
             if slow is not None and (lasting := lasts(work.settings.scenario, conf.seconds, ready["query_s"])):
                 slow(lasting)
-            found: dict[str, Any] = worker.call("run")
-            return {**found, "pilot": ready["pilot"]}
+            outcome: dict[str, Any] = worker.call("run")
+            return {**outcome, "pilot": ready["pilot"]}
 
 
-def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
+def _fill(record: InferenceRecord, outcome: dict[str, Any], home: Path) -> None:
     """Take over what the process gave and what LoadGen wrote."""
     detail = read_detail(home)
-    record.facts = found["facts"]
-    record.forms = forms_record(found["forms"]) if found["forms"] is not None else None
-    record.outputs = verdict_record(found["verdict"]) if found["verdict"] is not None else None
-    record.pilot = found["pilot"]
+    record.facts = outcome["facts"]
+    record.forms = forms_record(outcome["forms"]) if outcome["forms"] is not None else None
+    record.outputs = verdict_record(outcome["verdict"]) if outcome["verdict"] is not None else None
+    record.pilot = outcome["pilot"]
     record.loadgen = LoadgenRecord(
         version=record.loadgen.version,
         validity=detail.validity,
@@ -240,10 +240,10 @@ def _fill(record: InferenceRecord, found: dict[str, Any], home: Path) -> None:
         values=dict(detail.values),
         summary=read_summary(home),
     )
-    columns = found["columns"]
+    columns = outcome["columns"]
     traced: dict[str, Any] = {}
     count = _performance_samples(detail.values)
-    if found["traced"] and count:
+    if outcome["traced"] and count:
         traced = read_trace(home, count)
     record.latencies = LatencyRecord(n=len(columns["index"]), **columns, **traced)
 
@@ -257,27 +257,27 @@ def _performance_samples(values: Mapping[str, Any]) -> int:
     return int(queries) * int(size)
 
 
-def _judge_answers(record: InferenceRecord, judge: Judge | None, found: dict[str, Any], home: Path) -> None:
+def _judge_answers(record: InferenceRecord, judge: Judge | None, outcome: dict[str, Any], home: Path) -> None:
     if judge is None:
         record.notes.append("accuracy is not judged: nothing is classified, or the reference's accuracy is not known")
         return
     if record.mode in ("accuracy", "submission"):
-        one = judge.accuracy(read_answers(home))
-        record.accuracy.append(one)
-        (home / ACCURACY_TEXT).write_text(accuracy_text(one, home), encoding="utf-8")
+        entry = judge.accuracy(read_answers(home))
+        record.accuracy.append(entry)
+        (home / ACCURACY_TEXT).write_text(accuracy_text(entry, home), encoding="utf-8")
     if record.mode != "accuracy":
-        beside = judge.performance(found["answers"])
+        beside = judge.performance(outcome["answers"])
         if beside is not None:
             record.accuracy.append(beside)
 
 
 def _error(error: DeepBenchError, home: Path, label: str) -> ErrorRecord:
     """What ended the run: what its process left, or else how that ended."""
-    left = noted(home)
+    note = noted(home)
     (home / FAULT).unlink(missing_ok=True)
-    if left is not None:
-        kind = "" if left["kind"] == "RunFailed" else f"{left['kind']}: "
-        return ErrorRecord(kind=left["kind"], message=f"{kind}{left['message']}", details=left["details"])
+    if note is not None:
+        kind = "" if note["kind"] == "RunFailed" else f"{note['kind']}: "
+        return ErrorRecord(kind=note["kind"], message=f"{kind}{note['message']}", details=note["details"])
     record = ErrorRecord.of(error)
     record.message = told(error, label)
     if HELD in record.details:

@@ -50,14 +50,14 @@ class Sameness:
 
     def text(self) -> str:
         """What was found."""
-        found = f"{self.total} logged answers, {self.differing} differ from accuracy mode, {self.missing} are not there"
+        summary = f"{self.total} logged answers, {self.differing} differ from accuracy mode, {self.missing} are not there"
         if self.exact or self.missing or not self.total:
-            return found
+            return summary
         if self.right is None:
-            return f"{found}; nothing is classified, so there are no accuracies to compare instead"
+            return f"{summary}; nothing is classified, so there are no accuracies to compare instead"
         baseline, audit = self.right
         return (
-            f"{found}; {audit} are right, {baseline} of accuracy mode's to the same samples: "
+            f"{summary}; {audit} are right, {baseline} of accuracy mode's to the same samples: "
             f"{100 * self._apart:.2g} % apart, at most {100 * self.allowed:.2g} % allowed"
         )
 
@@ -98,12 +98,12 @@ def sameness(audit: Answers, accuracy: Answers, labels: NDArray[np.int64] | None
     """
     reference = accuracy.by_index()
     pairs = [(index, data, reference.get(index)) for index, data in zip(audit.index.tolist(), audit.data, strict=True)]
-    missing = sum(other is None for _, _, other in pairs)
-    differing = sum(other is not None and other != data for _, data, other in pairs)
+    missing = sum(counterpart is None for _, _, counterpart in pairs)
+    differing = sum(counterpart is not None and counterpart != data for _, data, counterpart in pairs)
     right = None
     if differing and not missing and labels is not None:
-        wanted = labels[checked(audit.index, len(labels))]
-        answers = ([other for _, _, other in pairs if other is not None], audit.data)
-        baseline, found = (int(np.sum(decoded(one) == wanted)) for one in answers)
-        right = (baseline, found)
+        expected = labels[checked(audit.index, len(labels))]
+        answers = ([counterpart for _, _, counterpart in pairs if counterpart is not None], audit.data)
+        baseline, audit_count = (int(np.sum(decoded(answer_set) == expected)) for answer_set in answers)
+        right = (baseline, audit_count)
     return Sameness(len(pairs), differing, missing, right, 1 - share)

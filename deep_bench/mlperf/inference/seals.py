@@ -59,8 +59,8 @@ def check_seals(home: Path, record: InferenceRecord) -> None:
     missing = [name for name in _LOGS if name not in sealed]
     if missing:
         raise InvalidRecord(f"{home} has no checksum of {missing[0]}", "a record with those of LoadGen's logs")
-    said = read_detail(home)
-    if dict(said.values) != record.loadgen.values or list(said.errors) != record.loadgen.errors:
+    detail = read_detail(home)
+    if dict(detail.values) != record.loadgen.values or list(detail.errors) != record.loadgen.errors:
         raise InvalidRecord(f"{home / DETAIL} says something else than the record", "a record of these logs")
     if read_summary(home) != record.loadgen.summary:
         raise InvalidRecord(f"{home / SUMMARY} says something else than the record", "a record of these logs")

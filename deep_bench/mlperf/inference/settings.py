@@ -140,9 +140,9 @@ class Settings:
             raise InvalidArgument(f"max_delay={self.max_delay}", "seconds, 0 or more")
         if not 0 < self.target_share <= 1:
             raise InvalidArgument(f"target_share={self.target_share}", "above 0, at most 1")
-        given = self.reference_accuracy
-        if given is not None and not 0 < given <= 1:
-            raise InvalidArgument(f"reference_accuracy={given}", "above 0, at most 1")
+        reference_accuracy = self.reference_accuracy
+        if reference_accuracy is not None and not 0 < reference_accuracy <= 1:
+            raise InvalidArgument(f"reference_accuracy={reference_accuracy}", "above 0, at most 1")
         if self.batch is not None and self.batch > MOST_IN_BATCH:
             came = f"batch={self.batch}"
             raise InvalidArgument(came, f"at most {MOST_IN_BATCH}, the fewest samples of Offline's query by the rules")
@@ -199,8 +199,8 @@ class Conf:
 
     def of_query(self, model: str, scenario: str) -> int:
         """The samples of a query; 0 where that is all of them."""
-        stated = value_of(list(self.lines), model, scenario, "samples_per_query") if scenario == "MultiStream" else None
-        return int(stated or SCENARIOS[scenario].samples)  # type: ignore[index]
+        setting = value_of(list(self.lines), model, scenario, "samples_per_query") if scenario == "MultiStream" else None
+        return int(setting or SCENARIOS[scenario].samples)  # type: ignore[index]
 
     def samples(self, model: str, scenario: str) -> float:
         """About how many samples LoadGen makes up its queries of."""
@@ -224,64 +224,64 @@ def conf_of(settings: Settings, model: str, samples: int) -> Conf:
         InvalidArgument: The user's file cannot be used, or not for this run.
     """
     scenario = settings.scenario
-    own = read_conf(settings.user_conf) if settings.user_conf is not None else []
-    _check_own(own, settings, model, samples)
-    stated = {
+    user_lines = read_conf(settings.user_conf) if settings.user_conf is not None else []
+    _check_own(user_lines, settings, model, samples)
+    values = {
         "min_duration": _milliseconds(settings.seconds if settings.short else settings.min_duration),
         "target_qps": settings.target_qps,
         "target_latency": _milliseconds(settings.target_latency),
     }
-    if scenario == "Offline" and value_of(own, model, scenario, "min_query_count") is None:
-        stated["min_query_count"] = min(OFFLINE_SAMPLES, samples) if settings.short else OFFLINE_SAMPLES
-    options = [Line(model, scenario, key, _text(value)) for key, value in stated.items() if value is not None]
+    if scenario == "Offline" and value_of(user_lines, model, scenario, "min_query_count") is None:
+        values["min_query_count"] = min(OFFLINE_SAMPLES, samples) if settings.short else OFFLINE_SAMPLES
+    options = [Line(model, scenario, key, _text(value)) for key, value in values.items() if value is not None]
     for line in options:
         check_whole(line, "the option")
-    lines = [*own, *options]
+    lines = [*user_lines, *options]
     needed = "target_qps" if scenario in ("Server", "Offline") else "target_latency"
     missing = needed if value_of(lines, model, scenario, needed) is None else None
     duration = value_of(lines, model, scenario, "min_duration")
     seconds = FULL_DURATION_S if duration is None else float(duration) / 1e3
     remarks = _remarks(lines, model, scenario, seconds)
-    return Conf(tuple(lines), missing, tuple(remarks), seconds, tuple(_notes(own, options, model, scenario)))
+    return Conf(tuple(lines), missing, tuple(remarks), seconds, tuple(_notes(user_lines, options, model, scenario)))
 
 
-def _check_own(own: list[Line], settings: Settings, model: str, samples: int) -> None:
+def _check_own(user_lines: list[Line], settings: Settings, model: str, samples: int) -> None:
     """Refuse what LoadGen would take, and what could not be judged, or not end, afterwards."""
     scenario = settings.scenario
-    counted = int(value_of(own, model, scenario, "accuracy_sample_count_override") or 0)
+    counted = int(value_of(user_lines, model, scenario, "accuracy_sample_count_override") or 0)
     if settings.mode in ("accuracy", "submission") and counted not in (0, samples):
         came = f"accuracy_sample_count_override = {counted} in {settings.user_conf}, in mode {settings.mode}"
         raise InvalidArgument(came, f"accuracy over the whole data set, {samples} samples", "leave the line out")
-    size = int(value_of(own, model, scenario, "samples_per_query") or 0) if scenario == "MultiStream" else 0
+    size = int(value_of(user_lines, model, scenario, "samples_per_query") or 0) if scenario == "MultiStream" else 0
     if size > MOST_OF_QUERY:
         came = f"samples_per_query = {size} in {settings.user_conf}"
         raise InvalidArgument(came, f"at most {MOST_OF_QUERY}: the rules have 8, and at least 662 queries", "see Offline")
 
 
-def _notes(own: list[Line], options: list[Line], model: str, scenario: str) -> list[str]:
+def _notes(user_lines: list[Line], options: list[Line], model: str, scenario: str) -> list[str]:
     """What of the user's file does not count, and why."""
-    others = sorted({line.model for line in own} - {"*", model})
-    found = []
-    if others:
-        shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
-        found.append(f"user.conf: lines for {shown} do not count, the model is {model}")
+    other_models = sorted({line.model for line in user_lines} - {"*", model})
+    notes = []
+    if other_models:
+        shown = ", ".join(other_models[:3]) + (", …" if len(other_models) > 3 else "")
+        notes.append(f"user.conf: lines for {shown} do not count, the model is {model}")
     for line in options:
-        before = value_of(own, model, scenario, line.key)
+        before = value_of(user_lines, model, scenario, line.key)
         if before is not None and float(before) != float(line.value):
-            found.append(f"user.conf: {line.key} = {before} does not count, an option of the run has {line.value}")
-    return found
+            notes.append(f"user.conf: {line.key} = {before} does not count, an option of the run has {line.value}")
+    return notes
 
 
 def _remarks(lines: list[Line], model: str, scenario: str, seconds: float) -> list[str]:
-    found = too_short(seconds)
+    remarks = too_short(seconds)
     count = value_of(lines, model, scenario, "min_query_count")
     if scenario == "Offline" and count is not None:
-        found += too_few_samples(int(count))
+        remarks += too_few_samples(int(count))
     counting = {line.key for line in lines if line.scenario in (scenario, "*") and line.model in (model, "*")}
     ruled = sorted(counting - OF_SUBMITTER)
     if ruled:
-        found.append(f"not a valid submission: user.conf changes what mlperf.conf rules ({', '.join(ruled)})")
-    return found
+        remarks.append(f"not a valid submission: user.conf changes what mlperf.conf rules ({', '.join(ruled)})")
+    return remarks
 
 
 def _milliseconds(seconds: float | None) -> float | None:
@@ -292,6 +292,6 @@ def _text(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:.9g}"
 
 
-def _among(what: str, value: str, known: Collection[str]) -> None:
-    if value not in known:
-        raise UnknownName(what, str(value), known)
+def _among(kind: str, value: str, candidates: Collection[str]) -> None:
+    if value not in candidates:
+        raise UnknownName(kind, str(value), candidates)

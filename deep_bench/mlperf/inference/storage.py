@@ -64,16 +64,16 @@ def _judged_again(record: InferenceRecord, path: Path) -> InferenceRecord:
     if record.judgement is None and not record.complete:
         return record
     try:
-        again, found = judged(record), caveats(record)
+        again, new_remarks = judged(record), caveats(record)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise InvalidRecord(f"{path} cannot be judged: {error}", "figures as LoadGen gives them") from error
-    stated = record.judgement.word if record.judgement is not None else "not judged"
-    if stated != again.word:
+    verdict = record.judgement.word if record.judgement is not None else "not judged"
+    if verdict != again.word:
         reasons = f" because {'; '.join(again.reasons)}" if again.reasons else ""
-        raise InvalidRecord(f"{path} says {stated}", f"{again.word}{reasons}: that follows from the rest of it")
+        raise InvalidRecord(f"{path} says {verdict}", f"{again.word}{reasons}: that follows from the rest of it")
     if record.complete != (again.word != "FAILED"):
         raise InvalidRecord(f"{path} is of a run that is {again.word}, and complete={record.complete}", "one of the two")
-    remarks = list(dict.fromkeys([*record.remarks, *found]))
+    remarks = list(dict.fromkeys([*record.remarks, *new_remarks]))
     return record.model_copy(update={"judgement": again, "remarks": remarks})
 
 

@@ -82,15 +82,15 @@ def lay_out(
         check_seals(run, record)
     first = records[0][1]
     benchmark = benchmark or first.network.name
-    for what, name in (("submitter", submitter), ("system", system), ("benchmark", benchmark)):
+    for field, name in (("submitter", submitter), ("system", system), ("benchmark", benchmark)):
         if not _NAME.fullmatch(name):
-            raise InvalidArgument(f"{what} {name!r}", "letters, digits and any of . _ + -, at most 100, no folder's path")
-    stated = {"framework": _framework(first), **_facts(facts or {}, submitter, system)}
+            raise InvalidArgument(f"{field} {name!r}", "letters, digits and any of . _ + -, at most 100, no folder's path")
+    declared = {"framework": _framework(first), **_facts(facts or {}, submitter, system)}
     root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InvalidArgument(f"{root} is there already", "a new folder, or one without files")
     output_folder(root)
-    description = describe(first.environment, stated, "inference")
+    description = describe(first.environment, declared, "inference")
     try:
         scenarios = _fill(root / "open" / submitter, system, benchmark, records, description)
     except OSError as error:
@@ -104,8 +104,8 @@ def lay_out(
 def _remarked(root: Path, scenarios: Sequence[Path], records: Sequence[tuple[Path, InferenceRecord]]) -> Iterator[Finding]:
     """Why runs are no submission though they are VALID; that one is too short is found in LoadGen's log."""
     for place in scenarios:
-        remarks = [one for _, record in records if record.scenario == place.name for one in record.remarks]
-        for remark in dict.fromkeys(one for one in remarks if not one.startswith(TOO_SHORT)):
+        remarks = [text for _, record in records if record.scenario == place.name for text in record.remarks]
+        for remark in dict.fromkeys(text for text in remarks if not text.startswith(TOO_SHORT)):
             yield Finding(place.relative_to(root).as_posix(), remark)
 
 
@@ -149,21 +149,21 @@ def _check(records: Sequence[tuple[Path, InferenceRecord]]) -> None:
     if not records:
         raise InvalidArgument("no runs", "at least one folder of a run under LoadGen")
     first = records[0][1]
-    seen: dict[tuple[str, str], Path] = {}
+    runs_by_part: dict[tuple[str, str], Path] = {}
     for run, record in records:
         if not record.valid:
             word = record.judgement.word if record.judgement else "unfinished"
             raise InvalidArgument(f"{run} is {word}", "VALID runs", "see `deep-bench show`")
         if record.mode == "find-peak":
             raise InvalidArgument(f"{run} is of mode find-peak", "runs of performance, accuracy or submission mode")
-        ours, theirs = ((one.network.sha256, one.framework, one.system) for one in (record, first))
+        ours, theirs = ((side.network.sha256, side.framework, side.system) for side in (record, first))
         if ours != theirs:
             raise InvalidArgument(f"{run} is of another network, framework or system than {records[0][0]}", "runs of one")
         parts = ["performance", "accuracy"] if record.mode == "submission" else [record.mode]
         for part in [record.audit.name] if record.audit else parts:
-            if other := seen.get((record.scenario, part)):
-                raise InvalidArgument(f"{other} and {run} both are {part} of {record.scenario}", "one of each")
-            seen[record.scenario, part] = run
+            if previous := runs_by_part.get((record.scenario, part)):
+                raise InvalidArgument(f"{previous} and {run} both are {part} of {record.scenario}", "one of each")
+            runs_by_part[record.scenario, part] = run
 
 
 def _copy_run(run: Path, record: InferenceRecord, place: Path) -> None:
@@ -227,8 +227,8 @@ def _describe_code(home: Path, benchmark: str, records: Sequence[tuple[Path, Inf
         text = f"# {benchmark}\n\nRun by deep_bench {records[0][1].deep_bench}; see the records of the runs in code/.\n"
         (folder / "README.md").write_text(text, encoding="utf-8")
     for run, record in records:
-        what = record.audit.name if record.audit is not None else record.mode
-        _copy(run, home / "code" / benchmark / f"{record.scenario}-{what}", (FILE, ARRAYS))
+        label = record.audit.name if record.audit is not None else record.mode
+        _copy(run, home / "code" / benchmark / f"{record.scenario}-{label}", (FILE, ARRAYS))
 
 
 def _framework(record: InferenceRecord) -> str:

@@ -54,12 +54,12 @@ def describe(environment: Environment, facts: Mapping[str, Any] | None = None, k
         >>> found["submitter"], found["cooling"], found["status"], found["number_of_nodes"]
         ('A lab', 'air', 'unknown', '1')
     """
-    stated = checked(facts or {})
+    declared = checked(facts or {})
     if kind not in ("inference", "training"):
         raise InvalidArgument(f"a description of kind {kind!r}", "'inference' or 'training'")
-    if "status" in stated:
-        stated["status"] = status_of(stated["status"], kind)
-    return {field.name: stated.get(field.name) or _told(environment, field)[0] for field in fields_of(kind)}
+    if "status" in declared:
+        declared["status"] = status_of(declared["status"], kind)
+    return {field.name: declared.get(field.name) or _told(environment, field)[0] for field in fields_of(kind)}
 
 
 def missing(environment: Environment, facts: Mapping[str, Any] | None = None, kind: Kind = "training") -> list[Missing]:
@@ -74,8 +74,10 @@ def missing(environment: Environment, facts: Mapping[str, Any] | None = None, ki
         'status'
     """
     description = describe(environment, facts, kind)
-    found = [Missing(field, _told(environment, field)[1]) for field in fields_of(kind) if description[field.name] == UNKNOWN]
-    return sorted(found, key=lambda one: not one.field.meaningful)
+    entries = [
+        Missing(field, _told(environment, field)[1]) for field in fields_of(kind) if description[field.name] == UNKNOWN
+    ]
+    return sorted(entries, key=lambda entry: not entry.field.meaningful)
 
 
 def _told(environment: Environment, field: Field) -> tuple[str, str]:
@@ -182,8 +184,8 @@ _FROM: Mapping[str, _Found] = {
 """Name of a field to the facts of the environment that tell it, and how."""
 
 
-def _counted(things: Iterable[str]) -> str:
-    return " + ".join(f"{count}x {thing}" for thing, count in Counter(things).items())
+def _counted(names: Iterable[str]) -> str:
+    return " + ".join(f"{count}x {name}" for name, count in Counter(names).items())
 
 
 def _amount(size_bytes: float) -> str:

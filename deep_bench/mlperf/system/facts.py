@@ -64,7 +64,7 @@ def checked(facts: Mapping[Any, Any]) -> dict[str, str]:
         >>> checked({"submitter": "A lab", "number_of_nodes": 2})
         {'submitter': 'A lab', 'number_of_nodes': '2'}
     """
-    found = {}
+    texts = {}
     for name, value in facts.items():
         if name not in FIELDS:
             near = difflib.get_close_matches(str(name), FIELDS, n=1)
@@ -75,14 +75,14 @@ def checked(facts: Mapping[Any, Any]) -> dict[str, str]:
             raise InvalidArgument(f"{name}: {type(value).__name__}", "a text or a number")
         if len(str(value)) > _LONGEST:
             raise InvalidArgument(f"{name} of {len(str(value))} characters", f"at most {_LONGEST}")
-        found[str(name)] = str(value)
-    _check("division", found, _DIVISIONS)
-    _check("status", found, STATUSES)
+        texts[str(name)] = str(value)
+    _check("division", texts, _DIVISIONS)
+    _check("status", texts, STATUSES)
     for name in ("number_of_nodes", "accelerators_per_node"):
         least = int(name == "number_of_nodes")
-        if name in found and not (found[name].isdecimal() and int(found[name]) >= least):
-            raise InvalidArgument(f"{name}: {found[name]}", f"a whole number of at least {least}")
-    return found
+        if name in texts and not (texts[name].isdecimal() and int(texts[name]) >= least):
+            raise InvalidArgument(f"{name}: {texts[name]}", f"a whole number of at least {least}")
+    return texts
 
 
 def status_of(status: str, kind: Kind) -> str:
@@ -95,9 +95,9 @@ def status_of(status: str, kind: Kind) -> str:
     return STATUSES[status][kind == "inference"]
 
 
-def _check(name: str, facts: Mapping[str, str], known: Any) -> None:
-    if name in facts and facts[name] not in known:
-        near = difflib.get_close_matches(facts[name], known, n=1)
+def _check(name: str, facts: Mapping[str, str], candidates: Any) -> None:
+    if name in facts and facts[name] not in candidates:
+        near = difflib.get_close_matches(facts[name], candidates, n=1)
         raise InvalidArgument(
-            f"{name}: {facts[name]}", f"one of {', '.join(known)}", f"did you mean {near[0]!r}?" if near else ""
+            f"{name}: {facts[name]}", f"one of {', '.join(candidates)}", f"did you mean {near[0]!r}?" if near else ""
         )

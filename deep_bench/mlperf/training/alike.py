@@ -36,22 +36,25 @@ def unlike(logs: Sequence[Log]) -> list[tuple[str, ...]]:
         >>> unlike([logs[0], logs[0]])
         [(), ('it is a copy of another log of this folder, with the same times: a run counts once',)]
     """
-    stated = [_stated(log) for log in logs]
-    keys = sorted({key for one in stated for key in one})
-    usual = {key: Counter(one[key] for one in stated if key in one).most_common(1)[0][0] for key in keys}
+    declarations = [_stated(log) for log in logs]
+    keys = sorted({key for declaration in declarations for key in declaration})
+    usual = {
+        key: Counter(declaration[key] for declaration in declarations if key in declaration).most_common(1)[0][0]
+        for key in keys
+    }
     return [
-        (*_repeated(log, logs[:number]), *_deviations(one, usual))
-        for number, (log, one) in enumerate(zip(logs, stated, strict=True))
+        (*_repeated(log, logs[:number]), *_deviations(declaration, usual))
+        for number, (log, declaration) in enumerate(zip(logs, declarations, strict=True))
     ]
 
 
 def _repeated(log: Log, before: Sequence[Log]) -> tuple[str, ...]:
     """Whether it is one of the logs before it again, or a run with the seed of one."""
-    for other in before:
-        name = other.path.name if other.path is not None else "another log of this folder"
-        if log.events and _times(log) == _times(other):
+    for previous in before:
+        name = previous.path.name if previous.path is not None else "another log of this folder"
+        if log.events and _times(log) == _times(previous):
             return (f"it is a copy of {name}, with the same times: a run counts once",)
-        if log.all("seed") and other.all("seed") and _text(log.value("seed")) == _text(other.value("seed")):
+        if log.all("seed") and previous.all("seed") and _text(log.value("seed")) == _text(previous.value("seed")):
             return (f"seed {_text(log.value('seed'))} as in {name}: each run has a seed of its own",)
     return ()
 
@@ -60,23 +63,27 @@ def _times(log: Log) -> list[float]:
     return [event.time_ms for event in log.events]
 
 
-def _deviations(stated: Mapping[str, str], usual: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{key} is {value}, and {usual[key]} in other runs" for key, value in stated.items() if value != usual[key])
+def _deviations(declaration: Mapping[str, str], usual: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        f"{key} is {value}, and {usual[key]} in other runs" for key, value in declaration.items() if value != usual[key]
+    )
 
 
 def _stated(log: Log) -> dict[str, str]:
     """What a log says that all have to say alike; of one that ended before it came to it, not that."""
-    found: dict[str, str] = {}
+    declaration: dict[str, str] = {}
     for event in log.events:
         if event.key in _SAME or event.key.startswith("opt_"):
-            found.setdefault(event.key, _text(event.value))
+            declaration.setdefault(event.key, _text(event.value))
     for event in log.all("eval_target")[:1]:
-        found |= {f"the {what} of eval_target": _text(event.metadata.get(what)) for what in ("score", "direction")}
+        declaration |= {f"the {field} of eval_target": _text(event.metadata.get(field)) for field in ("score", "direction")}
     for event in log.all("eval_accuracy")[:1]:
-        found["samples_count of the first evaluation"] = _text(event.metadata.get("samples_count"))
+        declaration["samples_count of the first evaluation"] = _text(event.metadata.get("samples_count"))
     if log.all("block_start"):
-        found["the list of optimizer settings"] = ", ".join(sorted(key for key in found if key.startswith("opt_")))
-    return found
+        declaration["the list of optimizer settings"] = ", ".join(
+            sorted(key for key in declaration if key.startswith("opt_"))
+        )
+    return declaration
 
 
 def _text(value: Any) -> str:

@@ -39,8 +39,8 @@ def clear_caches(file: Path = _DROP) -> Cleared:
     """
     os.sync()
     try:
-        with open(file, "w", encoding="ascii") as told:
-            told.write("3")
+        with open(file, "w", encoding="ascii") as stream:
+            stream.write("3")
     except OSError as error:
         return Cleared(False, f"not permitted or not there: {file}: {error.strerror}")
     return Cleared(True, "page cache, dentries and inodes of this machine")

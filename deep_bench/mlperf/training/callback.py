@@ -133,7 +133,7 @@ class MlperfLog:
     def _start(self, data: Progress) -> None:
         try:
             self._check(data)
-            found = hyperparameters(data.trainer, self._given)
+            settings = hyperparameters(data.trainer, self._given)
         except DeepBenchError as error:
             self.abort(error)
             raise
@@ -142,7 +142,7 @@ class MlperfLog:
         assert self._target is not None
         self._run.event("eval_target", self._target[1], score=self._target[0], direction=self._direction, **self._unit)
         self._run.event("config_filename", self._config)
-        for key, setting in found.items():
+        for key, setting in settings.items():
             self._run.event(key, setting, **self._remark(key, data))
         self._start_block(data)
 
@@ -178,21 +178,21 @@ class MlperfLog:
             self._run.end("block_stop", at=at, first_epoch_num=self._block, **place)
             self._block = None
 
-    def _evaluated(self, data: Progress, found: Evaluated) -> None:
+    def _evaluated(self, data: Progress, evaluation: Evaluated) -> None:
         assert self._target is not None
-        self._last = found
-        begun, place = self._run.now_ms(found.cost_ns), _place(data)
+        self._last = evaluation
+        begun, place = self._run.now_ms(evaluation.cost_ns), _place(data)
         if data.position == 0:
             self._stop_epoch(place, begun)
         self._stop_block(place, begun)
         score, target = self._target
-        rest: dict[str, Any] = dict(self._unit)
-        if others := {name: figure for name, figure in found.figures.items() if name != score}:
-            rest["others"] = others
+        metadata: dict[str, Any] = dict(self._unit)
+        if other_figures := {name: figure for name, figure in evaluation.figures.items() if name != score}:
+            metadata["others"] = other_figures
         self._run.start("eval_start", at=begun, **place)
-        self._run.event("eval_accuracy", found.figures[score], score=score, **place, **rest)
+        self._run.event("eval_accuracy", evaluation.figures[score], score=score, **place, **metadata)
         self._run.end("eval_stop", **place)
-        if not reaches(found.figures[score], target, self._direction):
+        if not reaches(evaluation.figures[score], target, self._direction):
             self._start_block(data)
 
     def _stop_epoch(self, place: dict[str, Any], at: int | None = None) -> None:

@@ -86,13 +86,13 @@ def _counts(log: Log) -> Iterator[str]:
 
 def _order(log: Log) -> Iterator[str]:
     first = {key: i for i, event in reversed(list(enumerate(log.events))) if (key := event.key) in _ORDER}
-    known = [key for key in _ORDER if key in first]
-    for before, after in pairwise(known):
+    keys = [key for key in _ORDER if key in first]
+    for before, after in pairwise(keys):
         if first[before] > first[after]:
             yield f"{after} before {before}"
-    for i, (one, following) in enumerate(pairwise(log.events)):
-        if following.time_ms < one.time_ms:
-            yield f"time runs backwards from event {i} ({one.key}) to the next ({following.key})"
+    for i, (current, following) in enumerate(pairwise(log.events)):
+        if following.time_ms < current.time_ms:
+            yield f"time runs backwards from event {i} ({current.key}) to the next ({following.key})"
     began, ended = first.get("run_start"), first.get("run_stop")
     for i, event in enumerate(log.events):
         if event.key in _WITHIN_RUN and (began is None or i < began):
@@ -148,8 +148,8 @@ def _evaluations(log: Log) -> Iterator[str]:
             yield f"{event.key} {event.value:g} as {event.metadata['score']}, which is a share from 0 to 1"
     for unit in ("epoch_num", "samples_count"):
         trained = [event.metadata.get(unit, nan) for event in log.all("eval_accuracy")]
-        known = [value for value in trained if is_number(value)]
-        if any(value < 0 for value in known) or any(b < a for a, b in pairwise(known)):
+        numbers = [value for value in trained if is_number(value)]
+        if any(value < 0 for value in numbers) or any(b < a for a, b in pairwise(numbers)):
             yield f"{unit} of evaluations that is below 0, or becomes less"
 
 

@@ -96,8 +96,8 @@ class Log:
     @cached_property
     def last(self) -> Event | None:
         """The last ``eval_accuracy``."""
-        found = self.all("eval_accuracy")
-        return found[-1] if found else None
+        evaluations = self.all("eval_accuracy")
+        return evaluations[-1] if evaluations else None
 
     def converged_at(self, unit: Literal["epoch_num", "samples_count"]) -> float | None:
         """How much training the last evaluation came after, if the run was a success."""
@@ -161,11 +161,11 @@ def log_of(lines: Iterable[str], path: Path | None = None) -> Log:
     for number, line in enumerate(lines, 1):
         if TOKEN not in line:
             continue
-        found = _event(line.rpartition(TOKEN)[2])
-        if isinstance(found, str):
-            broken.append(f"line {number} is no event: {found}")
+        entry = _event(line.rpartition(TOKEN)[2])
+        if isinstance(entry, str):
+            broken.append(f"line {number} is no event: {entry}")
         else:
-            events.append(found)
+            events.append(entry)
     return Log(tuple(events), path, tuple(broken))
 
 

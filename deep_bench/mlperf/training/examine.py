@@ -50,8 +50,8 @@ class Examined:
 
     def lines(self) -> Iterator[str]:
         """What there is to say."""
-        said = {True: "passes", False: "FAILS", None: "was not asked"}[self.passed]
-        yield f"{self.path}: MLPerf's checker {said}; deep_bench: {'nothing wrong' if not self.faults else 'WRONG'}"
+        verdict = {True: "passes", False: "FAILS", None: "was not asked"}[self.passed]
+        yield f"{self.path}: MLPerf's checker {verdict}; deep_bench: {'nothing wrong' if not self.faults else 'WRONG'}"
         yield from (f"  {fault}" for fault in self.faults)
         if self.passed is False:
             yield from (f"  | {line}" for line in self.output.strip()[:_SHOWN].splitlines())
@@ -74,20 +74,20 @@ def examined(path: str | Path, ruleset: str | None = None) -> Iterator[Examined]
     """
     path, chosen = Path(path), ruleset or RULESET
     if path.is_file():
-        yield _log(read_log(path), path, (), chosen, said=set())
+        yield _log(read_log(path), path, (), chosen, reported=set())
         return
-    said = set[str]()
+    reported = set[str]()
     for folder in result_folders(path):
         logs = read_runs(folder)
         for log, beside in zip(logs, unlike(logs), strict=True):
             assert log.path is not None
-            yield _log(log, log.path, beside, chosen, said)
+            yield _log(log, log.path, beside, chosen, reported)
     for description in sorted(path.glob("systems/*.json")):
-        found = check_system(description, chosen)
-        yield Examined(description, passed=found.passed, output=found.output)
+        outcome = check_system(description, chosen)
+        yield Examined(description, passed=outcome.passed, output=outcome.output)
 
 
-def _log(log: Log, path: Path, beside: tuple[str, ...], ruleset: str, said: set[str]) -> Examined:
+def _log(log: Log, path: Path, beside: tuple[str, ...], ruleset: str, reported: set[str]) -> Examined:
     """What there is to say of a log.
 
     Args:
@@ -101,14 +101,14 @@ def _log(log: Log, path: Path, beside: tuple[str, ...], ruleset: str, said: set[
     if not log.events:
         return Examined(path, wrong, remark=RUN_FAILED)
     try:
-        found = check_log(path, ruleset=ruleset)
+        outcome = check_log(path, ruleset=ruleset)
     except InvalidRecord as error:
         return Examined(path, (*wrong, str(error)), remark="not handed to MLPerf's checker", aborted=aborted)
-    known, remark = official_benchmarks(ruleset), ""
-    if log.benchmark not in known | said:
-        said.add(log.benchmark)
+    benchmarks, remark = official_benchmarks(ruleset), ""
+    if log.benchmark not in benchmarks | reported:
+        reported.add(log.benchmark)
         remark = (
-            f"{log.benchmark!r} is no benchmark of MLPerf's round {ruleset} ({', '.join(sorted(known))}): "
+            f"{log.benchmark!r} is no benchmark of MLPerf's round {ruleset} ({', '.join(sorted(benchmarks))}): "
             "as it is, MLPerf's checker refuses the name; here it was registered"
         )
-    return Examined(path, wrong, found.passed, found.output, remark, aborted)
+    return Examined(path, wrong, outcome.passed, outcome.output, remark, aborted)

@@ -18,10 +18,10 @@ def result_folders(folder: str | Path) -> list[Path]:
         InvalidRecord: There are too many.
     """
     root = Path(folder)
-    found = sorted({path.parent for path in root.glob("results/*/*/result_*.txt")}) or [root]
-    if len(found) > _MOST_FOLDERS:
-        raise InvalidRecord(f"{len(found)} folders of logs in {root}", f"at most {_MOST_FOLDERS}")
-    return found
+    folders = sorted({path.parent for path in root.glob("results/*/*/result_*.txt")}) or [root]
+    if len(folders) > _MOST_FOLDERS:
+        raise InvalidRecord(f"{len(folders)} folders of logs in {root}", f"at most {_MOST_FOLDERS}")
+    return folders
 
 
 def result_files(folder: str | Path) -> list[Path]:
@@ -30,13 +30,13 @@ def result_files(folder: str | Path) -> list[Path]:
     Raises:
         InvalidRecord: There is none.
     """
-    found = [p for p in Path(folder).glob("result_*.txt") if re.fullmatch(r"result_\d+\.txt", p.name)]
-    if not found:
+    files = [p for p in Path(folder).glob("result_*.txt") if re.fullmatch(r"result_\d+\.txt", p.name)]
+    if not files:
         raise InvalidRecord(
             f"no result_0.txt, result_1.txt, … in {folder}",
             "the folder of the logs of some runs, or a submission's with results/SYSTEM/BENCHMARK",
         )
-    return sorted(found, key=lambda path: int(path.stem.rpartition("_")[2]))
+    return sorted(files, key=lambda path: int(path.stem.rpartition("_")[2]))
 
 
 def read_runs(folder: str | Path) -> tuple[Log, ...]:

@@ -65,30 +65,30 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
     given = dict(given or {})
     check_stated(given)
     ranks, facts, rule = ranks_of(trainer), _facts(trainer), trainer.taker.rule
-    told = {"seed": trainer.seed, **_samples(trainer), **told_by_rule(rule)}
-    told |= {key: facts.get(key, 1) for key in _ONE_OF_ALL}
-    check_needed(told | given)
+    derived = {"seed": trainer.seed, **_samples(trainer), **told_by_rule(rule)}
+    derived |= {key: facts.get(key, 1) for key in _ONE_OF_ALL}
+    check_needed(derived | given)
     assumed: dict[str, Any] = {"gradient_accumulation_steps": 1}
-    accumulated = int((assumed | given | told)["gradient_accumulation_steps"])
+    accumulated = int((assumed | given | derived)["gradient_accumulation_steps"])
     batch = _batch(trainer, ranks)
     if batch is not None:
-        told["global_batch_size"] = batch * accumulated
+        derived["global_batch_size"] = batch * accumulated
     elif "global_batch_size" not in given:
         raise InvalidArgument(
             f"a {type(trainer.loader.sampler).__name__} that does not tell its batch size",
             "facts() with batch_size",
             "state it: hyperparameters={'global_batch_size': 64}, or --hyperparameter global_batch_size=64",
         )
-    told["micro_batch_size"] = max(int((given | told)["global_batch_size"]) // (ranks * accumulated), 1)
+    derived["micro_batch_size"] = max(int((given | derived)["global_batch_size"]) // (ranks * accumulated), 1)
     if precision := _precision(trainer, facts):
-        told |= {"precision": precision, **_lowest(precision, trainer)}
+        derived |= {"precision": precision, **_lowest(precision, trainer)}
     elif "precision" in given:
         assumed |= _lowest(given["precision"], trainer)
     else:
         raise _untold_precision(facts)
-    check_untold(given, told, rule)
-    found = assumed | given | told
-    return {key: value for key, value in found.items() if key != "precision"}
+    check_untold(given, derived, rule)
+    settings = assumed | given | derived
+    return {key: value for key, value in settings.items() if key != "precision"}
 
 
 def told_by_rule(rule: Any) -> dict[str, Any]:
@@ -98,18 +98,18 @@ def told_by_rule(rule: Any) -> dict[str, Any]:
 
 def told_by_recipe(recipe: Recipe) -> dict[str, Any]:
     """What a recipe tells before anything is made of it, by one process; see `hyperparameters`."""
-    told = told_by_rule(rule_of(recipe)) | dict.fromkeys(_ONE_OF_ALL, 1)
+    derived = told_by_rule(rule_of(recipe)) | dict.fromkeys(_ONE_OF_ALL, 1)
     if sampler_named(recipe.fields.sampler.name).__module__.partition(".")[0] == "deep_bench":
-        told["global_batch_size"] = recipe.fields.sampler.batch * told.get("gradient_accumulation_steps", 1)
-    return told
+        derived["global_batch_size"] = recipe.fields.sampler.batch * derived.get("gradient_accumulation_steps", 1)
+    return derived
 
 
 def rule_of(recipe: Recipe) -> Any:
     """The optimizer of a recipe with all around it, but for its schedule."""
     part = recipe.fields.optimizer
-    around = [CHAIN[one.name](**one.settings) for one in recipe.fields.chain]
-    made = optimizers[part.name](**part.settings)
-    return chain(*around, made) if around else made
+    around = [CHAIN[link.name](**link.settings) for link in recipe.fields.chain]
+    optimizer = optimizers[part.name](**part.settings)
+    return chain(*around, optimizer) if around else optimizer
 
 
 def check_untold(given: Mapping[str, Any], told: Mapping[str, Any], rule: Any) -> None:
@@ -211,9 +211,9 @@ def _precision(trainer: Trainer[Any], facts: Mapping[str, Any]) -> str:
 
     Empty where nobody tells one that MLPerf has a name for.
     """
-    told = str(facts.get("precision", "")).partition(";")[0].partition(",")[0].strip()
-    if told in _AS_THE_NETWORK and trainer.form is not None:
+    precision = str(facts.get("precision", "")).partition(";")[0].partition(",")[0].strip()
+    if precision in _AS_THE_NETWORK and trainer.form is not None:
         types = {array.dtype.name for array in trainer.form.source.parameters.values() if array.dtype.kind not in "iub"}
         narrow = [name for name in reversed(tuple(_PRECISIONS)) if name in types]
-        told = narrow[0] if narrow and types <= set(_PRECISIONS) else ""
-    return _PRECISIONS.get(told, "")
+        precision = narrow[0] if narrow and types <= set(_PRECISIONS) else ""
+    return _PRECISIONS.get(precision, "")

@@ -85,12 +85,12 @@ def registered(logs: Sequence[Log], ruleset: str = RULESET) -> Registered | None
         InvalidRecord: They are of several benchmarks or targets, or do not say.
         InvalidArgument: A name that no path may have.
     """
-    found = {(log.benchmark, *_target(log)) for log in logs}
-    if len(found) != 1:
+    benchmarks = {(log.benchmark, *_target(log)) for log in logs}
+    if len(benchmarks) != 1:
         raise InvalidRecord(
-            f"logs of {len(found)} benchmarks or targets in one folder", "runs of one benchmark to one target"
+            f"logs of {len(benchmarks)} benchmarks or targets in one folder", "runs of one benchmark to one target"
         )
-    name, target, direction = next(iter(found))
+    name, target, direction = next(iter(benchmarks))
     checked_name(name)
     if name in official_benchmarks(ruleset):
         return None
@@ -138,8 +138,8 @@ def check_system(path: str | Path, ruleset: str = RULESET) -> Said:
     _check_size(Path(path))
     with _tools(None, ruleset) as folder:
         shutil.copyfile(path, folder / "system.json")
-        said = _run(folder, "system_desc_checker", "system.json", "training", ruleset)
-        return Said(said.passed and "checker passed" in (folder / "system_desc_checker.log").read_text(), said.output)
+        outcome = _run(folder, "system_desc_checker", "system.json", "training", ruleset)
+        return Said(outcome.passed and "checker passed" in (folder / "system_desc_checker.log").read_text(), outcome.output)
 
 
 def summarize(results: str | Path, description: str | Path, ruleset: str = RULESET) -> tuple[dict[str, str], Said]:
@@ -160,9 +160,9 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
     """
     _check_size(Path(description))
     logs = read_runs(results)
-    told = [log for log in logs if log.events]
-    benchmark = registered(told, ruleset)
-    name = told[0].benchmark
+    filled_logs = [log for log in logs if log.events]
+    benchmark = registered(filled_logs, ruleset)
+    name = filled_logs[0].benchmark
     with _tools(benchmark, ruleset) as folder:
         place = folder / "submission/results/system" / name
         place.mkdir(parents=True)
@@ -174,12 +174,12 @@ def summarize(results: str | Path, description: str | Path, ruleset: str = RULES
                 shutil.copyfile(log.path, place / f"result_{number}.txt")
             else:
                 (place / f"result_{number}.txt").touch()  # of a run that failed; what else the file holds is not handed on
-        said = _run(folder, "result_summarizer", "submission", "training", ruleset, "--csv", _REPORT)
+        outcome = _run(folder, "result_summarizer", "submission", "training", ruleset, "--csv", _REPORT)
         table = folder / _REPORT
-        if not said.passed or not table.is_file():
-            raise InvalidRecord(f"MLPerf's summarizer made no table: {said.output.strip()[-500:]}", "a whole submission")
+        if not outcome.passed or not table.is_file():
+            raise InvalidRecord(f"MLPerf's summarizer made no table: {outcome.output.strip()[-500:]}", "a whole submission")
         with open(table, newline="", encoding="utf-8") as file:
-            return next(csv.DictReader(file)), said
+            return next(csv.DictReader(file)), outcome
 
 
 def _check_size(description: Path) -> None:
@@ -190,8 +190,8 @@ def _check_size(description: Path) -> None:
 @contextmanager
 def _tools(benchmark: Registered | None, ruleset: str, *, listed: bool = True) -> Iterator[Path]:
     """A folder with a copy of the package that knows a benchmark."""
-    with tempfile.TemporaryDirectory(prefix="deep_bench_mlperf_") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="deep_bench_mlperf_") as directory:
+        folder = Path(directory)
         copy = folder / "mlperf_logging"
         shutil.copytree(package_folder(), copy, ignore=partial(_left_out, f"training_{ruleset}"))
         if benchmark is not None:
@@ -202,8 +202,8 @@ def _tools(benchmark: Registered | None, ruleset: str, *, listed: bool = True) -
 def _left_out(rules: str, folder: str, names: list[str]) -> list[str]:
     """What of the package is not needed: other rounds, references, examples."""
     del folder
-    other = re.compile(r"(training|hpc)_\d.*|rcps_.*\.json|examples|__pycache__")
-    return [name for name in names if other.fullmatch(name) and name != rules]
+    pattern = re.compile(r"(training|hpc)_\d.*|rcps_.*\.json|examples|__pycache__")
+    return [name for name in names if pattern.fullmatch(name) and name != rules]
 
 
 def _register(copy: Path, benchmark: Registered, ruleset: str, *, listed: bool) -> None:

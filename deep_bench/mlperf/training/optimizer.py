@@ -37,19 +37,19 @@ def of_optimizer(rule: Any) -> dict[str, Any]:
         >>> of_optimizer(db.optimizers["accelegrad"]())["opt_base_learning_rate"] is None
         True
     """
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     while isinstance(rule, Optimizer) and isinstance(inner := getattr(rule, "inner", None), Optimizer):
-        found |= _around(rule)
+        entries |= _around(rule)
         rule = inner
     if not isinstance(rule, Optimizer):
-        return found
+        return entries
     settings = dict(_settings(rule))
     name = str(settings.pop("kind", type(rule).__name__)) if rule.framework is not None else type(rule).__name__
-    found["opt_name"] = name = name.lower()
-    found |= _rate(settings.pop("lr")) if "lr" in settings else {"opt_base_learning_rate": None}
+    entries["opt_name"] = name = name.lower()
+    entries |= _rate(settings.pop("lr")) if "lr" in settings else {"opt_base_learning_rate": None}
     for key, value in settings.items():
-        found[_OWN.get((name, key)) or _SHARED.get(key) or f"opt_{name}_{_SPELLED.get(key, key)}"] = value
-    return found
+        entries[_OWN.get((name, key)) or _SHARED.get(key) or f"opt_{name}_{_SPELLED.get(key, key)}"] = value
+    return entries
 
 
 def check_needed(found: Mapping[str, Any]) -> None:
@@ -90,7 +90,7 @@ def tells_all(rule: Any) -> bool:
         rule = inner
     if not isinstance(rule, Optimizer) or rule.framework is not None:
         return False
-    return all(_is_told(getattr(rule, one.name)) for one in fields(rule))
+    return all(_is_told(getattr(rule, field.name)) for field in fields(rule))
 
 
 def _is_told(value: Any) -> bool:
@@ -102,9 +102,9 @@ def _is_told(value: Any) -> bool:
 
 def _settings(rule: Optimizer[Any, Any]) -> Iterator[tuple[str, Any]]:
     """Name to value of each setting that a log can hold; those of a framework's rule are all in one."""
-    for one in fields(rule):
-        value = getattr(rule, one.name)
-        for key, part in value.items() if isinstance(value, Mapping) else ((one.name, value),):
+    for field in fields(rule):
+        value = getattr(rule, field.name)
+        for key, part in value.items() if isinstance(value, Mapping) else ((field.name, value),):
             if key == "betas":
                 yield from zip(("beta1", "beta2"), part, strict=True)
             elif key == "lr" or isinstance(part, bool | int | float | str):
@@ -125,17 +125,19 @@ def _around(rule: Any) -> dict[str, Any]:
 
 
 def _rate(rate: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     if isinstance(rate, WarmUp):
-        found["opt_learning_rate_warmup_steps"] = rate.steps
+        entries["opt_learning_rate_warmup_steps"] = rate.steps
         rate = rate.then
     if rate is None or isinstance(rate, int | float):
-        return found if rate is None else found | {"opt_base_learning_rate": rate}
-    settings = {one.name: getattr(rate, one.name) for one in fields(rate)} if hasattr(rate, "__dataclass_fields__") else {}
-    found["opt_learning_rate_decay_schedule"] = type(rate).__name__.lower()
+        return entries if rate is None else entries | {"opt_base_learning_rate": rate}
+    settings = (
+        {field.name: getattr(rate, field.name) for field in fields(rate)} if hasattr(rate, "__dataclass_fields__") else {}
+    )
+    entries["opt_learning_rate_decay_schedule"] = type(rate).__name__.lower()
     keys = {
         "lr": "opt_base_learning_rate",
         "steps": "opt_learning_rate_decay_steps",
         "last": "opt_end_learning_rate",
     }
-    return found | {key: settings[name] for name, key in keys.items() if name in settings}
+    return entries | {key: settings[name] for name, key in keys.items() if name in settings}

@@ -25,12 +25,12 @@ def package_folder() -> Path:
     Raises:
         FrameworkMissing: It is not installed.
     """
-    found = find_spec("mlperf_logging")
-    if found is None or found.origin is None:
+    spec = find_spec("mlperf_logging")
+    if spec is None or spec.origin is None:
         raise FrameworkMissing(
             "mlperf_logging is not installed", advice="pip install 'deep-bench[mlperf]', or pip install mlperf-logging"
         )
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 class _File(logging.FileHandler):
@@ -89,7 +89,7 @@ def official_benchmarks(ruleset: str | None = None) -> frozenset[str]:
     if ruleset is not None and ruleset not in rulesets():
         raise InvalidArgument(f"the ruleset {ruleset!r}", f"one of {', '.join(rulesets())}")
     chosen = [ruleset] if ruleset is not None else _ALL
-    return frozenset(name for one in chosen for name in get_allowed_benchmarks("training", one))
+    return frozenset(name for round_name in chosen for name in get_allowed_benchmarks("training", round_name))
 
 
 def rulesets() -> tuple[str, ...]:
@@ -99,5 +99,5 @@ def rulesets() -> tuple[str, ...]:
         FrameworkMissing: The package is not installed.
     """
     folder = package_folder() / "compliance_checker"
-    found = (file.parent.name.partition("_")[2] for file in folder.glob("training_*/open_common.yaml"))
-    return tuple(sorted(one for one in found if int(one.partition(".")[0]) >= _FIRST))
+    rounds = (file.parent.name.partition("_")[2] for file in folder.glob("training_*/open_common.yaml"))
+    return tuple(sorted(round_name for round_name in rounds if int(round_name.partition(".")[0]) >= _FIRST))

@@ -67,8 +67,8 @@ class Point:
 
     def least_by_text(self, runs: int) -> float:
         """The same by the text of the rules, whose deviation leaves the fastest and the slowest run out: it is stricter."""
-        kept = sorted(self.epochs)[_REJECTED:-_REJECTED]
-        deviation = float(np.std(kept)) if kept else self.deviation
+        retained = sorted(self.epochs)[_REJECTED:-_REJECTED]
+        deviation = float(np.std(retained)) if retained else self.deviation
         return least_mean(self.mean, deviation, self.runs, runs - 2 * _REJECTED)
 
 
@@ -135,14 +135,14 @@ class Reference:
         """
         points = sorted(self.points, key=lambda point: point.batch)
         fastest = min(points, key=lambda point: point.mean)
-        kept = [point for point in points if point.batch >= fastest.batch]
+        retained = [point for point in points if point.batch >= fastest.batch]
         at = 1
-        while at < len(kept) - 1:
-            if kept[at].mean > self.between(kept[at - 1], kept[at + 1], kept[at].batch).mean:
-                del kept[at]  # as MLPerf's checker: the next is looked at in its place, those before it not again
+        while at < len(retained) - 1:
+            if retained[at].mean > self.between(retained[at - 1], retained[at + 1], retained[at].batch).mean:
+                del retained[at]  # as MLPerf's checker: the next is looked at in its place, those before it not again
             else:
                 at += 1
-        return tuple(kept)
+        return tuple(retained)
 
     def between(self, low: Point, high: Point, batch: int) -> Point:
         """A point on the line between two, which stands for as many runs as the rules ask of a reference."""
@@ -174,15 +174,17 @@ class Reference:
         if low is not None and high is not None:
             return self._against(point := self.between(low, high, batch), point.name, batch, mean)
         if high is None:
-            why = f"no point for batches as large as {batch}: run the reference with it"
-            return Compared(False, why, batch, None, mean, self.runs)
-        found = self._against(high, f"against {high.name}, which is stricter, as none has a smaller batch", batch, mean)
-        if found.passed:
-            return found
-        return replace(found, why=f"{found.why}; no point for batches as small as {batch}: run the reference with it")
+            reason = f"no point for batches as large as {batch}: run the reference with it"
+            return Compared(False, reason, batch, None, mean, self.runs)
+        comparison = self._against(high, f"against {high.name}, which is stricter, as none has a smaller batch", batch, mean)
+        if comparison.passed:
+            return comparison
+        return replace(
+            comparison, why=f"{comparison.why}; no point for batches as small as {batch}: run the reference with it"
+        )
 
-    def _against(self, point: Point, why: str, batch: int, mean: float) -> Compared:
-        return Compared(mean >= point.least(self.runs), why, batch, point, mean, self.runs)
+    def _against(self, point: Point, reason: str, batch: int, mean: float) -> Compared:
+        return Compared(mean >= point.least(self.runs), reason, batch, point, mean, self.runs)
 
 
 @dataclass(frozen=True)
@@ -226,8 +228,8 @@ class Compared:
 
 def epochs_of(logs: Sequence[Log]) -> list[float]:
     """The epochs to the target by the logs of runs; infinity for a run that did not reach it."""
-    found = []
+    epochs = []
     for log in logs:
         value = log.converged_at("epoch_num") if log.status == SUCCESS else None
-        found.append(inf if value is None else value)
-    return found
+        epochs.append(inf if value is None else value)
+    return epochs

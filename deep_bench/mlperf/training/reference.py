@@ -71,10 +71,12 @@ def read_reference(source: str | Path) -> ReferenceFile:
         InvalidRecord: It cannot be read, is no such file, is empty, or is of several benchmarks.
     """
     path = _FOLDER / f"rcps_{source}.json" if source in REFERENCES else Path(source)
-    found = read_model(path, ReferenceFile, "reference convergence points as deep-bench mlperf reference writes them")
-    if len({point.benchmark for point in found.root.values()}) != 1:
+    reference_file = read_model(
+        path, ReferenceFile, "reference convergence points as deep-bench mlperf reference writes them"
+    )
+    if len({point.benchmark for point in reference_file.root.values()}) != 1:
         raise InvalidRecord(f"{path} is not of one benchmark", "points of one benchmark with several batch sizes")
-    return found
+    return reference_file
 
 
 def reference_of(file: ReferenceFile, runs: int) -> Reference:
@@ -95,21 +97,21 @@ def compare(folder: str | Path, reference: str | Path) -> Compared:
             one and the same.
         InvalidArgument: They are of another benchmark, target or frequency of evaluation than the reference.
     """
-    found = scored_runs(Path(folder))
-    for log, beside in zip(found.logs, found.unlike, strict=True):
+    score = scored_runs(Path(folder))
+    for log, beside in zip(score.logs, score.unlike, strict=True):
         if beside:
             raise InvalidRecord(f"{log.path}: {beside[0]}", "different runs of one and the same")
-    logs = [log for log in found.logs if log.all("global_batch_size")]
+    logs = [log for log in score.logs if log.all("global_batch_size")]
     file = read_reference(reference)
     batch, first = _same(logs, "global_batch_size"), next(iter(file.root.values()))
-    for what, ours, theirs in (
+    for subject, ours, theirs in (
         ("benchmark", _same(logs, "submission_benchmark"), first.benchmark),
         ("target", _same(logs, "eval_target"), first.target),
         ("number of samples between evaluations", _every(logs), first.every),
     ):
         if theirs is not None and ours != theirs:
-            raise InvalidArgument(f"runs with the {what} {ours}", f"that of the reference, {theirs}")
-    epochs = [inf if wrong else taken for wrong, taken in zip(found.faults, epochs_of(found.logs), strict=True)]
+            raise InvalidArgument(f"runs with the {subject} {ours}", f"that of the reference, {theirs}")
+    epochs = [inf if wrong else count for wrong, count in zip(score.faults, epochs_of(score.logs), strict=True)]
     return reference_of(file, len(epochs)).compared(int(batch), epochs)
 
 
@@ -123,7 +125,7 @@ def compare_all(folder: str | Path, reference: str | Path) -> dict[Path, Compare
     Returns:
         Folder of logs to what the test says.
     """
-    return {one: compare(one, reference) for one in result_folders(folder)}
+    return {path: compare(path, reference) for path in result_folders(folder)}
 
 
 def point_of(logs: Sequence[Log], platform: str = "") -> tuple[str, PointRecord]:
@@ -181,27 +183,27 @@ def record(
     """
     if not batches or len(set(batches)) < len(batches) or runs < 3:
         raise InvalidArgument(f"batches {list(batches)}, {runs} runs each", "different batch sizes, at least three runs")
-    found: dict[str, PointRecord] = {}
+    points: dict[str, PointRecord] = {}
     for batch in batches:
         changed = recipe.changed(f"sampler.batch={batch}", *(changes or {}).get(batch, ()))
         with TemporaryDirectory(prefix="deep_bench_reference_") as folder:
             seeds = range(FIRST_SEED, FIRST_SEED + runs)
             timed = planned(changed, on, seeds=seeds, output=folder, clear=kept_caches)
-            made = timed.run(progress=progress)
-            if made.record.interrupted:
+            outcome = timed.run(progress=progress)
+            if outcome.record.interrupted:
                 raise KeyboardInterrupt
             logs = read_runs(timed.layout.results)
-            name, point = point_of(logs, platform=f"{on}, {made.record.environment.cpu_model or 'an unknown processor'}")
-        found[name] = point
+            name, point = point_of(logs, platform=f"{on}, {outcome.record.environment.cpu_model or 'an unknown processor'}")
+        points[name] = point
         told(f"{name}: {', '.join(f'{e:g}' for e in point.epochs)} epochs")
-    text = json.dumps(ReferenceFile(found).model_dump(mode="json", by_alias=True), indent=1) + "\n"
+    text = json.dumps(ReferenceFile(points).model_dump(mode="json", by_alias=True), indent=1) + "\n"
     return written(Path(output), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _same(logs: Sequence[Log], key: str) -> Any:
     """What all logs say, once each and alike."""
     events = [log.all(key) for log in logs]
-    if not events or any(len(found) != 1 for found in events) or len({repr(found[0].value) for found in events}) > 1:
+    if not events or any(len(matches) != 1 for matches in events) or len({repr(matches[0].value) for matches in events}) > 1:
         raise InvalidRecord(f"logs that do not all have one and the same {key}", "runs of the same, each saying so once")
     value = events[0][0].value
     if key != "submission_benchmark" and not is_number(value):

@@ -73,11 +73,11 @@ class Timed:
     @property
     def note(self) -> str:
         """How it deviates from MLPerf's benchmarks."""
-        made = f"recipe {self.recipe.name} of deep_bench {deep_bench.__version__}"
+        origin = f"recipe {self.recipe.name} of deep_bench {deep_bench.__version__}"
         if self.layout.benchmark in official_benchmarks():
-            return f"{made}; what differs from the reference is in the code"
+            return f"{origin}; what differs from the reference is in the code"
         return (
-            f"no benchmark of MLPerf: {made}, its own network, data, quality measure and target; "
+            f"no benchmark of MLPerf: {origin}, its own network, data, quality measure and target; "
             "the result is not comparable with MLPerf's"
         )
 
@@ -218,26 +218,26 @@ def planned(
         ...     sorted(path.name for path in timed.layout.results.iterdir())
         ['result_0.txt']
     """
-    stated = {**checked(facts or {}), "division": "open"}
+    declared = {**checked(facts or {}), "division": "open"}
     name = _name(recipe, benchmark)
     _check(recipe, seeds, hyperparameters or {}, alone=make is None)
-    layout = Layout(Path(output), slug(stated.get("system_name", "")), name)
+    layout = Layout(Path(output), slug(declared.get("system_name", "")), name)
     if logs:
         prepare(layout, len(seeds))
-    return Timed(recipe, on, layout, stated, tuple(seeds), clear, make, logs, dict(hyperparameters or {}))
+    return Timed(recipe, on, layout, declared, tuple(seeds), clear, make, logs, dict(hyperparameters or {}))
 
 
-def _check(recipe: Recipe, seeds: Sequence[int], stated: Mapping[str, Any], *, alone: bool) -> None:
+def _check(recipe: Recipe, seeds: Sequence[int], declared: Mapping[str, Any], *, alone: bool) -> None:
     if not recipe.fields.target:
         raise InvalidArgument(f"the recipe {recipe.name!r} without a target", "one, as target: {accuracy: 0.97}")
     if len(set(seeds)) < len(seeds) or not seeds:
         raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
-    check_stated(stated)
-    told, rule = told_by_recipe(recipe), rule_of(recipe)
+    check_stated(declared)
+    derived, rule = told_by_recipe(recipe), rule_of(recipe)
     if not alone:
-        told.pop("global_batch_size", None)  # that of all ranks is another
-    check_needed({**stated, **told})
-    check_untold(stated, told, rule if recipe.fields.optimizer.schedule is None else None)
+        derived.pop("global_batch_size", None)  # that of all ranks is another
+    check_needed({**declared, **derived})
+    check_untold(declared, derived, rule if recipe.fields.optimizer.schedule is None else None)
 
 
 def _name(recipe: Recipe, benchmark: str | None) -> str:
@@ -253,9 +253,9 @@ def _name(recipe: Recipe, benchmark: str | None) -> str:
     return name
 
 
-def _description(runs: Runs, on: str, stated: Mapping[str, str]) -> dict[str, str]:
+def _description(runs: Runs, on: str, declared: Mapping[str, str]) -> dict[str, str]:
     facts = next((run.framework for run in runs.runs if run.framework), {})
     framework = f"{on} {facts.get('version', '')}".strip() + f", through deep_bench {deep_bench.__version__}"
     ranks = next((run.ranks.ranks for run in runs.runs if run.ranks is not None), [])
     nodes = len({str(rank.local.get("host")) for rank in ranks}) or 1
-    return describe(runs.record.environment, {"framework": framework, "number_of_nodes": nodes, **stated}, "training")
+    return describe(runs.record.environment, {"framework": framework, "number_of_nodes": nodes, **declared}, "training")

@@ -66,8 +66,8 @@ class Scored:
         if any(self.faults) or any(self.unlike):
             return None
         values = [log.last.value if log.last is not None else None for log in self.logs]
-        found = [float(value) for value in values if is_number(value) and value > 0]
-        return float(np.exp(np.mean(np.log(found)))) if len(found) == len(values) else None
+        numbers = [float(value) for value in values if is_number(value) and value > 0]
+        return float(np.exp(np.mean(np.log(numbers)))) if len(numbers) == len(values) else None
 
     def lines(self) -> Iterator[str]:
         """What there is to say of each run, and of all."""
@@ -115,7 +115,7 @@ def scored(folder: str | Path) -> list[Scored]:
     Raises:
         InvalidRecord: There are no logs, or one cannot be read.
     """
-    return [scored_runs(one) for one in result_folders(folder)]
+    return [scored_runs(path) for path in result_folders(folder)]
 
 
 def scored_runs(folder: Path) -> Scored:

@@ -83,7 +83,7 @@ def _text(log: Log) -> str:
     benchmark = checked_name(log.benchmark)
     clock, out = _Clock(), io.StringIO()
     handler = logging.StreamHandler(out)
-    others = mlperf_log.LOGGER.handlers[:]  # it prints to standard output from when it is imported
+    saved_handlers = mlperf_log.LOGGER.handlers[:]  # it prints to standard output from when it is imported
     try:
         mlperf_log.LOGGER.handlers[:] = [handler]
         with patch.object(mlperf_log, "time", clock):
@@ -98,7 +98,7 @@ def _text(log: Log) -> str:
                         root_dir=re.escape(str(_ROOT)),
                     )
     finally:
-        mlperf_log.LOGGER.handlers[:] = others
+        mlperf_log.LOGGER.handlers[:] = saved_handlers
     return out.getvalue()
 
 

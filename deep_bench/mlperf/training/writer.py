@@ -50,8 +50,8 @@ class RunLog:
         Args:
             ago_ns: So many nanoseconds ago instead; never before what was written last.
         """
-        now = (self._zero_ns + perf_counter_ns() - ago_ns) // 1_000_000
-        return max(now, int(self._events[-1].time_ms)) if self._events else now
+        timestamp = (self._zero_ns + perf_counter_ns() - ago_ns) // 1_000_000
+        return max(timestamp, int(self._events[-1].time_ms)) if self._events else timestamp
 
     def event(self, key: str, value: Any = None, *, at: int | None = None, **metadata: Any) -> None:
         """Something that happened, ``at`` a time or now."""

@@ -61,9 +61,9 @@ class Backward:
         active = self.depending(tape, nodes, targets)
         parts: dict[ir.Value, list[Symbol]] = {value: [gradient] for value, gradient in seeds.items()}
         for node in reversed(nodes):
-            given = [_total(parts, v, keep=v in targets) for v in node.outputs]
-            if any(g is not None for g in given) and any(v in active for v in _uses(node)):
-                for value, gradient in self._node(node, tape, given, active):
+            output_gradients = [_total(parts, v, keep=v in targets) for v in node.outputs]
+            if any(g is not None for g in output_gradients) and any(v in active for v in _uses(node)):
+                for value, gradient in self._node(node, tape, output_gradients, active):
                     parts.setdefault(value, []).append(gradient)
         return {value: total for value in targets if (total := _total(parts, value, keep=True)) is not None}
 
@@ -77,31 +77,31 @@ class Backward:
         return active
 
     def _node(
-        self, node: ir.Node, tape: Tape, given: Sequence[Symbol | None], active: Collection[ir.Value]
+        self, node: ir.Node, tape: Tape, output_gradients: Sequence[Symbol | None], active: Collection[ir.Value]
     ) -> Iterable[tuple[ir.Value, Symbol]]:
         if kernel_of(node) is not None:
-            return by_kernel(node, tape, given, active)
+            return by_kernel(node, tape, output_gradients, active)
         if is_step(node):
             return []
-        site = Site(node, tape, self, given, active.__contains__)
+        site = Site(node, tape, self, output_gradients, active.__contains__)
         rule = find(node.domain, node.op_type)
         before, tape.base = tape.base, f"{node.name}.gradient"
         try:
-            found = _by_body(site) if rule is None else rule(site, *site.inputs, **site.attributes)
+            result = _by_body(site) if rule is None else rule(site, *site.inputs, **site.attributes)
         except UnsupportedOperator:
             raise
         except Unsupported as refusal:  # of the tape, which does not know the node
             raise site.refusal(refusal.came) from refusal
         finally:
             tape.base = before
-        return [(value, gradient) for value, gradient in _pairs(node, found) if value in active]
+        return [(value, gradient) for value, gradient in _pairs(node, result) if value in active]
 
 
-def _pairs(node: ir.Node, found: Any) -> Iterable[tuple[ir.Value, Symbol]]:
+def _pairs(node: ir.Node, result: Any) -> Iterable[tuple[ir.Value, Symbol]]:
     """What a rule returned: a gradient, one for each input, or a mapping from value to gradient."""
-    if isinstance(found, Mapping):
-        return found.items()
-    gradients = [found] if isinstance(found, Symbol) or found is None else list(found)
+    if isinstance(result, Mapping):
+        return result.items()
+    gradients = [result] if isinstance(result, Symbol) or result is None else list(result)
     return [(v, g) for v, g in zip(node.inputs, gradients, strict=False) if v is not None and g is not None]
 
 
@@ -126,11 +126,11 @@ def _by_body(site: Site) -> list[Symbol | None]:
 
 def _total(parts: dict[ir.Value, list[Symbol]], value: ir.Value, *, keep: bool) -> Symbol | None:
     """The sum of what arrived at a value."""
-    found = parts.get(value) if keep else parts.pop(value, None)
-    if not found:
+    gradients = parts.get(value) if keep else parts.pop(value, None)
+    if not gradients:
         return None
-    total = found[0]
-    for part in found[1:]:
+    total = gradients[0]
+    for part in gradients[1:]:
         total = sum_of(total, part)
     if keep:
         parts[value] = [total]
@@ -145,15 +145,15 @@ def _uses(node: ir.Node) -> list[ir.Value]:
 
 def _carries(tape: Tape, value: ir.Value, quantized: int) -> bool:
     """Whether a value may have a gradient: a real tensor, one of integers of up to ``quantized`` bytes, or a container."""
-    known = tape.knowledge.type_of(value)
-    while known is not None and not known.HasField("tensor_type"):
-        if known.HasField("sequence_type"):
-            known = known.sequence_type.elem_type
-        elif known.HasField("optional_type"):
-            known = known.optional_type.elem_type
+    value_type = tape.knowledge.type_of(value)
+    while value_type is not None and not value_type.HasField("tensor_type"):
+        if value_type.HasField("sequence_type"):
+            value_type = value_type.sequence_type.elem_type
+        elif value_type.HasField("optional_type"):
+            value_type = value_type.optional_type.elem_type
         else:
             return True
-    kind = known.tensor_type.elem_type if known is not None else onnx.TensorProto.UNDEFINED
+    kind = value_type.tensor_type.elem_type if value_type is not None else onnx.TensorProto.UNDEFINED
     if kind == onnx.TensorProto.UNDEFINED:
         return True
     if kind == onnx.TensorProto.STRING:

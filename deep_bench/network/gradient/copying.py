@@ -16,12 +16,12 @@ def copied(graph: ir.Graph, tape: Tape) -> ir.Graph:
 
     What is known of a value is known of its copy.
     """
-    made = graph.clone(allow_outer_scope_values=True)
-    _rename(graph, made, tape)
-    return made
+    clone = graph.clone(allow_outer_scope_values=True)
+    _rename(graph, clone, tape)
+    return clone
 
 
-def _rename(graph: ir.Graph, made: ir.Graph, tape: Tape) -> None:
+def _rename(graph: ir.Graph, clone: ir.Graph, tape: Tape) -> None:
     names, knowledge = tape.names, tape.knowledge
 
     def rename(old: ir.Value, new: ir.Value) -> None:
@@ -29,11 +29,11 @@ def _rename(graph: ir.Graph, made: ir.Graph, tape: Tape) -> None:
             new.name = names.fresh(f"{old.name}.again")
             knowledge.state(new, knowledge.type_of(old))
 
-    own = [v for v in graph.initializers.values() if not v.is_graph_input()]
-    theirs = [v for v in made.initializers.values() if not v.is_graph_input()]
-    for old_value, new_value in zip([*graph.inputs, *own], [*made.inputs, *theirs], strict=True):
+    old_initializers = [v for v in graph.initializers.values() if not v.is_graph_input()]
+    theirs = [v for v in clone.initializers.values() if not v.is_graph_input()]
+    for old_value, new_value in zip([*graph.inputs, *old_initializers], [*clone.inputs, *theirs], strict=True):
         rename(old_value, new_value)
-    for old, new in zip(graph, made, strict=True):
+    for old, new in zip(graph, clone, strict=True):
         new.name = names.fresh(f"{old.name}.again")
         for old_value, new_value in zip(old.outputs, new.outputs, strict=True):
             rename(old_value, new_value)

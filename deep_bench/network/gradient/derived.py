@@ -45,12 +45,12 @@ class DerivedGradients(Generic[A]):
         for name, value in parameters.items():
             if name in executor.parameters:  # what neither the outputs nor the gradients depend on is left out
                 executor.parameters[name] = value
-        found = executor.forward(inputs)
-        gradients = {name: found.pop(gradient_name(loss, name)) for name in names}
+        outputs = executor.forward(inputs)
+        gradients = {name: outputs.pop(gradient_name(loss, name)) for name in names}
         if on_ready is not None:
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
-        return found, gradients
+        return outputs, gradients
 
     def executor(self, loss: str, wrt: Sequence[str] | None) -> tuple[tuple[str, ...], Executor[A]]:
         """The names to differentiate with respect to, and what runs the network derived for them."""

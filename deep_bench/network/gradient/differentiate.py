@@ -78,30 +78,30 @@ def differentiate(
         Griewank and Walther, *Evaluating Derivatives*, 2nd ed., section 3.2.
     """
     network = as_network(network)
-    wanted = None if wrt is None else names_once(wrt)
+    requested = None if wrt is None else names_once(wrt)
     changed = network.upgraded(max(OLDEST_OPSET, network.opset)).copy()
     knowledge = Knowledge(changed)
     values = _values(changed.graph)
     tape = Tape(changed.graph, Names(changed), knowledge, "gradient")
     result = Symbol(tape, _named(values, loss, changed))
     _check_loss(tape, result)
-    chosen = [_named(values, name, changed) for name in (_default(changed) if wanted is None else wanted)]
+    chosen = [_named(values, name, changed) for name in (_default(changed) if requested is None else requested)]
     for value in chosen:
         _check_float(tape, value)
     seeds = {result.value: tape.constant(1, result.dtype).expand(result.shape)}
-    found = Backward(straight_through=straight_through, rounded_slopes=rounded_slopes).run(
+    gradients = Backward(straight_through=straight_through, rounded_slopes=rounded_slopes).run(
         tape, tuple(changed.graph), seeds, chosen
     )
     for value in chosen:
-        gradient = found.get(value) or tape.zeros_like(Symbol(tape, value))
+        gradient = gradients.get(value) or tape.zeros_like(Symbol(tape, value))
         _return(tape, gradient, gradient_name(loss, str(value.name)), value)
     prune(changed.graph)
     return Network(changed.model, name=f"{network.name} with gradients", source=None)
 
 
 def _values(graph: ir.Graph) -> dict[str, ir.Value]:
-    own = [*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)]
-    return {str(v.name): v for v in own if v.name}
+    values = [*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)]
+    return {str(v.name): v for v in values if v.name}
 
 
 def _named(values: dict[str, ir.Value], name: str, network: Network) -> ir.Value:
@@ -147,14 +147,16 @@ def _return(tape: Tape, gradient: Symbol, name: str, of: ir.Value) -> None:
     output = ir.Value(name=tape.names.fresh(name))
     if output.name != name:
         raise InvalidArgument(f"the network has a value {name!r} already", "a network without this gradient")
-    here, wanted = tape.knowledge.dtype(gradient.value), tape.knowledge.dtype(of)
+    gradient_dtype, target_dtype = tape.knowledge.dtype(gradient.value), tape.knowledge.dtype(of)
     op_type, attributes = "Identity", []
-    if here is not None and wanted is not None and here != wanted:  # gradients of 8 bits were in float32 on the way
-        op_type, attributes = "Cast", [ir.AttrInt64("to", int(ir.DataType.from_numpy(wanted)))]
+    if (
+        gradient_dtype is not None and target_dtype is not None and gradient_dtype != target_dtype
+    ):  # gradients of 8 bits were in float32 on the way
+        op_type, attributes = "Cast", [ir.AttrInt64("to", int(ir.DataType.from_numpy(target_dtype)))]
     node = ir.Node("", op_type, [gradient.value], attributes, outputs=[output], name=tape.names.fresh(name))
     tape.append(node)
-    known = tape.knowledge.type_of(of)
-    if known is not None:
-        output.type = ir.serde.deserialize_type_proto_for_type(known)
-        output.shape = ir.serde.deserialize_type_proto_for_shape(known)
+    value_type = tape.knowledge.type_of(of)
+    if value_type is not None:
+        output.type = ir.serde.deserialize_type_proto_for_type(value_type)
+        output.shape = ir.serde.deserialize_type_proto_for_shape(value_type)
     tape.graph.outputs.append(output)

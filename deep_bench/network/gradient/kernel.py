@@ -32,26 +32,26 @@ def by_kernel(
     kernel = placed(node, tape.knowledge.opset)
     kernel.require_backward()
     values = list(node.inputs)
-    wanted = tuple(i for i, v in enumerate(values) if v is not None and v in active)
+    indices = tuple(i for i, v in enumerate(values) if v is not None and v in active)
     outputs = []
-    for index in wanted:
+    for index in indices:
         value = values[index]
         assert value is not None
         output = ir.Value(name=tape.names.fresh(f"{node.name}.gradient.{kernel.kernel.name}"))
-        known = tape.knowledge.type_of(value)
-        tape.knowledge.state(output, known)
-        if known is not None:
-            output.type = ir.serde.deserialize_type_proto_for_type(known)
-            output.shape = ir.serde.deserialize_type_proto_for_shape(known)
+        value_type = tape.knowledge.type_of(value)
+        tape.knowledge.state(output, value_type)
+        if value_type is not None:
+            output.type = ir.serde.deserialize_type_proto_for_type(value_type)
+            output.shape = ir.serde.deserialize_type_proto_for_shape(value_type)
         outputs.append(output)
     fed = [*(None if g is None else g.value for g in given), *values, *node.outputs]
     name = tape.names.fresh(f"{node.name}.gradient.{kernel.kernel.name}")
     written = ir.Node(KERNEL_DOMAIN, f"{kernel.kernel.name}.backward", fed, outputs=outputs, name=name)
-    attach_kernel(written, KernelGradient(kernel, len(node.outputs), len(values), wanted))
+    attach_kernel(written, KernelGradient(kernel, len(node.outputs), len(values), indices))
     tape.graph.opset_imports.setdefault(KERNEL_DOMAIN, 1)
     tape.append(written)
-    found = [(values[index], Symbol(tape, output)) for index, output in zip(wanted, outputs, strict=True)]
-    return [(value, symbol) for value, symbol in found if value is not None]
+    pairs = [(values[index], Symbol(tape, output)) for index, output in zip(indices, outputs, strict=True)]
+    return [(value, symbol) for value, symbol in pairs if value is not None]
 
 
 class KernelGradient:
@@ -81,10 +81,10 @@ class KernelGradient:
 
     def forward(self, *arrays: Any) -> tuple[Any, ...]:
         """The gradients that are wanted; zeros where the kernel says that there is none."""
-        grads, rest = arrays[: self.outputs], arrays[self.outputs :]
-        inputs, results = rest[: self.inputs], rest[self.inputs :]
-        found = self.of.backward(grads, inputs, results)
-        return tuple(found[i] if found[i] is not None else self._zeros(inputs[i]) for i in self.wanted)
+        grads, remainder = arrays[: self.outputs], arrays[self.outputs :]
+        inputs, results = remainder[: self.inputs], remainder[self.inputs :]
+        gradients = self.of.backward(grads, inputs, results)
+        return tuple(gradients[i] if gradients[i] is not None else self._zeros(inputs[i]) for i in self.wanted)
 
     def backward(self, grads: Any, inputs: Any, outputs: Any, **attributes: Any) -> Any:
         """There are no second derivatives: `differentiates` says so."""

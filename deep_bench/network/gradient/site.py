@@ -75,8 +75,8 @@ class Site:
 
     def gradient(self, index: int) -> Symbol:
         """The gradient of an output, zeros if the loss does not depend on it."""
-        found = self.gradient_or_none(index)
-        return self.op.zeros_like(self.output(index)) if found is None else found
+        gradient = self.gradient_or_none(index)
+        return self.op.zeros_like(self.output(index)) if gradient is None else gradient
 
     def gradient_or_none(self, index: int) -> Symbol | None:
         """The gradient of an output; ``None`` if there is no such output, or the loss does not depend on it."""
@@ -102,8 +102,8 @@ class Site:
             One gradient for each of ``inputs``; ``None`` where it is omitted, or not asked for.
         """
         start = len(self.op.written)
-        found = function(*inputs)
-        outputs = [found] if isinstance(found, Symbol) else list(found)
+        result = function(*inputs)
+        outputs = [result] if isinstance(result, Symbol) else list(result)
         seeds = {y.value: dy for i, y in enumerate(outputs) if (dy := self.gradient_or_none(i)) is not None}
         targets = list(dict.fromkeys(x.value for x in inputs if x is not None and self._wanted(x.value)))
         gradients = self.backward.run(self.op, self.op.written[start:], seeds, targets)

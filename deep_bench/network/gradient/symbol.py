@@ -67,8 +67,8 @@ class Symbol:
     @property
     def shape(self) -> Symbol:
         """The shape as an int64 tensor: a constant where it is known."""
-        known = self.static_shape
-        return self.tape.constant(known, np.int64) if known is not None else self.tape.Shape(self)
+        dims = self.static_shape
+        return self.tape.constant(dims, np.int64) if dims is not None else self.tape.Shape(self)
 
     @property
     def known(self) -> np.ndarray | None:
@@ -174,8 +174,8 @@ class Symbol:
         ends = [e if isinstance(e, Symbol) else self.tape.constant([e], np.int64) for e in (start, end)]
         return self.tape.Slice(self, *ends, [axis], [step])
 
-    def _like(self, other: Any) -> Symbol:
-        return other if isinstance(other, Symbol) else self.tape.constant(other, self.dtype)
+    def _like(self, operand: Any) -> Symbol:
+        return operand if isinstance(operand, Symbol) else self.tape.constant(operand, self.dtype)
 
     def __repr__(self) -> str:
         return f"Symbol({self.value.name!r})"

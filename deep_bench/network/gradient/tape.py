@@ -64,11 +64,13 @@ class Tape:
         fed = self._values(inputs)
         while fed and fed[-1] is None:
             fed.pop()
-        stated = ir.convenience.convert_attributes({k: v for k, v in attributes.items() if v is not None})
-        made = [ir.Value(name=self.names.fresh(f"{self.base}.{op_type}")) for _ in range(outputs or 1)]
-        node = ir.Node(domain, op_type, fed, stated, outputs=made, name=self.names.fresh(f"{self.base}.{op_type}"))
+        node_attributes = ir.convenience.convert_attributes({k: v for k, v in attributes.items() if v is not None})
+        values = [ir.Value(name=self.names.fresh(f"{self.base}.{op_type}")) for _ in range(outputs or 1)]
+        node = ir.Node(
+            domain, op_type, fed, node_attributes, outputs=values, name=self.names.fresh(f"{self.base}.{op_type}")
+        )
         self.append(node)
-        results = tuple(Symbol(self, value) for value in made)
+        results = tuple(Symbol(self, value) for value in values)
         return results if outputs is not None else results[0]
 
     def append(self, node: ir.Node) -> None:
@@ -116,10 +118,10 @@ class Tape:
     def cast(self, x: Symbol, dtype: np.dtype | type | Symbol) -> Symbol:
         """``x`` in an element type, or in that of another symbol, known or not."""
         if isinstance(dtype, Symbol):
-            known, here = self.knowledge.dtype(dtype.value), self.knowledge.dtype(x.value)
-            if known is None or here is None:
+            target_dtype, source_dtype = self.knowledge.dtype(dtype.value), self.knowledge.dtype(x.value)
+            if target_dtype is None or source_dtype is None:
                 return self.CastLike(x, dtype)
-            dtype = known
+            dtype = target_dtype
         if x.dtype == np.dtype(dtype):
             return x
         return self.Cast(x, to=int(ir.DataType.from_numpy(np.dtype(dtype))))
@@ -152,16 +154,16 @@ class Tape:
         named = axes.known if isinstance(axes, Symbol) else axes
         if named is not None and dims is not None:
             pads, axes = self._pads_of_all(pads, [int(axis) % len(dims) for axis in np.ravel(named)], len(dims)), None
-        found: Symbol = self.node("Pad", [x, pads, value, axes], mode=mode)
-        return found
+        result: Symbol = self.node("Pad", [x, pads, value, axes], mode=mode)
+        return result
 
     def _pads_of_all(self, pads: Operand, axes: Sequence[int], rank: int) -> Operand:
         places = [*axes, *(rank + axis for axis in axes)]
-        known = pads.known if isinstance(pads, Symbol) else pads
+        pad_values = pads.known if isinstance(pads, Symbol) else pads
         full = np.zeros(2 * rank, np.int64)
-        if known is None:
+        if pad_values is None:
             return self.ScatterElements(self.constant(full, np.int64), places, pads)
-        full[places] = known
+        full[places] = pad_values
         return full
 
     def zeros_like(self, x: Symbol) -> Symbol:
@@ -174,13 +176,13 @@ class Tape:
 
     def sum_to(self, x: Symbol, like: Symbol) -> Symbol:
         """The transpose of broadcasting ``like`` to the shape of ``x``: sums over what was repeated."""
-        here, there = self.known_dims(x.value), self.known_dims(like.value)
-        if here is not None and there is not None:
-            aligned = (1,) * (len(here) - len(there)) + there
-            certain = all(a == b if isinstance(b, str) else b is not None for a, b in zip(here, aligned, strict=True))
-            if certain or here == aligned:
-                axes = [i for i, (a, b) in enumerate(zip(here, aligned, strict=True)) if b == 1 and a != 1]
-                extra = list(range(len(here) - len(there)))
+        x_dims, like_dims = self.known_dims(x.value), self.known_dims(like.value)
+        if x_dims is not None and like_dims is not None:
+            aligned = (1,) * (len(x_dims) - len(like_dims)) + like_dims
+            certain = all(a == b if isinstance(b, str) else b is not None for a, b in zip(x_dims, aligned, strict=True))
+            if certain or x_dims == aligned:
+                axes = [i for i, (a, b) in enumerate(zip(x_dims, aligned, strict=True)) if b == 1 and a != 1]
+                extra = list(range(len(x_dims) - len(like_dims)))
                 summed = x.sum(axes, keepdims=True) if axes else x
                 return summed.squeeze(*extra) if extra else summed
         return self._sum_to_at_run(x, like)
@@ -200,10 +202,10 @@ class Tape:
         Raises:
             Unsupported: It is unknown.
         """
-        found = self.knowledge.dtype(value)
-        if found is None:
+        dtype = self.knowledge.dtype(value)
+        if dtype is None:
             raise self.refusal(f"the element type of {value.name!r} is unknown before a run")
-        return found
+        return dtype
 
     def known_dims(self, value: ir.Value) -> tuple[int | str | None, ...] | None:
         """The dimensions of a value, as far as they are known; ``None`` if not even their number is."""
@@ -215,10 +217,10 @@ class Tape:
         Raises:
             Unsupported: Not even their number is known.
         """
-        found = self.known_dims(value)
-        if found is None:
+        dims = self.known_dims(value)
+        if dims is None:
             raise self.refusal(f"the number of dimensions of {value.name!r} is unknown before a run")
-        return found
+        return dims
 
     def contents(self, value: ir.Value) -> np.ndarray | None:
         """The contents of a constant."""

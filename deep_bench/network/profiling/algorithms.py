@@ -63,8 +63,8 @@ def chosen_algorithms(
     names = [str(node.name) for node in problem.network.nodes]
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         folder = Path(temporary)
-        given = {**handed_over(problem, folder), "variant": str(variant), "loss": None}
-        with Worker(_SYSTEM, given, label=str(variant), log=folder / "log", environment=_ASK) as worker:
+        arguments = {**handed_over(problem, folder), "variant": str(variant), "loss": None}
+        with Worker(_SYSTEM, arguments, label=str(variant), log=folder / "log", environment=_ASK) as worker:
             worker.prepare()
             try:
                 return dict(worker.call("algorithms"))
@@ -88,11 +88,12 @@ def algorithm_lines(network: Network, found: Mapping[str, tuple[str, ...] | str]
     operators = {str(node.name): operator_name(node) for node in network.nodes}
     widths = [max(map(len, names), default=0) for names in (found, (operators.get(name, "") for name in found))]
     return [
-        f"{name:{widths[0]}}  {operators.get(name, ''):{widths[1]}}  {said if isinstance(said, str) else _counted(said)}"
-        for name, said in found.items()
+        f"{name:{widths[0]}}  {operators.get(name, ''):{widths[1]}}  "
+        f"{answer if isinstance(answer, str) else _counted(answer)}"
+        for name, answer in found.items()
     ]
 
 
-def _counted(said: tuple[str, ...]) -> str:
+def _counted(algorithms: tuple[str, ...]) -> str:
     """What was said, each once, with how often where that is more than once."""
-    return "; ".join(f"{what} (x {n})" if n > 1 else what for what, n in Counter(said).items())
+    return "; ".join(f"{algorithm} (x {n})" if n > 1 else algorithm for algorithm, n in Counter(algorithms).items())

@@ -73,15 +73,15 @@ def liveness(network: Network, sizes: Sizes | None = None) -> Liveness:
 
 def _last_uses(network: Network) -> dict[int, list[ir.Value]]:
     """Index of a node to the values that no later one reads, and that are no outputs."""
-    kept = set(network.graph.outputs)
+    outputs = set(network.graph.outputs)
     last: dict[ir.Value, int] = {}
     for index, node in enumerate(network.nodes):
         captured = [v for graph in subgraphs(node).values() for v in outer_values(graph)]
         for value in (*node.outputs, *node.inputs, *captured):
-            if value is not None and value.producer() is not None and value not in kept:
+            if value is not None and value.producer() is not None and value not in outputs:
                 last[value] = index
-    found: dict[int, list[ir.Value]] = {}
+    by_index: dict[int, list[ir.Value]] = {}
     for value, index in last.items():
         if value.name:
-            found.setdefault(index, []).append(value)
-    return found
+            by_index.setdefault(index, []).append(value)
+    return by_index

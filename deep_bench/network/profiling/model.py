@@ -118,8 +118,8 @@ class SystemProfile(_Plain):
     def outside_ns(self) -> list[int]:
         """What of each observed call is in no piece."""
         inside = np.sum([piece.ns for piece in self.pieces], axis=0) if self.pieces else 0
-        found: list[int] = (np.array(self.observed_ns) - inside).tolist()
-        return found
+        durations: list[int] = (np.array(self.observed_ns) - inside).tolist()
+        return durations
 
     @property
     def observed(self) -> float:

@@ -87,12 +87,12 @@ def profile(
     if loss is not None and loss not in [spec.name for spec in problem.network.outputs]:
         outputs = ", ".join(spec.name for spec in problem.network.outputs)
         raise InvalidArgument(f"{problem.source.name} has no output {loss!r}", f"one of {outputs}", "see Network.with_loss")
-    known = _sizes_of(problem.network, problem.inputs.arrays)
-    needs = liveness(problem.network, known)
-    facts = _node_facts(problem, known, loss)
+    value_sizes = _sizes_of(problem.network, problem.inputs.arrays)
+    needs = liveness(problem.network, value_sizes)
+    facts = _node_facts(problem, value_sizes, loss)
     bars = Bars(progress)
     try:
-        found = _profiled(problem, variants, loss, repeat, in_process, bars)
+        profiles = _profiled(problem, variants, loss, repeat, in_process, bars)
     finally:
         bars.close()
     return Profile(
@@ -104,9 +104,9 @@ def profile(
         repeat=repeat,
         nodes=facts,
         needs=Needs(**vars(needs)),
-        systems=found,
+        systems=profiles,
         in_process=in_process,
-        interrupted=any(system.error == _INTERRUPTED for system in found),
+        interrupted=any(system.error == _INTERRUPTED for system in profiles),
     )
 
 
@@ -145,8 +145,8 @@ def _node_facts(problem: Problem, sizes: KnownSizes, loss: str | None) -> list[N
 
 
 def _work(node: ir.Node, sizes: KnownSizes) -> Work | None:
-    found = cost(node, sizes)
-    return None if found is None else Work(found.flops, found.special, found.comparisons)
+    estimate = cost(node, sizes)
+    return None if estimate is None else Work(estimate.flops, estimate.special, estimate.comparisons)
 
 
 def _backward_work(network: Network, loss: str, inputs: Mapping[str, np.ndarray]) -> dict[str, Work | None]:
@@ -156,14 +156,14 @@ def _backward_work(network: Network, loss: str, inputs: Mapping[str, np.ndarray]
     except DeepBenchError:  # a framework's own autograd may still do it; each system says for itself what it cannot
         return {}
     sizes = _sizes_of(derived, inputs)
-    own = {str(node.name) for node in network.all_nodes()}
-    found: dict[str, Work | None] = {}
+    node_names = {str(node.name) for node in network.all_nodes()}
+    by_node: dict[str, Work | None] = {}
     for node in derived.nodes:
-        name, direction = origin(str(node.name), own)
+        name, direction = origin(str(node.name), node_names)
         if direction == "backward" and name:
-            work, before = _work(node, sizes), found.get(name, Work())
-            found[name] = None if work is None or before is None else before + work
-    return found
+            work, before = _work(node, sizes), by_node.get(name, Work())
+            by_node[name] = None if work is None or before is None else before + work
+    return by_node
 
 
 def _profiled(
@@ -171,8 +171,8 @@ def _profiled(
 ) -> list[SystemProfile]:
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         folder = Path(temporary)
-        given = {**handed_over(problem, folder), "loss": loss}
-        contenders = [Contender(str(v), _SYSTEM, {"variant": str(v), **given}) for v in variants]
+        arguments = {**handed_over(problem, folder), "loss": loss}
+        contenders = [Contender(str(v), _SYSTEM, {"variant": str(v), **arguments}) for v in variants]
         bars.phase("preparing", len(contenders), "systems")
 
         def starting(label: str) -> None:
@@ -189,15 +189,15 @@ def _profiled(
 
 def _in_turn(fleet: Fleet, variants: Sequence[Variant], repeat: int, starting: Callable[[str], None]) -> list[SystemProfile]:
     """All systems one after the other; Ctrl-C keeps those that are done."""
-    found: list[SystemProfile] = []
+    profiles: list[SystemProfile] = []
     try:
         for variant in variants:
-            found.append(_one(fleet, variant, repeat, starting))
+            profiles.append(_one(fleet, variant, repeat, starting))
     except KeyboardInterrupt:
-        if not any(system.error is None for system in found):
+        if not any(system.error is None for system in profiles):
             raise
-    late = variants[len(found) :]
-    return [*found, *(SystemProfile(label=str(v), framework=v.framework, error=_INTERRUPTED) for v in late)]
+    late = variants[len(profiles) :]
+    return [*profiles, *(SystemProfile(label=str(v), framework=v.framework, error=_INTERRUPTED) for v in late)]
 
 
 def _one(fleet: Fleet, variant: Variant, repeat: int, starting: Callable[[str], None]) -> SystemProfile:
@@ -207,34 +207,34 @@ def _one(fleet: Fleet, variant: Variant, repeat: int, starting: Callable[[str], 
         return SystemProfile(label=label, framework=variant.framework, error=told(fleet.failures[label], label))
     facts = fleet.prepared[label]["facts"]
     try:
-        found = fleet.call(label, "profile", repeat)
+        reply = fleet.call(label, "profile", repeat)
     except DeepBenchError as error:
         return SystemProfile(label=label, framework=variant.framework, facts=facts["description"], error=told(error, label))
-    return _as_plain(label, variant, facts, found["profile"], found["numpy"])
+    return _as_plain(label, variant, facts, reply["profile"], reply["numpy"])
 
 
 def _as_plain(
-    label: str, variant: Variant, facts: Mapping[str, Any], found: NodeProfile, numpy: Mapping[str, Any]
+    label: str, variant: Variant, facts: Mapping[str, Any], profile: NodeProfile, numpy: Mapping[str, Any]
 ) -> SystemProfile:
     return SystemProfile(
         label=label,
         framework=variant.framework,
         facts=facts["description"],
-        how=found.how,
+        how=profile.how,
         pieces=[
             Piece(nodes=list(t.nodes), ns=t.ns.tolist(), what=t.what, direction=t.direction, whole=t.whole)
-            for t in found.times
+            for t in profile.times
         ],
-        observed_ns=found.observed_ns.tolist(),
-        plain_ns=found.plain_ns.tolist(),
-        walk_ns=None if found.walk_ns is None else found.walk_ns.tolist(),
-        inside_ns=None if found.inside_ns is None else found.inside_ns.tolist(),
-        absent=dict(found.absent),
-        kernels={name: dict(kernels) for name, kernels in found.kernels.items()},
+        observed_ns=profile.observed_ns.tolist(),
+        plain_ns=profile.plain_ns.tolist(),
+        walk_ns=None if profile.walk_ns is None else profile.walk_ns.tolist(),
+        inside_ns=None if profile.inside_ns is None else profile.inside_ns.tolist(),
+        absent=dict(profile.absent),
+        kernels={name: dict(kernels) for name, kernels in profile.kernels.items()},
         native_ns=numpy["native"].tolist(),
         numpy_ns=numpy["numpy"].tolist(),
         import_ns=facts["import_ns"],
         prepare_ns=facts["prepare_ns"],
         first_call_ns=facts["first_call_ns"],
-        memory=Memory(**facts["resident"], allocator_peak=found.allocated_bytes),
+        memory=Memory(**facts["resident"], allocator_peak=profile.allocated_bytes),
     )

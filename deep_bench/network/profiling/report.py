@@ -63,10 +63,10 @@ def _nodes(profile: Profile, top: int | None) -> Table:
     ordered = sorted(profile.rows, key=lambda row: -row.share)
     for row in ordered if top is None else ordered[:top]:
         _add_row(table, profile, row, 0.0 if top is None else _VISIBLE)
-    rest = [] if top is None else ordered[top:]
-    if rest:
-        cells = [_sum(system, rest) for system in profile.profiled]
-        table.add_row(Text(f"{len(rest)} more rows"), "", "", "", *cells)
+    remainder = [] if top is None else ordered[top:]
+    if remainder:
+        cells = [_sum(system, remainder) for system in profile.profiled]
+        table.add_row(Text(f"{len(remainder)} more rows"), "", "", "", *cells)
     between = [f"{duration(s.between / 1e9)} {share(s.between / s.observed):>7}" for s in profile.profiled]
     table.add_section()
     table.add_row(Text("between the nodes"), "", "", "", *between)
@@ -103,8 +103,8 @@ def _cell(cell: Cell | None, *, both: bool) -> str:
 
 
 def _sum(system: SystemProfile, rows: list[Row]) -> str:
-    found = [row.cells[system.label] for row in rows if system.label in row.cells]
-    return f"{duration(sum(c.ns for c in found) / 1e9)} {share(sum(c.share for c in found)):>7}"
+    cells = [row.cells[system.label] for row in rows if system.label in row.cells]
+    return f"{duration(sum(c.ns for c in cells) / 1e9)} {share(sum(c.share for c in cells)):>7}"
 
 
 def count(value: int | None) -> str:
@@ -212,15 +212,15 @@ def _memory(profile: Profile) -> Table:
     systems = [s for s in profile.profiled if s.memory is not None]
     for system in systems:
         table.add_column(Text(system.label), justify="right")
-    found = [s.memory for s in systems if s.memory is not None]
-    table.add_row("added by importing the framework", *(grown(m.imported - m.before) for m in found))
-    table.add_row("added by preparing the network", *(grown(m.prepared - m.imported) for m in found))
+    memories = [s.memory for s in systems if s.memory is not None]
+    table.add_row("added by importing the framework", *(grown(m.imported - m.before) for m in memories))
+    table.add_row("added by preparing the network", *(grown(m.prepared - m.imported) for m in memories))
     table.add_row(
-        "added by the first call, at its peak", *(grown(None if m.peak is None else m.peak - m.prepared) for m in found)
+        "added by the first call, at its peak", *(grown(None if m.peak is None else m.peak - m.prepared) for m in memories)
     )
-    table.add_row("added by the first call, kept after it", *(grown(m.called - m.prepared) for m in found))
-    if any(m.allocator_peak is not None for m in found):
-        table.add_row("handed out by the framework's own allocator, peak", *(grown(m.allocator_peak) for m in found))
+    table.add_row("added by the first call, kept after it", *(grown(m.called - m.prepared) for m in memories))
+    if any(m.allocator_peak is not None for m in memories):
+        table.add_row("handed out by the framework's own allocator, peak", *(grown(m.allocator_peak) for m in memories))
     return table
 
 

@@ -81,18 +81,18 @@ def rows(profile: Profile) -> list[Row]:
     members: dict[str, list[str]] = {}
     for name, first in place.items():
         members.setdefault(first, []).append(name)
-    found = {first: _row(names, facts) for first, names in members.items()}
+    by_name = {first: _row(names, facts) for first, names in members.items()}
     for label in (OWN, WHOLE):
-        found[label] = Row((), label, (), None, None)
+        by_name[label] = Row((), label, (), None, None)
     for system in profile.profiled:
         for piece in system.pieces:
             key = WHOLE if piece.whole else place[piece.nodes[0]] if piece.nodes else OWN
-            _add(found[key], system, piece)
+            _add(by_name[key], system, piece)
         for name, reason in system.absent.items():
-            row = found[place[name]]
+            row = by_name[place[name]]
             if system.label not in row.cells:
                 row.cells[system.label] = Cell(state="absent", reason=reason)
-    return [row for row in found.values() if row.nodes or row.cells]
+    return [row for row in by_name.values() if row.nodes or row.cells]
 
 
 def _groups(profile: Profile) -> dict[str, str]:
@@ -109,22 +109,22 @@ def _groups(profile: Profile) -> dict[str, str]:
 
     for piece in (p for s in profile.profiled for p in s.pieces if p.direction == "forward" and not p.whole):
         roots = sorted({root(name) for name in piece.nodes}, key=rank.__getitem__)
-        for other in roots[1:]:
-            place[other] = roots[0]
+        for other_root in roots[1:]:
+            place[other_root] = roots[0]
     return {name: root(name) for name in place}
 
 
 def _row(names: list[str], facts: Mapping[str, NodeFacts]) -> Row:
-    known = [facts.get(name) for name in names]
-    telling = [n for n, node in zip(names, known, strict=True) if node is None or node.operator != "Identity"] or names
+    nodes = [facts.get(name) for name in names]
+    telling = [n for n, node in zip(names, nodes, strict=True) if node is None or node.operator != "Identity"] or names
     label = f"{telling[0]} … {telling[-1]}" if len(telling) > 2 else " + ".join(telling)
     return Row(
         tuple(names),
         label,
-        tuple("in a subgraph" if node is None else node.operator for node in known),
-        _total((None if node is None else node.work for node in known), Work()),
-        _total((None if node is None else node.bytes for node in known), 0),
-        _total((None if node is None else node.backward for node in known), Work()),
+        tuple("in a subgraph" if node is None else node.operator for node in nodes),
+        _total((None if node is None else node.work for node in nodes), Work()),
+        _total((None if node is None else node.bytes for node in nodes), 0),
+        _total((None if node is None else node.backward for node in nodes), Work()),
         members={name: _row([name], facts) for name in names} if len(names) > 1 else {},
     )
 

@@ -103,9 +103,9 @@ class ProfiledSystem:
             check and convert inputs and outputs too.
         """
         executor = self._ready()
-        found = executor.profile(self._native, repeat=repeat, loss=self._loss)
+        profile = executor.profile(self._native, repeat=repeat, loss=self._loss)
         calls = {"native": executor.bind(self._native), "numpy": lambda: executor(self._inputs)}
-        return {"profile": found, "numpy": in_turn(calls, self.synchronize, repeat)}
+        return {"profile": profile, "numpy": in_turn(calls, self.synchronize, repeat)}
 
     def algorithms(self) -> Mapping[str, tuple[str, ...] | str]:
         """See `Executor.algorithms`."""

@@ -81,17 +81,17 @@ def oracle_values(network: Network, inputs: Mapping[str, np.ndarray]) -> dict[st
     formats = formats_of(reference, inputs)
     upgraded = network.upgraded()
     outermost = {str(v.name) for node in upgraded.nodes for v in node.outputs if v.name}
-    found: dict[str, np.ndarray] = {}
+    values: dict[str, np.ndarray] = {}
 
     def observe(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG001 (an Observer)
         for name, y in zip(step.outputs, results, strict=False):
             if name in outermost and isinstance(y, np.ndarray | np.generic):
-                found[name] = narrowed(np.asarray(y), formats.get(name))
+                values[name] = narrowed(np.asarray(y), formats.get(name))
 
     reference.evaluate(inputs, arithmetic=WideArithmetic(formats, settings_of(upgraded.graph)), observe=observe)
     constants = ((str(v.name), as_array(v)) for node in network.nodes for v in node.outputs if v.name)
-    found.update({name: array for name, array in constants if array is not None})
-    return found
+    values.update({name: array for name, array in constants if array is not None})
+    return values
 
 
 def keep_nodes(whole: Candidate, names: Collection[str], *, outputs: Collection[str] | None = None) -> Candidate | None:
@@ -107,8 +107,8 @@ def keep_nodes(whole: Candidate, names: Collection[str], *, outputs: Collection[
     """
     changed = whole.network.copy()
     graph = changed.graph
-    wanted = {*names}
-    dropped = [n for n in graph if n.name not in wanted and not (n.op_type == "Constant" and _is_read(n, wanted))]
+    selected = {*names}
+    dropped = [n for n in graph if n.name not in selected and not (n.op_type == "Constant" and _is_read(n, selected))]
     gone = set(dropped)
     owners = dict(_owners(graph))
     returned = [
@@ -151,8 +151,8 @@ def finished(
         for value in node.outputs:
             value.shape = None
     for value in graph.outputs:
-        if (known := values.get(str(value.name))) is not None:
-            declare(value, known)
+        if (array := values.get(str(value.name))) is not None:
+            declare(value, array)
     network = Network(changed.model, name=changed.name)
     fed = {spec.name: feeds[spec.name] for spec in network.inputs}
     return Candidate(network, fed, values if keep_values else {})

@@ -98,8 +98,8 @@ class Wrong:
         except WorkerError as error:
             if not isinstance(self.adapter, Apart):
                 raise
-            said = f"{self.system}: it cannot run this network on these inputs: {error.came}"
-            raise with_details(WorkerError(said), error) from error
+            message = f"{self.system}: it cannot run this network on these inputs: {error.came}"
+            raise with_details(WorkerError(message), error) from error
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
         """Judge the framework on a network.
@@ -192,9 +192,9 @@ class Crashes:
             self.failure = self.failure or str(error)
             return "the process ended"
         except WorkerError as error:
-            said = told(error, self.system)
-            self.failure = self.failure or f"{self.system}: {said}"
-            return ": ".join(said.split(": ")[:2])  # the class of the error
+            message = told(error, self.system)
+            self.failure = self.failure or f"{self.system}: {message}"
+            return ": ".join(message.split(": ")[:2])  # the class of the error
         except DeepBenchError as error:
             self.failure = self.failure or str(error)
             return type(error).__name__
@@ -256,11 +256,11 @@ class Slower:
     def ratio(self, network: Network, inputs: Mapping[str, np.ndarray]) -> float:
         """The time of the one over that of the other."""
         serialized = network.to_proto().SerializeToString()
-        found: dict[str, list[float]] = {self.system: [], self.than: []}
+        durations: dict[str, list[float]] = {self.system: [], self.than: []}
         for _ in range(_ROUNDS):
-            for label, seconds in found.items():
+            for label, seconds in durations.items():
                 seconds.append(self._timed(label, serialized, dict(inputs)))
-        return float(np.median(found[self.system]) / np.median(found[self.than]))
+        return float(np.median(durations[self.system]) / np.median(durations[self.than]))
 
     def _timed(self, label: str, serialized: bytes, inputs: dict[str, np.ndarray]) -> float:
         process = self._processes[label]

@@ -93,16 +93,16 @@ def _storable(network: Network, inputs: Mapping[str, np.ndarray]) -> tuple[Netwo
 def _script(predicate: Any, network: Network, inputs: Mapping[str, np.ndarray], *, compared: bool) -> str:
     system = str(getattr(predicate, "system", ""))
     framework, options = _variant(system)
-    what = str(getattr(predicate, "description", "what the predicate asked for"))
+    description = str(getattr(predicate, "description", "what the predicate asked for"))
     graph, named = _graph(network, inputs), system or "the framework"
     if isinstance(predicate, Wrong) and predicate.gradients:
-        return scripts.gradients(what=what, system=named, graph=graph)
+        return scripts.gradients(what=description, system=named, graph=graph)
     if framework == "onnxruntime":
         timed = isinstance(predicate, Slower)
-        return scripts.onnxruntime(what=what, graph=graph, options=options, timed=timed, compared=compared)
+        return scripts.onnxruntime(what=description, graph=graph, options=options, timed=timed, compared=compared)
     if isinstance(predicate, Wrong):
-        return scripts.compared(what=what, system=named, graph=graph, code=_code(predicate, network))
-    return scripts.stated(what=what, system=named, graph=graph, failure=str(getattr(predicate, "failure", "")))
+        return scripts.compared(what=description, system=named, graph=graph, code=_code(predicate, network))
+    return scripts.stated(what=description, system=named, graph=graph, failure=str(getattr(predicate, "failure", "")))
 
 
 def _variant(system: str) -> tuple[str, Mapping[str, str]]:
@@ -123,9 +123,9 @@ def _graph(network: Network, inputs: Mapping[str, np.ndarray]) -> str:
     lines = [f"{name}: {a.dtype}{list(a.shape)}, input" for name, a in inputs.items()]
     lines += [f"{name}: {a.dtype}{list(a.shape)}, weight{_shown(a)}" for name, a in network.initializers.items()]
     for node in network.nodes:
-        stated = {name: value for name, value in attributes(node).items() if not isinstance(value, ir.Graph)}
+        node_attributes = {name: value for name, value in attributes(node).items() if not isinstance(value, ir.Graph)}
         arguments = [("" if v is None else str(v.name)) for v in node.inputs]
-        arguments += [f"{name}={_attribute(value)}" for name, value in stated.items()]
+        arguments += [f"{name}={_attribute(value)}" for name, value in node_attributes.items()]
         outputs = ", ".join(str(v.name) for v in node.outputs)
         lines.append(f"{outputs} = {operator_name(node)}({', '.join(arguments)})")
     lines.append(f"returned: {', '.join(spec.name for spec in network.outputs)}; opset {network.opset}")

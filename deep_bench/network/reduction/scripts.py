@@ -16,9 +16,9 @@ for name, right in expected.items():
 """
 
 
-def _head(what: str, graph: str, more: str = "") -> str:
+def _head(description: str, graph: str, extra: str = "") -> str:
     text = "\n".join(f"#     {line}" for line in graph.splitlines())
-    return f"# {what[0].upper()}{what[1:]}.\n#\n# model.onnx, fed with inputs.npz:\n#\n{text}\n#\n{more}"
+    return f"# {description[0].upper()}{description[1:]}.\n#\n# model.onnx, fed with inputs.npz:\n#\n{text}\n#\n{extra}"
 
 
 def onnxruntime(
@@ -76,8 +76,8 @@ def compared(*, what: str, system: str, graph: str, code: str) -> str:
 
 def stated(*, what: str, system: str, graph: str, failure: str) -> str:
     """Show the network, for something that only the framework itself can show."""
-    said = "\n".join(f"# {line}" for line in failure.splitlines())
-    note = f"# To see it, compute this in {system}." + (f" It says:\n#\n{said}\n#\n" if said else "\n")
+    comment = "\n".join(f"# {line}" for line in failure.splitlines())
+    note = f"# To see it, compute this in {system}." + (f" It says:\n#\n{comment}\n#\n" if comment else "\n")
     return (
         _head(what, graph, note)
         + "from pathlib import Path\n\nimport numpy as np\nimport onnx\n\nhere = Path(__file__).parent\n"

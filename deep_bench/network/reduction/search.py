@@ -138,20 +138,20 @@ def minimise(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T
     Source:
         Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*, IEEE TSE 28(2), 2002, section 3.
     """
-    kept, pieces = list(items), 2
-    while len(kept) > 1:
-        size = -(-len(kept) // pieces)
-        parts = [kept[i : i + size] for i in range(0, len(kept), size)]
-        alone = next((part for part in parts if still(part)), None) if pieces <= len(kept) else None
+    retained, pieces = list(items), 2
+    while len(retained) > 1:
+        size = -(-len(retained) // pieces)
+        parts = [retained[i : i + size] for i in range(0, len(retained), size)]
+        alone = next((part for part in parts if still(part)), None) if pieces <= len(retained) else None
         if alone is not None:
-            kept, pieces = alone, 2
+            retained, pieces = alone, 2
             continue
-        others = ([x for p in parts if p is not part for x in p] for part in parts) if len(parts) > 2 else iter(())
-        without = next((rest for rest in others if still(rest)), None)
+        complements = ([x for p in parts if p is not part for x in p] for part in parts) if len(parts) > 2 else iter(())
+        without = next((complement for complement in complements if still(complement)), None)
         if without is not None:
-            kept, pieces = without, max(pieces - 1, 2)
-        elif pieces >= len(kept):
+            retained, pieces = without, max(pieces - 1, 2)
+        elif pieces >= len(retained):
             break
         else:
-            pieces = min(2 * pieces, len(kept))
-    return kept
+            pieces = min(2 * pieces, len(retained))
+    return retained

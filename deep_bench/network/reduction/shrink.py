@@ -42,8 +42,8 @@ def _step(search: Search, tried: set[tuple[tuple[Axis, ...], int, int]]) -> bool
                     continue
                 search.check()
                 tried.add((axes, size, smaller))
-                what = f"size {size} cut to {smaller} in {', '.join(dict.fromkeys(name for name, _ in axes))}"
-                if search.offer(_cut(search.best, axes, smaller), what):
+                description = f"size {size} cut to {smaller} in {', '.join(dict.fromkeys(name for name, _ in axes))}"
+                if search.offer(_cut(search.best, axes, smaller), description):
                     return True
     return False
 

@@ -27,9 +27,11 @@ def simpler_attributes(search: Search) -> None:
         return
     for node in search.best.network.nodes:
         for attribute in list(node.attributes.values()):
-            for changed, what in _variants(search.best, str(node.name), attribute):
+            for changed, description in _variants(search.best, str(node.name), attribute):
                 search.check()
-                if search.offer(with_declared_outputs(changed), f"attribute {attribute.name!r} of {node.name!r} {what}"):
+                if search.offer(
+                    with_declared_outputs(changed), f"attribute {attribute.name!r} of {node.name!r} {description}"
+                ):
                     break
 
 
@@ -60,7 +62,7 @@ def simpler_values(search: Search) -> None:
     if not search.best.comparable:
         return
     for name in [*search.best.inputs, *search.best.network.initializers]:
-        for what, function in _SIMPLER:
+        for description, function in _SIMPLER:
             search.check()
             array = {**search.best.inputs, **search.best.network.initializers}.get(name)
             if array is None or not is_float(array.dtype):
@@ -69,5 +71,5 @@ def simpler_values(search: Search) -> None:
                 simple = np.asarray(function(array))
             if np.array_equal(simple, array, equal_nan=True):
                 break
-            if search.offer(with_declared_outputs(with_arrays(search.best, {name: simple})), f"{name!r} made {what}"):
+            if search.offer(with_declared_outputs(with_arrays(search.best, {name: simple})), f"{name!r} made {description}"):
                 break

@@ -45,8 +45,8 @@ def bypass(search: Search) -> None:
         tried.add(str(node.name))
         for place, source in enumerate(node.inputs):
             if source is not None and _alike(search.best, source, node):
-                what = f"node {node.name!r} ({operator_name(node)}) bypassed"
-                if search.offer(_without(search.best, str(node.name), place), what):
+                description = f"node {node.name!r} ({operator_name(node)}) bypassed"
+                if search.offer(_without(search.best, str(node.name), place), description):
                     break
 
 
@@ -65,8 +65,8 @@ def _without(candidate: Candidate, name: str, place: int) -> Candidate | None:
         return None
     ir.convenience.replace_all_uses_with(output, source)
     changed.graph.remove(node, safe=True)
-    made = finished(changed, candidate.inputs, {}, keep_values=False)
-    return with_declared_outputs(made) if candidate.comparable else made
+    result = finished(changed, candidate.inputs, {}, keep_values=False)
+    return with_declared_outputs(result) if candidate.comparable else result
 
 
 def with_declared_outputs(candidate: Candidate) -> Candidate | None:

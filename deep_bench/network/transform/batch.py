@@ -77,14 +77,14 @@ def through_batch(network: NetworkLike, size: int, *, axes: Mapping[str, int] | 
         if old == size:
             return call(inputs)
         shapes = {n: np.shape(y) for n, y in frameworks["reference"]().prepare(network)(inputs).items()}
-        given = {n: np.random.default_rng(seed + 1).permuted(x, axis=None) for n, x in inputs.items() if n in chosen}
+        fillers = {n: np.random.default_rng(seed + 1).permuted(x, axis=None) for n, x in inputs.items() if n in chosen}
         parts = []
         for start in range(0, old, size):
             fed = dict(inputs)
             for name, axis in chosen.items():
                 rows = np.take(inputs[name], range(start, min(start + size, old)), axis)
-                others = np.take(given[name], [i % old for i in range(size - rows.shape[axis])], axis)
-                fed[name] = np.concatenate([rows, others], axis)
+                filler_rows = np.take(fillers[name], [i % old for i in range(size - rows.shape[axis])], axis)
+                fed[name] = np.concatenate([rows, filler_rows], axis)
             parts.append(call(fed))
         return {
             name: _cropped([np.asarray(p[name]) for p in parts], shape, name, old, size) for name, shape in shapes.items()
@@ -123,18 +123,18 @@ def _axes(network: Network, axes: Mapping[str, int] | None) -> dict[str, int]:
 
 def _old_size(network: Network, axes: Mapping[str, int]) -> int | list[str]:
     """The size of the batch, or the names of its open dimensions."""
-    found = {s.name: s.shape[axes[s.name]] for s in network.inputs if s.name in axes}
-    opened = [d for d in found.values() if isinstance(d, str)]
+    batch_sizes = {s.name: s.shape[axes[s.name]] for s in network.inputs if s.name in axes}
+    opened = [d for d in batch_sizes.values() if isinstance(d, str)]
     if opened:
         return opened
-    if len(set(found.values())) != 1:
-        sizes = ", ".join(f"{name}: {size}" for name, size in found.items()) or "no input has dimensions"
+    if len(set(batch_sizes.values())) != 1:
+        sizes = ", ".join(f"{name}: {size}" for name, size in batch_sizes.items()) or "no input has dimensions"
         raise InvalidArgument(
             f"{network.name} has no one batch axis ({sizes})",
             "inputs whose batch has the same size",
             "say which axis it is in which input: axes={'x': 0, 'state': 1}",
         )
-    return int(next(iter(found.values())))
+    return int(next(iter(batch_sizes.values())))
 
 
 class _Change:
@@ -157,10 +157,11 @@ class _Change:
         after = self.draft.finish()
         if verify:
             through = through_batch(self.before, self.size, axes=self.axes, seed=self.seed)
-            found = check(self.before, after, inputs, through=through)
-            if not found.ok:
+            assessment = check(self.before, after, inputs, through=through)
+            if not assessment.ok:
                 raise Unsupported(
-                    f"{self.before.name} computes something else with a batch of {self.size}: {found.word}, {found.reason}",
+                    f"{self.before.name} computes something else with a batch of {self.size}: "
+                    f"{assessment.word}, {assessment.reason}",
                     "a network whose batch size is a dimension of its inputs, and of the shapes in its Reshape nodes",
                     "change its other shapes first, with replace(…)",
                 )
@@ -192,18 +193,23 @@ class _Change:
         return outputs
 
     def _step(self, step: Any, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-        node, given = step.node, list(inputs)
+        node, arguments = step.node, list(inputs)
         positions, mend = _MENDED.get(node.op_type, ((), None)) if is_standard(node) else ((), None)
         for index in positions if node.name in self.nodes else ():
-            if mend is None or index >= len(given) or given[index] is None or not self._is_constant(node.name, index):
+            if (
+                mend is None
+                or index >= len(arguments)
+                or arguments[index] is None
+                or not self._is_constant(node.name, index)
+            ):
                 continue
-            growth = _Growth(self.shapes[step.inputs[0]], given[0].shape, self.old, self.size)
-            mended = mend(given[index], growth)
+            growth = _Growth(self.shapes[step.inputs[0]], arguments[0].shape, self.old, self.size)
+            mended = mend(arguments[index], growth)
             if mended is None:
                 raise Unsupported(f"input {index} of {operator_name(node)} holds other sizes than the batch's")
-            if not np.array_equal(mended, given[index]):
-                self.changed[node.name, index] = given[index] = mended
-        return function(*given)
+            if not np.array_equal(mended, arguments[index]):
+                self.changed[node.name, index] = arguments[index] = mended
+        return function(*arguments)
 
     def _is_constant(self, node: str, index: int) -> bool:
         return self.draft.constant(self.nodes[node].inputs[index]) is not None
@@ -251,10 +257,10 @@ def _reshape(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
 
 def _expand(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
     """The shape of an ``Expand``: it follows the axes of its input that grew."""
-    changed, before, now = target.copy(), growth.before, growth.now
-    for axis in range(1, min(len(target), len(now)) + 1):
-        if before[-axis] != now[-axis] and changed[-axis] == before[-axis]:
-            changed[-axis] = now[-axis]
+    changed, before, current = target.copy(), growth.before, growth.now
+    for axis in range(1, min(len(target), len(current)) + 1):
+        if before[-axis] != current[-axis] and changed[-axis] == before[-axis]:
+            changed[-axis] = current[-axis]
     return changed
 
 
@@ -262,8 +268,8 @@ def _state(state: np.ndarray, growth: _Growth) -> np.ndarray | None:
     """The initial state of a recurrent operator, [directions, batch, hidden]: it grows if it is the same for all samples."""
     if state.shape[1] != growth.old or growth.before[1] == growth.now[1]:
         return state
-    same = all(np.array_equal(state[:, i], state[:, 0]) for i in range(growth.old))
-    return np.repeat(state[:, :1], growth.size, axis=1) if same else None
+    identical = all(np.array_equal(state[:, i], state[:, 0]) for i in range(growth.old))
+    return np.repeat(state[:, :1], growth.size, axis=1) if identical else None
 
 
 _MENDED: Mapping[str, tuple[tuple[int, ...], Callable[[np.ndarray, _Growth], np.ndarray | None]]] = {

@@ -155,9 +155,9 @@ class _Run:
         self.formats: dict[str, np.dtype] = {}
 
     def __call__(self, inputs: Arrays) -> Mapping[str, Any]:
-        given = check_inputs(self.network.inputs, inputs)
-        self.formats |= {name: np.asarray(x).dtype for name, x in given.items()}
-        outputs: Mapping[str, Any] = self.reference.evaluate(given, observe=self._observe)
+        arrays = check_inputs(self.network.inputs, inputs)
+        self.formats |= {name: np.asarray(x).dtype for name, x in arrays.items()}
+        outputs: Mapping[str, Any] = self.reference.evaluate(arrays, observe=self._observe)
         return outputs
 
     def _observe(self, step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:
@@ -169,15 +169,15 @@ class _Run:
 def _lowered(truth: Truth, after: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
     """The values of the network that the changed one holds in a coarser format."""
     narrow = [np.dtype(d) for d in set(after.values()) if is_float(np.dtype(d))]
-    found: dict[str, np.dtype] = {}
-    for name, own in truth.formats.items():
-        if not is_float(own) or name in truth.settings:
+    coarse_formats: dict[str, np.dtype] = {}
+    for name, form in truth.formats.items():
+        if not is_float(form) or name in truth.settings:
             continue
         held = [after[n] for n in (name, *(recast_name(name, d) for d in narrow)) if n in after and is_float(after[n])]
-        coarsest = max(held, key=unit_roundoff, default=own)
-        if unit_roundoff(coarsest) > unit_roundoff(own):
-            found[name] = coarsest
-    return found
+        coarsest = max(held, key=unit_roundoff, default=form)
+        if unit_roundoff(coarsest) > unit_roundoff(form):
+            coarse_formats[name] = coarsest
+    return coarse_formats
 
 
 def _in_lower_formats(
@@ -228,9 +228,9 @@ def _in_float64(
     after = run.network.upgraded()
     formats = {n: _wide_format(n, d, truth, lowered) for n, d in run.formats.items()}
     arithmetic = WideArithmetic(formats, settings_of(after.graph))
-    found = through(lambda fed: run.reference.evaluate(fed, arithmetic=arithmetic), truth.inputs)
-    held, kept = truth.network.upgraded().initializers, after.initializers
-    low = _held_low(held, kept, lowered)
+    outputs = through(lambda fed: run.reference.evaluate(fed, arithmetic=arithmetic), truth.inputs)
+    held, new_constants = truth.network.upgraded().initializers, after.initializers
+    low = _held_low(held, new_constants, lowered)
     low |= {
         s.name: truth.inputs[s.name].astype(s.dtype) for s in run.network.inputs if s.name in lowered and _narrower(truth, s)
     }
@@ -240,19 +240,19 @@ def _in_float64(
         if is_float(x.dtype)
         and n not in low
         and n not in truth.settings
-        and (n in lowered or not (n in kept and _same(x, kept[n])))
+        and (n in lowered or not (n in new_constants and _same(x, new_constants[n])))
     }
     expected = replace(truth, inputs={**truth.inputs, **{n: x.astype(np.float64) for n, x in low.items()}})
     expected.outputs = expected.evaluate(truth.arithmetic())
     expected.samples = _sampled(expected, changed, seed, lambda rng: truth.arithmetic()) if changed else []  # noqa: ARG005
-    return expected, {n: _in_format(y, truth.formats.get(n)) for n, y in found.items()}
+    return expected, {n: _in_format(y, truth.formats.get(n)) for n, y in outputs.items()}
 
 
-def _wide_format(name: str, own: np.dtype, truth: Truth, lowered: Mapping[str, np.dtype]) -> np.dtype:
+def _wide_format(name: str, form: np.dtype, truth: Truth, lowered: Mapping[str, np.dtype]) -> np.dtype:
     """The format of a value in the network before: its own there, or that of the value that it was cast from."""
-    known = truth.formats.get(name)
-    if known is not None or not (lowered and is_float(own)):
-        return own if known is None else known
+    original_form = truth.formats.get(name)
+    if original_form is not None or not (lowered and is_float(form)):
+        return form if original_form is None else original_form
     cast_from = truth.formats.get(name.rpartition(".")[0])
     return cast_from if cast_from is not None and is_float(cast_from) else _WIDE
 
@@ -270,18 +270,18 @@ def _narrower(truth: Truth, spec: TensorSpec) -> bool:
 
 
 def _held_low(
-    held: Mapping[str, np.ndarray], kept: Mapping[str, np.ndarray], lowered: Mapping[str, np.dtype]
+    held: Mapping[str, np.ndarray], new_constants: Mapping[str, np.ndarray], lowered: Mapping[str, np.dtype]
 ) -> dict[str, np.ndarray]:
     """The constants that the changed network holds in a lower format only, if they are roundings of the original ones."""
-    found = {}
+    roundings = {}
     for name, x in held.items():
-        ways = [n for n in (name, *(recast_name(name, d) for d in set(lowered.values()))) if n in kept]
-        if name not in lowered or len(ways) != 1 or kept[ways[0]].dtype != lowered[name]:
+        ways = [n for n in (name, *(recast_name(name, d) for d in set(lowered.values()))) if n in new_constants]
+        if name not in lowered or len(ways) != 1 or new_constants[ways[0]].dtype != lowered[name]:
             continue
-        low, form = kept[ways[0]], lowered[name]
+        low, form = new_constants[ways[0]], lowered[name]
         if low.shape == x.shape and _is_rounding(low.astype(np.float64), x.astype(np.float64), form):
-            found[name] = low
-    return found
+            roundings[name] = low
+    return roundings
 
 
 def _is_rounding(low: np.ndarray, x: np.ndarray, form: np.dtype) -> bool:

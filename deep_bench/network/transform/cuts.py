@@ -59,9 +59,9 @@ def cuts(
     sizes = FixedSizes(draft, inputs)
     weights = [_cost(draft, node, costs, sizes) for node in nodes]
     if isinstance(costs, Mapping):
-        own = {str(n.name): n for n in network.nodes}
+        by_name = {str(n.name): n for n in network.nodes}
         for name in costs:
-            found(own, name, "node", network.name)
+            found(by_name, name, "node", network.name)
     bounds = [0, *place_cuts(weights, _crossing_bytes(nodes, sizes), parts), len(nodes)]
     for value in (v for n in nodes for v in n.outputs if inputs is not None):
         shape = sizes.known(value)
@@ -125,14 +125,14 @@ def _flops(node: ir.Node, sizes: FixedSizes) -> float:
     for value in node.outputs:
         if value.name:
             sizes.shape(value)
-    found = cost(node, sizes.known)
-    if found is None:
+    estimate = cost(node, sizes.known)
+    if estimate is None:
         raise InvalidArgument(
             f"costs 'flops' for node {node.name!r} ({operator_name(node)}), whose FLOPs are unknown",
             "standard operators without subgraphs, whose work follows from shapes",
             "give costs='parameters', or measured times by name: costs={'node': seconds, …}",
         )
-    return float(found.flops)
+    return float(estimate.flops)
 
 
 def _crossing_bytes(nodes: tuple[ir.Node, ...], sizes: FixedSizes) -> list[int]:
@@ -149,9 +149,9 @@ def _crossing_bytes(nodes: tuple[ir.Node, ...], sizes: FixedSizes) -> list[int]:
 def _stage(network: Network, nodes: tuple[ir.Node, ...], start: int, end: int, number: int, parts: int) -> Network:
     """The nodes from one cut to the next, as a network."""
     inside = nodes[start:end]
-    given = {v for n in inside for v in n.outputs}
+    inner_values = {v for n in inside for v in n.outputs}
     later = {v for n in nodes[end:] for v in needs(n)}
-    needed = {v for n in inside for v in needs(n)} - given
+    needed = {v for n in inside for v in needs(n)} - inner_values
     fed = [v for v in [*network.graph.inputs, *(o for n in nodes[:start] for o in n.outputs)] if v in needed]
     outputs = [str(v.name) for n in inside for v in n.outputs if v in later or v.is_graph_output()]
     if not outputs:

@@ -74,8 +74,8 @@ class Draft:
     @property
     def values(self) -> dict[str, ir.Value]:
         """The values of its outermost graph, by name."""
-        own = [*self.graph.inputs, *self.graph.initializers.values(), *(v for n in self.graph for v in n.outputs)]
-        return {str(v.name): v for v in own if v.name}
+        graph_values = [*self.graph.inputs, *self.graph.initializers.values(), *(v for n in self.graph for v in n.outputs)]
+        return {str(v.name): v for v in graph_values if v.name}
 
     def node(self, name: str) -> ir.Node:
         """A node of the outermost graph.
@@ -103,14 +103,14 @@ class Draft:
         Raises:
             InvalidNetwork: Not even their number is known before a run.
         """
-        known = self.knowledge.dims(value)
-        if known is None:
+        dims = self.knowledge.dims(value)
+        if dims is None:
             raise InvalidNetwork(
                 f"the shape of {value.name!r} in {self.source.name} is unknown before a run",
                 "a value whose number of dimensions follows from the inputs",
                 "fix the sizes of the inputs first: network.with_sizes(…)",
             )
-        return known
+        return dims
 
     # What becomes of it
 
@@ -122,10 +122,10 @@ class Draft:
         """A new constant, under a new name that starts with ``name``."""
         tensor = ir.tensor(array)
         fresh = self.names.fresh(name)
-        made = ir.Value(name=fresh, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-        self.graph.register_initializer(made)
-        self.knowledge.state(made, ir.to_proto(made).type)
-        return made
+        value = ir.Value(name=fresh, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+        self.graph.register_initializer(value)
+        self.knowledge.state(value, ir.to_proto(value).type)
+        return value
 
     def supplant(self, old: ir.Value, new: ir.Value, *, copied: bool = False) -> None:
         """Let ``new`` stand wherever ``old`` did, under its name.
@@ -137,17 +137,17 @@ class Draft:
         """
         if copied:
             new = self._identity(new)
-        name, known = str(old.name), self.knowledge.type_of(old)
+        name, value_type = str(old.name), self.knowledge.type_of(old)
         old.name = self.names.fresh(f"{name}.before")
         new.name = name
         new.type, new.shape = old.type, old.shape
-        self.knowledge.state(new, known)
+        self.knowledge.state(new, value_type)
         old.replace_all_uses_with(new, replace_graph_outputs=True)
 
     def _identity(self, value: ir.Value) -> ir.Value:
-        made = ir.Value(name=self.names.fresh(f"{value.name}.copy"))
-        self.graph.append(ir.Node("", "Identity", [value], outputs=[made], name=self.names.fresh(f"{self.base}.Identity")))
-        return made
+        output = ir.Value(name=self.names.fresh(f"{value.name}.copy"))
+        self.graph.append(ir.Node("", "Identity", [value], outputs=[output], name=self.names.fresh(f"{self.base}.Identity")))
+        return output
 
     def finish(self) -> Network:
         """The changed network: its nodes in order, without those that nothing needs any more.

@@ -73,26 +73,26 @@ def _fed(draft: Draft, name: str) -> ir.Value:
     _declare(draft, value)
     if isinstance(value.type, ir.TensorType) and value.shape is None:
         draft.dims(value)  # raises: a network must say how many dimensions its inputs have
-    made = ir.Value(name=name, type=value.type, shape=value.shape)
+    stand_in = ir.Value(name=name, type=value.type, shape=value.shape)
     if value.is_graph_output():
         draft.graph.outputs[:] = [v for v in draft.graph.outputs if v is not value]
-    value.replace_all_uses_with(made)
+    value.replace_all_uses_with(stand_in)
     if name in draft.graph.initializers:
         del draft.graph.initializers[name]
         draft.graph.inputs[:] = [v for v in draft.graph.inputs if v is not value]
     value.name = draft.names.fresh(f"{name}.inside")
-    draft.graph.inputs.append(made)
-    return made
+    draft.graph.inputs.append(stand_in)
+    return stand_in
 
 
 def _declare(draft: Draft, value: ir.Value) -> None:
     """State the type and the dimensions of a value, as inference knows them."""
-    known = draft.knowledge.type_of(value)
-    if known is None:
+    value_type = draft.knowledge.type_of(value)
+    if value_type is None:
         raise InvalidNetwork(
             f"the type of {value.name!r} in {draft.source.name} is unknown before a run",
             "values whose types follow from the inputs",
             "choose a value beside it",
         )
-    value.type = ir.serde.deserialize_type_proto_for_type(known)
-    value.shape = ir.serde.deserialize_type_proto_for_shape(known) or value.shape
+    value.type = ir.serde.deserialize_type_proto_for_type(value_type)
+    value.shape = ir.serde.deserialize_type_proto_for_shape(value_type) or value.shape

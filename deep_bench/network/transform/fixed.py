@@ -35,14 +35,14 @@ class FixedSizes:
         Raises:
             InvalidNetwork: It is not fixed.
         """
-        found = self.known(value)
-        if found is None:
+        shape = self.known(value)
+        if shape is None:
             raise InvalidNetwork(
                 f"the shape of {value.name!r} in {self._name} is unknown",
                 "fixed shapes",
                 "fix the sizes (network.with_sizes(…)), or give inputs to find the shapes in a run",
             )
-        return found
+        return shape
 
     def nbytes(self, value: ir.Value) -> int:
         """The size of a value in bytes; an element of no one size, a string, counts as a pointer of 8.
@@ -50,5 +50,5 @@ class FixedSizes:
         Raises:
             InvalidNetwork: It is not fixed.
         """
-        found = self.known.nbytes(value)
-        return 8 * prod(self.shape(value)) if found is None else found
+        size = self.known.nbytes(value)
+        return 8 * prod(self.shape(value)) if size is None else size

@@ -48,9 +48,9 @@ def fold(network: NetworkLike, *, limit: int = LIMIT) -> Network:
     chosen = _constant_nodes(draft, limit)
     results = _evaluated(draft, chosen)
     for node in chosen:
-        given = sum(a.nbytes for v in node.inputs if (a := _contents(v, results)) is not None)
+        input_bytes = sum(a.nbytes for v in node.inputs if (a := _contents(v, results)) is not None)
         values = [v for v in node.outputs if v.name and str(v.name) in results]
-        if all(results[str(v.name)].nbytes <= max(limit, given) for v in values):
+        if all(results[str(v.name)].nbytes <= max(limit, input_bytes) for v in values):
             for value in values:
                 _store(draft, value, results[str(value.name)])
     return draft.finish()
@@ -72,22 +72,24 @@ def _fix_shapes(draft: Draft) -> None:
             continue
         fixed = np.array(dims, np.int64)
         if node.op_type == "Size":
-            found = np.asarray(np.prod(fixed, dtype=np.int64))
+            array = np.asarray(np.prod(fixed, dtype=np.int64))
         else:
             bounds = {name: node.attributes[name].as_int() if name in node.attributes else None for name in ("start", "end")}
-            found = fixed[slice(bounds["start"], bounds["end"])]
-        _store(draft, node.outputs[0], found)
+            array = fixed[slice(bounds["start"], bounds["end"])]
+        _store(draft, node.outputs[0], array)
 
 
 def _constant_nodes(draft: Draft, limit: int) -> list[ir.Node]:
     """The nodes that depend on constants only, in order."""
-    known: set[ir.Value] = {v for v in draft.graph.initializers.values() if not v.is_graph_input()}
+    constants: set[ir.Value] = {v for v in draft.graph.initializers.values() if not v.is_graph_input()}
     chosen: list[ir.Node] = []
     for node in draft.graph:
         if node.op_type == "Constant" and is_standard(node):
-            known.update(node.outputs)
-        elif _is_steady(node) and all(v is None or v in known for v in node.inputs) and _may_be_small(draft, node, limit):
-            known.update(node.outputs)
+            constants.update(node.outputs)
+        elif (
+            _is_steady(node) and all(v is None or v in constants for v in node.inputs) and _may_be_small(draft, node, limit)
+        ):
+            constants.update(node.outputs)
             chosen.append(node)
     return chosen
 
@@ -101,11 +103,11 @@ def _is_steady(node: ir.Node) -> bool:
 
 def _may_be_small(draft: Draft, node: ir.Node, limit: int) -> bool:
     """Whether the results are not known to be too large; results of unknown size are computed only from small constants."""
-    given = sum(a.nbytes for v in node.inputs if v is not None and (a := draft.constant(v)) is not None)
+    input_bytes = sum(a.nbytes for v in node.inputs if v is not None and (a := draft.constant(v)) is not None)
     sizes = [_size(draft, v) for v in node.outputs if v.name]
-    known = [s for s in sizes if s is not None]
-    if len(known) == len(sizes):
-        return sum(known) <= max(limit, given)
+    fixed_sizes = [s for s in sizes if s is not None]
+    if len(fixed_sizes) == len(sizes):
+        return sum(fixed_sizes) <= max(limit, input_bytes)
     return node.op_type not in _GROWING
 
 
@@ -147,6 +149,6 @@ def _store(draft: Draft, value: ir.Value, array: np.ndarray) -> None:
         return
     name = str(value.name)
     value.name = draft.names.fresh(f"{name}.before")
-    made = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-    draft.graph.register_initializer(made)
-    value.replace_all_uses_with(made)
+    initializer = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    draft.graph.register_initializer(initializer)
+    value.replace_all_uses_with(initializer)

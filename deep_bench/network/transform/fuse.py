@@ -60,12 +60,12 @@ class _Scaling:
 def _scaling(draft: Draft, node: ir.Node) -> _Scaling | None:
     statistics = [draft.constant(v) for v in node.inputs[1:5]]
     training = "training_mode" in node.attributes and node.attributes["training_mode"].as_int() != 0
-    others = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
-    if training or others or any(s is None for s in statistics):
+    extra_outputs = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
+    if training or extra_outputs or any(s is None for s in statistics):
         return None
     scale, shift, mean, variance = (np.asarray(s, np.float64) for s in statistics)
-    stated = node.attributes.get("epsilon")
-    epsilon = np.float32(1e-5 if stated is None else stated.as_float())
+    attribute = node.attributes.get("epsilon")
+    epsilon = np.float32(1e-5 if attribute is None else attribute.as_float())
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + np.float64(epsilon))
     return _Scaling(factor, mean, shift) if np.isfinite(factor).all() else None
@@ -112,8 +112,8 @@ def _fuse_gemm(draft: Draft, linear: ir.Node, norm: ir.Node, scaling: _Scaling) 
 
 def _fuse_matmul(draft: Draft, linear: ir.Node, norm: ir.Node, scaling: _Scaling) -> None:
     weight = _weight(draft, linear)
-    left = linear.inputs[0]
-    dims = None if left is None else draft.knowledge.dims(left)
+    left_operand = linear.inputs[0]
+    dims = None if left_operand is None else draft.knowledge.dims(left_operand)
     if weight.ndim != 2 or dims is None or len(dims) != 2:
         return
     fused = weight.astype(np.float64) * scaling.factor
@@ -131,10 +131,10 @@ def _bias(draft: Draft, linear: ir.Node, channels: int) -> np.ndarray | None:
     """The bias in float64 in a form that broadcasts over channels at its end; ``None`` if it is no constant."""
     if len(linear.inputs) < 3 or linear.inputs[2] is None:
         return np.zeros(channels)
-    stated = draft.constant(linear.inputs[2])
-    if stated is None:
+    bias = draft.constant(linear.inputs[2])
+    if bias is None:
         return None
-    wide = stated.astype(np.float64)
+    wide = bias.astype(np.float64)
     return np.broadcast_to(wide, (*wide.shape[:-1], channels)) if wide.ndim else np.full(channels, float(wide))
 
 

@@ -95,15 +95,15 @@ def _chosen(network: Network, to: str, inputs: Sequence[str] | None, outputs: Se
 
 
 def _those(network: Network, kind: str, specs: Sequence[TensorSpec], names: Sequence[str] | None) -> dict[str, int]:
-    known = {s.name: s for s in specs}
+    by_name = {s.name: s for s in specs}
     if names is None:
         return {s.name: s.rank for s in specs if s.is_tensor and s.rank == 4}
     for name in names:
-        if name not in known:
-            raise InvalidArgument(f"{network.name} has no {kind} {name!r}", f"one of {', '.join(known)}")
-        if known[name].rank < 3 or not known[name].is_tensor:
-            raise InvalidArgument(f"the {kind} {known[name]}", "a tensor of rank 3 or more: a batch, channels, and places")
-    return {name: known[name].rank for name in names}
+        if name not in by_name:
+            raise InvalidArgument(f"{network.name} has no {kind} {name!r}", f"one of {', '.join(by_name)}")
+        if by_name[name].rank < 3 or not by_name[name].is_tensor:
+            raise InvalidArgument(f"the {kind} {by_name[name]}", "a tensor of rank 3 or more: a batch, channels, and places")
+    return {name: by_name[name].rank for name in names}
 
 
 def _permutation(rank: int, to: str) -> list[int]:
@@ -115,9 +115,9 @@ def _permuted(x: np.ndarray, to: str) -> np.ndarray:
     return np.ascontiguousarray(np.transpose(x, _permutation(x.ndim, to)))
 
 
-def _transpose(draft: Draft, value: ir.Value, perm: Sequence[int], made: ir.Value) -> None:
-    name = draft.names.fresh(f"{made.name}.Transpose")
-    draft.graph.append(ir.Node("", "Transpose", [value], [ir.AttrInt64s("perm", list(perm))], outputs=[made], name=name))
+def _transpose(draft: Draft, value: ir.Value, perm: Sequence[int], output: ir.Value) -> None:
+    name = draft.names.fresh(f"{output.name}.Transpose")
+    draft.graph.append(ir.Node("", "Transpose", [value], [ir.AttrInt64s("perm", list(perm))], outputs=[output], name=name))
 
 
 def _reordered(shape: ir.Shape | None, perm: Sequence[int]) -> ir.Shape | None:
@@ -135,6 +135,6 @@ def _permute_input(draft: Draft, value: ir.Value, perm: Sequence[int], old: str)
 def _permute_output(draft: Draft, value: ir.Value, perm: Sequence[int], old: str) -> None:
     name = str(value.name)
     value.name = draft.names.fresh(f"{name}.{old}")
-    made = ir.Value(name=name, type=value.type, shape=_reordered(value.shape, perm))
-    draft.graph.outputs[:] = [made if v is value else v for v in draft.graph.outputs]
-    _transpose(draft, value, perm, made)
+    output = ir.Value(name=name, type=value.type, shape=_reordered(value.shape, perm))
+    draft.graph.outputs[:] = [output if v is value else v for v in draft.graph.outputs]
+    _transpose(draft, value, perm, output)

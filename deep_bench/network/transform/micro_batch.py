@@ -125,10 +125,10 @@ def plan_pieces(costs: Mapping[int, Cost], batch: int, memory: int, node: str = 
             "sizes within the memory bound that add up to it",
             "add a piece of 1 to the table",
         )
-    pieces, rest = [], batch
-    while rest:
-        pieces.append(best[rest][2])
-        rest -= pieces[-1]
+    pieces, remaining = [], batch
+    while remaining:
+        pieces.append(best[remaining][2])
+        remaining -= pieces[-1]
     return tuple(sorted(pieces, reverse=True))
 
 
@@ -219,31 +219,31 @@ def _median_seconds(
     for size, network in networks.items():
         native = {name: adapter.from_numpy(x) for name, x in draw_inputs(network, 0).items()}
         bound[size] = adapter.prepare(network).bind(native)
-    taken: dict[int, list[Block]] = {size: [] for size in networks}
+    by_size: dict[int, list[Block]] = {size: [] for size in networks}
     rng = np.random.default_rng(0)
     for _ in range(calls):
         for size in rng.permutation(list(bound)).tolist():
             call, wait = bound[size], adapter.synchronize
-            taken[size].append(sample_block(call, wait, min_ns=0, min_calls=1, resumed=True, cpu_time=cpu_time))
-    return {size: _typical(blocks) for size, blocks in taken.items()}
+            by_size[size].append(sample_block(call, wait, min_ns=0, min_calls=1, resumed=True, cpu_time=cpu_time))
+    return {size: _typical(blocks) for size, blocks in by_size.items()}
 
 
 def _typical(blocks: Sequence[Block]) -> float:
-    own = [b.calls_cpu_ns for b in blocks]
-    times = [float(b.calls_ns[0]) if cpu is None else float(cpu[0]) for b, cpu in zip(blocks, own, strict=True)]
-    calm = [t for t, b, cpu in zip(times, blocks, own, strict=True) if cpu is not None or not b.preempted[0]]
+    cpu_times = [b.calls_cpu_ns for b in blocks]
+    times = [float(b.calls_ns[0]) if cpu is None else float(cpu[0]) for b, cpu in zip(blocks, cpu_times, strict=True)]
+    calm = [t for t, b, cpu in zip(times, blocks, cpu_times, strict=True) if cpu is not None or not b.preempted[0]]
     return (float(np.median(calm)) if calm else min(times)) * 1e-9
 
 
 def _bytes_of_sample(node: ir.Node, shapes: FixedSizes) -> int:
     data, result = node.inputs[0], node.outputs[0]
     assert data is not None
-    given, out = shapes.shape(data), shapes.shape(result)
-    total = (shapes.nbytes(data) + shapes.nbytes(result)) // given[0]
+    data_shape, out = shapes.shape(data), shapes.shape(result)
+    total = (shapes.nbytes(data) + shapes.nbytes(result)) // data_shape[0]
     if node.op_type in ("Conv", "ConvTranspose") and node.inputs[1] is not None:
         kernel = int(np.prod(shapes.shape(node.inputs[1])[2:], dtype=np.int64))
-        places, channels = (out, given[1]) if node.op_type == "Conv" else (given, out[1])
-        element = shapes.nbytes(data) // max(1, int(np.prod(given, dtype=np.int64)))
+        places, channels = (out, data_shape[1]) if node.op_type == "Conv" else (data_shape, out[1])
+        element = shapes.nbytes(data) // max(1, int(np.prod(data_shape, dtype=np.int64)))
         total += element * channels * kernel * int(np.prod(places[2:], dtype=np.int64))
     return total
 
@@ -279,8 +279,8 @@ def _batch_of(draft: Draft, node: ir.Node, shapes: FixedSizes) -> int:
         Unsupported: Its samples are not each treated by itself, or more than its first input changes with the batch.
     """
     allowed = _BY_SAMPLE.get(node.op_type) if is_standard(node) else None
-    others = [v for v in node.inputs[1:] if v is not None and draft.constant(v) is None]
-    if allowed is None or not allowed(node) or others or node.inputs[0] is None or not _bias_is_shared(draft, node):
+    variable_inputs = [v for v in node.inputs[1:] if v is not None and draft.constant(v) is None]
+    if allowed is None or not allowed(node) or variable_inputs or node.inputs[0] is None or not _bias_is_shared(draft, node):
         raise Unsupported(
             f"node {node.name!r} ({operator_name(node)}) cannot be split along its batch",
             f"one of {', '.join(sorted(_BY_SAMPLE))}, whose other inputs are constants that all samples share",
@@ -305,14 +305,16 @@ def _split(draft: Draft, node: ir.Node, pieces: Sequence[int]) -> None:
     parts = [ir.Value(name=draft.names.fresh(f"{name}.in")) for _ in pieces]
     axis = [ir.AttrInt64("axis", 0)]
     tape.append(ir.Node("", "Split", [node.inputs[0], sizes], axis, outputs=parts, name=draft.names.fresh(f"{name}.Split")))
-    made = []
+    outputs = []
     for part in parts:
         out = ir.Value(name=draft.names.fresh(f"{name}.piece"))
         inputs = [part, *node.inputs[1:]]
-        stated = list(node.attributes.values())
+        node_attributes = list(node.attributes.values())
         label = draft.names.fresh(f"{node.name}.piece")
-        tape.append(ir.Node(node.domain, node.op_type, inputs, stated, outputs=[out], version=node.version, name=label))
-        made.append(out)
+        tape.append(
+            ir.Node(node.domain, node.op_type, inputs, node_attributes, outputs=[out], version=node.version, name=label)
+        )
+        outputs.append(out)
     whole = ir.Value(name=draft.names.fresh(f"{name}.whole"))
-    tape.append(ir.Node("", "Concat", made, axis, outputs=[whole], name=draft.names.fresh(f"{name}.Concat")))
+    tape.append(ir.Node("", "Concat", outputs, axis, outputs=[whole], name=draft.names.fresh(f"{name}.Concat")))
     draft.supplant(result, whole)

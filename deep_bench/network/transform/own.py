@@ -68,45 +68,45 @@ def apply_own(path: str, network: Network, stated: Mapping[str, str]) -> Network
     function = own_function(path)
     _check_options(path, function, network, stated)
     try:
-        found = function(network, **stated)
+        result = function(network, **stated)
     except (Exception, SystemExit) as error:  # the user's function may fail in any way
         module = path.partition(":")[0]
         raise InvalidArgument(f"the transformation {path} failed: {_told(error, module)}") from error
-    if not isinstance(found, Network):
-        raise InvalidArgument(f"the transformation {path} returned a {type(found).__name__}", "a deep_bench.Network")
-    return found
+    if not isinstance(result, Network):
+        raise InvalidArgument(f"the transformation {path} returned a {type(result).__name__}", "a deep_bench.Network")
+    return result
 
 
-def _check_options(path: str, function: Callable[..., Any], network: Network, stated: Mapping[str, str]) -> None:
+def _check_options(path: str, function: Callable[..., Any], network: Network, options: Mapping[str, str]) -> None:
     try:
         signature = inspect.signature(function)
     except ValueError:  # some of what is written in C tells nothing; it says for itself what it cannot take
         return
     try:
-        signature.bind(network, **stated)
+        signature.bind(network, **options)
     except TypeError as error:
-        came = ",".join(f"{k}={v}" for k, v in stated.items())
+        came = ",".join(f"{k}={v}" for k, v in options.items())
         raise InvalidArgument(
             f"the transformation {path} with {came or 'no options'}: {error}",
             f"options that {path}{signature} has, each once",
         ) from error
 
 
-def _missing(path: str, module: str, known: Collection[str]) -> InvalidArgument | UnknownName:
-    if module not in known and difflib.get_close_matches(module, known, n=1):
-        return UnknownName("transformation", module, known)
+def _missing(path: str, module: str, candidates: Collection[str]) -> InvalidArgument | UnknownName:
+    if module not in candidates and difflib.get_close_matches(module, candidates, n=1):
+        return UnknownName("transformation", module, candidates)
     return InvalidArgument(
         f"the transformation {path}: there is no module {module!r}",
-        f"one of {', '.join(sorted(known))}; or {_EXPECTED}" if known else _EXPECTED,
+        f"one of {', '.join(sorted(candidates))}; or {_EXPECTED}" if candidates else _EXPECTED,
         "modules are looked for in the folder that the command is run in, and on PYTHONPATH",
     )
 
 
 def _told(error: BaseException, module: str) -> str:
     """What was raised, and the lines of the user's own code that led there."""
-    what = "".join(traceback.format_exception_only(error)).strip()
+    message = "".join(traceback.format_exception_only(error)).strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_theirs(f.filename, module)]
-    return "\n".join([what, *(line.rstrip("\n") for line in traceback.format_list(frames))])
+    return "\n".join([message, *(line.rstrip("\n") for line in traceback.format_list(frames))])
 
 
 def _is_theirs(file: str, module: str) -> bool:
@@ -118,8 +118,8 @@ def _is_theirs(file: str, module: str) -> bool:
         if Path(file) == named or (named.name == "__init__.py" and Path(file).is_relative_to(named.parent)):
             return True
     paths = sysconfig.get_paths()
-    others = [
+    folders = [
         str(Path(str(deep_bench.__file__)).parent),
         *(paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")),
     ]
-    return not file.startswith("<") and not any(Path(file).is_relative_to(other) for other in others)
+    return not file.startswith("<") and not any(Path(file).is_relative_to(folder) for folder in folders)

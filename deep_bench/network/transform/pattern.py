@@ -132,23 +132,23 @@ def _matches(tree: ast.expr, node: ir.Node | None, so_far: Found) -> Iterator[Fo
     assert isinstance(tree, ast.Call)
     if node is None or not _is(node, _operator(tree.func, "")):
         return
-    wanted, given = list(tree.args), list(node.inputs)
-    if wanted and _is_rest(wanted[-1]):
-        wanted.pop()
-        given = given[: len(wanted)]
-    if len(wanted) != len(given):
+    patterns, inputs = list(tree.args), list(node.inputs)
+    if patterns and _is_rest(patterns[-1]):
+        patterns.pop()
+        inputs = inputs[: len(patterns)]
+    if len(patterns) != len(inputs):
         return
-    orders = itertools.permutations(given) if node.op_type in _COMMUTATIVE and len(given) <= 3 else [tuple(given)]
+    orders = itertools.permutations(inputs) if node.op_type in _COMMUTATIVE and len(inputs) <= 3 else [tuple(inputs)]
     for order in orders:
-        yield from _arguments(wanted, order, Found([*so_far.nodes, node], dict(so_far.values)))
+        yield from _arguments(patterns, order, Found([*so_far.nodes, node], dict(so_far.values)))
 
 
-def _arguments(wanted: list[ast.expr], given: tuple[ir.Value | None, ...], so_far: Found) -> Iterator[Found]:
-    if not wanted:
+def _arguments(patterns: list[ast.expr], inputs: tuple[ir.Value | None, ...], so_far: Found) -> Iterator[Found]:
+    if not patterns:
         yield so_far
         return
-    for first in _argument(wanted[0], given[0], so_far):
-        yield from _arguments(wanted[1:], given[1:], first)
+    for first in _argument(patterns[0], inputs[0], so_far):
+        yield from _arguments(patterns[1:], inputs[1:], first)
 
 
 def _argument(tree: ast.expr, value: ir.Value | None, so_far: Found) -> Iterator[Found]:

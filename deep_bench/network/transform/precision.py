@@ -67,8 +67,8 @@ def precision(
     if overflow not in ("refuse", "keep", "saturate"):
         raise InvalidArgument(f"overflow {overflow!r}", "'refuse', 'keep' or 'saturate'")
     draft = Draft(network, "precision", _OLDEST_OPSET[to])
-    kept = _kept(draft, keep)
-    _Recast(draft, _FORMATS[to], kept, borders, overflow).run()
+    retained = _kept(draft, keep)
+    _Recast(draft, _FORMATS[to], retained, borders, overflow).run()
     return draft.finish()
 
 
@@ -88,14 +88,14 @@ def beyond_range(network: NetworkLike, to: str = "float16") -> dict[str, str]:
         {}
     """
     network = as_network(network)
-    found = {}
+    losses = {}
     for name, array in network.initializers.items():
         if array.dtype in _WIDE and array.size:
             lost = _lost(array, _FORMATS[to])
-            said = [f"{count} of {array.size} elements {what}" for what, count in vars(lost).items() if count]
-            if said:
-                found[name] = "; ".join(said)
-    return found
+            statements = [f"{count} of {array.size} elements {kind}" for kind, count in vars(lost).items() if count]
+            if statements:
+                losses[name] = "; ".join(statements)
+    return losses
 
 
 @dataclass(frozen=True)
@@ -112,24 +112,26 @@ def _lost(array: np.ndarray, form: np.dtype) -> _Lost:
 
 
 def _kept(draft: Draft, keep: Sequence[str]) -> set[str]:
-    kept: set[str] = set()
-    for wanted in keep:
-        named = [str(n.name) for n in draft.graph if operator_name(n) == wanted or fnmatch.fnmatchcase(str(n.name), wanted)]
+    retained: set[str] = set()
+    for pattern in keep:
+        named = [
+            str(n.name) for n in draft.graph if operator_name(n) == pattern or fnmatch.fnmatchcase(str(n.name), pattern)
+        ]
         if not named:
             operators = ", ".join(sorted({operator_name(n) for n in draft.graph}))
             raise InvalidArgument(
-                f"{wanted!r} to keep as it is, which {draft.source.name} does not have",
+                f"{pattern!r} to keep as it is, which {draft.source.name} does not have",
                 f"the name of a node, with * and ?, or an operator: {operators}",
             )
-        kept.update(named)
-    return kept
+        retained.update(named)
+    return retained
 
 
 class _Recast:
     """Walks a network and brings node after node to a narrower format."""
 
-    def __init__(self, draft: Draft, form: np.dtype, kept: set[str], borders: bool, overflow: Overflow) -> None:
-        self.draft, self.form, self.kept, self.borders, self.overflow = draft, form, kept, borders, overflow
+    def __init__(self, draft: Draft, form: np.dtype, retained: set[str], borders: bool, overflow: Overflow) -> None:
+        self.draft, self.form, self.kept, self.borders, self.overflow = draft, form, retained, borders, overflow
         self.settings = settings_of(draft.graph)
         self.low = ir.DataType.from_numpy(form)
         self._made: dict[tuple[ir.Value, np.dtype], ir.Value] = {}
@@ -143,8 +145,8 @@ class _Recast:
                 if knowledge.dtype(value) in _WIDE and value.name not in self.draft.graph.initializers:
                     self._retype(value)
         for node in tuple(self.draft.graph):
-            wanted = self._lowered_inputs(node)
-            if wanted and self._lower(node, wanted):
+            indices = self._lowered_inputs(node)
+            if indices and self._lower(node, indices):
                 continue
             self._restore(node)
         for value in list(self.draft.graph.outputs):
@@ -152,20 +154,20 @@ class _Recast:
 
     def _lowered_inputs(self, node: ir.Node) -> list[int]:
         """The inputs of a node that can be of the narrower format; none if the node stays as it is."""
-        found = schema(node, self.draft.network.opset) if is_standard(node) else None
+        operator_schema = schema(node, self.draft.network.opset) if is_standard(node) else None
         settings = any(str(v.name) in self.settings for v in node.outputs if v.name)
-        if found is None or subgraphs(node) or settings or str(node.name) in self.kept or node.op_type in _STAYING:
+        if operator_schema is None or subgraphs(node) or settings or str(node.name) in self.kept or node.op_type in _STAYING:
             return []
-        types = {c.type_param_str: set(c.allowed_type_strs) for c in found.type_constraints}
-        wanted = []
+        types = {c.type_param_str: set(c.allowed_type_strs) for c in operator_schema.type_constraints}
+        indices = []
         for index, value in enumerate(node.inputs):
-            formal = found.inputs[min(index, len(found.inputs) - 1)]
+            formal = operator_schema.inputs[min(index, len(operator_schema.inputs) - 1)]
             allowed = types.get(formal.type_str, {formal.type_str})
             if value is not None and self._is_wide(value) and f"tensor({self.form.name})" in allowed:
-                wanted.append(index)
-        if self.overflow == "keep" and any(self._overflows(node.inputs[i]) for i in wanted):
+                indices.append(index)
+        if self.overflow == "keep" and any(self._overflows(node.inputs[i]) for i in indices):
             return []
-        return wanted
+        return indices
 
     def _is_wide(self, value: ir.Value) -> bool:
         return self.draft.knowledge.dtype(value) in _WIDE or value in self._lowered
@@ -174,29 +176,29 @@ class _Recast:
         array = self.draft.constant(value)
         return array is not None and array.dtype in _WIDE and _lost(array, self.form).overflow > 0
 
-    def _lower(self, node: ir.Node, wanted: Sequence[int]) -> bool:
+    def _lower(self, node: ir.Node, indices: Sequence[int]) -> bool:
         """Let a node compute in the narrower format, if its result is then in that format, as inference says."""
         knowledge, before = self.draft.knowledge, list(node.inputs)
-        known = {v: knowledge.type_of(v) for v in node.outputs}
-        for index in wanted:
+        value_types = {v: knowledge.type_of(v) for v in node.outputs}
+        for index in indices:
             node.replace_input_with(index, self._in(before[index], self.form, node))
         knowledge.infer(node)
         if any(knowledge.dtype(v) == self.form for v in node.outputs):
             lowered = [v for v in node.outputs if v.name and knowledge.dtype(v) == self.form]
             for value in lowered:
                 value.type = ir.TensorType(self.low)
-            self._lowered |= {v: self._before(known[v], before) for v in lowered}
+            self._lowered |= {v: self._before(value_types[v], before) for v in lowered}
             return True
-        for index, own in enumerate(before):
-            node.replace_input_with(index, own)
-        for value, form in known.items():
+        for index, original in enumerate(before):
+            node.replace_input_with(index, original)
+        for value, form in value_types.items():
             knowledge.state(value, form)
         return False
 
-    def _before(self, known: Any, inputs: Sequence[ir.Value | None]) -> np.dtype:
+    def _before(self, value_type: Any, inputs: Sequence[ir.Value | None]) -> np.dtype:
         """The format that a value had: the one that was known, else the widest of what it is computed from."""
-        if known is not None:
-            return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(known.tensor_type.elem_type))
+        if value_type is not None:
+            return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value_type.tensor_type.elem_type))
         forms = [self._lowered.get(v, self.draft.knowledge.dtype(v)) for v in inputs if v is not None]
         return max((f for f in forms if f in _WIDE), key=lambda f: f.itemsize)
 
@@ -223,14 +225,14 @@ class _Recast:
             array = self.draft.constant(value)
             name = recast_name(str(value.name), form)
             if array is not None:
-                made = self.draft.initializer(name, self._narrow(array, value, node))
+                result = self.draft.initializer(name, self._narrow(array, value, node))
             else:
-                made = ir.Value(name=self.draft.names.fresh(name))
+                result = ir.Value(name=self.draft.names.fresh(name))
                 to = ir.AttrInt64("to", int(ir.DataType.from_numpy(form)))
-                cast = ir.Node("", "Cast", [value], [to], outputs=[made], name=self.draft.names.fresh(f"{name}.Cast"))
+                cast = ir.Node("", "Cast", [value], [to], outputs=[result], name=self.draft.names.fresh(f"{name}.Cast"))
                 self.draft.graph.append(cast)
                 self.draft.knowledge.infer(cast)
-            self._made[value, form] = made
+            self._made[value, form] = result
         return self._made[value, form]
 
     def _narrow(self, array: np.ndarray, value: ir.Value, node: ir.Node) -> np.ndarray:
@@ -249,9 +251,9 @@ class _Recast:
         return array.astype(self.form)
 
     def _retype(self, value: ir.Value) -> None:
-        known = self.draft.knowledge.type_of(value)
-        assert known is not None
-        before, known.tensor_type.elem_type = known.tensor_type.elem_type, int(self.low)
+        value_type = self.draft.knowledge.type_of(value)
+        assert value_type is not None
+        before, value_type.tensor_type.elem_type = value_type.tensor_type.elem_type, int(self.low)
         value.type = ir.TensorType(self.low)
         self._lowered[value] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(before))
 
@@ -261,13 +263,13 @@ class _Recast:
         form = knowledge.dtype(value)
         if producer is None or form is None or not self._is_wide(value):
             return
-        wanted = self.form if self.borders else self._lowered.get(value, form)
-        if form == wanted:
+        target_form = self.form if self.borders else self._lowered.get(value, form)
+        if form == target_form:
             return
         shape, name = value.shape, str(value.name)
-        made = self._in(value, wanted, producer)
+        result = self._in(value, target_form, producer)
         value.name = self.draft.names.fresh(recast_name(name, form))
-        knowledge.state(value, knowledge.type_of(made))
-        made.name, made.shape = name, shape
-        made.type = ir.TensorType(ir.DataType.from_numpy(wanted))
-        self.draft.graph.outputs[:] = [made if v is value else v for v in self.draft.graph.outputs]
+        knowledge.state(value, knowledge.type_of(result))
+        result.name, result.shape = name, shape
+        result.type = ir.TensorType(ir.DataType.from_numpy(target_form))
+        self.draft.graph.outputs[:] = [result if v is value else v for v in self.draft.graph.outputs]

@@ -93,13 +93,13 @@ def replace(network: NetworkLike, match: str | Callable[[ir.Node], bool], build:
     tape = draft.tape()
     places = 0
     for node in tuple(draft.graph):
-        found = look(node) if _is_needed(node) else None
-        if found is None:
+        hit = look(node) if _is_needed(node) else None
+        if hit is None:
             continue
         places += 1
-        made = build(tape, _match(tape, found))
-        if made is not None:
-            _put(draft, tape, node, made if isinstance(made, tuple) else (made,))
+        replacement = build(tape, _match(tape, hit))
+        if replacement is not None:
+            _put(draft, tape, node, replacement if isinstance(replacement, tuple) else (replacement,))
     if required and not places:
         raise InvalidArgument(
             f"nothing in {network.name} matches {match if isinstance(match, str) else 'the function given'!r}",
@@ -113,24 +113,24 @@ def _is_needed(node: ir.Node) -> bool:
     return any(v.uses() or v.is_graph_output() for v in node.outputs)
 
 
-def _match(tape: Tape, found: Found) -> Match:
-    nodes = set(found.nodes)
-    inner = [v for n in found.nodes[1:] for v in n.outputs]
+def _match(tape: Tape, hit: Found) -> Match:
+    nodes = set(hit.nodes)
+    inner = [v for n in hit.nodes[1:] for v in n.outputs]
     private = not any(v.is_graph_output() or any(use.node not in nodes for use in v.uses()) for v in inner)
-    inputs = tuple(None if v is None else Symbol(tape, v) for v in found.node.inputs)
-    values = {k: None if v is None else Symbol(tape, v) for k, v in found.values.items()}
-    return Match(found.node, tuple(found.nodes), inputs, private, values)
+    inputs = tuple(None if v is None else Symbol(tape, v) for v in hit.node.inputs)
+    values = {k: None if v is None else Symbol(tape, v) for k, v in hit.values.items()}
+    return Match(hit.node, tuple(hit.nodes), inputs, private, values)
 
 
-def _put(draft: Draft, tape: Tape, node: ir.Node, made: tuple[Symbol, ...]) -> None:
+def _put(draft: Draft, tape: Tape, node: ir.Node, symbols: tuple[Symbol, ...]) -> None:
     needed = [i for i, v in enumerate(node.outputs) if v.uses() or v.is_graph_output()]
-    if needed and needed[-1] >= len(made):
+    if needed and needed[-1] >= len(symbols):
         raise InvalidArgument(
-            f"{len(made)} symbols for node {node.name!r} ({operator_name(node)}), which has {len(node.outputs)} outputs",
+            f"{len(symbols)} symbols for node {node.name!r} ({operator_name(node)}), which has {len(node.outputs)} outputs",
             "one for each output that is used",
         )
     written = {v for n in tape.written for v in n.outputs}
-    for old, new in zip(node.outputs, made, strict=False):
+    for old, new in zip(node.outputs, symbols, strict=False):
         if not old.uses() and not old.is_graph_output():
             continue
         draft.supplant(old, new.value, copied=new.value not in written or new.value in node.outputs)

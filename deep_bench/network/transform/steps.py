@@ -87,14 +87,14 @@ class Step:
             UnknownName: No such transformation.
             InvalidArgument: No such function.
         """
-        name, _, rest = text.strip().partition(":")
+        name, _, remainder = text.strip().partition(":")
         path = _PATH.match(text.strip())
         if name not in STEPS and path:
-            name, rest = path[0], text.strip()[len(path[0]) + 1 :]
+            name, remainder = path[0], text.strip()[len(path[0]) + 1 :]
             own_function(name, STEPS)
         elif name not in STEPS:
             raise UnknownName("transformation", name, STEPS, "or the import path of a function: my_module:my_function")
-        pairs = [part.partition("=") for part in rest.split(",") if part]
+        pairs = [part.partition("=") for part in remainder.split(",") if part]
         return cls(name, tuple((k.strip(), v) if equals else ("", k) for k, equals, v in pairs))
 
     def apply(self, network: Network, *, verify: bool = True) -> Applied:
@@ -162,10 +162,10 @@ class _Options:
     def number(self, *keys: str, default: str | None = None) -> int:
         """A count, or a size in bytes: ``8``, ``100MiB``."""
         text = self.one(*keys, default=default)
-        found = _SIZE.fullmatch(text.strip())
-        if found is None:
+        match = _SIZE.fullmatch(text.strip())
+        if match is None:
             raise InvalidArgument(f"{text!r} in {self.step}", "a number, or a size such as 100MiB")
-        return int(float(found[1]) * _UNITS[(found[2] or "")[:-1]])
+        return int(float(match[1]) * _UNITS[(match[2] or "")[:-1]])
 
     def sizes(self) -> dict[str, int]:
         """The numbers that are left, each by a name of the network's.
@@ -251,14 +251,14 @@ def _extract(network: Network, options: _Options) -> Applied:
     inputs = start.split(",") if start else [s.name for s in network.inputs]
     outputs = end.split(",") if end else [s.name for s in network.outputs]
     part = extract(network, inputs, outputs)
-    given = {s.name for s in network.inputs}
+    input_names = {s.name for s in network.inputs}
 
     def through(call: Call, arrays: Arrays) -> Mapping[str, Any]:
-        inner = [n for n in inputs if n not in given]
-        found: dict[str, np.ndarray] = {n: arrays[n] for n in inputs if n in given}
+        inner = [n for n in inputs if n not in input_names]
+        feeds: dict[str, np.ndarray] = {n: arrays[n] for n in inputs if n in input_names}
         if inner:
-            found |= frameworks["reference"]().prepare(network, outputs=inner)(arrays)
-        return call(found)
+            feeds |= frameworks["reference"]().prepare(network, outputs=inner)(arrays)
+        return call(feeds)
 
     return Applied(part, _with_outputs(network, part), through)
 
@@ -266,8 +266,8 @@ def _extract(network: Network, options: _Options) -> Applied:
 def _with_outputs(network: Network, part: Network) -> Network:
     """The network with the outputs of a part of it, declared as there."""
     whole = network.with_outputs([s.name for s in part.outputs])
-    for value, known in zip(whole.graph.outputs, part.graph.outputs, strict=True):
-        value.type, value.shape = known.type, known.shape
+    for value, declared_value in zip(whole.graph.outputs, part.graph.outputs, strict=True):
+        value.type, value.shape = declared_value.type, declared_value.shape
     return Network(whole.model, name=network.name)
 
 
@@ -279,12 +279,12 @@ def _micro_batch(network: Network, options: _Options) -> Applied:
 
 def _own(network: Network, options: _Options) -> Applied:
     """A function of the user's, named by its import path."""
-    stated = {k: v for k, v in options.left if k}
-    if len(stated) != len(options.left):
+    arguments = {k: v for k, v in options.left if k}
+    if len(arguments) != len(options.left):
         raise InvalidArgument(
             f"{options.step}", f"options that {options.step.name} has, each once: {options.step.name}:key=value"
         )
-    return Applied(apply_own(options.step.name, network, stated), network)
+    return Applied(apply_own(options.step.name, network, arguments), network)
 
 
 _USAGE: Mapping[str, str] = {

@@ -75,38 +75,38 @@ def backward_check(
 def _on(operator: Operator[Any], problem: Problem, distribution: str, only: str | None = None) -> Finding:
     place = f"{distribution} inputs" if only is None else f"{distribution} inputs, a loss of {only} alone"
     try:
-        known = problem.backward(distribution, only=only)
+        backward = problem.backward(distribution, only=only)
     except (DeepBenchError, IndexError) as error:  # a network without floating-point outputs has no loss
         reason = error.reason if isinstance(error, UnsupportedOperator) else "it has no floating-point outputs"
         return Finding("backward", problem.name, "not applicable", f"no gradient to compare with: {reason}", place=place)
-    return found("backward", problem, lambda: _judged(operator, problem, known, place), place)
+    return found("backward", problem, lambda: _judged(operator, problem, backward, place), place)
 
 
-def _judged(operator: Operator[Any], problem: Problem, known: Backward, place: str) -> Finding:
-    subject = KernelGradients(operator, problem.network, known)
-    actual, spoiled = subject.observed(problem.network, known.inputs, known.grads)
+def _judged(operator: Operator[Any], problem: Problem, backward: Backward, place: str) -> Finding:
+    subject = KernelGradients(operator, problem.network, backward)
+    actual, spoiled = subject.observed(problem.network, backward.inputs, backward.grads)
     if spoiled:
         return Finding("backward", problem.name, "wrong", f"backward changes {', '.join(spoiled)}", place=place)
-    whole = assess_whole(known.truth, actual, known.truth.outputs, known.truth.samples)
+    whole = assess_whole(backward.truth, actual, backward.truth.outputs, backward.truth.samples)
     if not whole.clear and operator.norm_wise:
-        names = frozenset(operator_name(node) for node in known.truth.network.all_nodes())
-        samples = known.truth.sampled(len(known.truth.samples), 5, norm_wise=names)
-        whole = assess_whole(known.truth, actual, known.truth.outputs, samples)
+        names = frozenset(operator_name(node) for node in backward.truth.network.all_nodes())
+        samples = backward.truth.sampled(len(backward.truth.samples), 5, norm_wise=names)
+        whole = assess_whole(backward.truth, actual, backward.truth.outputs, samples)
     if not whole.clear:
-        oracle = known.pullback.subject(None).oracle_in_float64
-        whole = settle_whole(known.truth, subject, whole, besides="", precise_oracle=oracle)
-    return _finding(problem, known, whole, place)
+        oracle = backward.pullback.subject(None).oracle_in_float64
+        whole = settle_whole(backward.truth, subject, whole, besides="", precise_oracle=oracle)
+    return _finding(problem, backward, whole, place)
 
 
-def _finding(problem: Problem, known: Backward, whole: Whole, place: str) -> Finding:
-    source = {gradient: name for name, gradient in known.names.items()}
+def _finding(problem: Problem, backward: Backward, whole: Whole, place: str) -> Finding:
+    source = {gradient: name for name, gradient in backward.names.items()}
     word = "no information" if whole.clear and whole.information else whole.word
     reason = whole.reason
     for gradient, name in source.items():
         reason = reason.replace(f"output {gradient!r}", f"the gradient of {name}")
     blamed = next((o for o in whole.outputs if o.reason), None)
     if blamed is not None and not whole.clear:
-        place = f"{place}, gradient of {source[blamed.name]}{_at(known.inputs.get(source[blamed.name]), blamed.where)}"
+        place = f"{place}, gradient of {source[blamed.name]}{_at(backward.inputs.get(source[blamed.name]), blamed.where)}"
     figures = {
         "max_abs_error": max((o.max_abs_error for o in whole.outputs), default=0.0),
         "max_rel_error": max((o.max_rel_error for o in whole.outputs), default=0.0),
@@ -160,10 +160,10 @@ class KernelGradients:
     ) -> tuple[dict[str, np.ndarray], list[str]]:
         """The gradients, and what of its arguments ``backward`` changed."""
         prepared = Prepared(self.operator, network)
-        given, native = prepared.native(inputs), prepared.native(grads)
-        got = prepared.pull_back(given, [native.get(name) for name in prepared.executor.results])
+        native_inputs, native = prepared.native(inputs), prepared.native(grads)
+        got = prepared.pull_back(native_inputs, [native.get(name) for name in prepared.executor.results])
         named = gradients_by_name(prepared, network, inputs, got, self.known.names)
-        return named, changed(prepared, given, inputs, native, grads)
+        return named, changed(prepared, native_inputs, inputs, native, grads)
 
 
 def gradients_by_name(
@@ -184,15 +184,15 @@ def gradients_by_name(
     values = {**network.initializers, **inputs}
     order = [None if v is None else str(v.name) for v in network.nodes[0].inputs]
     doing = f"reading what {prepared.operator.name}.backward returned"
-    found: dict[str, np.ndarray] = {}
+    gradients: dict[str, np.ndarray] = {}
     for name, gradient in zip(order, got, strict=True):
         if name is None or name not in names:
             continue
         if gradient is None:
-            found[names[name]] = np.zeros_like(np.asarray(values[name]))
+            gradients[names[name]] = np.zeros_like(np.asarray(values[name]))
             continue
         array = told(doing, lambda g=gradient: np.array(prepared.device.to_numpy(g)))  # type: ignore[misc]
         if array.dtype == object:
             raise KernelFailure(f"{prepared.operator.name}.backward returned a {type(gradient).__name__} for input {name}")
-        found[names[name]] = array
-    return found
+        gradients[names[name]] = array
+    return gradients

@@ -48,33 +48,33 @@ def contract_check(operator: Operator[Any], case: Case | Problem, *, seed: int =
 
 def _faults(prepared: Prepared, problem: Problem) -> Iterator[str]:
     first, second = problem.truth(), problem.inputs(number=1)
-    given = prepared.native(first.inputs)
-    outputs = prepared.call(given)
-    yield from _wrong_kinds(prepared, given, outputs)
-    kept = prepared.read(outputs)
-    yield from _wrong_forms(kept, first)
-    yield from _changed(prepared, given, first.inputs)
+    native_inputs = prepared.native(first.inputs)
+    outputs = prepared.call(native_inputs)
+    yield from _wrong_kinds(prepared, native_inputs, outputs)
+    saved_outputs = prepared.read(outputs)
+    yield from _wrong_forms(saved_outputs, first)
+    yield from _changed(prepared, native_inputs, first.inputs)
     if not prepared.operator.returns_views:
-        yield from _shared_with_inputs(given | dict(prepared.executor.parameters), outputs)
+        yield from _shared_with_inputs(native_inputs | dict(prepared.executor.parameters), outputs)
     again = prepared.native(second)
     later = prepared.call(again)
     yield from _changed(prepared, again, second)
     yield from _changed(prepared, prepared.executor.parameters, problem.network.initializers)
     if not prepared.operator.reuses_outputs:
         yield from _shared_with_earlier(outputs, later)
-        now = prepared.read(outputs)
-        for name, before in kept.items():
-            if not equal(before, now[name]):
+        current_outputs = prepared.read(outputs)
+        for name, before in saved_outputs.items():
+            if not equal(before, current_outputs[name]):
                 yield f"a later call changes output {name} of an earlier one, which is to be declared: reuses_outputs = True"
 
 
-def _wrong_kinds(prepared: Prepared, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
-    like = next(iter(given.values()), None)
+def _wrong_kinds(prepared: Prepared, native_inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
+    like = next(iter(native_inputs.values()), None)
     like = prepared.device.from_numpy(np.zeros(1, np.float32)) if like is None else like
     for name, output in outputs.items():
         if not is_native(prepared.device, output, like):
-            came, wanted = _kind(output), _kind(like)
-            yield f"returns {name} as {came}, while arrays of its device are {wanted}: convert it in forward"
+            came, expected = _kind(output), _kind(like)
+            yield f"returns {name} as {came}, while arrays of its device are {expected}: convert it in forward"
 
 
 def _kind(value: Any) -> str:
@@ -98,15 +98,15 @@ def wrong_form(name: str, came: tuple[Sequence[Any], np.dtype], wanted: tuple[Se
         yield f"returns {name} as {came[1]}{list(came[0])} instead of {wanted[1]}{list(wanted[0])}"
 
 
-def _changed(prepared: Prepared, given: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Iterator[str]:
+def _changed(prepared: Prepared, native_arrays: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Iterator[str]:
     for name, array in before.items():
-        if name in given and not equal(np.asarray(prepared.device.to_numpy(given[name])), np.asarray(array)):
+        if name in native_arrays and not equal(np.asarray(prepared.device.to_numpy(native_arrays[name])), np.asarray(array)):
             yield f"changes its input {name}"
 
 
-def _shared_with_inputs(given: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
+def _shared_with_inputs(native_arrays: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
     for name, output in outputs.items():
-        for source, array in given.items():
+        for source, array in native_arrays.items():
             if output is array or overlap(output, array):
                 yield f"output {name} shares memory with input {source}, which is to be declared: returns_views = True"
 
@@ -115,8 +115,8 @@ def _shared_with_earlier(earlier: Mapping[str, Any], later: Mapping[str, Any]) -
     for name, output in later.items():
         for source, array in earlier.items():
             if output is array or overlap(output, array):
-                other = "" if source == name else f" {source}"
+                suffix = "" if source == name else f" {source}"
                 yield (
-                    f"output {name} shares memory with output{other} of an earlier call, which is to be declared: "
+                    f"output {name} shares memory with output{suffix} of an earlier call, which is to be declared: "
                     "reuses_outputs = True"
                 )

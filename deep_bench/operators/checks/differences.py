@@ -100,9 +100,9 @@ def slopes_of(line: Line, here: np.ndarray, noise: np.ndarray, steps: Sequence[f
         table = _table([(a - b) / (2 * h) for a, b, h in zip(above, below, steps, strict=True)])
         value, raw, level = _best(table, noise, steps)
         scale = np.abs(value) + _rms(value)
-        own = 1.5 * noise / (np.sqrt(2) * steps[level])
+        slope_noise = 1.5 * noise / (np.sqrt(2) * steps[level])
         finite = np.all([np.isfinite(v) for v in (here, *above, *below)], axis=0)
-        wrong = raw > _SMOOTH * scale + _SURE * own
+        wrong = raw > _SMOOTH * scale + _SURE * slope_noise
         right_slope, left_slope = (above[-1] - here) / steps[-1], (here - below[-1]) / steps[-1]
         bent = _bent(here, above, below, steps, noise, scale)
         smooth = finite & ~wrong & ~bent
@@ -112,8 +112,8 @@ def slopes_of(line: Line, here: np.ndarray, noise: np.ndarray, steps: Sequence[f
         kink = finite & ~smooth & (one_sided <= 0.05 * np.abs(right_slope - left_slope) + _SURE * noise / steps[-1])
     return Slopes(
         np.where(smooth, value, 0.0),
-        np.where(smooth, np.maximum(raw - 3 * own, 0.0), 0.0),
-        own,
+        np.where(smooth, np.maximum(raw - 3 * slope_noise, 0.0), 0.0),
+        slope_noise,
         smooth,
         kink,
         np.where(kink, np.minimum(left_slope, right_slope), 0.0),
@@ -150,25 +150,25 @@ def _best(rows: list[list[np.ndarray]], noise: np.ndarray, steps: Sequence[float
     disagree with it by more than their noise.
     """
     entries = [_entry(rows, k, j, noise, steps) for k in range(1, len(rows)) for j in range(1, k + 1)]
-    best, *others = sorted(entries, key=lambda entry: entry.usual)
+    best, *witnesses = sorted(entries, key=lambda entry: entry.usual)
     error = best.error
-    for other in others[:_WITNESSES]:
-        error = np.maximum(error, np.abs(best.value - other.value) - 3 * (best.noise + other.noise))
+    for witness in witnesses[:_WITNESSES]:
+        error = np.maximum(error, np.abs(best.value - witness.value) - 3 * (best.noise + witness.noise))
     return best.value, np.where(np.isfinite(error), error, np.inf), best.step
 
 
 def _entry(rows: list[list[np.ndarray]], k: int, j: int, noise: np.ndarray, steps: Sequence[float]) -> _Entry:
-    value, own = rows[k][j], 1.5 * noise / (np.sqrt(2) * steps[k])
+    value, slope_noise = rows[k][j], 1.5 * noise / (np.sqrt(2) * steps[k])
     error = np.maximum(np.abs(value - rows[k][j - 1]), np.abs(value - rows[k - 1][j - 1]))
     size = np.abs(value)
     moving = size >= 0.01 * np.max(size[np.isfinite(size)], initial=0.0)
-    usual = (error + np.sqrt(2) * own)[np.isfinite(error) & moving]
+    usual = (error + np.sqrt(2) * slope_noise)[np.isfinite(error) & moving]
     typical = float(np.median(usual)) + 0.1 * float(np.quantile(usual, 0.9)) if usual.size else float("inf")
-    return _Entry(value, error, own, k, typical)
+    return _Entry(value, error, slope_noise, k, typical)
 
 
 def _bent(
-    here: np.ndarray,
+    centre: np.ndarray,
     above: Sequence[np.ndarray],
     below: Sequence[np.ndarray],
     steps: Sequence[float],
@@ -176,7 +176,7 @@ def _bent(
     scale: np.ndarray,
 ) -> np.ndarray:
     """Where the function is bent at the very point: it leaves the line as the step grows, not as its square does."""
-    near, far = (np.abs(above[k] + below[k] - 2 * here) for k in (-1, -2))
+    near, far = (np.abs(above[k] + below[k] - 2 * centre) for k in (-1, -2))
     large = near / steps[-1] > 10 * _SMOOTH * scale + _SURE * 2.5 * noise / steps[-1]
     return large & (far < 3 * near)
 

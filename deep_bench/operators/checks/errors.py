@@ -76,24 +76,26 @@ def error_maps(
     if direction == "backward":
         if not operator.differentiates:
             raise Unsupported(f"{operator.name} has no gradient", advice=f"override {operator.name}.backward")
-        known = problem.backward(distribution)
-        truth, actual = known.truth, KernelGradients(operator, problem.network, known).outputs()
-        shown = {gradient: f"gradient of {name}" for name, gradient in known.names.items()}
+        backward = problem.backward(distribution)
+        truth, actual = backward.truth, KernelGradients(operator, problem.network, backward).outputs()
+        shown = {gradient: f"gradient of {name}" for name, gradient in backward.names.items()}
     else:
         truth = problem.truth(distribution)
         actual = Prepared(operator, problem.network).answer(truth.inputs)
         shown = {name: f"output {name}" for name in truth.outputs}
     return [
-        ErrorMap(f"{operator.name}, {problem.name}, {what}, {distribution} inputs", _ratio(truth, name, actual[name], what))
-        for name, what in shown.items()
+        ErrorMap(
+            f"{operator.name}, {problem.name}, {label}, {distribution} inputs", _ratio(truth, name, actual[name], label)
+        )
+        for name, label in shown.items()
         if is_inexact(np.asarray(truth.outputs[name]).dtype)
     ]
 
 
-def _ratio(truth: Truth, name: str, actual: np.ndarray, what: str) -> np.ndarray:
+def _ratio(truth: Truth, name: str, actual: np.ndarray, label: str) -> np.ndarray:
     value = np.asarray(truth.outputs[name])
     if actual.shape != value.shape:
-        came = f"{what} has shape {list(actual.shape)}"
+        came = f"{label} has shape {list(actual.shape)}"
         raise Unsupported(came, f"shape {list(value.shape)}: errors are told element by element")
     expected = pooled(value, [np.asarray(s[name]) for s in truth.samples], truth.formats[name])
     with np.errstate(all="ignore"):

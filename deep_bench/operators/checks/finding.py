@@ -92,9 +92,9 @@ def combined(name: str, case: str, parts: Sequence[Finding], nothing: str = "") 
     worst = min(parts, key=lambda part: (_DECIDING.index(part.word), float("inf") if part.bits is None else part.bits))
     bits = [part.bits for part in parts if part.bits is not None and part.bits == part.bits]
     right = sum(part.word == "right" for part in parts)
-    others = f", and {right} of {len(parts)} are right" if worst.word not in ("right", "not applicable") and right else ""
+    remark = f", and {right} of {len(parts)} are right" if worst.word not in ("right", "not applicable") and right else ""
     unasked = dict.fromkeys(p.reason for p in parts if p.word == "not applicable" and p is not worst)
-    others += f"{'; ' * bool(worst.reason)}not asked: {', '.join(unasked)}" if unasked and worst.word == "right" else ""
+    remark += f"{'; ' * bool(worst.reason)}not asked: {', '.join(unasked)}" if unasked and worst.word == "right" else ""
     figures: dict[str, float] = {}
     for part in parts:
         for key, value in part.figures.items():
@@ -103,7 +103,7 @@ def combined(name: str, case: str, parts: Sequence[Finding], nothing: str = "") 
         name,
         case,
         worst.word,
-        f"{worst.reason}{others}",
+        f"{worst.reason}{remark}",
         worst.bits if worst.fault else min(bits, default=None),
         worst.place if worst.word != "right" or worst.reason else "",
         figures,
@@ -171,8 +171,8 @@ class Findings(Sequence[Finding]):
         table.add_column("bits", justify="right")
         table.add_column("why")
         for f in shown:
-            why = f"{f.reason} ({f.place})" if f.reason and f.place else f.reason or f.place
-            table.add_row(f.case, f.name, f.word, "" if f.bits is None or f.bits != f.bits else f"{f.bits:.1f}", why)
+            reason = f"{f.reason} ({f.place})" if f.reason and f.place else f.reason or f.place
+            table.add_row(f.case, f.name, f.word, "" if f.bits is None or f.bits != f.bits else f"{f.bits:.1f}", reason)
         text = StringIO()
         print_table(Console(file=text, width=columns(), color_system=None), table)
         return text.getvalue()

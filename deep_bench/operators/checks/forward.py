@@ -126,18 +126,18 @@ def judged(
     declared = (operator_name(truth.network.nodes[0]),) if operator.norm_wise else ()
     verdict = judge(truth, subject, norm_wise=declared)
     bits = verdict.significant_bits
-    known = None if bits != bits else bits
+    measured_bits = None if bits != bits else bits
     figures = {"max_abs_error": verdict.max_abs_error, "max_rel_error": verdict.max_rel_error, "max_ulp": verdict.max_ulp}
     reason = "" if verdict.word == "right" else _said(verdict)
-    return Finding(name, problem.name, verdict.word, reason, known, _place(verdict, place), figures)
+    return Finding(name, problem.name, verdict.word, reason, measured_bits, _place(verdict, place), figures)
 
 
 def _said(verdict: Verdict) -> str:
     """The reason, without what only a network of several nodes needs."""
-    node, _, said = verdict.reason.partition("): ") if verdict.reason.startswith("node ") else ("", "", verdict.reason)
-    if node and not said.startswith("it "):
-        said = f"the result {said}"
-    return said.removesuffix("; all 1 nodes replayed alone are right")
+    node, _, message = verdict.reason.partition("): ") if verdict.reason.startswith("node ") else ("", "", verdict.reason)
+    if node and not message.startswith("it "):
+        message = f"the result {message}"
+    return message.removesuffix("; all 1 nodes replayed alone are right")
 
 
 def _place(verdict: Verdict, place: str) -> str:

@@ -57,14 +57,14 @@ def fresh_check(
     def find() -> Finding:
         first = problem.truth()
         prepared, native = timed or (Prepared(operator, problem.network), None)
-        given = prepared.native(first.inputs) if native is None else native
-        kept = prepared.read(prepared.call(given))
-        honest = Honest(first, kept)
+        native_inputs = prepared.native(first.inputs) if native is None else native
+        saved_outputs = prepared.read(prepared.call(native_inputs))
+        honest = Honest(first, saved_outputs)
         if not honest.judgeable and timed is None:
             return _unjudgeable("fresh", problem)
         if timed is None:
-            _call_often(prepared, given)
-        faults = list(_after_timing(prepared, problem, honest, given, kept))
+            _call_often(prepared, native_inputs)
+        faults = list(_after_timing(prepared, problem, honest, native_inputs, saved_outputs))
         return Finding("fresh", problem.name, "wrong" if faults else "right", "; ".join(faults[:1]))
 
     return found("fresh", problem, find)
@@ -75,10 +75,10 @@ def _unjudgeable(name: str, problem: Problem) -> Finding:
     return Finding(name, problem.name, "not applicable", reason)
 
 
-def _call_often(prepared: Prepared, given: Mapping[str, Any]) -> None:
+def _call_often(prepared: Prepared, native_inputs: Mapping[str, Any]) -> None:
     def run() -> None:
         with np.errstate(all="ignore"):
-            bound = prepared.executor.bind(given)
+            bound = prepared.executor.bind(native_inputs)
             until = perf_counter_ns() + _LONGEST_NS
             for _ in range(_CALLS):
                 bound()
@@ -90,21 +90,25 @@ def _call_often(prepared: Prepared, given: Mapping[str, Any]) -> None:
 
 
 def _after_timing(
-    prepared: Prepared, problem: Problem, honest: Honest, given: dict[str, Any] | Mapping[str, Any], kept: Any
+    prepared: Prepared,
+    problem: Problem,
+    honest: Honest,
+    native_inputs: dict[str, Any] | Mapping[str, Any],
+    saved_outputs: Any,
 ) -> Iterator[str]:
-    outputs = prepared.call(given)
+    outputs = prepared.call(native_inputs)
     again = prepared.read(outputs)
     if not honest.admits(problem.truth(), again):
         yield "the answer to the inputs it was timed on is wrong after the calls, and was right before"
     truth = problem.truth(number=1)
     answer = prepared.answer(truth.inputs)
     if not honest.admits(truth, answer):
-        yield f"after the calls, {_stale(answer, (kept, again))} for inputs it has not seen"
+        yield f"after the calls, {_stale(answer, (saved_outputs, again))} for inputs it has not seen"
     truth = problem.truth(number=2)
-    if all(assign(prepared.device, given[name], array) for name, array in truth.inputs.items()):
-        answer = prepared.read(prepared.call(given))
+    if all(assign(prepared.device, native_inputs[name], array) for name, array in truth.inputs.items()):
+        answer = prepared.read(prepared.call(native_inputs))
         if not honest.admits(truth, answer):
-            yield f"after the calls, {_stale(answer, (kept, again))} for new inputs in the same memory"
+            yield f"after the calls, {_stale(answer, (saved_outputs, again))} for new inputs in the same memory"
 
 
 def _stale(answer: Mapping[str, np.ndarray], earlier: tuple[Mapping[str, np.ndarray], ...]) -> str:
@@ -139,11 +143,11 @@ def reuse_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0,
     def find() -> Finding:
         prepared = Prepared(operator, problem.network)
         first = problem.truth()
-        given = prepared.native(first.inputs)
-        honest = Honest(first, prepared.read(prepared.call(given)))
+        native_inputs = prepared.native(first.inputs)
+        honest = Honest(first, prepared.read(prepared.call(native_inputs)))
         if not honest.judgeable:
             return _unjudgeable("reuse", problem)
-        parts = [_noticed(prepared, problem, honest, given, *change) for change in _changes(problem, first)]
+        parts = [_noticed(prepared, problem, honest, native_inputs, *change) for change in _changes(problem, first)]
         nothing = "it has no inputs whose change would show in the results"
         return combined("reuse", problem.name, parts, nothing)
 
@@ -152,9 +156,9 @@ def reuse_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0,
 
 def _changes(problem: Problem, first: Truth) -> Iterator[tuple[str, Truth]]:
     """What changes, and the right answer then; only changes that show in the results."""
-    other = problem.truth(number=1)
-    if tells_apart(first, other):
-        yield "all inputs changed", other
+    changed_truth = problem.truth(number=1)
+    if tells_apart(first, changed_truth):
+        yield "all inputs changed", changed_truth
     floats = {name: a for name, a in first.inputs.items() if is_float(a.dtype) and a.size > 1}
     plain = {
         a.spec.name: a.draw for a in problem.case.arguments if a is not None and a.value is None and a.spec.name in floats
@@ -177,18 +181,18 @@ def _changes(problem: Problem, first: Truth) -> Iterator[tuple[str, Truth]]:
 
 
 def _noticed(
-    prepared: Prepared, problem: Problem, honest: Honest, given: dict[str, Any], what: str, truth: Truth
+    prepared: Prepared, problem: Problem, honest: Honest, native_inputs: dict[str, Any], change: str, truth: Truth
 ) -> Finding:
     before = problem.truth().inputs
     for name, array in before.items():
-        if not assign(prepared.device, given[name], array):
-            given = prepared.native(before)
+        if not assign(prepared.device, native_inputs[name], array):
+            native_inputs = prepared.native(before)
             break
-    earlier = prepared.read(prepared.call(given))
-    in_place = all(assign(prepared.device, given[name], array) for name, array in truth.inputs.items())
-    given = given if in_place else prepared.native(truth.inputs)
-    answer = prepared.read(prepared.call(given))
-    place = f"{what} in the same memory" if in_place else f"{what}, in memory of their own"
+    earlier = prepared.read(prepared.call(native_inputs))
+    in_place = all(assign(prepared.device, native_inputs[name], array) for name, array in truth.inputs.items())
+    native_inputs = native_inputs if in_place else prepared.native(truth.inputs)
+    answer = prepared.read(prepared.call(native_inputs))
+    place = f"{change} in the same memory" if in_place else f"{change}, in memory of their own"
     if honest.admits(truth, answer):
         return Finding("reuse", problem.name, "right", place=place)
     return Finding("reuse", problem.name, "wrong", _stale(answer, (earlier,)), place=place)

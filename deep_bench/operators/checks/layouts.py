@@ -131,7 +131,7 @@ class Arrangement:
         """Native arrays with these contents; those that cannot lie so lie as usual."""
         device = prepared.device
         self.placed = []
-        found: dict[str, Any] = {}
+        views: dict[str, Any] = {}
         for name, array in arrays.items():
             placed = self._lay_out(array, device)
             if placed is None:
@@ -139,8 +139,8 @@ class Arrangement:
             else:
                 self.applied = True
             self.placed.append(placed)
-            found[name] = placed.view
-        return found
+            views[name] = placed.view
+        return views
 
     def untouched(self, device: Device[Any]) -> bool:
         """Whether the memory around the inputs, and the inputs, hold what they held."""

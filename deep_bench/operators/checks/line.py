@@ -73,13 +73,13 @@ class Mover:
         if self.oracle:
             exact = self._truth.reference.evaluate(inputs, arithmetic=self._truth.arithmetic())
             return self._taken([np.asarray(exact[n], np.float64) for n in self.names])
-        found = self.prepared.answer(inputs)
+        outputs = self.prepared.answer(inputs)
         for name, shape in self.shapes.items():
-            if found[name].shape != shape or found[name].dtype != self.forms[name]:
-                came = f"{found[name].dtype}{list(found[name].shape)}"
-                wanted = f"{self.forms[name]}{list(shape)}"
-                raise KernelFailure(f"{self.prepared.operator.name}.forward returned {name} as {came}", wanted)
-        return self._taken([found[n].astype(np.float64) for n in self.names])
+            if outputs[name].shape != shape or outputs[name].dtype != self.forms[name]:
+                came = f"{outputs[name].dtype}{list(outputs[name].shape)}"
+                expected = f"{self.forms[name]}{list(shape)}"
+                raise KernelFailure(f"{self.prepared.operator.name}.forward returned {name} as {came}", expected)
+        return self._taken([outputs[n].astype(np.float64) for n in self.names])
 
     def _taken(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         vector = np.concatenate([a.ravel() for a in arrays] or [np.empty(0)])
@@ -107,13 +107,13 @@ class Mover:
         """The root mean square of what rounding adds to each output, by the estimate."""
         if self.oracle:
             return unit_roundoff(np.dtype(np.float64)) * (np.abs(self.here) + np.finfo(np.float64).tiny)
-        found = []
+        noises = []
         for name in self.names:
             samples = [np.asarray(sample[name]) for sample in self._truth.samples]
             estimate = pooled(np.asarray(self._truth.outputs[name]), samples, self._truth.formats[name]).spread
             finer = float(ml_dtypes.finfo(self.forms[name]).eps) / float(ml_dtypes.finfo(self._truth.formats[name]).eps)
-            found.append(estimate * finer)
-        return self._taken(found)
+            noises.append(estimate * finer)
+        return self._taken(noises)
 
     def backward(self, grads: np.ndarray) -> dict[str, np.ndarray]:
         """What ``backward`` gives for each input that was fed, in float64; zeros for ``None``.
@@ -122,15 +122,15 @@ class Mover:
             grads: The gradients of the outputs in one vector; exact in their element types.
         """
         native = self.prepared.native(self._split(grads))
-        given = self.prepared.native(self.inputs)
-        got = self.prepared.pull_back(given, [native.get(name) for name in self.prepared.executor.results])
+        native_inputs = self.prepared.native(self.inputs)
+        got = self.prepared.pull_back(native_inputs, [native.get(name) for name in self.prepared.executor.results])
         order = [None if a is None else a.spec.name for a in self.prepared.executor.case.arguments]
-        found: dict[str, np.ndarray] = {}
+        gradients: dict[str, np.ndarray] = {}
         for name, gradient in zip(order, got, strict=True):
             if name in self.inputs and is_float(self.inputs[name].dtype):
                 read = None if gradient is None else np.asarray(self.prepared.device.to_numpy(gradient))
-                found[name] = self._checked(name, read)
-        return found
+                gradients[name] = self._checked(name, read)
+        return gradients
 
     def _checked(self, name: str, gradient: np.ndarray | None) -> np.ndarray:
         array = self.inputs[name]
@@ -146,12 +146,12 @@ class Mover:
             scattered = np.zeros(self._whole)
             scattered[self._chosen] = grads
             grads = scattered
-        found, start = {}, 0
+        by_name, start = {}, 0
         for name, shape in self.shapes.items():
             size = int(np.prod(shape))
-            found[name] = grads[start : start + size].reshape(shape).astype(self.forms[name])
+            by_name[name] = grads[start : start + size].reshape(shape).astype(self.forms[name])
             start += size
-        return found
+        return by_name
 
     def place(self, index: int) -> str:
         """Where in the outputs an element of the vector is."""

@@ -76,14 +76,14 @@ def _guarded(operator: NativeOperator, problem: Problem, method: str) -> Finding
 
     prepared = Prepared(operator, problem.network)
     inputs, attributes = prepared.executor.arguments(prepared.native(problem.inputs())), prepared.executor.attributes
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if method == "backward":
         answer = prepared.answer(problem.inputs())
-        given = {"grads": _grads(prepared, problem), "outputs": [answer[name] for name in prepared.executor.results]}
-    seen = told(f"{operator.name}.{method}", lambda: trespasses(operator, inputs, attributes, **given))
-    if seen:
-        more = f"; and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
-        return Finding("memory", problem.name, "wrong", "; ".join(map(str, seen[:_SHOWN])) + more, place=method)
+        options = {"grads": _grads(prepared, problem), "outputs": [answer[name] for name in prepared.executor.results]}
+    violations = told(f"{operator.name}.{method}", lambda: trespasses(operator, inputs, attributes, **options))
+    if violations:
+        remainder = f"; and {len(violations) - _SHOWN} more" if len(violations) > _SHOWN else ""
+        return Finding("memory", problem.name, "wrong", "; ".join(map(str, violations[:_SHOWN])) + remainder, place=method)
     unseen = f"accesses further than {MARGIN >> 10} KiB from a tensor, and reads that change no result"
     how = "" if problem.effort == "full" or isinstance(operator.recipe.source, Path) else ', which effort="full" looks for'
     reason = f"not seen are {unseen}{how}"
@@ -95,11 +95,11 @@ def _under_sanitizer(watched: NativeOperator, problem: Problem, method: str) -> 
 
     try:
         prepared = Prepared(watched, problem.network)
-        given = prepared.native(problem.inputs())
+        native_inputs = prepared.native(problem.inputs())
         if method == "forward":
-            prepared.call(given)
+            prepared.call(native_inputs)
         else:
-            prepared.pull_back(given, _grads(prepared, problem))
+            prepared.pull_back(native_inputs, _grads(prepared, problem))
     except MemoryViolation as violation:
         return Finding("memory", problem.name, "wrong", _summary(violation.report), place=f"{method}, AddressSanitizer")
     return Finding("memory", problem.name, "right", place=f"{method}, AddressSanitizer")

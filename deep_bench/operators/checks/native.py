@@ -77,10 +77,10 @@ def overlap(a: Any, b: Any) -> bool | None:
     """Whether two arrays share memory; ``None`` where that cannot be told."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return bool(np.may_share_memory(a, b))
-    one, other = memory_of(a), memory_of(b)
-    if one is None or other is None:
+    first, second = memory_of(a), memory_of(b)
+    if first is None or second is None:
         return None
-    return one[0] < other[1] and other[0] < one[1]
+    return first[0] < second[1] and second[0] < first[1]
 
 
 def strides_of(array: Any) -> tuple[int, ...] | None:

@@ -66,9 +66,9 @@ def _returned(operator: Operator[Any], problem: Problem, truth: Truth) -> Findin
     """Whether ``backward`` leaves its arguments as they are, and gives gradients of the inputs' element types."""
     grads, inputs = problem.output_gradients(truth), truth.inputs
     prepared = Prepared(operator, problem.network)
-    given, native = prepared.native(inputs), prepared.native(grads)
-    got = prepared.pull_back(given, [native.get(name) for name in prepared.executor.results])
-    faults = [f"changes {what}" for what in changed(prepared, given, inputs, native, grads)]
+    native_inputs, native = prepared.native(inputs), prepared.native(grads)
+    got = prepared.pull_back(native_inputs, [native.get(name) for name in prepared.executor.results])
+    faults = [f"changes {argument}" for argument in changed(prepared, native_inputs, inputs, native, grads)]
     order = [None if a is None else a.spec.name for a in prepared.executor.case.arguments]
     for name, gradient in zip(order, got, strict=True):
         if gradient is None or name is None or name not in inputs or not is_float(inputs[name].dtype):
@@ -93,5 +93,7 @@ def changed(prepared: Prepared, given: Any, inputs: Any, native: Any, grads: Any
         grads: What these were, in NumPy.
     """
     device = prepared.device
-    found = [f"its input {n}" for n, a in inputs.items() if not equal(np.asarray(device.to_numpy(given[n])), a)]
-    return found + [f"the gradient of {n}" for n, a in grads.items() if not equal(np.asarray(device.to_numpy(native[n])), a)]
+    changes = [f"its input {n}" for n, a in inputs.items() if not equal(np.asarray(device.to_numpy(given[n])), a)]
+    return changes + [
+        f"the gradient of {n}" for n, a in grads.items() if not equal(np.asarray(device.to_numpy(native[n])), a)
+    ]

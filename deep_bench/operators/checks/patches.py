@@ -55,8 +55,8 @@ class Originals:
 
     def extended(self) -> Originals:
         """These, and those of modules that were loaded since."""
-        now = Originals.taken()
-        return Originals({**now.functions, **self.functions}, {**now.codes, **self.codes})
+        current = Originals.taken()
+        return Originals({**current.functions, **self.functions}, {**current.codes, **self.codes})
 
     def changed(self) -> list[str]:
         """The names of those that are others now."""
@@ -72,11 +72,12 @@ class Originals:
                 function.__code__, function.__defaults__ = self.codes[key]
 
     def _changes(self) -> list[Key]:
-        now = dict(_functions())
+        current = dict(_functions())
         return [
             key
             for key, original in self.functions.items()
-            if now.get(key) is not original or (key in self.codes and not _same_code(_code(now[key]), self.codes[key]))
+            if current.get(key) is not original
+            or (key in self.codes and not _same_code(_code(current[key]), self.codes[key]))
         ]
 
 
@@ -133,8 +134,8 @@ def patches_check(
         before.restore()
     if not names:
         return finding
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return Finding("patches", problem.name, "wrong", f"it replaces {', '.join(names[:3])}{more}")
+    remainder = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return Finding("patches", problem.name, "wrong", f"it replaces {', '.join(names[:3])}{remainder}")
 
 
 def _run(operator: Operator[Any], problem: Problem, truth: Any) -> Finding:

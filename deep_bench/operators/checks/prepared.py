@@ -47,10 +47,10 @@ class Prepared:
 
         def run() -> dict[str, Any]:
             with np.errstate(all="ignore"):
-                found = self.executor.forward(inputs)
+                outputs = self.executor.forward(inputs)
             if wait:
                 self.device.synchronize()
-            return found
+            return outputs
 
         return told(f"{self.operator.name}.forward", run)
 
@@ -71,9 +71,9 @@ class Prepared:
 
         def run() -> tuple[Any, ...]:
             with np.errstate(all="ignore"):
-                found = self.executor.pull_back(inputs, grads)
+                gradients = self.executor.pull_back(inputs, grads)
             self.device.synchronize()
-            return found
+            return gradients
 
         return told(f"{self.operator.name}.backward", run)
 
@@ -149,5 +149,5 @@ def found(name: str, problem: Problem, find: Callable[[], Finding], place: str =
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one line."""
-    said = error.came if isinstance(error, DeepBenchError) else str(error)
-    return next(iter(said.strip().splitlines()), type(error).__name__)
+    message = error.came if isinstance(error, DeepBenchError) else str(error)
+    return next(iter(message.strip().splitlines()), type(error).__name__)

@@ -150,9 +150,9 @@ def _sprinkled(plain: np.ndarray, special: np.ndarray, rng: np.random.Generator)
     kinds = np.where(np.isnan(wide[order]), 0.0, np.sign(wide[order].real))
     firsts = [order[kinds == kind][:1] for kind in (1.0, -1.0, 0.0)]  # NaN last, since it is asked apart as well
     chosen = np.concatenate([*firsts, order])[: max(1, min(_SPRINKLED, special.size // 8))]
-    found = plain.copy()
-    found.reshape(-1)[chosen] = special.reshape(-1)[chosen]
-    return found
+    result = plain.copy()
+    result.reshape(-1)[chosen] = special.reshape(-1)[chosen]
+    return result
 
 
 def posed(case: Case | Problem, seed: int = 0, effort: Effort = "quick") -> Problem:

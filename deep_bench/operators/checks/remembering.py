@@ -54,26 +54,28 @@ def remembering_check(operator: Operator[Any], case: Case | Problem, *, seed: in
 
     def find() -> Finding:
         clock = Stopwatch()
-        seen, unseen = _times(operator, problem, _FRESH, clock.elapsed)
-        if _remembers(seen, unseen):  # what was a coincidence does not come twice
+        seen_ns, unseen = _times(operator, problem, _FRESH, clock.elapsed)
+        if _remembers(seen_ns, unseen):  # what was a coincidence does not come twice
             again = clock.worked if clock.threads else clock.elapsed
-            seen, unseen = _times(operator, problem, _FRESH + _ROUNDS, again)
-        figures = {"seen_ns": seen, "unseen_ns": unseen}
-        if not _remembers(seen, unseen) and unseen < _SHORTEST_NS:
+            seen_ns, unseen = _times(operator, problem, _FRESH + _ROUNDS, again)
+        figures = {"seen_ns": seen_ns, "unseen_ns": unseen}
+        if not _remembers(seen_ns, unseen) and unseen < _SHORTEST_NS:
             short = (
                 f"a call takes {unseen / 1e3:.3g} us, and answers that are remembered show from {_SHORTEST_NS / 1e3:g} us"
             )
             return Finding("remembering", problem.name, "cannot tell", f"{short} on: try a larger case", figures=figures)
-        if not _remembers(seen, unseen):
+        if not _remembers(seen_ns, unseen):
             return Finding("remembering", problem.name, "right", figures=figures)
-        reason = f"it remembers answers: {seen / 1e3:.3g} us for inputs that it has seen, {unseen / 1e3:.3g} us for others"
+        reason = (
+            f"it remembers answers: {seen_ns / 1e3:.3g} us for inputs that it has seen, {unseen / 1e3:.3g} us for others"
+        )
         return Finding("remembering", problem.name, "wrong", reason, figures=figures)
 
     return found("remembering", problem, find)
 
 
-def _remembers(seen: float, unseen: float) -> bool:
-    return unseen > _FASTER * seen and unseen - seen > _LEAST_NS
+def _remembers(seen_ns: float, unseen: float) -> bool:
+    return unseen > _FASTER * seen_ns and unseen - seen_ns > _LEAST_NS
 
 
 class Stopwatch:
@@ -91,9 +93,9 @@ class Stopwatch:
         """The time until it returns, in nanoseconds."""
         begin = perf_counter_ns()
         call()
-        found = perf_counter_ns() - begin
+        duration = perf_counter_ns() - begin
         self.threads |= bool(self._started())
-        return found
+        return duration
 
     def worked(self, call: Callable[[], object]) -> int:
         """The CPU time of all threads for it, in nanoseconds, what they do after it included."""
@@ -111,15 +113,15 @@ def _times(
     operator: Operator[Any], problem: Problem, start: int, timed: Callable[[Callable[[], object]], int]
 ) -> tuple[float, float]:
     prepared = Prepared(operator, problem.network)
-    known = problem.inputs()
-    given = prepared.native(known)
+    seen_inputs = problem.inputs()
+    native_inputs = prepared.native(seen_inputs)
     for _ in range(2):
-        prepared.call(given)
-    seen: list[int] = []
+        prepared.call(native_inputs)
+    seen_times: list[int] = []
     unseen: list[int] = []
     for number in range(start, start + _ROUNDS):
-        for arrays, times in ((problem.inputs("normal", number), unseen), (known, seen)):
-            if not all([assign(prepared.device, given[n], a) for n, a in arrays.items()]):  # noqa: C419 (all are written)
-                given = prepared.native(arrays)
-            times.append(timed(partial(prepared.call, given)))
-    return median(seen), median(unseen)
+        for arrays, times in ((problem.inputs("normal", number), unseen), (seen_inputs, seen_times)):
+            if not all([assign(prepared.device, native_inputs[n], a) for n, a in arrays.items()]):  # noqa: C419 (all are written)
+                native_inputs = prepared.native(arrays)
+            times.append(timed(partial(prepared.call, native_inputs)))
+    return median(seen_times), median(unseen)

@@ -54,8 +54,8 @@ def reruns_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0
         prepared = Prepared(operator, problem.network)
         truth = problem.truth()
         first = prepared.answer(truth.inputs)
-        others = (prepared.answer(truth.inputs) for _ in range(RERUNS[problem.effort]))
-        return _compared("reruns", problem, truth, first, others, "runs on the same inputs")
+        answers = (prepared.answer(truth.inputs) for _ in range(RERUNS[problem.effort]))
+        return _compared("reruns", problem, truth, first, answers, "runs on the same inputs")
 
     return found("reruns", problem, find)
 
@@ -126,13 +126,13 @@ def batch_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0,
         whole = Prepared(operator, problem.network).answer(truth.inputs)
         slices = dict.fromkeys([(0, 1), (0, rows.count // 2), (rows.count // 2, rows.count), (rows.count - 1, rows.count)])
         pieces = (_piece(operator, problem, truth, rows, start, stop) for start, stop in slices)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for (start, stop), piece in zip(slices, pieces, strict=True):
             alone = f"row {start} alone" if stop - start == 1 else f"rows {start} to {stop - 1} alone"
             cut = {n: _rows(y, rows.outputs[n], start, stop) for n, y in whole.items()}
             within = _cut(rows, start, stop)
-            found.append(_compared("batch", problem, truth, cut, [piece], alone, within))
-        return combined("batch", problem.name, found)
+            findings.append(_compared("batch", problem, truth, cut, [piece], alone, within))
+        return combined("batch", problem.name, findings)
 
     return found("batch", problem, find)
 
@@ -155,32 +155,32 @@ def _compared(
     problem: Problem,
     truth: Truth,
     first: Answer,
-    others: Any,
-    what: str,
+    answers: Any,
+    subject: str,
     cut: Callable[[np.ndarray, str], np.ndarray] = lambda array, _: array,
 ) -> Finding:
     """Whether answers have the same bits, and if not, whether rounding explains how they differ."""
     spread, worst, where = 0.0, 0.0, ""
-    for other in others:
-        if same_bits(first, other):
+    for answer in answers:
+        if same_bits(first, answer):
             continue
         for output, a in first.items():
-            b = other[output]
+            b = answer[output]
             if a.shape != b.shape or a.dtype != b.dtype:
-                reason = f"{what} give {output} as {b.dtype}{list(b.shape)} and as {a.dtype}{list(a.shape)}"
+                reason = f"{subject} give {output} as {b.dtype}{list(b.shape)} and as {a.dtype}{list(a.shape)}"
                 return Finding(name, problem.name, "wrong", reason)
-            here, ratio, place = _difference(truth, output, a, b, cut)
-            spread = max(spread, here)
+            deviation, ratio, place = _difference(truth, output, a, b, cut)
+            spread = max(spread, deviation)
             if ratio > worst:
                 worst, where = ratio, f"{output}{place}"
     figures = {"spread": spread}
     if not spread:
         return Finding(name, problem.name, "right", "", None, "", figures)
-    said = f"{what} differ by {spread:.2g} of the largest result"
+    message = f"{subject} differ by {spread:.2g} of the largest result"
     if worst > LARGEST_RATIO:
-        reason = f"{said}, and somewhere by {worst:.3g} times what rounding explains"
+        reason = f"{message}, and somewhere by {worst:.3g} times what rounding explains"
         return Finding(name, problem.name, "wrong", reason, None, where, figures)
-    return Finding(name, problem.name, "right", f"not the same bits: {said}, as rounding may", None, where, figures)
+    return Finding(name, problem.name, "right", f"not the same bits: {message}, as rounding may", None, where, figures)
 
 
 def _difference(

@@ -75,13 +75,13 @@ def _first(case: Case) -> dict[str, int] | None:
 def _all_alike(case: Case) -> dict[str, int] | None:
     """Every input whose dimensions line up with the result's has the rows; those that are broadcast along them have none."""
     rank = case.results[0].rank
-    found = {}
+    axes = {}
     for argument in case.arguments:
         if argument is None or len(argument.shape) < rank or not rank:
             continue
         if argument.shape[0] == case.results[0].shape[0]:
-            found[argument.spec.name] = 0
-    return found or None
+            axes[argument.spec.name] = 0
+    return axes or None
 
 
 def _several(*indices: int) -> Rule:
@@ -108,10 +108,10 @@ def _along(default: int) -> Rule:
 def _gemm(case: Case) -> dict[str, int] | None:
     a, c = _argument(case, 0), _argument(case, 2)
     assert a is not None
-    found = {a.spec.name: 1 if case.attributes.get("transA", 0) else 0}
+    axes = {a.spec.name: 1 if case.attributes.get("transA", 0) else 0}
     if c is not None and len(c.shape) == 2 and c.shape[0] != 1:
-        found[c.spec.name] = 0
-    return found
+        axes[c.spec.name] = 0
+    return axes
 
 
 def _matmul(case: Case) -> dict[str, int] | None:
@@ -120,10 +120,10 @@ def _matmul(case: Case) -> dict[str, int] | None:
     assert b is not None
     if len(a.shape) < 2:
         return None
-    found = {a.spec.name: 0}
+    axes = {a.spec.name: 0}
     if len(b.shape) > 2 and len(b.shape) == len(a.shape) and b.shape[0] != 1:
-        found[b.spec.name] = 0
-    return found if len(b.shape) <= len(a.shape) else None
+        axes[b.spec.name] = 0
+    return axes if len(b.shape) <= len(a.shape) else None
 
 
 def _reduction(case: Case) -> dict[str, int] | None:
@@ -135,8 +135,8 @@ def _reduction(case: Case) -> dict[str, int] | None:
 
 def _attention(case: Case) -> dict[str, int] | None:
     query, key, value = (_argument(case, i) for i in range(3))
-    others = case.arguments[3:]
-    if any(a is not None for a in others) or query is None or key is None or value is None:
+    optional_arguments = case.arguments[3:]
+    if any(a is not None for a in optional_arguments) or query is None or key is None or value is None:
         return None
     return {a.spec.name: 0 for a in (query, key, value)}
 

@@ -91,13 +91,13 @@ def check_operator(
     chosen = _cases(cases)
     operator = operator_of(operator)
     KernelAdapter(operator)  # refuses what computes nothing that is known
-    found: list[Finding] = []
+    findings: list[Finding] = []
     with tqdm(total=len(chosen) * len(names), desc=operator.name, leave=False, disable=None if progress else True) as bar:
         for finding in _findings(operator, chosen, names, seed, effort, limit_s if isolate else None):
-            found.append(finding)
+            findings.append(finding)
             bar.set_postfix_str(f"{finding.case}, {finding.name}")
             bar.update()
-    return Findings(operator.name, found)
+    return Findings(operator.name, findings)
 
 
 def _chosen(checks: Sequence[str] | None) -> list[str]:
@@ -110,13 +110,13 @@ def _chosen(checks: Sequence[str] | None) -> list[str]:
 
 
 def _cases(cases: Iterable[Case] | Case) -> list[Case]:
-    found = [cases] if isinstance(cases, Case) else list(cases)
-    for case in found:
+    selected = [cases] if isinstance(cases, Case) else list(cases)
+    for case in selected:
         if not isinstance(case, Case):
             raise InvalidArgument(f"a {type(case).__name__} among the cases", "objects of deep_bench.Case")
-    if not found:
+    if not selected:
         raise InvalidArgument("no cases", "at least one", "such as db.suites['transformer/gelu']")
-    return found
+    return selected
 
 
 def _findings(

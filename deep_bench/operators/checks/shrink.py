@@ -39,19 +39,19 @@ def small_cases(case: Case, sizes: Sequence[int] = (1, 0), most: int = 12) -> li
         >>> [c.label for c in small_cases(Case.of("Gemm", (4, 3), (3, 2)))]
         ['1x2x3', '4x2x1', '4x1x3', '0x2x3', '4x2x0', '4x0x3']
     """
-    found: list[Case] = []
+    variants: list[Case] = []
     for size in sizes:
-        seen = {case.problem}
-        made: list[Case] = []
+        visited = {case.problem}
+        shrunk_cases: list[Case] = []
         for places in _groups(case):
-            if len(made) >= most:
+            if len(shrunk_cases) >= most:
                 break
             small = _shrunk(case, places, size)
-            if small is not None and small.problem not in seen:
-                seen.add(small.problem)
-                made.append(small)
-        found += made
-    return found
+            if small is not None and small.problem not in visited:
+                visited.add(small.problem)
+                shrunk_cases.append(small)
+        variants += shrunk_cases
+    return variants
 
 
 def _groups(case: Case) -> Iterator[tuple[Place, ...]]:

@@ -153,12 +153,14 @@ class _Trial:
     def slopes(self, name: str, direction: np.ndarray, noise: np.ndarray) -> Slopes:
         """Of all outputs, while an input moves along a direction in units of its elements."""
         line = self.mover.line(name, direction * self.mover.scale(name))
-        found = slopes_of(line, self.mover.here, noise, self.steps)
+        slopes = slopes_of(line, self.mover.here, noise, self.steps)
         if not self.mover.oracle:
-            return found
+            return slopes
         with np.errstate(invalid="ignore"):
-            own = np.where(found.smooth, _OWN_ROUNDINGS * self.u * (np.abs(self.mover.here) + np.abs(found.value)), 0.0)
-        return replace(found, noise=found.noise + own)
+            rounding_noise = np.where(
+                slopes.smooth, _OWN_ROUNDINGS * self.u * (np.abs(self.mover.here) + np.abs(slopes.value)), 0.0
+            )
+        return replace(slopes, noise=slopes.noise + rounding_noise)
 
     def finding(self, word: Word, reason: str, where: str, bits: float | None = None, **figures: float) -> Finding:
         """What is said of one direction, or of the Jacobian."""
@@ -265,8 +267,8 @@ def _additive(
     """
     additive = np.ones(slopes.value.shape, bool)
     for _ in range(_OTHER_DIRECTIONS):
-        other = rng.choice([-1.0, 1.0], direction.shape) * rng.integers(1, 9, direction.shape) / 8.0
-        alone, both = trial.slopes(name, other, noise), trial.slopes(name, direction + other, noise)
+        second_direction = rng.choice([-1.0, 1.0], direction.shape) * rng.integers(1, 9, direction.shape) / 8.0
+        alone, both = trial.slopes(name, second_direction, noise), trial.slopes(name, direction + second_direction, noise)
         apart = np.abs(both.value - alone.value - slopes.value)
         scale = np.abs(both.value) + np.abs(alone.value) + np.abs(slopes.value)
         additive &= (
@@ -297,7 +299,7 @@ def _jacobian(trial: _Trial, names: list[str]) -> Finding:
     """Every derivative of every output."""
     mover = trial.mover
     claimed = [mover.backward(row) for row in np.eye(mover.size)]
-    worst, said, compared, masked = 1.0, "", 0, 0
+    worst, message, compared, masked = 1.0, "", 0, 0
     for name in names:
         array, scale = mover.inputs[name], mover.scale(name)
         noise = trial.noise(name, np.ones(array.shape))
@@ -314,10 +316,10 @@ def _jacobian(trial: _Trial, names: list[str]) -> Finding:
             k = int(np.argmax(excess))
             if not excess[k] <= worst:
                 worst, where = float(excess[k]), f"d {mover.place(k)} / d {name}{list(index)}"
-                said = f"{where} is {slopes.value[k] / scale:.6g}, and backward gives {column[k] / scale:.6g}"
+                message = f"{where} is {slopes.value[k] / scale:.6g}, and backward gives {column[k] / scale:.6g}"
     figures = {"compared": float(compared), "masked": float(masked)}
-    if said:
-        return trial.finding("wrong", said, "Jacobian", **figures)
+    if message:
+        return trial.finding("wrong", message, "Jacobian", **figures)
     if not compared:
         return trial.finding("no information", "no output is smooth there", "Jacobian", **figures)
     return trial.finding("right", "", "Jacobian", **figures)

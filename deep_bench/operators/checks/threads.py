@@ -15,41 +15,41 @@ def thread_times() -> dict[int, int]:
     """Number of each other thread of this process to the CPU time that it has had, in nanoseconds; empty where not Linux."""
     if sys.platform != "linux":
         return {}
-    own = threading.get_native_id()
-    found = {}
+    current_thread = threading.get_native_id()
+    times = {}
     for entry in os.listdir("/proc/self/task"):
         number = int(entry)
-        if number == own:
+        if number == current_thread:
             continue
         try:
-            found[number] = time.clock_gettime_ns((~number << 3) | 6)  # the CPU clock of one thread, as the kernel names it
+            times[number] = time.clock_gettime_ns((~number << 3) | 6)  # the CPU clock of one thread, as the kernel names it
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return times
 
 
 def child_times() -> dict[int, int]:
     """Number of each child process to the CPU time that it has had, in nanoseconds."""
-    found = {}
+    times = {}
     for child in psutil.Process().children(recursive=True):
         try:
             spent = child.cpu_times()
         except psutil.Error:
             continue  # it has ended meanwhile
-        found[child.pid] = int((spent.user + spent.system) * 1e9)
-    return found
+        times[child.pid] = int((spent.user + spent.system) * 1e9)
+    return times
 
 
 def running_children() -> set[int]:
     """The numbers of the child processes that are computing at this moment."""
-    found = set()
+    pids = set()
     for child in psutil.Process().children(recursive=True):
         try:
             if child.status() == psutil.STATUS_RUNNING:
-                found.add(child.pid)
+                pids.add(child.pid)
         except psutil.Error:
             continue  # it has ended meanwhile
-    return found
+    return pids
 
 
 def python_threads() -> dict[int, str]:

@@ -65,9 +65,9 @@ def unfinished_check(operator: Operator[Any], case: Case | Problem, *, seed: int
         truth = problem.truth()
         settled = _settled(prepared, truth.inputs)
         honest = Honest(truth, settled)
-        seen = _observed(prepared, problem.truth(number=1).inputs, idle)
-        figures = {"after_ns": float(seen.after_ns)}
-        reason = seen.reason or _on_other_streams(prepared, problem.truth(number=1).inputs)
+        observation = _observed(prepared, problem.truth(number=1).inputs, idle)
+        figures = {"after_ns": float(observation.after_ns)}
+        reason = observation.reason or _on_other_streams(prepared, problem.truth(number=1).inputs)
         if not reason and honest.judgeable and not operator.returns_views:
             reason = _overwritten(prepared, problem, honest)
         word = "wrong" if reason else "right"
@@ -93,8 +93,8 @@ def _idle() -> dict[int, float]:
     """The share of the time that other threads and child processes are busy while nothing is called."""
     start, before = time.perf_counter_ns(), thread_times()
     time.sleep(_WAITS_S[0])
-    found = rates(before, thread_times(), time.perf_counter_ns() - start)
-    return found | dict.fromkeys(running_children(), 1.0)  # the time of children is told too coarsely for a share
+    shares = rates(before, thread_times(), time.perf_counter_ns() - start)
+    return shares | dict.fromkeys(running_children(), 1.0)  # the time of children is told too coarsely for a share
 
 
 def _observed(prepared: Prepared, inputs: Mapping[str, np.ndarray], idle: Mapping[int, float]) -> _Seen:
@@ -125,8 +125,10 @@ def _observed(prepared: Prepared, inputs: Mapping[str, np.ndarray], idle: Mappin
     names = python_threads()
     room = max(_LEAST_NS, int(_SHARE * took))
     if thread in names and worked > room:
-        said = f"thread {names[thread]!r} works on for {worked / 1e6:.3g} ms after the call, which took {took / 1e6:.3g} ms"
-        return _Seen(said, worked)
+        message = (
+            f"thread {names[thread]!r} works on for {worked / 1e6:.3g} ms after the call, which took {took / 1e6:.3g} ms"
+        )
+        return _Seen(message, worked)
     child, spent = busiest(children, later_children, idle, watched)
     if spent > max(_CHILD_NS, room):
         return _Seen(f"child process {child} works on for {spent / 1e6:.3g} ms after the call has returned", spent)

@@ -63,12 +63,12 @@ def Attention(
     return Work(flops=products + added + 3, special=1 + (softcap != 0), comparisons=1) * pairs
 
 
-def _pairs(batch: int, queries: int, keys: int, past: int, lengths: np.ndarray | None, left: int, right: int) -> int:
+def _pairs(batch: int, queries: int, keys: int, past: int, lengths: np.ndarray | None, left_window: int, right: int) -> int:
     """How many keys all queries of a batch attend to."""
     ends = np.full((batch, 1), keys) if lengths is None else np.minimum(np.reshape(lengths, (-1, 1)), keys)
     offset = past if lengths is None or past else np.reshape(lengths, (-1, 1)) - queries
     position = np.arange(queries) + offset
-    first = np.maximum(position - left, 0) if left >= 0 else np.zeros_like(position)
+    first = np.maximum(position - left_window, 0) if left_window >= 0 else np.zeros_like(position)
     last = np.minimum(position + right + 1, ends) if right >= 0 else ends
     return int(np.sum(np.maximum(last - first + np.zeros((batch, queries), np.int64), 0)))
 

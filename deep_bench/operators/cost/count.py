@@ -110,13 +110,13 @@ def _apply(
     if rule is Work:
         return Work()
     positions, keywords = _reads(rule)
-    given: dict[str, Any] = {name: value for name, value in attributes(node).items() if name in keywords}
+    arguments: dict[str, Any] = {name: value for name, value in attributes(node).items() if name in keywords}
     if "y" in keywords:
-        given["y"] = y
+        arguments["y"] = y
     if "values" in keywords:
-        known = [None if value is None else content(value) for value in node.inputs]
-        given["values"] = known + [None] * (positions - len(known))
-    return rule(*shapes[:positions], **given)
+        contents = [None if value is None else content(value) for value in node.inputs]
+        arguments["values"] = contents + [None] * (positions - len(contents))
+    return rule(*shapes[:positions], **arguments)
 
 
 @functools.cache
@@ -143,9 +143,9 @@ def cost_of_case(case: Case, arrays: Mapping[str, Any] | None = None) -> Cost | 
     if case.domain or case.op_type not in RULES:
         return None
     network = case.network()
-    found = cost(network.nodes[0], KnownSizes(network, arrays))
-    if found is not None or arrays is not None:
-        return found
+    estimate = cost(network.nodes[0], KnownSizes(network, arrays))
+    if estimate is not None or arrays is not None:
+        return estimate
     return cost(network.nodes[0], KnownSizes(network, case.arrays()))
 
 
@@ -168,8 +168,8 @@ def costs_of(
         >>> costs_of(network)["stem"].flops == 2 * 9 * 16 * 8 * 8  # 16 maps of 8 x 8 by kernels of 3 x 3
         True
     """
-    known = KnownSizes(network, inputs) if sizes is None else sizes
-    return {str(node.name): cost(node, known) for node in network.nodes}
+    value_sizes = KnownSizes(network, inputs) if sizes is None else sizes
+    return {str(node.name): cost(node, value_sizes) for node in network.nodes}
 
 
 def cost_of(network: Network, sizes: Sizes | None = None, *, inputs: Mapping[str, Any] | None = None) -> Cost | None:
@@ -186,8 +186,8 @@ def cost_of(network: Network, sizes: Sizes | None = None, *, inputs: Mapping[str
         854154
     """
     total = Cost(0, 0, 0)
-    for found in costs_of(network, sizes, inputs=inputs).values():
-        if found is None:
+    for node_cost in costs_of(network, sizes, inputs=inputs).values():
+        if node_cost is None:
             return None
-        total += found
+        total += node_cost
     return total

@@ -38,12 +38,12 @@ def Resize(
     radius = 1 if mode == "linear" else 2
     over = list(range(len(x))) if axes is None else [axis % len(x) for axis in axes]
     scaled = scales is not None and prod(scales) > 0
-    given = values[2] if scaled else None
-    if scaled and given is None:
+    scale_values = values[2] if scaled else None
+    if scaled and scale_values is None:
         raise Unknown
     work, shape = Work(), [*x]
     for position, axis in enumerate(over):
-        scale = float(given[position]) if given is not None else y[axis] / x[axis] if x[axis] else 1.0
+        scale = float(scale_values[position]) if scale_values is not None else y[axis] / x[axis] if x[axis] else 1.0
         if x[axis] == y[axis] and scale == 1 and coordinate_transformation_mode != "tf_crop_and_resize":
             continue
         stretch = max(1.0, 1.0 / scale) if antialias and scale else 1.0

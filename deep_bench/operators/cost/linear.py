@@ -49,16 +49,16 @@ def Einsum(*inputs: Shape, equation: str) -> Work:
             sizes[index] = size if sizes.get(index, 1) == 1 else sizes[index]
     every = [index for term in terms for index in term]
     if arrow:
-        kept = {index for index in every if index.startswith(".") or index in result}
+        result_indices = {index for index in every if index.startswith(".") or index in result}
     else:
-        kept = {index for index in every if index.startswith(".") or every.count(index) == 1}
+        result_indices = {index for index in every if index.startswith(".") or every.count(index) == 1}
     work, remaining = Work(), [set(term) for term in terms]
     for chosen in _order(equation, inputs):
         group = [remaining.pop(i) for i in sorted(chosen, reverse=True)]
         indices = set[str]().union(*group)
-        rest = kept.union(*remaining)
-        work += Work(flops=prod(sizes[index] for index in indices) * (len(group) - 1 + bool(indices - rest)))
-        remaining.append(indices & rest)
+        needed = result_indices.union(*remaining)
+        work += Work(flops=prod(sizes[index] for index in indices) * (len(group) - 1 + bool(indices - needed)))
+        remaining.append(indices & needed)
     return work
 
 

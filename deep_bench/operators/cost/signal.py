@@ -19,10 +19,10 @@ def _transforms(count: int, n: int, *, real: bool) -> Work:
 
 
 def _number(values: Values, index: int) -> int:
-    found = values[index]
-    if found is None:
+    value = values[index]
+    if value is None:
         raise Unknown
-    return int(np.reshape(found, ()))
+    return int(np.reshape(value, ()))
 
 
 def DFT(

@@ -68,15 +68,15 @@ class KnownSizes:
         """The size of a value in memory, or ``None`` if it is unknown."""
         if value.const_value is not None:
             return value.const_value.nbytes
-        seen = self._seen.get(str(value.name))
-        shape, dtype = self(value), self._knowledge.dtype(value) if seen is None else seen[1]
+        observation = self._seen.get(str(value.name))
+        shape, dtype = self(value), self._knowledge.dtype(value) if observation is None else observation[1]
         # strings have no one size
         return None if shape is None or dtype is None or dtype.kind == "O" else prod(shape) * dtype.itemsize
 
     def content(self, value: ir.Value) -> np.ndarray | None:
         """The elements of a value that is a constant or an input."""
-        found = self._contents.get(str(value.name))
-        return as_array(value) if found is None else np.asarray(found)
+        array = self._contents.get(str(value.name))
+        return as_array(value) if array is None else np.asarray(array)
 
     def _run(self, network: Network, inputs: Mapping[str, Any]) -> None:
         def note(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:

@@ -125,6 +125,6 @@ def _check_device(device: str) -> None:
     """Refuse what is neither NumPy's arrays, nor torch's on a GPU, nor a framework; importing none."""
     from deep_bench import frameworks
 
-    known = ["cpu", "cuda", *frameworks]
-    if device.partition(":")[0] not in known:
-        raise UnknownName("device", device, known)
+    devices = ["cpu", "cuda", *frameworks]
+    if device.partition(":")[0] not in devices:
+        raise UnknownName("device", device, devices)

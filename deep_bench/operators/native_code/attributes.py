@@ -34,8 +34,8 @@ def defaults(computes: str | Callable[..., Any]) -> dict[str, Any]:
     schema = schema_of(*split(computes))
     if schema is None:
         return {}
-    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name}
-    return {name: onnx.helper.get_attribute_value(value) for name, value in found.items()}
+    protos = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name}
+    return {name: onnx.helper.get_attribute_value(value) for name, value in protos.items()}
 
 
 def complete(computes: str | Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Plain]:
@@ -58,8 +58,8 @@ def check_known(computes: str | Callable[..., Any], parameters: Iterable[Paramet
         return
     for parameter in parameters:
         name = parameter.attribute
-        own = parameter.value and not parameter.value.startswith("attributes.")
-        if name is None or own or name in schema.attributes:
+        has_value = parameter.value and not parameter.value.startswith("attributes.")
+        if name is None or has_value or name in schema.attributes:
             continue
         near = difflib.get_close_matches(name, schema.attributes, n=1)
         raise InvalidArgument(
@@ -87,11 +87,11 @@ def refuse_others(
             )
 
 
-def _same(one: Plain, other: Plain) -> bool:
+def _same(first: Plain, second: Plain) -> bool:
     """Whether ONNX, whose attributes are float32, takes them for the same."""
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return bool(np.float32(one) == np.float32(other))
-    return one == other
+    if isinstance(first, float | int) and isinstance(second, float | int):
+        return bool(np.float32(first) == np.float32(second))
+    return first == second
 
 
 def _plain(name: str, value: Any) -> Plain:

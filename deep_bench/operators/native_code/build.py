@@ -89,18 +89,18 @@ def build(recipe: Recipe) -> Built:
         return Built(source, recipe.route or _route_of(source, recipe.function), True, 0.0)
     start = time.perf_counter()
     route = recipe.route or ("tvm-ffi" if tvm.MARK in source.text else "c")
-    found = compiler.find(source.language, recipe.compiler)
+    toolchain = compiler.find(source.language, recipe.compiler)
     options = compiler.options(source.language, recipe.flags)
     includes, versions = _foundation(route, options)
 
     def compile_into(scratch: Path) -> Iterable[Path]:
-        compiler.compile_library(found, source, options, includes, scratch)
+        compiler.compile_library(toolchain, source, options, includes, scratch)
         return compiler.included(scratch)
 
     folder = str(source.folder) if 'include "' in source.text or "include<" in source.text else None
-    key = cache.digest_of(source.text, source.name, folder, found.command, found.version, options, versions)
+    key = cache.digest_of(source.text, source.name, folder, toolchain.command, toolchain.version, options, versions)
     path, cached = cache.obtain(key, compile_into)
-    return Built(path, route, cached, time.perf_counter() - start, found)
+    return Built(path, route, cached, time.perf_counter() - start, toolchain)
 
 
 def _foundation(route: Route, options: list[str]) -> tuple[list[Path], list[str]]:
@@ -125,7 +125,7 @@ def require_cuda() -> None:
     """
     import pynvml
 
-    wanted = ("a CUDA device", "run this on a machine with an NVIDIA GPU and its driver")
+    requirement = ("a CUDA device", "run this on a machine with an NVIDIA GPU and its driver")
     try:
         pynvml.nvmlInit()
         try:
@@ -133,9 +133,9 @@ def require_cuda() -> None:
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
-        raise Unsupported(f"device='cuda' on a machine without a CUDA driver: {error}", *wanted) from error
+        raise Unsupported(f"device='cuda' on a machine without a CUDA driver: {error}", *requirement) from error
     if not count:
-        raise Unsupported("device='cuda' on a machine whose driver finds no device", *wanted)
+        raise Unsupported("device='cuda' on a machine whose driver finds no device", *requirement)
 
 
 def require_sanitizer(recipe: Recipe) -> None:

@@ -62,19 +62,19 @@ def obtain(key: str, build: Callable[[Path], Iterable[Path]]) -> tuple[Path, boo
     """
     entry = folder() / key
     try:
-        found = _look_up(entry)
-        if found is not None:
-            return found, True
+        library = _look_up(entry)
+        if library is not None:
+            return library, True
         with _locked(entry):
-            found = _look_up(entry)
-            return (found, True) if found is not None else (_built(entry, build), False)
+            library = _look_up(entry)
+            return (library, True) if library is not None else (_built(entry, build), False)
     except OSError as error:
         raise _unusable(error) from error
 
 
 def _built(entry: Path, build: Callable[[Path], Iterable[Path]]) -> Path:
-    for left in entry.glob(f"{_SCRATCH}*"):  # of a process that was killed: it would hold the lock otherwise
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in entry.glob(f"{_SCRATCH}*"):  # of a process that was killed: it would hold the lock otherwise
+        shutil.rmtree(leftover, ignore_errors=True)
     with TemporaryDirectory(dir=entry, prefix=_SCRATCH) as scratch:
         included = sorted({str(path) for path in build(Path(scratch))})
         library = entry / f"{_state(included)}.so"
@@ -130,5 +130,5 @@ def _processor() -> str:
             lines = file.read(16_384).partition("\n\n")[0].splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
-    kept = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU part", "CPU implementer")
-    return "\n".join([platform.machine(), *(line for line in lines if line.partition("\t")[0].strip() in kept)])
+    fields = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU part", "CPU implementer")
+    return "\n".join([platform.machine(), *(line for line in lines if line.partition("\t")[0].strip() in fields)])

@@ -87,8 +87,8 @@ def backward_names(signature: Signature, forward: Signature, function: str) -> d
     inputs, outputs = forward.names("read"), forward.names("written")
     readable = (*(f"d{name}" for name in outputs), *inputs, *outputs)
     writable = tuple(f"d{name}" for name in inputs)
-    known = (*readable, *writable)
-    doubled = next((name for name in known if known.count(name) > 1), None)
+    names = (*readable, *writable)
+    doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise InvalidArgument(
             f"{doubled!r} in the signatures for {function} may be two things",
@@ -96,16 +96,16 @@ def backward_names(signature: Signature, forward: Signature, function: str) -> d
         )
     _check_known(signature.names("read"), readable, "read", function)
     _check_known(signature.names("written"), writable, "written", function)
-    signature.check_sizes(known, function)
+    signature.check_sizes(names, function)
     return {**{n: i for i, n in enumerate(readable)}, **{n: -1 - i for i, n in enumerate(writable)}}
 
 
-def _check_known(names: Sequence[str], known: Sequence[str], kind: str, function: str) -> None:
+def _check_known(names: Sequence[str], candidates: Sequence[str], kind: str, function: str) -> None:
     for name in names:
-        if name not in known:
+        if name not in candidates:
             raise InvalidArgument(
                 f"{function} has a tensor {name!r} that is {kind}",
-                f"one of {', '.join(known)}",
+                f"one of {', '.join(candidates)}",
                 "call gradients by the name of what they belong to with a d before it: dy for y",
             )
 

@@ -104,10 +104,10 @@ def _inspected(language: Language, path: str, arguments: tuple[str, ...], change
 
 def options(language: Language, flags: Sequence[str]) -> list[str]:
     """The compiler's options: deep_bench's own, and then the user's, which win."""
-    own = [*_OPTIONS[language]]
+    base_options = [*_OPTIONS[language]]
     if language == "CUDA" and not any(flag.startswith(_ARCHITECTURE) for flag in flags):
-        own.append("-arch=native")
-    return [*own, *flags]
+        base_options.append("-arch=native")
+    return [*base_options, *flags]
 
 
 def compile_library(
@@ -134,9 +134,9 @@ def compile_library(
     except OSError as error:
         raise Unsupported(f"{compiler.path} cannot be run: {error}", f"a compiler for {source.language}") from error
     if done.returncode or not library.is_file():
-        said = (done.stderr + done.stdout).rstrip() or f"(it wrote nothing, and ended with {done.returncode})"
+        output = (done.stderr + done.stdout).rstrip() or f"(it wrote nothing, and ended with {done.returncode})"
         raise BuildFailed(
-            f"{compiler.path} refused {source.name}:\n{said}", advice=f"the command was: {shlex.join(command)}"
+            f"{compiler.path} refused {source.name}:\n{output}", advice=f"the command was: {shlex.join(command)}"
         )
     return library
 

@@ -83,13 +83,13 @@ class Guarded:
     def trespasses(self) -> list[Trespass]:
         """What was changed that had to stay as it was: the margins, and what was copied."""
         block, start, end = self._block, self._start, self._start + self._size
-        found = [
+        changes = [
             ("bytes before it were overwritten", np.flatnonzero(block[:start] != self._around) - start),
             ("bytes behind it were overwritten", np.flatnonzero(block[end:] != self._around) + self._size),
         ]
         if self._before is not None:
-            found.append(("an input was overwritten", np.flatnonzero(self._within != self._before)))
-        return [Trespass(self.buffer, what, int(at[0]), len(at), self.spec) for what, at in found if len(at)]
+            changes.append(("an input was overwritten", np.flatnonzero(self._within != self._before)))
+        return [Trespass(self.buffer, fault, int(at[0]), len(at), self.spec) for fault, at in changes if len(at)]
 
     @property
     def contents(self) -> bytes:
@@ -153,29 +153,29 @@ def trespasses(
     second, other_margins = _run(call, read, written, around=[b.name for b in (*read, *written)])
     _, again = _run(call, read, written)
     _, other_contents = _run(call, read, written, within=_NUMBERS)
-    found = _merged([*first, *second])
+    violations = _merged([*first, *second])
     if again != base:  # results that differ by themselves tell nothing of what was read
-        return tuple(found)
+        return tuple(violations)
     if other_margins != base:
-        found += [
+        violations += [
             Trespass(b.name, "what lies around it was read, and changes the result", None, 0, b.spec)
             for b in (*read, *written)
             if b.spec is not None and _run(call, read, written, around=[b.name])[1] != base
         ]
-    found += [
+    violations += [
         Trespass(b.name, "not all of it is written, or it is read first", None, 0, b.spec)
         for b, before, after in zip((b for b in written if b.spec is not None), base, other_contents, strict=True)
         if before != after and b.spec is not None
     ]
-    return tuple(found)
+    return tuple(violations)
 
 
-def _merged(found: Sequence[Trespass]) -> list[Trespass]:
+def _merged(violations: Sequence[Trespass]) -> list[Trespass]:
     """One for each tensor and fault: the run whose pattern is further from what was written shows more bytes."""
     most: dict[tuple[str, str], Trespass] = {}
-    for trespass in found:
-        known = most.get((trespass.buffer, trespass.what))
-        if known is None or trespass.count > known.count:
+    for trespass in violations:
+        previous = most.get((trespass.buffer, trespass.what))
+        if previous is None or trespass.count > previous.count:
             most[trespass.buffer, trespass.what] = trespass
     return list(most.values())
 
@@ -199,16 +199,16 @@ def _plan(
         written = [_Buffer(f"output {names[i]}", _renamed(s, names[i]), patterns=_WRITTEN) for i, s in enumerate(specs)]
         return read, written, lambda r, w: operator.forward_into(w, r, attributes)
     computed = [_named("output", named[1], "y", i, a) for i, a in enumerate(outputs or ())]
-    wanted = [_named("gradient", tuple(f"d{n}" for n in named[1]), "dy", i, a) for i, a in enumerate(grads)]
+    gradient_buffers = [_named("gradient", tuple(f"d{n}" for n in named[1]), "dy", i, a) for i, a in enumerate(grads)]
     gradients = operator.gradients(*inputs)
     labels = [f"gradient {s.name if s is not None else i}" for i, s in enumerate(gradients)]
     written = [_Buffer(label, s, patterns=_WRITTEN) for label, s in zip(labels, gradients, strict=True)]
-    n, m = len(wanted), len(wanted) + len(read)
+    n, m = len(gradient_buffers), len(gradient_buffers) + len(read)
 
     def call(r: list[np.ndarray | None], w: list[np.ndarray | None]) -> None:
         operator.backward_into(w, r[:n], r[n:m], [a for a in r[m:] if a is not None], attributes)
 
-    return [*wanted, *read, *computed], written, call
+    return [*gradient_buffers, *read, *computed], written, call
 
 
 def _named(kind: str, names: Sequence[str], short: str, index: int, array: np.ndarray | None) -> _Buffer:

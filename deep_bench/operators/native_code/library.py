@@ -47,18 +47,16 @@ def function(library: ctypes.CDLL, path: Path, name: str) -> Any:
 
 def missing(path: Path, name: str, prefix: str = "") -> InvalidArgument:
     """The error for a function that a library does not have."""
-    known = exported(path)
-    wanted = [n.removeprefix(prefix) for n in known if n.startswith(prefix)]
-    mangled = [n for n in known if n.startswith(f"_Z{len(name)}{name}")]
+    symbols = exported(path)
+    names = [n.removeprefix(prefix) for n in symbols if n.startswith(prefix)]
+    mangled = [n for n in symbols if n.startswith(f"_Z{len(name)}{name}")]
     if mangled:
         advice = f'write extern "C" before it: C++ made {mangled[0]} of its name'
     elif prefix:
         advice = f"write TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name}); behind it"
     else:
         advice = "name one of these; a function that is static, or in an anonymous namespace, cannot be called from outside"
-    return InvalidArgument(
-        f"there is no function {name!r} in the library", f"one of {', '.join(wanted) or '(none)'}", advice
-    )
+    return InvalidArgument(f"there is no function {name!r} in the library", f"one of {', '.join(names) or '(none)'}", advice)
 
 
 def exported(path: Path) -> list[str]:

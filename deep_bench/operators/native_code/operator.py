@@ -116,8 +116,8 @@ class NativeOperator(Operator[Any]):
             held = ready.held
             if len(held) == len(inputs):
                 i = 0  # counting costs half of what zip or enumerate does
-                for kept in held:
-                    if inputs[i] is not kept:
+                for held_input in held:
+                    if inputs[i] is not held_input:
                         break
                     i += 1  # noqa: SIM113
                 else:
@@ -159,8 +159,8 @@ class NativeOperator(Operator[Any]):
             return super().backward(grads, inputs, outputs, **attributes)
         if self.recipe.sanitize:
             return self._sanitizer.backward(grads, inputs, outputs, attributes)
-        found = self._accepting_back(grads, inputs, outputs, attributes).run()
-        return found if isinstance(found, tuple) else (found,)
+        result = self._accepting_back(grads, inputs, outputs, attributes).run()
+        return result if isinstance(result, tuple) else (result,)
 
     def backward_into(
         self,
@@ -212,13 +212,13 @@ class NativeOperator(Operator[Any]):
         self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], attributes: dict[str, Any]
     ) -> Ready:
         arrays = (*grads, *inputs, *outputs)
-        given, computed = self._specs(inputs), self._specs(outputs, "outputs")
-        wanted = (*(None if g is None else s for g, s in zip(grads, computed, strict=True)), *given, *computed)
-        key = _key(f"backward {len(grads)}", wanted, attributes)
+        input_specs, computed = self._specs(inputs), self._specs(outputs, "outputs")
+        specs = (*(None if g is None else s for g, s in zip(grads, computed, strict=True)), *input_specs, *computed)
+        key = _key(f"backward {len(grads)}", specs, attributes)
         ready = self._all_ready.get(key)
         if ready is None:
-            gradients = gradients_of(given, self._wanted(len(inputs)))
-            ready = self._new("backward", wanted, gradients, attributes, depends=False)
+            gradients = gradients_of(input_specs, self._wanted(len(inputs)))
+            ready = self._new("backward", specs, gradients, attributes, depends=False)
             self._keep(key, ready)
         ready.accept(arrays)
         return ready
@@ -228,11 +228,11 @@ class NativeOperator(Operator[Any]):
             del self._all_ready[next(iter(self._all_ready))]
         self._all_ready[key] = ready
 
-    def _specs(self, arrays: Sequence[Any], what: str = "inputs") -> Specs:
+    def _specs(self, arrays: Sequence[Any], role: str = "inputs") -> Specs:
         """The arrays' names are those of the signature, if there is one."""
         signature = self.recipe.signature
-        names = signature.names("read" if what == "inputs" else "written") if signature is not None else ()
-        short = "x" if what == "inputs" else "y"
+        names = signature.names("read" if role == "inputs" else "written") if signature is not None else ()
+        short = "x" if role == "inputs" else "y"
         return tuple(
             None if a is None else spec_of(a, names[i] if i < len(names) else f"{short}{i}") for i, a in enumerate(arrays)
         )
@@ -256,25 +256,25 @@ class NativeOperator(Operator[Any]):
     def _library(self) -> Any:
         return tvm.load(self.built.path) if self.built.route == "tvm-ffi" else library.load(self.built.path)
 
-    def _function(self, what: str) -> tuple[Any, str, Signature | None]:
+    def _function(self, direction: str) -> tuple[Any, str, Signature | None]:
         recipe = self.recipe
-        name = recipe.function if what == "forward" else str(recipe.backward)
-        signature = recipe.signature if what == "forward" else recipe.backward_signature
+        name = recipe.function if direction == "forward" else str(recipe.backward)
+        signature = recipe.signature if direction == "forward" else recipe.backward_signature
         find = tvm.function if self.built.route == "tvm-ffi" else library.function
         return find(self._library, self.built.path, name), name, signature
 
-    def _new(self, what: str, read: Specs, written: Specs, attributes: Mapping[str, Any], *, depends: bool) -> Ready:
-        function, name, signature = self._function(what)
+    def _new(self, direction: str, read: Specs, written: Specs, attributes: Mapping[str, Any], *, depends: bool) -> Ready:
+        function, name, signature = self._function(direction)
         values = plain_attributes.complete(self.recipe.computes, attributes)
         names: dict[str, int] = {}
         if signature is not None:
             forward = self.recipe.signature
-            if what == "forward":
+            if direction == "forward":
                 names = forward_names(signature, read, written, name)
             elif forward is not None:
                 names = backward_names(signature, forward, name)
-            taken = [p.attribute for p in signature.parameters if p.attribute is not None]
-            plain_attributes.refuse_others(self.recipe.computes, values, taken, name)
+            used_names = [p.attribute for p in signature.parameters if p.attribute is not None]
+            plain_attributes.refuse_others(self.recipe.computes, values, used_names, name)
         tensors = Tensors(tuple(read), tuple(written), names)
         by_tvm = self.built.route == "tvm-ffi"
         return Ready(
@@ -303,5 +303,5 @@ def _settings(inputs: Sequence[Any]) -> list[Any]:
     return [x if setting(x) else None for x in inputs]
 
 
-def _key(what: str, specs: Specs, attributes: Mapping[str, Any]) -> Any:
-    return (what, tuple(None if s is None else (s.shape, s.dtype) for s in specs), content(attributes))
+def _key(label: str, specs: Specs, attributes: Mapping[str, Any]) -> Any:
+    return (label, tuple(None if s is None else (s.shape, s.dtype) for s in specs), content(attributes))

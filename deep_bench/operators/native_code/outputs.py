@@ -45,10 +45,10 @@ class Single:
         """The result of one call, in an array that nobody else holds."""
         array = self._array
         if getrefcount(array) > self._alone:
-            other = self._other
-            if getrefcount(other) > self._alone:
-                other = self._another()
-            self._array, self._other, array = other, array, other
+            spare = self._other
+            if getrefcount(spare) > self._alone:
+                spare = self._another()
+            self._array, self._other, array = spare, array, spare
             where = self._other_where
             self._where, self._other_where = where, self._where
             for slot in self._slots:

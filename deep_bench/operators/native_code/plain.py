@@ -106,9 +106,9 @@ def value_of(parameter: Parameter, function: str, tensors: Tensors, attributes: 
     literal = parameter.value if parameter.kind == "value" and not parameter.value.startswith("attributes.") else ""
     if value is None and literal:
         value = float(literal) if parameter.type in ("float", "double") else int(literal)
-    wanted: dict[str, tuple[type, ...]] = {"text": (str,), "list": (tuple,)}
+    accepted_types: dict[str, tuple[type, ...]] = {"text": (str,), "list": (tuple,)}
     whole = parameter.type not in ("float", "double")
-    fits = isinstance(value, wanted.get(parameter.kind, (int,) if whole else (int, float)))
+    fits = isinstance(value, accepted_types.get(parameter.kind, (int,) if whole else (int, float)))
     if not fits or (whole and isinstance(value, tuple) and any(isinstance(v, float) for v in value)):
         came = "is missing" if value is None else f"is {value!r}"
         raise InvalidArgument(f"the attribute {parameter.attribute} for {function} {came}", f"a {_wanted(parameter)}")
@@ -130,8 +130,8 @@ def _as_c(parameter: Parameter, value: Any) -> Any:
 
 
 def _tensors(specs: Sequence[TensorSpec | None]) -> Any:
-    made = [Tensor() if spec is None else _tensor(spec) for spec in specs]
-    return (Tensor * len(made))(*made)
+    tensors = [Tensor() if spec is None else _tensor(spec) for spec in specs]
+    return (Tensor * len(tensors))(*tensors)
 
 
 def _tensor(spec: TensorSpec) -> Tensor:

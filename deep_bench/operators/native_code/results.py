@@ -75,8 +75,10 @@ def results_of(case: Case) -> tuple[TensorSpec, ...]:
 
 def gradients_of(inputs: Sequence[TensorSpec | None], names: Sequence[str] | None) -> tuple[TensorSpec | None, ...]:
     """The gradient of each input: ``None`` for integers, for omitted ones, and for those not in ``names``."""
-    found = []
+    specs = []
     for i, spec in enumerate(inputs):
-        there = spec is not None and is_inexact(spec.dtype) and (names is None or (i < len(names) and bool(names[i])))
-        found.append(TensorSpec(f"d{spec.name}", spec.shape, spec.dtype) if there and spec is not None else None)
-    return tuple(found)
+        differentiable = (
+            spec is not None and is_inexact(spec.dtype) and (names is None or (i < len(names) and bool(names[i])))
+        )
+        specs.append(TensorSpec(f"d{spec.name}", spec.shape, spec.dtype) if differentiable and spec is not None else None)
+    return tuple(specs)

@@ -135,8 +135,8 @@ class Subject:
         self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], attributes: Mapping[str, Any]
     ) -> Any:
         """Call the function for the gradients."""
-        own = ([self._own(a) for a in several] for several in (grads, inputs, outputs))
-        return self._returned(self._operator.backward(*own, **attributes))
+        copies = ([self._own(a) for a in several] for several in (grads, inputs, outputs))
+        return self._returned(self._operator.backward(*copies, **attributes))
 
     def _own(self, array: np.ndarray | None) -> Any:
         """A copy with memory of exactly its size, so that the sanitizer knows where it ends."""
@@ -183,14 +183,14 @@ def compute_sanitizer() -> str:
         Unsupported: It is not on this machine.
     """
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    found = shutil.which("compute-sanitizer") or (shutil.which("compute-sanitizer", path=f"{home}/bin") if home else None)
-    if found is None:
+    program = shutil.which("compute-sanitizer") or (shutil.which("compute-sanitizer", path=f"{home}/bin") if home else None)
+    if program is None:
         raise Unsupported(
             "sanitize=True with device='cuda', and compute-sanitizer is not on this machine",
             "compute-sanitizer on PATH, or in the bin folder of the environment variable CUDA_HOME",
             "install it with the CUDA toolkit (Debian, Ubuntu: the package cuda-sanitizer)",
         )
-    return found
+    return program
 
 
 def _preloaded(built: Built) -> str:
@@ -201,14 +201,14 @@ def _preloaded(built: Built) -> str:
             "gcc or g++, whose sanitizer can be loaded into Python",
             "name it: compiler='g++'",
         )
-    found = [compiler.runtime_library(built.compiler, name) for name in _RUNTIME]
-    if found[0] is None:
+    libraries = [compiler.runtime_library(built.compiler, name) for name in _RUNTIME]
+    if libraries[0] is None:
         raise Unsupported(
             f"{built.compiler.path} has no {_RUNTIME[0]}",
             "a gcc with AddressSanitizer",
             "install it (Debian, Ubuntu: the package libasan of gcc's version)",
         )
-    return ":".join(str(path) for path in found if path is not None)
+    return ":".join(str(path) for path in libraries if path is not None)
 
 
 def _options() -> str:

@@ -86,16 +86,16 @@ class Parameter:
     @property
     def tensor(self) -> str | None:
         """The tensor whose size, rank or shape it is."""
-        found = _SIZE.fullmatch(self.value)
-        return found["tensor"] if found else None
+        match = _SIZE.fullmatch(self.value)
+        return match["tensor"] if match else None
 
     @property
     def attribute(self) -> str | None:
         """The attribute whose value or length it is."""
         if self.kind in ("read", "written", "shape", "stream") or self.tensor is not None:
             return None
-        found = _ATTRIBUTE.fullmatch(self.value)
-        return found["name"] if found else self.name
+        match = _ATTRIBUTE.fullmatch(self.value)
+        return match["name"] if match else self.name
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class Signature:
         """
         for p in self.parameters:
             if p.tensor is not None and p.tensor not in tensors:
-                known = ", ".join(tensors) or "(none)"
-                raise InvalidArgument(f"{p.value!r} in the signature of {function}", f"a size of one of {known}")
+                choices = ", ".join(tensors) or "(none)"
+                raise InvalidArgument(f"{p.value!r} in the signature of {function}", f"a size of one of {choices}")
 
     def names(self, kind: Kind) -> tuple[str, ...]:
         """The names of the parameters of a kind, in order."""
@@ -152,14 +152,14 @@ def parse(text: str) -> Signature:
 
 
 def _parameter(part: str) -> Parameter:
-    found = _PARAMETER.fullmatch(part)
-    if found is None or not found["name"]:
+    match = _PARAMETER.fullmatch(part)
+    if match is None or not match["name"]:
         raise InvalidArgument(f"the parameter {part!r} in a signature", GRAMMAR)
-    kind, name, value = found["type"], found["name"], (found["value"] or "").strip()
-    if kind in _STREAM and not found["pointer"]:
+    kind, name, value = match["type"], match["name"], (match["value"] or "").strip()
+    if kind in _STREAM and not match["pointer"]:
         return Parameter("stream", kind, name)
-    if found["pointer"]:
-        return _pointer(part, bool(found["const"]), kind, name, value)
+    if match["pointer"]:
+        return _pointer(part, bool(match["const"]), kind, name, value)
     if kind not in SCALARS:
         raise InvalidArgument(f"the type {kind!r} in the parameter {part!r}", f"one of {', '.join(SCALARS)}")
     size = _SIZE.fullmatch(value)
@@ -197,13 +197,13 @@ def size_of(parameter: Parameter, shape: Sequence[int]) -> int:
     Raises:
         InvalidArgument: The tensor has no such dimension.
     """
-    found = _SIZE.fullmatch(parameter.value)
-    assert found is not None
-    if found["what"] == "size":
+    match = _SIZE.fullmatch(parameter.value)
+    assert match is not None
+    if match["what"] == "size":
         return int(np.prod(shape, dtype=np.int64))
-    if found["what"] == "rank":
+    if match["what"] == "rank":
         return len(shape)
-    axis = int(found["axis"])
+    axis = int(match["axis"])
     if not -len(shape) <= axis < len(shape):
         raise InvalidArgument(f"{parameter.value} of a tensor of shape {list(shape)}", f"a dimension below {len(shape)}")
     return shape[axis]
@@ -211,5 +211,5 @@ def size_of(parameter: Parameter, shape: Sequence[int]) -> int:
 
 def wants_length(parameter: Parameter) -> bool:
     """Whether it is the length of a list attribute."""
-    found = _ATTRIBUTE.fullmatch(parameter.value)
-    return bool(found and found["size"])
+    match = _ATTRIBUTE.fullmatch(parameter.value)
+    return bool(match and match["size"])

@@ -47,21 +47,21 @@ def read(source: str | Path, device: str) -> Source | Path:
         return Source(source, language, _NAMES[language])
     path = Path(source).expanduser().absolute()
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "is not there"
-        raise InvalidArgument(f"the native source {path} {what}", "a file, or the source itself as a string")
+        reason = "is a folder" if path.is_dir() else "is not there"
+        raise InvalidArgument(f"the native source {path} {reason}", "a file, or the source itself as a string")
     if _LIBRARY.search(path.name):
         return path
-    known = SUFFIXES.get(path.suffix)
-    if known is None:
+    file_language = SUFFIXES.get(path.suffix)
+    if file_language is None:
         suffixes = ", ".join([*SUFFIXES, *LIBRARIES])
         raise InvalidArgument(f"the native source {path} ends with {path.suffix or 'nothing'!r}", f"one of {suffixes}")
-    if known == "CUDA" and device != "cuda":
+    if file_language == "CUDA" and device != "cuda":
         raise InvalidArgument(
             f"the CUDA source {path} with device={device!r}",
             "device='cuda' for CUDA",
             "say device='cuda', or rename it to .cpp",
         )
     try:
-        return Source(path.read_text(encoding="utf-8"), known, path.name, path.parent)
+        return Source(path.read_text(encoding="utf-8"), file_language, path.name, path.parent)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"the native source {path} cannot be read: {error}", "a text file in UTF-8") from error

@@ -50,14 +50,14 @@ def installed() -> tuple[Path, str]:
     Raises:
         FrameworkMissing: It is not installed.
     """
-    found = importlib.util.find_spec("tvm_ffi")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("tvm_ffi")
+    if spec is None or spec.origin is None:
         raise FrameworkMissing(
             "this native source is written for apache-tvm-ffi, which is not installed",
             "the package apache-tvm-ffi",
             "pip install 'deep-bench[native]'",
         )
-    return Path(found.origin).parent, metadata.version("apache-tvm-ffi")
+    return Path(spec.origin).parent, metadata.version("apache-tvm-ffi")
 
 
 def link_options(folder: Path) -> list[str]:

@@ -41,7 +41,7 @@ def plot(maps: Sequence[ErrorMap], file: str | Path) -> Path:
     Raises:
         InvalidArgument: There is nothing to show, or the file cannot be written.
     """
-    shown = [found for found in maps if found.ratio.size]
+    shown = [error_map for error_map in maps if error_map.ratio.size]
     if not shown:
         raise InvalidArgument("no errors to show", "a result with floating-point elements")
     largest = max(float(np.max(f.ratio[np.isfinite(f.ratio)], initial=0.0)) for f in shown)
@@ -49,8 +49,8 @@ def plot(maps: Sequence[ErrorMap], file: str | Path) -> Path:
     colours = _colours(norm)
     figure = new_figure(0.6 + 2.6 * len(shown))
     rows = figure.subplots(len(shown), squeeze=False)[:, 0]
-    for axes, found in zip(rows, shown, strict=True):
-        _draw(axes, found, norm, colours)
+    for axes, error_map in zip(rows, shown, strict=True):
+        _draw(axes, error_map, norm, colours)
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=list(rows), pad=0.02, extend="max")
     bar.set_label(f"error / what rounding explains (line: {LARGEST_RATIO:g})", fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
@@ -64,13 +64,13 @@ def _colours(norm: LogNorm) -> Colormap:
     split = float(np.log(LARGEST_RATIO / _FLOOR) / np.log(norm.vmax / _FLOOR))
     low = [(split * t, colormaps["Blues"](0.05 + 0.65 * t)) for t in np.linspace(0, 1, 8)]
     high = [(split + (1 - split) * t, colormaps["YlOrRd"](0.35 + 0.65 * t)) for t in np.linspace(0, 1, 8)]
-    found = LinearSegmentedColormap.from_list("errors", [*low, *high], N=512)
-    return found.with_extremes(over=_BLACK, bad=_BLACK, under=colormaps["Blues"](0.0))
+    colour_map = LinearSegmentedColormap.from_list("errors", [*low, *high], N=512)
+    return colour_map.with_extremes(over=_BLACK, bad=_BLACK, under=colormaps["Blues"](0.0))
 
 
-def _draw(axes: Axes, found: ErrorMap, norm: LogNorm, colours: Colormap) -> None:
-    shape = found.ratio.shape
-    folded = found.ratio.reshape(prod(shape[:-1]), shape[-1]) if shape else found.ratio.reshape(1, 1)
+def _draw(axes: Axes, error_map: ErrorMap, norm: LogNorm, colours: Colormap) -> None:
+    shape = error_map.ratio.shape
+    folded = error_map.ratio.reshape(prod(shape[:-1]), shape[-1]) if shape else error_map.ratio.reshape(1, 1)
     height, width = folded.shape
     cells = np.ma.masked_invalid(np.maximum(shrunk(folded, _MOST_CELLS), _FLOOR))
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
@@ -78,13 +78,13 @@ def _draw(axes: Axes, found: ErrorMap, norm: LogNorm, colours: Colormap) -> None
     row, column = np.unravel_index(int(np.argmax(folded)), folded.shape)
     axes.plot(column, row, "o", markersize=11, markerfacecolor="none", markeredgecolor="black", clip_on=False)
     value = float(folded[row, column])
-    place = list(found.worst)
-    said = f"largest: {value:.3g} at {place}" if np.isfinite(value) else f"NaN or infinite at {place}"
+    place = list(error_map.worst)
+    message = f"largest: {value:.3g} at {place}" if np.isfinite(value) else f"NaN or infinite at {place}"
     beyond = int(np.sum(folded > LARGEST_RATIO))
-    axes.set_title(f"{found.title}\n{said}; {beyond} of {folded.size} beyond rounding", fontsize=SMALL, loc="left")
+    axes.set_title(f"{error_map.title}\n{message}; {beyond} of {folded.size} beyond rounding", fontsize=SMALL, loc="left")
     axes.set_xlabel("last dimension" if len(shape) > 1 else "element", fontsize=SMALL)
-    others = " x ".join(map(str, shape[:-1]))
-    axes.set_ylabel(f"row ({others})" if len(shape) > 1 else "", fontsize=SMALL)
+    outer_sizes = " x ".join(map(str, shape[:-1]))
+    axes.set_ylabel(f"row ({outer_sizes})" if len(shape) > 1 else "", fontsize=SMALL)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     if height == 1:

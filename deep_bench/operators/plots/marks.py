@@ -39,15 +39,15 @@ def not_shown(trials: Sequence[Trial], unfit: Callable[[Trial], str]) -> list[st
     """
     cases: dict[tuple[str, str], list[str]] = defaultdict(list)
     for trial in trials:
-        if why := unfit(trial):
-            cases[why, trial.label].append(trial.case.name)
+        if reason := unfit(trial):
+            cases[reason, trial.label].append(trial.case.name)
     labels = defaultdict(list)
-    for (why, label), names in cases.items():
-        labels[why, tuple(names)].append(label)
+    for (reason, label), names in cases.items():
+        labels[reason, tuple(names)].append(label)
     every = {trial.label for trial in trials}
     lines = [
-        f"not shown: {'all' if len(who) == len(every) > 1 else ', '.join(who)} on {_some(names)}: {why}"
-        for (why, names), who in sorted(labels.items(), key=lambda item: item[0][0] != FAILED)
+        f"not shown: {'all' if len(contestants) == len(every) > 1 else ', '.join(contestants)} on {_some(names)}: {reason}"
+        for (reason, names), contestants in sorted(labels.items(), key=lambda item: item[0][0] != FAILED)
     ]
     return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"not shown: {len(lines) - _LINES + 1} more such"]
 

@@ -74,12 +74,12 @@ def plot(
     placed = [point for point in points if point.cost.flops and point.cost.bytes]
     figure = new_figure(5)
     axes = figure.subplots()
-    left, right = _range(bandwidth, roofs, placed)
+    left_edge, right = _range(bandwidth, roofs, placed)
     for place, roof in enumerate(roofs):
-        _draw_roof(axes, roof, bandwidth, (left, right), colour(place))
-    slope = None if bandwidth is None else _draw_bandwidth(axes, bandwidth, roofs, left)
+        _draw_roof(axes, roof, bandwidth, (left_edge, right), colour(place))
+    slope = None if bandwidth is None else _draw_bandwidth(axes, bandwidth, roofs, left_edge)
     _draw_points(axes, placed)
-    axes.set(xscale="log", yscale="log", xlim=(left, right))
+    axes.set(xscale="log", yscale="log", xlim=(left_edge, right))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("arithmetic intensity (FLOP/byte of compulsory traffic)")
@@ -98,10 +98,10 @@ def plot(
 
 def _range(bandwidth: Rate | None, roofs: Sequence[Rate], points: Sequence[Point]) -> tuple[float, float]:
     """The intensities to show: those of the points and of the ridges, with room around them."""
-    found = [point.cost.flops / point.cost.bytes for point in points]
+    intensities = [point.cost.flops / point.cost.bytes for point in points]
     if bandwidth is not None and bandwidth.value:
-        found += [roof.value / bandwidth.value for roof in roofs if roof.value]
-    return min([*found, 1.0]) / 4, max([*found, 1.0]) * 12
+        intensities += [roof.value / bandwidth.value for roof in roofs if roof.value]
+    return min([*intensities, 1.0]) / 4, max([*intensities, 1.0]) * 12
 
 
 def _draw_roof(axes: Axes, roof: Rate, bandwidth: Rate | None, limits: tuple[float, float], colour: str) -> None:
@@ -120,24 +120,24 @@ def _name_roofs(axes: Axes, roofs: Sequence[Rate]) -> None:
     below = np.inf
     for place in range(len(roofs) - 1, -1, -1):
         roof = roofs[place]
-        wanted = min((np.log10((roof.value or 1.0) / 1e9) - low) / (high - low), below - 0.045)
-        below = wanted
+        height = min((np.log10((roof.value or 1.0) / 1e9) - low) / (high - low), below - 0.045)
+        below = height
         text = f"{roof.dtype}  {_short(roof)}  ({roof.by})"
-        axes.annotate(text, (1.01, wanted), xycoords="axes fraction", va="center", color=colour(place), fontsize=SMALL)
+        axes.annotate(text, (1.01, height), xycoords="axes fraction", va="center", color=colour(place), fontsize=SMALL)
 
 
-def _draw_bandwidth(axes: Axes, bandwidth: Rate, roofs: Sequence[Rate], left: float) -> Annotation:
+def _draw_bandwidth(axes: Axes, bandwidth: Rate, roofs: Sequence[Rate], left_edge: float) -> Annotation:
     """The diagonal: what the memory feeds, up to the highest peak."""
     assert bandwidth.value is not None
     top = max((roof.value or 0.0 for roof in roofs), default=bandwidth.value * 10)
-    ends = np.array([left, top / bandwidth.value])
+    ends = np.array([left_edge, top / bandwidth.value])
     axes.plot(ends, ends * bandwidth.value / 1e9, color="black", linewidth=1.8, solid_capstyle="round")
     if bandwidth.low is not None and bandwidth.high is not None:
         axes.fill_between(
             ends, ends * bandwidth.low / 1e9, ends * bandwidth.high / 1e9, color="black", alpha=0.15, linewidth=0
         )
     text = f"memory  {bandwidth.value / 1e9:.3g} GB/s  ({bandwidth.kind}, {bandwidth.by})"
-    place = (left * 1.15, left * 1.15 * bandwidth.value / 1e9)
+    place = (left_edge * 1.15, left_edge * 1.15 * bandwidth.value / 1e9)
     return axes.annotate(
         text, place, (-3, 5), textcoords="offset points", fontsize=SMALL, rotation=45, rotation_mode="anchor"
     )
@@ -153,11 +153,11 @@ def _turn(axes: Axes, text: Annotation) -> None:
 def _draw_points(axes: Axes, points: Sequence[Point]) -> None:
     series = list(dict.fromkeys(point.series for point in points))
     for number, name in enumerate(series):
-        these = [point for point in points if point.series == name]
-        x = [point.cost.flops / point.cost.bytes for point in these]
-        y = np.array([point.cost.flops / point.seconds / 1e9 for point in these])
-        slowest = np.array([point.cost.flops / (point.high or point.seconds) / 1e9 for point in these])
-        fastest = np.array([point.cost.flops / (point.low or point.seconds) / 1e9 for point in these])
+        group = [point for point in points if point.series == name]
+        x = [point.cost.flops / point.cost.bytes for point in group]
+        y = np.array([point.cost.flops / point.seconds / 1e9 for point in group])
+        slowest = np.array([point.cost.flops / (point.high or point.seconds) / 1e9 for point in group])
+        fastest = np.array([point.cost.flops / (point.low or point.seconds) / 1e9 for point in group])
         axes.errorbar(
             x, y, yerr=[np.maximum(y - slowest, 0), np.maximum(fastest - y, 0)], fmt=marker(number),
             color="0.15", markerfacecolor=_POINTS[number % len(_POINTS)], markersize=6, capsize=3, linewidth=1,
@@ -181,26 +181,26 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
         x = np.log10(points[i].cost.flops / points[i].cost.bytes)
         y = np.log10(points[i].cost.flops / points[i].seconds)
         lowest = min((b for a, b in placed if abs(a - x) < 0.5), default=np.inf)
-        wanted = min(y, lowest - 0.12)
-        placed.append((x, wanted))
-        offsets[i] = (7.0, float(max((wanted - y) * 80, -40)))
+        height = min(y, lowest - 0.12)
+        placed.append((x, height))
+        offsets[i] = (7.0, float(max((height - y) * 80, -40)))
     return offsets
 
 
 def _write_others(
-    figure: Figure, found: Roofline, points: Sequence[Point], threads: int | None, notes: Sequence[str]
+    figure: Figure, roofline: Roofline, points: Sequence[Point], threads: int | None, notes: Sequence[str]
 ) -> None:
     """What has no place in the picture."""
     parts = []
     for point in points:
         if point.cost.flops == 0 and point.cost.bytes:
-            share = found.share(point.seconds, point.cost, dtype=point.dtype, threads=threads).memory
-            said = "unknown" if share is None else f"{100 * share:.0f} % of the bandwidth"
-            parts.append(f"{point.label}: {said}{'' if point.ok else f' ({WRONG})'}")
+            share = roofline.share(point.seconds, point.cost, dtype=point.dtype, threads=threads).memory
+            statement = "unknown" if share is None else f"{100 * share:.0f} % of the bandwidth"
+            parts.append(f"{point.label}: {statement}{'' if point.ok else f' ({WRONG})'}")
     if len(points) > _LABELLED:
         parts.append(f"{len(points)} points, not labelled")
     lines = [f"without FLOPs: {'; '.join(parts)}"] if parts and len(points) <= _LABELLED else parts
-    lines += [note.partition(". ")[0] for note in found.notes]
+    lines += [note.partition(". ")[0] for note in roofline.notes]
     footnotes(figure, [*lines, *notes])
 
 

@@ -42,7 +42,7 @@ def _times(study: Study, file: Path, cases: Sequence[str]) -> None:
     timed = _of(study, cases, _unsized)
     _require(timed, "was timed on a case that has a size")
     figure, axes = _figure(study, timed, "median time of a call, 95 % interval")
-    size, what = _sizes(timed)
+    size, quantity = _sizes(timed)
     scale, unit = _unit([t.median() or 0.0 for trials in timed.values() for t in trials])
     for number, (label, trials) in enumerate(timed.items()):
         x = [size(t.case) for t in trials]
@@ -52,7 +52,7 @@ def _times(study: Study, file: Path, cases: Sequence[str]) -> None:
         high = [(e.high / scale if e is not None else m) - m for m, e in zip(y, ends, strict=True)]
         axes.errorbar(x, y, yerr=[np.maximum(low, 0), np.maximum(high, 0)], capsize=3, label=label, **_style(number))
     mark_wrong(axes, [(size(t.case), (t.median() or 0.0) / scale) for ts in timed.values() for t in ts if not t.ok])
-    axes.set(xlabel=what, ylabel=f"median time of a call, 95 % interval ({unit})", xscale="log", yscale="log")
+    axes.set(xlabel=quantity, ylabel=f"median time of a call, 95 % interval ({unit})", xscale="log", yscale="log")
     footnotes(figure, not_shown(_asked(study, cases), _unsized))
     _finish(figure, axes, file)
 
@@ -62,7 +62,7 @@ def _errors(study: Study, file: Path, cases: Sequence[str]) -> None:
     judged = _of(study, cases, _unjudged)
     _require(judged, "has an error that was judged")
     figure, axes = _figure(study, judged, "precision of the results")
-    size, what = _sizes(judged)
+    size, quantity = _sizes(judged)
     for number, (label, trials) in enumerate(judged.items()):
         axes.plot([size(t.case) for t in trials], [_bits(t) for t in trials], label=label, **_style(number))
     mark_wrong(axes, [(size(t.case), _bits(t)) for trials in judged.values() for t in trials if not t.ok])
@@ -72,7 +72,7 @@ def _errors(study: Study, file: Path, cases: Sequence[str]) -> None:
             axes.axhline(precision, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
             place = (1.01, precision)
             axes.annotate(name, place, xycoords=("axes fraction", "data"), fontsize=SMALL, color="0.4", va="center")
-    axes.set(xlabel=what, ylabel="significant bits", xscale="log", ylim=(min(0, min(bits) - 4), max(0, *bits) + 4))
+    axes.set(xlabel=quantity, ylabel="significant bits", xscale="log", ylim=(min(0, min(bits) - 4), max(0, *bits) + 4))
     footnotes(figure, not_shown(_asked(study, cases), _unjudged))
     _finish(figure, axes, file)
 
@@ -88,9 +88,9 @@ def _violins(study: Study, file: Path, cases: Sequence[str]) -> None:
     figure = new_figure(5)
     axes = figure.subplots()
     count, width, wrong = len(timed), 0.8 / len(timed), []
-    for number, (label, these) in enumerate(zip(timed, trials, strict=True)):
+    for number, (label, group) in enumerate(zip(timed, trials, strict=True)):
         shade = colour(number)
-        for trial in these:
+        for trial in group:
             place = shown.index(trial.case.label) + (number - (count - 1) / 2) * width
             samples = np.concatenate(select(trial.blocks())[0]) / 1e9 / scale
             _violin(axes, samples, place, 0.9 * width, shade)
@@ -145,11 +145,11 @@ def _roofline(study: Study, file: Path, cases: Sequence[str]) -> None:
     plot(study.roofline, file, points, notes=not_shown(_asked(study, cases), _uncounted))
 
 
-def _figure(study: Study, shown: Mapping[str, Sequence[Trial]], what: str) -> tuple[Figure, Axes]:
+def _figure(study: Study, shown: Mapping[str, Sequence[Trial]], subject: str) -> tuple[Figure, Axes]:
     figure = new_figure(4.5)
     axes = figure.subplots()
     number = number_of({trial.case.label for trials in shown.values() for trial in trials})
-    axes.set_title(f"{_name(study)}: {what}, {number}", loc="left", fontsize=11)
+    axes.set_title(f"{_name(study)}: {subject}, {number}", loc="left", fontsize=11)
     return figure, axes
 
 
@@ -167,8 +167,8 @@ def _asked(study: Study, cases: Sequence[str]) -> list[Trial]:
 def _of(study: Study, cases: Sequence[str], unfit: Callable[[Trial], str]) -> dict[str, list[Trial]]:
     """The trials of each contestant that has some that can be shown."""
     fit = [trial for trial in _asked(study, cases) if not unfit(trial)]
-    found = {label: [trial for trial in fit if trial.label == label] for label in study.contestants}
-    return {label: trials for label, trials in found.items() if trials}
+    by_label = {label: [trial for trial in fit if trial.label == label] for label in study.contestants}
+    return {label: trials for label, trials in by_label.items() if trials}
 
 
 def _untimed(trial: Trial) -> str:
@@ -208,9 +208,9 @@ def _bits(trial: Trial) -> float:
     return trial.significant_bits
 
 
-def _require(found: Mapping[str, Sequence[Trial]], what: str) -> None:
-    if not found:
-        raise InvalidArgument(f"no contestant {what}", "at least one, on one case")
+def _require(by_label: Mapping[str, Sequence[Trial]], condition: str) -> None:
+    if not by_label:
+        raise InvalidArgument(f"no contestant {condition}", "at least one, on one case")
 
 
 def _sizes(shown: Mapping[str, Sequence[Trial]]) -> tuple[Callable[[CaseResult], float], str]:

@@ -51,18 +51,18 @@ def note_patches(heat: Heat, label: str, trial: TrialRecord) -> None:
     """
     names: list[str] = heat.call(label, "patched")
     if names:
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        _wrong(trial, f"replaces {', '.join(names[:_SHOWN])}{more}, which it is timed and judged with")
+        remainder = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        _wrong(trial, f"replaces {', '.join(names[:_SHOWN])}{remainder}, which it is timed and judged with")
 
 
 def _wrong(trial: TrialRecord, reason: str) -> None:
     trial.verdict = _as_wrong(trial.verdict, reason)
 
 
-def _as_wrong(found: VerdictRecord | None, reason: str) -> VerdictRecord:
-    if found is None:
+def _as_wrong(verdict: VerdictRecord | None, reason: str) -> VerdictRecord:
+    if verdict is None:
         return VerdictRecord(verdict="wrong", reason=reason)
-    return found.model_copy(update={"verdict": "wrong", "reason": reason})
+    return verdict.model_copy(update={"verdict": "wrong", "reason": reason})
 
 
 def _inputs(names: Sequence[str]) -> str:

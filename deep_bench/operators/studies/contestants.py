@@ -83,36 +83,36 @@ def contestants_of(given: Any) -> list[Contestant]:
         InvalidArgument: Something else, no contestant, two of the same label, or one that cannot be sent to a process.
     """
     if isinstance(given, Mapping):
-        found = [_contestant(one, str(label)) for label, one in given.items()]
+        contestants = [_contestant(source, str(label)) for label, source in given.items()]
     else:
         single = isinstance(given, str | Variant | Operator | type)
-        found = [_contestant(one) for one in ([given] if single or not isinstance(given, Sequence) else given)]
-    if not found:
+        contestants = [_contestant(source) for source in ([given] if single or not isinstance(given, Sequence) else given)]
+    if not contestants:
         raise InvalidArgument("no contestants", "at least one operator or framework")
-    twice = [label for label, count in Counter(c.label for c in found).items() if count > 1]
+    twice = [label for label, count in Counter(c.label for c in contestants).items() if count > 1]
     if twice:
         raise InvalidArgument(
             f"{twice[0]} takes part twice", "labels that differ", "give a mapping from label to contestant"
         )
-    return found
+    return contestants
 
 
-def _contestant(given: Any, label: str | None = None) -> Contestant:
-    if isinstance(given, str) and (match := _FILE.fullmatch(given)):
+def _contestant(source: Any, label: str | None = None) -> Contestant:
+    if isinstance(source, str) and (match := _FILE.fullmatch(source)):
         file = Path(match["file"]).absolute()
         script = (str(file), match["name"])
         name = label or _name_of(lambda: operator_in(file, match["name"]), match["name"])
         return Contestant(name, OWN, arguments={"script": script}, path=(str(file.parent),))
-    if isinstance(given, str | Variant):
-        variant = Variant.parse(given) if isinstance(given, str) else given
+    if isinstance(source, str | Variant):
+        variant = Variant.parse(source) if isinstance(source, str) else source
         return _of_framework(variant, label or str(variant))
     try:
-        made = as_operator(given)
+        operator = as_operator(source)
     except KernelFailure:  # its process says it again, and the others go on
-        name = label or given.__name__
-        return Contestant(name, OWN, arguments={"pickled": dumped(given, name)})
-    name = label or made.name
-    return Contestant(name, OWN, arguments={"pickled": dumped(made, name)})
+        name = label or source.__name__
+        return Contestant(name, OWN, arguments={"pickled": dumped(source, name)})
+    name = label or operator.name
+    return Contestant(name, OWN, arguments={"pickled": dumped(operator, name)})
 
 
 def _of_framework(variant: Variant, label: str) -> Contestant:
@@ -143,16 +143,16 @@ def as_operator(given: Any) -> Operator[Any]:
         InvalidArgument: It is none, or its class lacks a method or cannot be made without arguments.
         KernelFailure: Its ``__init__`` raised.
     """
-    made = _made(given) if isinstance(given, type) and issubclass(given, Operator) else given
-    if not isinstance(made, Operator):
-        what = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
+    operator = _made(given) if isinstance(given, type) and issubclass(given, Operator) else given
+    if not isinstance(operator, Operator):
+        description = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
         raise InvalidArgument(
-            f"{what} as a contestant",
+            f"{description} as a contestant",
             "an object of a subclass of deep_bench.Operator, its class, a framework such as 'torch:threads=1', or "
             "'file.py:Class'",
         )
-    KernelAdapter(made)  # raises where it says nothing, or names no operator
-    return made
+    KernelAdapter(operator)  # raises where it says nothing, or names no operator
+    return operator
 
 
 def _made(kind: type[Operator[Any]]) -> Operator[Any]:
@@ -197,8 +197,8 @@ def operator_in(file: Path, name: str) -> Operator[Any]:
     """
     module = _module(file)
     if not hasattr(module, name):
-        known = [n for n, v in vars(module).items() if _is_operator(v) and v is not Operator]
-        raise InvalidArgument(f"{file} has no {name!r}", f"one of its operators: {', '.join(known) or '(it has none)'}")
+        names = [n for n, v in vars(module).items() if _is_operator(v) and v is not Operator]
+        raise InvalidArgument(f"{file} has no {name!r}", f"one of its operators: {', '.join(names) or '(it has none)'}")
     return as_operator(getattr(module, name))
 
 
@@ -209,10 +209,10 @@ def _is_operator(value: Any) -> bool:
 def _module(file: Path) -> ModuleType:
     if not file.is_file():
         raise InvalidArgument(f"there is no file {file}", "a file with Python code")
-    known = sys.modules.get(file.stem)
-    if known is not None and getattr(known, "__file__", None) == str(file):
-        return known
-    name = file.stem if known is None else f"{file.stem}_of_{abs(hash(str(file)))}"
+    existing_module = sys.modules.get(file.stem)
+    if existing_module is not None and getattr(existing_module, "__file__", None) == str(file):
+        return existing_module
+    name = file.stem if existing_module is None else f"{file.stem}_of_{abs(hash(str(file)))}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

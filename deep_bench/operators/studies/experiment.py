@@ -111,7 +111,7 @@ class Experiment:
                 self._launch(self._logs(folder), launch)
                 if self.record.interrupted:
                     break
-        self._keep(now=True)
+        self._keep(force=True)
         return self.record
 
     def _launch(self, logs: Path, launch: int) -> None:
@@ -169,8 +169,8 @@ class Experiment:
 
     def _again(self, fleet: Fleet, case: Case, number: int, launch: int) -> None:
         """Time a case in a later launch, of those who did not fail in it before."""
-        found = {label: self.record[label].trials[number] for label in fleet.contenders}
-        trials = {label: trial for label, trial in found.items() if trial.error is None}
+        all_trials = {label: self.record[label].trials[number] for label in fleet.contenders}
+        trials = {label: trial for label, trial in all_trials.items() if trial.error is None}
         if not trials:
             return
         heat = Heat(fleet, self.settings.limit, trials)
@@ -183,13 +183,13 @@ class Experiment:
     def _load(self, heat: Heat, case: Case) -> None:
         content, seed = dumped(case, case.name), self.settings.seed
         for label in list(heat.runners):
-            wanted = self.settings.wanted
+            requested = self.settings.wanted
             if (label, signature(case)) in self._called:
-                wanted = tuple(name for name in wanted if name != DISPATCH)
+                requested = tuple(name for name in requested if name != DISPATCH)
             if label in self._elsewhere:
-                heat.load_plain(label, case, seed, wanted)
+                heat.load_plain(label, case, seed, requested)
             else:
-                heat.load(label, content, seed, wanted)
+                heat.load(label, content, seed, requested)
             if label in heat.prepared:
                 self._called.add((label, signature(case)))
 
@@ -226,12 +226,12 @@ class Experiment:
 
     def _measure(self, heat: Heat, trials: dict[str, TrialRecord], launch: int) -> None:
         plan = _plan(self.settings, sum(len(p["calls"]) for p in heat.prepared.values()))
-        found = measure_launch(heat, plan, launch=launch)
-        for series in found.series:
+        measurement = measure_launch(heat, plan, launch=launch)
+        for series in measurement.series:
             trials[series.label].samples.append(SampleSet.of(series))
             system, peak = self.record[series.label], series.process.get("peak_memory_bytes") or 0
             system.peak_memory_bytes = max(system.peak_memory_bytes or 0, peak) or None
-        self.record.interrupted |= found.interrupted
+        self.record.interrupted |= measurement.interrupted
 
     def _look_again(self, judge: Judge | None, heat: Heat, trials: dict[str, TrialRecord]) -> None:
         """Now that they were timed: what do metrics say, and are the answers of operators still right, to new inputs too?"""
@@ -239,8 +239,8 @@ class Experiment:
             trial = trials[label]
             try:
                 if self.metrics:
-                    found = heat.awake(label, lambda runner: runner.collect(FORWARD, self.metrics))
-                    trial.metrics = [metric.model_dump(mode="json") for metric in found]
+                    metrics = heat.awake(label, lambda runner: runner.collect(FORWARD, self.metrics))
+                    trial.metrics = [metric.model_dump(mode="json") for metric in metrics]
             except DeepBenchError as error:
                 heat.set_aside(label, error)
         self._doubt(judge, heat, trials)
@@ -275,7 +275,7 @@ class Experiment:
             if isinstance(error, InvalidArgument):
                 raise error
             self.record[label].error = ErrorRecord.of(error)
-        self._keep(now=True)
+        self._keep(force=True)
 
     def _note_loaded(self, heat: Heat, trials: dict[str, TrialRecord]) -> None:
         for label, prepared in heat.prepared.items():
@@ -287,8 +287,8 @@ class Experiment:
             note_loaded(prepared, trial)
             self.record[label].threaded = prepared["threaded"]
 
-    def _keep(self, now: bool = False) -> None:
-        if self._writer is not None and (now or perf_counter() - self._kept > _KEEP_EVERY_SECONDS):
+    def _keep(self, force: bool = False) -> None:
+        if self._writer is not None and (force or perf_counter() - self._kept > _KEEP_EVERY_SECONDS):
             self._writer.keep(self.record)
             self._kept = perf_counter()
 

@@ -22,14 +22,14 @@ def case_facts(case: Case) -> CaseFacts:
     """
     outputs = case.results
     cost = cost_of_case(case)
-    given = [a for a in case.arguments if a is not None]
-    floats = [spec.dtype for spec in (*(a.spec for a in given), *outputs) if is_float(spec.dtype)]
+    arguments = [a for a in case.arguments if a is not None]
+    floats = [spec.dtype for spec in (*(a.spec for a in arguments), *outputs) if is_float(spec.dtype)]
     counted: dict[str, Any] = {}
     if cost is not None:
         names = ("flops", "special", "comparisons", "read_bytes", "written_bytes")
         counted = {name: int(getattr(cost, name)) for name in names}
-    found = {"outputs": [_tensor(spec) for spec in outputs], "dtype": str(floats[0]) if floats else "", **counted}
-    return bare_facts(case).model_copy(update=found)
+    fields = {"outputs": [_tensor(spec) for spec in outputs], "dtype": str(floats[0]) if floats else "", **counted}
+    return bare_facts(case).model_copy(update=fields)
 
 
 def bare_facts(case: Case) -> CaseFacts:
@@ -47,8 +47,8 @@ def bare_facts(case: Case) -> CaseFacts:
 
 def signature(case: Case) -> tuple[Any, ...]:
     """What the cost of calling depends on: the operator, its inputs and outputs without their sizes, and attributes."""
-    given = tuple(None if a is None else (str(a.dtype), a.is_constant) for a in case.arguments)
-    return (case.operator, given, tuple(case.attributes), case.outputs)
+    kinds = tuple(None if a is None else (str(a.dtype), a.is_constant) for a in case.arguments)
+    return (case.operator, kinds, tuple(case.attributes), case.outputs)
 
 
 def _tensor(spec: TensorSpec) -> Tensor:

@@ -50,8 +50,8 @@ def fixed_cost(trials: Sequence[Trial]) -> FixedCost | None:
     Args:
         trials: Those of one contestant, of one operator.
     """
-    known = [(t.median(), t.case.cost) for t in trials]
-    points = [(time, cost.flops, cost.bytes) for time, cost in known if time is not None and cost is not None]
+    pairs = [(t.median(), t.case.cost) for t in trials]
+    points = [(time, cost.flops, cost.bytes) for time, cost in pairs if time is not None and cost is not None]
     if len(points) < _FEWEST_CASES or min(p[2] for p in points) <= 0:
         return None
     if max(p[2] for p in points) < _LEAST_SPAN * min(p[2] for p in points):

@@ -32,8 +32,8 @@ def flush_of(adapter: Adapter[Any]) -> Callable[[], None]:
 def device_flush(device: Adapter[Any], nbytes: int) -> Callable[[], None]:
     """A call that lets a framework's device read and write arrays of so many bytes, and waits for it."""
     network = _increment(nbytes // 4)
-    given = {"x": device.from_numpy(np.zeros(nbytes // 4, np.float32))}
-    bound = device.prepare(network).bind(given)
+    inputs = {"x": device.from_numpy(np.zeros(nbytes // 4, np.float32))}
+    bound = device.prepare(network).bind(inputs)
 
     def flush() -> None:
         bound()

@@ -87,15 +87,15 @@ class Judge:
             if not whole.clear:
                 oracle = pullback.subject(None).oracle_in_float64
                 whole = settle_whole(truth, subject, whole, besides="", precise_oracle=oracle)
-        found = _gradient_record(whole, names, truth.effort, perf_counter() - begin)
-        if found.verdict in ("wrong", "cannot tell") and not whole.impossible and _as_coarse(found, forward):
-            found.verdict = "reduced precision"
-        return found
+        record = _gradient_record(whole, names, truth.effort, perf_counter() - begin)
+        if record.verdict in ("wrong", "cannot tell") and not whole.impossible and _as_coarse(record, forward):
+            record.verdict = "reduced precision"
+        return record
 
     def doubts(self, heat: Heat, label: str) -> str:
         """What is wrong with a contestant's answers now that it was timed, though they were right before; else ``""``."""
-        truth, kept = self._problem.truth(number=_UNSEEN), self._answers[label]
-        honest = Honest(self.truth, kept)
+        truth, saved_answer = self._problem.truth(number=_UNSEEN), self._answers[label]
+        honest = Honest(self.truth, saved_answer)
         if not honest.judgeable or truth.random:
             return ""
         again = FleetSubject(heat, label).outputs()
@@ -105,7 +105,7 @@ class Judge:
         seed = self._problem.seed_of(_UNSEEN)
         for answer, place in zip(heat.call(label, "answers", seed), places, strict=False):
             if not honest.admits(truth, answer):
-                stale = same_bits(kept, answer) or same_bits(again, answer)
+                stale = same_bits(saved_answer, answer) or same_bits(again, answer)
                 return f"after the calls, {'it gives its earlier answer again' if stale else 'its answer is wrong'} {place}"
         return ""
 
@@ -116,8 +116,8 @@ class Judge:
         network = self._case.network()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = pulled_back(network, self.truth.inputs, output_gradients(network, shapes, self._seed))
-            return found, found.truth(self.truth.effort)
+            pullback = pulled_back(network, self.truth.inputs, output_gradients(network, shapes, self._seed))
+            return pullback, pullback.truth(self.truth.effort)
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class _Gradients:
         return self._named("gradients_precisely")
 
     def _named(self, method: str) -> dict[str, np.ndarray]:
-        found: Arrays = self.heat.call(self.label, method)
-        return {self.names[name]: gradient for name, gradient in found.items() if name in self.names}
+        gradients: Arrays = self.heat.call(self.label, method)
+        return {self.names[name]: gradient for name, gradient in gradients.items() if name in self.names}
 
 
 def _gradient_record(whole: Whole, names: Mapping[str, str], effort: str, seconds: float) -> VerdictRecord:

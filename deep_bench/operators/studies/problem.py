@@ -50,10 +50,10 @@ class Problem:
         self.inputs = self._native(self.arrays)
         self.bound = self.executor.bind(self.inputs)
         begin = perf_counter_ns()
-        found = self.bound()
+        outputs = self.bound()
         adapter.synchronize()
         self.first_call_ns = perf_counter_ns() - begin
-        self.forms = {name: (array.shape, array.dtype) for name, array in self._read(found).items()}
+        self.forms = {name: (array.shape, array.dtype) for name, array in self._read(outputs).items()}
         self._held = self.arrays
         self._given_grads: list[dict[str, Any]] = []
         self.changed_first = self.changed()
@@ -106,12 +106,18 @@ class Problem:
         if not isinstance(self.executor, KernelExecutor) or "_differentiated" not in vars(self):
             return []
         self.adapter.synchronize()
-        found = [f"its input {name}" for name in self._differing(self._differentiated, self.arrays)]
-        grads = dict.fromkeys(name for given in self._given_grads for name in self._differing(given, self._grads))
-        return [*found, *(f"the gradient of {name}" for name in grads)]
+        changes = [f"its input {name}" for name in self._differing(self._differentiated, self.arrays)]
+        grads = dict.fromkeys(
+            name for native_arrays in self._given_grads for name in self._differing(native_arrays, self._grads)
+        )
+        return [*changes, *(f"the gradient of {name}" for name in grads)]
 
-    def _differing(self, given: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> list[str]:
-        return [n for n, a in before.items() if n in given and not equal(self.adapter.to_numpy(given[n]), np.asarray(a))]
+    def _differing(self, native_arrays: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> list[str]:
+        return [
+            n
+            for n, a in before.items()
+            if n in native_arrays and not equal(self.adapter.to_numpy(native_arrays[n]), np.asarray(a))
+        ]
 
     @cached_property
     def _differentiated(self) -> dict[str, Any]:
@@ -121,21 +127,21 @@ class Problem:
     def gradients(self) -> Arrays:
         """Name to gradient of all floating-point inputs and constants, in NumPy; zeros where an operator gives none."""
         wrt: Sequence[str] = self._pullback.wrt
-        found = self._both()
+        result = self._both()
         self.adapter.synchronize()
         if not isinstance(self.executor, KernelExecutor):
-            return {name: np.array(self.adapter.to_numpy(gradient)) for name, gradient in found[1].items()}
+            return {name: np.array(self.adapter.to_numpy(gradient)) for name, gradient in result[1].items()}
         values = {**self.network.initializers, **self.arrays}
         names = [None if v is None else str(v.name) for v in self.network.nodes[0].inputs]
-        named = {str(name): gradient for name, gradient in zip(names, found, strict=True) if name in wrt}
+        named = {str(name): gradient for name, gradient in zip(names, result, strict=True) if name in wrt}
         return {name: self._gradient(name, gradient, np.asarray(values[name])) for name, gradient in named.items()}
 
     def _gradient(self, name: str, gradient: Any, value: np.ndarray) -> np.ndarray:
-        found = np.zeros_like(value) if gradient is None else np.array(self.adapter.to_numpy(gradient))
-        if found.dtype == object != value.dtype:
+        array = np.zeros_like(value) if gradient is None else np.array(self.adapter.to_numpy(gradient))
+        if array.dtype == object != value.dtype:
             came = f"{self.executor.operator.name}.backward returned a {type(gradient).__name__} for input {name}"  # type: ignore[attr-defined]
             raise InvalidInput(came, "an array of its device, or None")
-        return found
+        return array
 
     @cached_property
     def _grads(self) -> Arrays:
@@ -158,9 +164,9 @@ class Problem:
             kernel.pull_back(inputs, grads)
             return lambda: kernel.pull_back(inputs, grads)
         training = self.adapter.prepare(self._pullback.network, mode="train")
-        given, loss = self._native(self._pullback.inputs), self._pullback.subject(None).loss
-        training.gradients(given, loss, wrt=wrt)
-        return lambda: training.gradients(given, loss, wrt=wrt)
+        native_inputs, loss = self._native(self._pullback.inputs), self._pullback.subject(None).loss
+        training.gradients(native_inputs, loss, wrt=wrt)
+        return lambda: training.gradients(native_inputs, loss, wrt=wrt)
 
     def _backward(self) -> Call:
         if not isinstance(self.executor, KernelExecutor):
@@ -168,9 +174,9 @@ class Problem:
         kernel = self.executor
         grads, arguments = self._native_grads(kernel), tuple(kernel.arguments(self._differentiated))
         outputs = kernel.outputs(kernel.operator.forward(*arguments, **kernel.attributes))
-        backward, stated = kernel.operator.backward, kernel.attributes
-        kernel.gradients_of(backward(grads, arguments, outputs, **stated))
-        return lambda: backward(grads, arguments, outputs, **stated)
+        backward, attributes = kernel.operator.backward, kernel.attributes
+        kernel.gradients_of(backward(grads, arguments, outputs, **attributes))
+        return lambda: backward(grads, arguments, outputs, **attributes)
 
     def _native_grads(self, kernel: KernelExecutor) -> tuple[Any, ...]:
         """The gradient of each output of a kernel, in order.
@@ -187,9 +193,9 @@ class Problem:
     def _dispatch(self) -> Call:
         """A call of the same signature that computes nothing."""
         if isinstance(self.executor, KernelExecutor):
-            found = self.bound()
-            kept = next(iter(found.values())) if len(found) == 1 else tuple(found.values())
-            return self.executor.bound(lambda *_, **__: kept, self.inputs)
+            outputs = self.bound()
+            result = next(iter(outputs.values())) if len(outputs) == 1 else tuple(outputs.values())
+            return self.executor.bound(lambda *_, **__: result, self.inputs)
         nothing = _nothing(len(self.inputs), len(self.executor.output_names))
         executor = self.adapter.prepare(nothing)
         return executor.bind(self._native({s.name: np.zeros(1, np.float32) for s in nothing.inputs}))
@@ -198,16 +204,16 @@ class Problem:
         """Arrays of the device, in memory of their own."""
         return {name: self.adapter.from_numpy(np.array(array, order="C")) for name, array in arrays.items()}
 
-    def _read(self, found: Mapping[str, Any]) -> Arrays:
+    def _read(self, outputs: Mapping[str, Any]) -> Arrays:
         self.adapter.synchronize()
-        return {name: np.array(self.executor.device.to_numpy(array)) for name, array in found.items()}
+        return {name: np.array(self.executor.device.to_numpy(array)) for name, array in outputs.items()}
 
 
 def _nothing(inputs: int, outputs: int) -> Network:
     """As many inputs of one element, and as many outputs, each the first input as it is."""
-    given = [_value(f"x{i}") for i in range(max(inputs, 1))]
-    nodes = [ir.Node("", "Identity", given[:1], outputs=[_value(f"y{i}")], name=f"identity {i}") for i in range(outputs)]
-    graph = ir.Graph(given, [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": _OLD_OPSET}, name="nothing")
+    values = [_value(f"x{i}") for i in range(max(inputs, 1))]
+    nodes = [ir.Node("", "Identity", values[:1], outputs=[_value(f"y{i}")], name=f"identity {i}") for i in range(outputs)]
+    graph = ir.Graph(values, [n.outputs[0] for n in nodes], nodes=nodes, opset_imports={"": _OLD_OPSET}, name="nothing")
     return Network(ir.Model(graph, ir_version=_OLD_IR), name="nothing")
 
 

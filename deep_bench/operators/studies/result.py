@@ -60,8 +60,8 @@ class Study:
         }
         if base is not None and base not in self.contestants:
             raise UnknownName("contestant of this study", base, self.contestants)
-        asked = base if base is not None else record.recipe.options.get("base")
-        self.base = str(asked) if asked in self.contestants else self._default_base()
+        requested = base if base is not None else record.recipe.options.get("base")
+        self.base = str(requested) if requested in self.contestants else self._default_base()
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -75,10 +75,10 @@ class Study:
         """
         file = Path(path)
         if file.is_dir():
-            found = sorted(file.glob("*.json"))
-            if len(found) != 1:
-                raise InvalidRecord(f"{file} holds {len(found)} records", "one", "name the record's file")
-            file = found[0]
+            records = sorted(file.glob("*.json"))
+            if len(records) != 1:
+                raise InvalidRecord(f"{file} holds {len(records)} records", "one", "name the record's file")
+            file = records[0]
         return cls(storage.load(file), file)
 
     @property
@@ -114,7 +114,7 @@ class Study:
         label = key if isinstance(key, str) else key[0]
         self._require(label)
         if isinstance(key, str):
-            return {case: trial for (one, case), trial in self._trials.items() if one == label}
+            return {case: trial for (owner, case), trial in self._trials.items() if owner == label}
         if key[1] in self._cases:
             return self._trials[key]
         named = {case.name: case.label for case in self._cases.values()}
@@ -155,7 +155,7 @@ class Study:
         """
         key = (label, case, base or self.base, quantity)
         if key not in self._compared:
-            ours, theirs = (self[one, case].launches(quantity) for one in (label, base or self.base))
+            ours, theirs = (self[contestant, case].launches(quantity) for contestant in (label, base or self.base))
             self._compared[key] = compare(ours, theirs) if ours and theirs else None
         return self._compared[key]
 
@@ -184,11 +184,11 @@ class Study:
         Raises:
             UnknownName: There is no such contestant.
         """
-        other = base or self.base
-        self._require(label, other)
-        if not self._counts(label) or not self._counts(other):
+        reference = base or self.base
+        self._require(label, reference)
+        if not self._counts(label) or not self._counts(reference):
             return None
-        return ratio_of_totals(self._parts(label), self._parts(other))
+        return ratio_of_totals(self._parts(label), self._parts(reference))
 
     @cached_property
     def twins(self) -> Ratio | None:

@@ -43,7 +43,7 @@ def as_json(study: Study) -> dict[str, Any]:
 def _row(study: Study, trial: Trial) -> dict[str, Any]:
     facts, cost, share = trial.case.facts, trial.case.cost, trial.share
     compared = study.compare(trial.label, trial.case.label)
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "case": trial.case.label,
         "operator": facts.operator,
         "count": facts.count,
@@ -57,7 +57,7 @@ def _row(study: Study, trial: Trial) -> dict[str, Any]:
         summaries, interval = trial.summaries(quantity), trial.interval(quantity)
         if not summaries:
             continue
-        found |= {
+        row |= {
             quantity: trial.median(quantity),
             f"{quantity} low": None if interval is None else interval.low,
             f"{quantity} high": None if interval is None else interval.high,
@@ -65,7 +65,7 @@ def _row(study: Study, trial: Trial) -> dict[str, Any]:
             f"{quantity} n": sum(summary.n for summary in summaries),
             f"{quantity} launches": len(summaries),
         }
-    return found | {
+    return row | {
         "setup": _seconds(trial.record.setup_ns),
         "first_call": _seconds(trial.record.first_call_ns),
         "flops": None if cost is None else cost.flops,
@@ -105,9 +105,13 @@ def _twins(study: Study) -> dict[str, Any] | None:
         "ratio": None if whole is None else whole.value,
         "ratio_interval": None if whole is None else whole.interval,
         "cases": {
-            case: {"ratio": found.ratio.value, "ratio_interval": found.ratio.interval, "word": twin_word(found)}
-            for case, found in cases.items()
-            if found is not None
+            case: {
+                "ratio": comparison.ratio.value,
+                "ratio_interval": comparison.ratio.interval,
+                "word": twin_word(comparison),
+            }
+            for case, comparison in cases.items()
+            if comparison is not None
         },
     }
 

@@ -53,5 +53,5 @@ class Settings:
     @property
     def wanted(self) -> tuple[str, ...]:
         """What is timed."""
-        asked = {BOTH: self.backward, BACKWARD: self.backward, COLD: self.cold, NUMPY: self.numpy, DISPATCH: self.dispatch}
-        return (FORWARD, *(name for name, yes in asked.items() if yes))
+        options = {BOTH: self.backward, BACKWARD: self.backward, COLD: self.cold, NUMPY: self.numpy, DISPATCH: self.dispatch}
+        return (FORWARD, *(name for name, yes in options.items() if yes))

@@ -132,6 +132,6 @@ def study(
     roofs = roofline if roofline is not None else kept_roofline()
     experiment.record.roofline = None if roofs is None else roofs.model_dump(mode="json")
     record = experiment.run()
-    if (why := experiment.unwritten) is not None:
-        raise NotKept(why.came, why.expected, found=Study(record)) from why
+    if (error := experiment.unwritten) is not None:
+        raise NotKept(error.came, error.expected, found=Study(record)) from error
     return Study(record, experiment.path)

@@ -138,8 +138,8 @@ class OperatorSystem:
         """The outputs for inputs of another seed: in memory of their own, and where those that are timed lie."""
         problem, case = self._loaded(), self._posed()
         arrays = case.arrays(seed)
-        found = [problem.answer(arrays), problem.answer_in_place(arrays)]
-        return [self._as_declared(problem.network, outputs) for outputs in found if outputs is not None]
+        answers = [problem.answer(arrays), problem.answer_in_place(arrays)]
+        return [self._as_declared(problem.network, outputs) for outputs in answers if outputs is not None]
 
     def changed(self) -> tuple[list[str], list[str]]:
         """The inputs that an operator has changed since they were given to it; and what its ``backward`` has, in words."""
@@ -217,12 +217,14 @@ class OperatorSystem:
         return self._problem
 
 
-def _calls(problem: Problem, wanted: Sequence[str]) -> tuple[dict[str, Callable[[], object]], dict[str, str], str | None]:
+def _calls(
+    problem: Problem, quantities: Sequence[str]
+) -> tuple[dict[str, Callable[[], object]], dict[str, str], str | None]:
     """What can be timed, why the rest cannot, and what went wrong with the gradients, which costs nothing but them."""
     calls: dict[str, Callable[[], object]] = {}
     unavailable: dict[str, str] = {}
     failed = None
-    for name in wanted:
+    for name in quantities:
         if failed is not None and name in _GRADIENTS:
             continue
         try:
@@ -236,6 +238,6 @@ def _calls(problem: Problem, wanted: Sequence[str]) -> tuple[dict[str, Callable[
             if name not in _GRADIENTS:
                 raise
             failed = in_a_line(error)
-            for one in _GRADIENTS:
-                calls.pop(one, None)
+            for quantity in _GRADIENTS:
+                calls.pop(quantity, None)
     return calls, unavailable, failed

@@ -59,8 +59,8 @@ def _cases(study: Study) -> Table:
     for name in filter(None, names):
         table.add_column(name, justify="right")
     for case in study.cases:
-        here = _rows_of(study, case)
-        for number, trial in enumerate(here):
+        trials = _rows_of(study, case)
+        for number, trial in enumerate(trials):
             word = _word(trial)
             row: list[str | Text] = [_case_name(trial) if not number else "", trial.label, Text(word, _STYLES.get(word, ""))]
             row += [_bits(trial), _time(trial, FORWARD)]
@@ -71,7 +71,7 @@ def _cases(study: Study) -> Table:
             row += [_metric(trial, name) for name in metrics]
             row += [_setup(trial)]
             row += [_ratio(study, trial)] if ratios else []
-            table.add_row(*row, end_section=number == len(here) - 1)
+            table.add_row(*row, end_section=number == len(trials) - 1)
     return table
 
 
@@ -143,19 +143,19 @@ def lines_below(study: Study) -> list[str]:
 def _without_interval(study: Study) -> list[str]:
     """Why ratios have no interval, and what to do."""
     compared = [study.compare(trial.label, trial.case.label) for trial in study.trials if trial.label != study.base]
-    reasons = Counter(found.ratio.why for found in compared if found is not None and found.ratio.why)
-    return [f"no interval of {_of(number, len(compared))} ratios: {why}" for why, number in reasons.items()]
+    reasons = Counter(comparison.ratio.why for comparison in compared if comparison is not None and comparison.ratio.why)
+    return [f"no interval of {_of(number, len(compared))} ratios: {reason}" for reason, number in reasons.items()]
 
 
 def _twins(study: Study) -> list[str]:
     """What the A/A pair says."""
-    found = study.twins
-    if found is None or study.twin is None:
+    ratio = study.twins
+    if ratio is None or study.twin is None:
         return []
-    line = f"A/A: {study.twin.twin_of} against itself: ratio {significant(found.value)}"
-    if found.interval is None:
-        return [f"{line} without an interval: {found.why}"]
-    low, high = found.interval
+    line = f"A/A: {study.twin.twin_of} against itself: ratio {significant(ratio.value)}"
+    if ratio.interval is None:
+        return [f"{line} without an interval: {ratio.why}"]
+    low, high = ratio.interval
     spread = max(abs(low - 1), abs(high - 1))
     line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} of the total mean nothing"
     if not low <= 1 <= high:
@@ -178,9 +178,9 @@ def _rules(study: Study) -> list[str]:
         return []
     checks = check(study.record)
     failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
-    kept = sum(c.state == "holds" for c in checks)
+    holding = sum(c.state == "holds" for c in checks)
     fails = f", not rule {failing}" if failing else ""
-    return [f"of the twelve rules of Hoefler and Belli {kept} hold{fails} (why: deep-bench show --rules)"]
+    return [f"of the twelve rules of Hoefler and Belli {holding} hold{fails} (why: deep-bench show --rules)"]
 
 
 def _reasons(study: Study) -> list[str]:
@@ -194,17 +194,20 @@ def _reasons(study: Study) -> list[str]:
         for finding in trial.findings:
             cases[trial.label, "", finding].append(trial.case.name)
     return _limited(
-        [f"{label}, {_some(names)}: {f'{word}: ' if word else ''}{why}" for (label, word, why), names in cases.items()]
+        [f"{label}, {_some(names)}: {f'{word}: ' if word else ''}{reason}" for (label, word, reason), names in cases.items()]
     )
 
 
 def _unavailable(study: Study) -> list[str]:
     reasons = defaultdict(list)
     for trial in study.trials:
-        for quantity, why in trial.record.unavailable.items():
+        for quantity, reason in trial.record.unavailable.items():
             if quantity in _OTHERS:
-                reasons[quantity, why].append(trial.label)
-    return [f"{quantity}: not available: {', '.join(dict.fromkeys(who))}: {why}" for (quantity, why), who in reasons.items()]
+                reasons[quantity, reason].append(trial.label)
+    return [
+        f"{quantity}: not available: {', '.join(dict.fromkeys(labels))}: {reason}"
+        for (quantity, reason), labels in reasons.items()
+    ]
 
 
 def _metrics(study: Study) -> list[str]:
@@ -214,10 +217,10 @@ def _metrics(study: Study) -> list[str]:
 
 def _metric(trial: Trial, name: str) -> str:
     """The median of what a metric found."""
-    for found in trial.record.metrics:
-        values = [float(v) for v in found["values"]] if isinstance(found["values"], list) else []  # type: ignore[arg-type]
-        if found["name"] == name and values:
-            return amount(float(np.median(values)), str(found["unit"]))
+    for metric in trial.record.metrics:
+        values = [float(v) for v in metric["values"]] if isinstance(metric["values"], list) else []  # type: ignore[arg-type]
+        if metric["name"] == name and values:
+            return amount(float(np.median(values)), str(metric["unit"]))
     return "–"
 
 
@@ -227,7 +230,7 @@ def _absent_metrics(study: Study) -> list[str]:
         for metric in trial.record.metrics:
             if metric["unavailable"]:
                 reasons[str(metric["name"]), str(metric["unavailable"])].append(trial.label)
-    return [f"{name}: {', '.join(dict.fromkeys(who))}: {why}" for (name, why), who in reasons.items()]
+    return [f"{name}: {', '.join(dict.fromkeys(labels))}: {reason}" for (name, reason), labels in reasons.items()]
 
 
 def _remarks(trial: Trial) -> list[str]:
@@ -235,34 +238,34 @@ def _remarks(trial: Trial) -> list[str]:
     summary = trial.summary()
     if summary is None:
         return []
-    found, name = [], f"{trial.label}, {trial.case.name}"
+    remarks, name = [], f"{trial.label}, {trial.case.name}"
     if summary.selection != "all samples":
         moved = f" (of all: {duration(summary.median_of_all / 1e9)})"
-        found.append(
+        remarks.append(
             f"{name}: {share(summary.preempted)} of the samples were preempted; the median is of {summary.selection}{moved}"
         )
     if abs(summary.drift) > 0.05:
-        found.append(f"{name}: drifted by {share(summary.drift)} while it was measured")
+        remarks.append(f"{name}: drifted by {share(summary.drift)} while it was measured")
     unsteady = [s.warm_up for s in trial.record.samples if s.warm_up is not None and s.warm_up.steady is False]
     if unsteady:
-        found.append(f"{name}: never became steady: {unsteady[0].reason}")
-    return found
+        remarks.append(f"{name}: never became steady: {unsteady[0].reason}")
+    return remarks
 
 
 def _fixed(study: Study, label: str) -> list[str]:
     """What a call costs whatever its size, for each operator."""
     lines = []
     for operator in dict.fromkeys(trial.case.facts.operator for trial in study[label].values()):
-        found = fixed_cost([t for t in study[label].values() if t.case.facts.operator == operator])
-        if found is None:
+        cost = fixed_cost([t for t in study[label].values() if t.case.facts.operator == operator])
+        if cost is None:
             continue
-        if not found.clear:
-            lines.append(f"{label}, {operator}: cost of a call of no size: cannot tell from these {found.cases} cases")
+        if not cost.clear:
+            lines.append(f"{label}, {operator}: cost of a call of no size: cannot tell from these {cost.cases} cases")
             continue
-        limits = duration_range(found.low, found.high)
+        limits = duration_range(cost.low, cost.high)
         lines.append(
-            f"{label}, {operator}: cost of a call of no size, by extrapolation over {found.cases} cases: "
-            f"{duration(found.seconds)} ({limits} when one is left out)"
+            f"{label}, {operator}: cost of a call of no size, by extrapolation over {cost.cases} cases: "
+            f"{duration(cost.seconds)} ({limits} when one is left out)"
         )
     return lines
 
@@ -300,21 +303,21 @@ def _setup(trial: Trial) -> str:
 
 
 def _roof(trial: Trial) -> str:
-    found = trial.share
-    if found is None or found.roof is None:
+    roof_share = trial.share
+    if roof_share is None or roof_share.roof is None:
         return "–"
-    return f"{100 * found.roof:.0f} % {found.bound}"
+    return f"{100 * roof_share.roof:.0f} % {roof_share.bound}"
 
 
 def _ratio(study: Study, trial: Trial) -> str:
     if trial.label == study.base:
         return "1 (base)"
     twin_of = trial.system.twin_of
-    found = study.compare(trial.label, trial.case.label, twin_of)
-    if found is None:
+    comparison = study.compare(trial.label, trial.case.label, twin_of)
+    if comparison is None:
         return "–"
-    word = found.word if twin_of is None else twin_word(found)
-    return f"{significant(found.ratio.value)} {word}{f' over {twin_of}' if twin_of not in (None, study.base) else ''}"
+    word = comparison.word if twin_of is None else twin_word(comparison)
+    return f"{significant(comparison.ratio.value)} {word}{f' over {twin_of}' if twin_of not in (None, study.base) else ''}"
 
 
 def _giga(value: float | None) -> str:

@@ -109,9 +109,9 @@ class Trial:
         """Why the verdict is what it is."""
         if self.record.error is not None:
             return _told(self.record.error, self.label)
-        for found in (self.record.verdict, self.record.gradients):
-            if found is not None and found.verdict == self.verdict:
-                return found.reason
+        for judgement in (self.record.verdict, self.record.gradients):
+            if judgement is not None and judgement.verdict == self.verdict:
+                return judgement.reason
         return self.record.unavailable.get(VERDICT, "it was not asked for")
 
     @property
@@ -123,8 +123,8 @@ class Trial:
     @property
     def significant_bits(self) -> float | None:
         """The precision that explains the error seen, in bits; ``None`` if no error was looked at, or nothing rounds."""
-        found = self.record.verdict
-        return None if found is None or found.verdict == "no information" else found.significant_bits
+        verdict = self.record.verdict
+        return None if verdict is None or verdict.verdict == "no information" else verdict.significant_bits
 
     @property
     def max_error(self) -> float | None:
@@ -139,8 +139,8 @@ class Trial:
         """
         if quantity not in QUANTITIES:
             raise UnknownName("quantity", quantity, QUANTITIES)
-        found = [[block for block in blocks if len(block.ns)] for blocks in self.record.launches(quantity)]
-        return [blocks for blocks in found if blocks]
+        launch_blocks = [[block for block in blocks if len(block.ns)] for blocks in self.record.launches(quantity)]
+        return [blocks for blocks in launch_blocks if blocks]
 
     def blocks(self, quantity: str = FORWARD) -> list[Block]:
         """The same of all launches."""
@@ -200,5 +200,5 @@ def _told(error: ErrorRecord, label: str) -> str:
     """An error in a line, with the place in the code that it came from where that is known."""
     lines = [line for line in error.message.removeprefix(f"{label}: ").splitlines() if not line.startswith(_LOG)]
     places = re.findall(r'File "([^"<]+)", line (\d+)', error.details) if error.kind == "WorkerError" else []
-    lines = [_FAILED.sub(lambda found: f"{_WHEN.get(found[1], 'when it was asked again')}: ", line) for line in lines]
+    lines = [_FAILED.sub(lambda match: f"{_WHEN.get(match[1], 'when it was asked again')}: ", line) for line in lines]
     return f"{'. '.join(lines)}{f' ({places[-1][0]}, line {places[-1][1]})' if places else ''}"

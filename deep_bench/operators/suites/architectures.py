@@ -160,16 +160,16 @@ def unet(image: int = 572) -> Iterator[Convolution]:
     """
     channels, size = 1, image
     for width in (64, 128, 256, 512, 1024):
-        for given in (channels, width):
-            yield Convolution(given, width, (size, size), (3, 3))
+        for input_channels in (channels, width):
+            yield Convolution(input_channels, width, (size, size), (3, 3))
             size -= 2
         channels = width
         size = size // 2 if width < 1024 else size
     for width in (512, 256, 128, 64):
         yield Convolution(2 * width, width, (size, size), (2, 2), stride=2, transposed=True)
         size *= 2
-        for given in (2 * width, width):
-            yield Convolution(given, width, (size, size), (3, 3))
+        for input_channels in (2 * width, width):
+            yield Convolution(input_channels, width, (size, size), (3, 3))
             size -= 2
     yield Convolution(64, 2, (size, size), (1, 1))
 

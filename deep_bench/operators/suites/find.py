@@ -39,18 +39,18 @@ def suite_of(given: str | Path | Network | Suite | Case | Iterable[Case]) -> Sui
     raise InvalidArgument(f"{given!r} as a suite", "a name, a .toml or .onnx file, a network, a suite, or cases")
 
 
-def _named(given: str | Path) -> Suite:
-    suffix = Path(given).suffix
+def _named(name: str | Path) -> Suite:
+    suffix = Path(name).suffix
     if suffix == ".toml":
-        return Suite.from_toml(given)
+        return Suite.from_toml(name)
     if suffix == ".onnx":
-        return _from_network(Path(given))
+        return _from_network(Path(name))
     from deep_bench import suites
 
-    found = suites[str(given)]
-    if not isinstance(found, Suite):
-        raise InvalidArgument(f"{str(given)!r} is a {type(found).__name__}", "a suite, or a function that makes one")
-    return found
+    suite = suites[str(name)]
+    if not isinstance(suite, Suite):
+        raise InvalidArgument(f"{str(name)!r} is a {type(suite).__name__}", "a suite, or a function that makes one")
+    return suite
 
 
 def _from_network(network: Network | Path) -> Suite:

@@ -91,8 +91,8 @@ class _Group:
     nodes: list[str] = field(default_factory=list)
 
     def labelled(self, network: str) -> Case:
-        more = len(self.nodes) - _NAMED
-        named = ", ".join(self.nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        extra = len(self.nodes) - _NAMED
+        named = ", ".join(self.nodes[:_NAMED]) + (f" and {extra} more" if extra > 0 else "")
         case = self.case
         return replace(
             case,
@@ -116,7 +116,7 @@ def _collect(name: str, network: Network, values: Values, notes: Sequence[str]) 
             continue
         groups.setdefault(_problem(case), _Group(case)).nodes.append(str(node.name))
     cases = [group.labelled(name) for group in groups.values()]
-    missing = [f"left out: {what}: {len(nodes)}, such as {nodes[0]}" for what, nodes in left_out.items()]
+    missing = [f"left out: {description}: {len(nodes)}, such as {nodes[0]}" for description, nodes in left_out.items()]
     return Suite(name, cases, f"the nodes of {name}", notes=(*notes, *missing))
 
 
@@ -135,8 +135,8 @@ def _case(node: ir.Node, values: Values) -> Case:
             None if value is None else _argument(operator, name, value, values)
             for name, value in zip(names, node.inputs, strict=True)
         )
-        asked = max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=1)
-        case = Case(operator, arguments, attributes(node), outputs=asked)
+        output_count = max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=1)
+        case = Case(operator, arguments, attributes(node), outputs=output_count)
         case = replace(case, arguments=tuple(_drawn(case, i) for i in range(len(arguments))))
         case.results  # noqa: B018 (what cannot be made a network is left out)
     except DeepBenchError as error:
@@ -156,10 +156,10 @@ def _argument(operator: str, name: str, value: ir.Value, values: Values) -> Argu
     if constant is not None and _is_kept(operator, name, constant):
         return Argument.constant(constant, name)
     if is_setting(operator, name):
-        seen = constant if constant is not None else values.contents(value)
-        if seen is None:
+        contents = constant if constant is not None else values.contents(value)
+        if contents is None:
             raise _LeftOut(f"its {name} is not known{values.failure}")
-        return Argument.constant(seen, name)
+        return Argument.constant(contents, name)
     spec = values.spec(value) if constant is None else TensorSpec(name, constant.shape, constant.dtype)
     if spec is None:
         raise _LeftOut(f"the size of its {name} is not known{values.failure}")

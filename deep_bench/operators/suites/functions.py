@@ -25,14 +25,14 @@ def function_of(written: str) -> str | Callable[..., Any]:
     if not colon or SEPARATOR in written:
         return written
     try:
-        found = attrgetter(name)(import_module(module))
+        function = attrgetter(name)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidArgument(
             f"the operator {written!r}: {error}", "an ONNX operator, or package.module:function"
         ) from error
-    if not callable(found):
-        raise InvalidArgument(f"the operator {written!r} is a {type(found).__name__}", "a function")
-    return found
+    if not callable(function):
+        raise InvalidArgument(f"the operator {written!r} is a {type(function).__name__}", "a function")
+    return function
 
 
 def path_of(function: Callable[..., Any]) -> str:
@@ -48,10 +48,10 @@ def path_of(function: Callable[..., Any]) -> str:
     """
     path = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
     try:
-        found = function_of(path)
+        named_function = function_of(path)
     except (InvalidArgument, TypeError):
-        found = path
-    if found is not function:
+        named_function = path
+    if named_function is not function:
         raise InvalidArgument(
             f"the function {getattr(function, '__name__', function)!r} cannot be written down",
             "one that a module has under its own name",

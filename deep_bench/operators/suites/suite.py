@@ -61,8 +61,8 @@ class Suite(Sequence[Case]):
     @overload
     def __getitem__(self, index: slice) -> Suite: ...
     def __getitem__(self, index: int | slice) -> Case | Suite:
-        found = self.cases[index]
-        return found if isinstance(found, Case) else replace(self, cases=found)
+        selection = self.cases[index]
+        return selection if isinstance(selection, Case) else replace(self, cases=selection)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -126,17 +126,17 @@ class Suite(Sequence[Case]):
                 and (where is None or where(case))
             )
 
-        found = [case for case in self.cases if fits(case)]
-        if not found:
+        matches = [case for case in self.cases if fits(case)]
+        if not matches:
             self._refuse_filter(label, words, operator)
-        return replace(self, cases=found)
+        return replace(self, cases=matches)
 
     def _refuse_filter(self, label: str | None, words: set[str], operator: str | None) -> None:
-        asked = [f"the label {label!r}"] if label is not None else []
-        asked += [f"the tags {', '.join(sorted(words))}"] if words else []
-        asked += [f"the operator {operator}"] if operator is not None else []
-        known = f"labels such as {', '.join(self.labels[:3])}; tags {', '.join(sorted(self.tags)) or '(none)'}"
-        raise InvalidArgument(f"no case of {self.name} has {' and '.join(asked) or 'what is asked for'}", known)
+        criteria = [f"the label {label!r}"] if label is not None else []
+        criteria += [f"the tags {', '.join(sorted(words))}"] if words else []
+        criteria += [f"the operator {operator}"] if operator is not None else []
+        choices = f"labels such as {', '.join(self.labels[:3])}; tags {', '.join(sorted(self.tags)) or '(none)'}"
+        raise InvalidArgument(f"no case of {self.name} has {' and '.join(criteria) or 'what is asked for'}", choices)
 
     def sample(self, n: int, seed: int = 0) -> Suite:
         """``n`` of its cases, drawn by a seed without repetition, in its own order; all of them if it has no more.
@@ -219,9 +219,9 @@ def _told_apart(cases: tuple[Case, ...]) -> tuple[Case, ...]:
     for case in cases:
         operators[case.label].add(case.op_type)
     named = [replace(case, label=case.name) if len(operators[case.label]) > 1 else case for case in cases]
-    seen, found = Counter[str](), list[Case]()
+    counts, distinct_cases = Counter[str](), list[Case]()
     for case in named:
-        seen[case.label] += 1
-        place = seen[case.label]
-        found.append(replace(case, label=f"{case.label} #{place}") if place > 1 else case)
-    return tuple(found)
+        counts[case.label] += 1
+        place = counts[case.label]
+        distinct_cases.append(replace(case, label=f"{case.label} #{place}") if place > 1 else case)
+    return tuple(distinct_cases)

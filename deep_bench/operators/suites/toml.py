@@ -99,20 +99,20 @@ def _case(path: Path, index: int, model: CaseModel) -> Case:
         raise InvalidArgument(f"{path}, cases[{index}]: {error.came}", error.expected, error.advice) from error
 
 
-def _input(given: list[int] | str | InputModel) -> Any:
+def _input(entry: list[int] | str | InputModel) -> Any:
     """What `Case.of` takes for it."""
-    if isinstance(given, list):
-        return tuple(given)
-    if isinstance(given, str):
-        return given
-    if given.omitted:
+    if isinstance(entry, list):
+        return tuple(entry)
+    if isinstance(entry, str):
+        return entry
+    if entry.omitted:
         return None
-    if given.value is not None:
-        return _array(given.value, given.dtype, given.shape)
-    if given.shape is None:
+    if entry.value is not None:
+        return _array(entry.value, entry.dtype, entry.shape)
+    if entry.shape is None:
         raise InvalidArgument("an input without shape and value", "one of the two, or omitted = true")
-    shape = tuple(given.shape)
-    return f"{given.dtype}{list(shape)}" if given.dtype else shape
+    shape = tuple(entry.shape)
+    return f"{entry.dtype}{list(shape)}" if entry.dtype else shape
 
 
 def _array(value: Any, dtype: str | None, shape: Sequence[int] | None) -> Any:

@@ -33,16 +33,16 @@ def write_suite(suite: Suite, path: Path) -> Path:
 
 
 def _fields(case: Case) -> dict[str, Any]:
-    stated = {
+    fields = {
         "operator": case.operator if isinstance(case.operator, str) else path_of(case.operator),
         "label": case.label,
         "inputs": [_input(case, a) for a in case.arguments],
         "outputs": case.outputs,
     }
     if case.attributes:
-        stated["attributes"] = {name: _attribute(value) for name, value in case.attributes.items()}
+        fields["attributes"] = {name: _attribute(value) for name, value in case.attributes.items()}
     optional = {"tags": sorted(case.tags), "source": case.source, "count": case.count if case.count != 1 else None}
-    return {**stated, **{key: value for key, value in optional.items() if value}}
+    return {**fields, **{key: value for key, value in optional.items() if value}}
 
 
 def _input(case: Case, argument: Argument | None) -> Any:

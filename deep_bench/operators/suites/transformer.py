@@ -55,11 +55,17 @@ class _Use:
         return f"{self.model.name} {self.phase} {self.batch}x{self.tokens}"
 
     def case(
-        self, operator: str | Callable[..., Any], *inputs: Any, count: int, suffix: str = "", tags: str = "", **more: Any
+        self,
+        operator: str | Callable[..., Any],
+        *inputs: Any,
+        count: int,
+        suffix: str = "",
+        tags: str = "",
+        **attributes: Any,
     ) -> Case:
         words = {"transformer", self.model.name, self.phase, *tags.split()}
         return Case.of(
-            operator, *inputs, count=count, label=self.label + suffix, tags=words, source=self.model.source, **more
+            operator, *inputs, count=count, label=self.label + suffix, tags=words, source=self.model.source, **attributes
         )
 
 
@@ -93,20 +99,22 @@ def _suite(name: str, cases: Iterable[Case]) -> Suite:
 def _attend(use: _Use, keys: int, *, tags: str = "", **attributes: Any) -> Case:
     """Attention of the new tokens to ``keys`` keys and values, each head with its own rows."""
     model = use.model
-    kept = (use.batch, model.kv_heads, keys, model.head)
+    cache_shape = (use.batch, model.kv_heads, keys, model.head)
     words = f"{tags} gqa" if model.kv_heads < model.heads else tags
     suffix = "" if keys == use.tokens else f" of {keys}"
     queries = (use.batch, model.heads, use.tokens, model.head)
-    return use.case("Attention", queries, kept, kept, count=model.layers, suffix=suffix, tags=words, **attributes)
+    return use.case(
+        "Attention", queries, cache_shape, cache_shape, count=model.layers, suffix=suffix, tags=words, **attributes
+    )
 
 
 def _append(model: Model, tokens: int, past: int) -> Case:
     """Attention of a few new tokens, which also lengthens the keys and values: what speculative decoding does."""
-    new, kept = (1, model.kv_heads, tokens, model.head), (1, model.kv_heads, past, model.head)
+    new, cache_shape = (1, model.kv_heads, tokens, model.head), (1, model.kv_heads, past, model.head)
     use = _Use(model, "append", 1, tokens)
     queries = (1, model.heads, tokens, model.head)
     return use.case(
-        "Attention", queries, new, new, None, kept, kept,
+        "Attention", queries, new, new, None, cache_shape, cache_shape,
         count=model.layers, suffix=f" to {past}", tags="gqa", is_causal=1, outputs=3,
     )  # fmt: skip
 
@@ -297,13 +305,13 @@ def linear() -> Suite:
 def _products(use: _Use) -> Iterator[Case]:
     model = use.model
     gated = model in _GATED
-    wide, kept = model.heads * model.head, model.kv_heads * model.head
+    wide, kv_width = model.heads * model.head, model.kv_heads * model.head
     products = {
-        "qkv": (model.hidden, wide + 2 * kept, 1),
+        "qkv": (model.hidden, wide + 2 * kv_width, 1),
         "attended": (wide, model.hidden, 1),
         "up": (model.hidden, model.feed_forward, 2 if gated else 1),
         "down": (model.feed_forward, model.hidden, 1),
     }
-    for name, (given, made, times) in products.items():
-        shape = (use.batch, use.tokens, given)
-        yield use.case("MatMul", shape, (given, made), count=times * model.layers, suffix=f" {name}", tags=name)
+    for name, (in_width, out_width, times) in products.items():
+        shape = (use.batch, use.tokens, in_width)
+        yield use.case("MatMul", shape, (in_width, out_width), count=times * model.layers, suffix=f" {name}", tags=name)

@@ -52,18 +52,18 @@ class Values:
 
     @cached_property
     def _inferred(self) -> dict[str, TensorSpec]:
-        found = {spec.name: spec for spec in self._network.inputs}
+        specs = {spec.name: spec for spec in self._network.inputs}
         if sum(a.nbytes for a in self._network.initializers.values()) > _INFERRED_BYTES:
-            return found
+            return specs
         try:
             proto = onnx.shape_inference.infer_shapes(self._network.to_proto(), data_prop=True)
         except (onnx.shape_inference.InferenceError, RuntimeError):
-            return found
+            return specs
         for value in ir.from_proto(proto).graph.all_nodes():
             for output in value.outputs:
                 if output.name and output.shape is not None:
-                    _add(found, output)
-        return found
+                    _add(specs, output)
+        return specs
 
     @cached_property
     def _run(self) -> tuple[dict[str, TensorSpec], dict[str, np.ndarray]]:
@@ -98,8 +98,8 @@ class Values:
         return specs, contents
 
 
-def _add(found: dict[str, TensorSpec], value: ir.Value) -> None:
+def _add(specs: dict[str, TensorSpec], value: ir.Value) -> None:
     try:
-        found[str(value.name)] = tensor_spec(value)
+        specs[str(value.name)] = tensor_spec(value)
     except InvalidNetwork:  # inference does not know its type
         return

@@ -54,7 +54,7 @@ class Comparisons(Sequence[Comparison]):
     @property
     def tests(self) -> int:
         """How many comparisons the correction takes into account."""
-        return sum(one.tested for one in self.comparisons)
+        return sum(comparison.tested for comparison in self.comparisons)
 
     @property
     def left(self) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
@@ -103,10 +103,10 @@ class Comparisons(Sequence[Comparison]):
             "across": {name: list(values) for name, values in first.across.items()},
             "margin": self.margin,
             "correction": {"name": self.correction, "promise": CORRECTIONS[self.correction], "tests": self.tests},
-            "copies": _names(path for p in self.pairings for one in p.pairs for path in one.copies),
-            "shared": _names(path for p in self.pairings for one in p.pairs for path in one.shared),
+            "copies": _names(path for p in self.pairings for entry in p.pairs for path in entry.copies),
+            "shared": _names(path for p in self.pairings for entry in p.pairs for path in entry.shared),
             "changes": [{**asdict(change), "worse": change.worse} for change in self.changes],
-            "comparisons": [_plain(asdict(one)) for one in self.comparisons],
+            "comparisons": [_plain(asdict(entry)) for entry in self.comparisons],
             "unpaired": {
                 name: [{"name": r.name, "file": str(r.file), "labels": dict(r.labels)} for r in side]
                 for name, side in zip(names, self.left, strict=True)

@@ -45,7 +45,7 @@ def identity(result: Result) -> str:
 
 def once(results: Sequence[Result]) -> dict[str, Result]:
     """The first result of each measurement, by its identity."""
-    found: dict[str, Result] = {}
+    by_identity: dict[str, Result] = {}
     for result in results:
-        found.setdefault(identity(result), result)
-    return found
+        by_identity.setdefault(identity(result), result)
+    return by_identity

@@ -122,13 +122,13 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
         seed: Of the resampling.
     """
     scale: Scale = "ratio" if scale_of(before) == scale_of(after) == "ratio" else "difference"
-    basis, why = grounds(before.launches, after.launches)
+    basis, reason = grounds(before.launches, after.launches)
     if basis == "launches":
         return over_launches(before, after, scale, margin)
-    if why:
+    if reason:
         counts = (len(before.medians), len(after.medians))
         value = _change(before.median, after.median, scale)
-        return Estimate(scale, before.median, after.median, value, None, None, None, basis, counts, why)
+        return Estimate(scale, before.median, after.median, value, None, None, None, basis, counts, reason)
     random = np.random.default_rng(seed)
     ours, theirs = (drawn(figure, random, apart=apart) for figure in (after, before))
     return over_blocks(theirs, ours, scale, margin, apart=apart, unit=after.unit)
@@ -136,12 +136,12 @@ def estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed:
 
 def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) -> Estimate:
     """The change from the medians of some launches to those of others, by ranks."""
-    known = partial(np.log) if scale == "ratio" else partial(np.asarray)
+    transform = partial(np.log) if scale == "ratio" else partial(np.asarray)
     late, late_before = (np.isinf(figure.medians) for figure in (after, before))
-    ours, theirs = (known(_least(figure)) for figure in (after, before))
-    found = shift(ours, theirs, late=late, late_before=late_before)
+    ours, theirs = (transform(_least(figure)) for figure in (after, before))
+    rank_shift = shift(ours, theirs, late=late, late_before=late_before)
     counts = (len(theirs), len(ours))
-    ends = found.interval()
+    ends = rank_shift.interval()
     allowed = log1p(margin) if scale == "ratio" else margin * abs(before.median)
     return Estimate(
         scale,
@@ -149,8 +149,8 @@ def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) ->
         after.median,
         _change(before.median, after.median, scale),
         None if ends is None else _shown(ends, scale),
-        None if ends is None else min(2 * min(found.below(0.0), found.above(0.0)), 1.0),
-        None if ends is None else max(found.below(-allowed), found.above(allowed)),
+        None if ends is None else min(2 * min(rank_shift.below(0.0), rank_shift.above(0.0)), 1.0),
+        None if ends is None else max(rank_shift.below(-allowed), rank_shift.above(allowed)),
         "launches",
         counts,
         grounds(before.launches, after.launches)[1],
@@ -160,8 +160,8 @@ def over_launches(before: Figure, after: Figure, scale: Scale, margin: float) ->
 
 def _least(figure: Figure) -> NDArray[np.float64]:
     """The median of each launch; of a run that missed what it was to reach, how long it is known to have gone on."""
-    known = [float(np.median(np.concatenate(groups))) for groups in figure.launches if groups]
-    return np.array(known)
+    medians = [float(np.median(np.concatenate(groups))) for groups in figure.launches if groups]
+    return np.array(medians)
 
 
 def drawn(figure: Figure, random: np.random.Generator, *, apart: bool) -> Drawn:
@@ -231,8 +231,8 @@ def over_blocks(before: Drawn, after: Drawn, scale: Scale, margin: float, *, apa
     reach = float(stats.t.isf((1 - CONFIDENCE) / 2, degrees))
     far = max(abs(center) - wandered - (max(within, started) if apart else 0.0), 0.0)
     p = 2 * float(stats.t.sf(far / (low if center > 0 else high), degrees))
-    left = within - started - wandered
-    sides = ((left + center) / tight[1], (left - center) / tight[2])
+    room = within - started - wandered
+    sides = ((room + center) / tight[1], (room - center) / tight[2])
     return Estimate(
         scale,
         before.value,

@@ -75,9 +75,9 @@ def facts_of(result: Result) -> dict[str, str]:
         "commit": _commit(e),
         **{name: getattr(e, name.replace(" ", "_")) for name in _PLAIN},
     }
-    found = {name: UNKNOWN if value is None else str(value) for name, value in plain.items()}
-    found["container"], found["cpu limit"] = e.container or "none", "none" if e.cpu_limit is None else f"{e.cpu_limit:g}"
-    return found | _packages(e, result.labels.get("framework", "")) | _variables(e)
+    facts = {name: UNKNOWN if value is None else str(value) for name, value in plain.items()}
+    facts["container"], facts["cpu limit"] = e.container or "none", "none" if e.cpu_limit is None else f"{e.cpu_limit:g}"
+    return facts | _packages(e, result.labels.get("framework", "")) | _variables(e)
 
 
 def _of_blas(e: Environment, *keys: str) -> str | None:
@@ -94,8 +94,8 @@ def _commit(e: Environment) -> str | None:
 
 def _packages(e: Environment, framework: str) -> dict[str, str]:
     """The versions of all packages but those that only other frameworks use."""
-    others = OWNED - {*_PACKAGES[framework]} if framework in _PACKAGES else ()
-    return {name: version for name, version in e.packages.items() if name not in others}
+    excluded = OWNED - {*_PACKAGES[framework]} if framework in _PACKAGES else ()
+    return {name: version for name, version in e.packages.items() if name not in excluded}
 
 
 def _variables(e: Environment) -> dict[str, str]:
@@ -117,15 +117,15 @@ def expanded(names: Iterable[str], known: Collection[str]) -> set[str]:
         >>> sorted(expanded(["clock"], ["smt", "host", "governor"]))
         ['governor', 'smt']
     """
-    found: set[str] = set()
+    labels: set[str] = set()
     for name in names:
-        found |= {name, *_meant(name, known)} & {*known}
-    return found
+        labels |= {name, *_meant(name, known)} & {*known}
+    return labels
 
 
-def _meant(name: str, known: Collection[str]) -> set[str]:
-    options = {label for label in known if label.startswith("option.")}
-    built = {label for label in known if label.startswith("framework.")}
+def _meant(name: str, labels: Collection[str]) -> set[str]:
+    options = {label for label in labels if label.startswith("option.")}
+    built = {label for label in labels if label.startswith("framework.")}
     if name == "system":
         return {"framework", "version", "device", *options, *built, *OWNED}
     if name == "framework":
@@ -141,8 +141,8 @@ def _meant(name: str, known: Collection[str]) -> set[str]:
     if name == "versions":
         return {"version", *built, *_BUILD, *PACKAGES}
     if name == "threads":
-        return {*_THREADS, "framework.threads", *(label for label in known if _THREAD_VARIABLES.fullmatch(label))}
-    return {*GROUPS.get(name, ()), *(label for label in known if label.startswith(f"{name}."))}
+        return {*_THREADS, "framework.threads", *(label for label in labels if _THREAD_VARIABLES.fullmatch(label))}
+    return {*GROUPS.get(name, ()), *(label for label in labels if label.startswith(f"{name}."))}
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -47,10 +47,10 @@ class Condition:
         Raises:
             InvalidArgument: It is none.
         """
-        found = _FORM.fullmatch(text.strip())
-        if found is None:
+        match = _FORM.fullmatch(text.strip())
+        if match is None:
             raise InvalidArgument(f"the condition {text!r}", _EXPECTED)
-        return cls(found[1] or text.strip(), float(found[2]) / 100 if found[2] else 0.0)
+        return cls(match[1] or text.strip(), float(match[2]) / 100 if match[2] else 0.0)
 
     def __str__(self) -> str:
         return f"{self.word}:{100 * self.share:g}%" if self.share else self.word
@@ -90,44 +90,52 @@ def unjudged(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
     """
     lines = []
     for condition in conditions:
-        lines += [f"cannot judge {condition}: {why}" for why in _untested(found, condition)]
+        lines += [f"cannot judge {condition}: {reason}" for reason in _untested(found, condition)]
         if same_record(found):
             continue
-        left = [one for one in found if _concerns(condition, one) and one.leaves_open(condition.share)]
-        if left:
-            least = replace(condition, share=max(one.estimate.starts for one in left))
+        unresolved = [
+            comparison
+            for comparison in found
+            if _concerns(condition, comparison) and comparison.leaves_open(condition.share)
+        ]
+        if unresolved:
+            least = replace(condition, share=max(comparison.estimate.starts for comparison in unresolved))
             lines.append(
-                f"cannot judge {condition}: {some([one.row for one in left])}: a side has one launch, and two starts of a "
+                f"cannot judge {condition}: {some([comparison.row for comparison in unresolved])}: a side "
+                "has one launch, and two starts of a "
                 f"program may differ by {100 * least.share:g} %; measure each side in 4 launches or more (launches: 4 in a "
                 f"recipe, --launches 4, or so many records), or ask for {least}"
             )
     return lines
 
 
-def _untested(found: Comparisons, condition: Condition) -> Iterator[str]:
+def _untested(comparisons: Comparisons, condition: Condition) -> Iterator[str]:
     """Why some or all that a condition is about was not tested."""
     if condition.word not in ("slower", "worse", "cannot-tell"):
         return
-    about = [one for one in found if condition.word == "cannot-tell" or _concerns(condition, one)]
+    about = [comparison for comparison in comparisons if condition.word == "cannot-tell" or _concerns(condition, comparison)]
     if not about:
         yield f"both sides have no {'time or rate' if condition.word == 'slower' else 'figure'} in common"
-    elif same_record(found):
+    elif same_record(comparisons):
         yield "both sides are the same record; name two measurements"
-    elif not any(one.tested for one in about):
-        whys = dict.fromkeys(one.why for one in about)
-        yield f"nothing was tested: {some([one.row for one in about])}: {some(list(whys))}"
-    elif left := [one for one in about if one.untested and one.metric not in ONCE]:
-        whys = dict.fromkeys(one.estimate.why for one in left)
-        yield f"not tested: {some([one.row for one in left])}: {some(list(whys))}; or leave them out (--metric)"
+    elif not any(comparison.tested for comparison in about):
+        whys = dict.fromkeys(comparison.why for comparison in about)
+        yield f"nothing was tested: {some([comparison.row for comparison in about])}: {some(list(whys))}"
+    elif skipped := [comparison for comparison in about if comparison.untested and comparison.metric not in ONCE]:
+        whys = dict.fromkeys(comparison.estimate.why for comparison in skipped)
+        yield (
+            f"not tested: {some([comparison.row for comparison in skipped])}: {some(list(whys))}; or "
+            "leave them out (--metric)"
+        )
 
 
-def _concerns(condition: Condition, one: Comparison) -> bool:
-    return condition.word == "worse" or (condition.word == "slower" and is_speed(one.unit))
+def _concerns(condition: Condition, comparison: Comparison) -> bool:
+    return condition.word == "worse" or (condition.word == "slower" and is_speed(comparison.unit))
 
 
-def _refuse_unasked(found: Comparisons) -> None:
+def _refuse_unasked(comparisons: Comparisons) -> None:
     """See that the factor is one that a gate can mean."""
-    pairing = found.pairings[0]
+    pairing = comparisons.pairings[0]
     if not pairing.asked and pairing.factor not in MEANT:
         raise Incomparable(
             f"a condition to fail on, and sides that differ in {pairing.factor!r}, which is not named as the factor",
@@ -136,12 +144,16 @@ def _refuse_unasked(found: Comparisons) -> None:
         )
 
 
-def _met(found: Comparisons, condition: Condition) -> list[str]:
+def _met(comparisons: Comparisons, condition: Condition) -> list[str]:
     if condition.word == "wrong":
-        return [f"{change.name} {change.before} → {change.after}".strip() for change in found.changes if change.worse]
+        return [f"{change.name} {change.before} → {change.after}".strip() for change in comparisons.changes if change.worse]
     if condition.word == "unpaired":
-        return [result.name or result.file.name for result in found.left[0]]
+        return [result.name or result.file.name for result in comparisons.left[0]]
     if condition.word == "cannot-tell":
-        return [one.row for one in found if one.tested and one.word == "cannot tell"]
+        return [comparison.row for comparison in comparisons if comparison.tested and comparison.word == "cannot tell"]
     words = ("slower",) if condition.word == "slower" else ("slower", "worse")
-    return [one.row for one in found if one.word in words and (not condition.share or one.beyond(condition.share))]
+    return [
+        comparison.row
+        for comparison in comparisons
+        if comparison.word in words and (not condition.share or comparison.beyond(condition.share))
+    ]

@@ -15,7 +15,7 @@ _LISTED = 6
 
 def names_of(pairs: Sequence[tuple[Pairing, Pair]]) -> list[str]:
     """A name for each pair: the values of the labels that differ among them; empty where there is nothing to tell apart."""
-    return told_apart([labelled(pairing, one.labels) for pairing, one in pairs])
+    return told_apart([labelled(pairing, pair.labels) for pairing, pair in pairs])
 
 
 def labelled(pairing: Pairing, labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -34,10 +34,10 @@ def told_apart(everything: Sequence[Mapping[str, str]], always: Collection[str] 
         >>> told_apart([{"seed": "0", "dtype": "float32"}, {"seed": "0", "dtype": "float64"}])
         ['dtype=float32', 'dtype=float64']
     """
-    labels = dict.fromkeys(label for found in everything for label in found)
-    varying = [label for label in labels if label in always or len({found.get(label) for found in everything}) > 1]
+    labels = dict.fromkeys(label for mapping in everything for label in mapping)
+    varying = [label for label in labels if label in always or len({mapping.get(label) for mapping in everything}) > 1]
     varying = _without_repetition(varying, everything, always)
-    return [" ".join(_shown(label, found[label]) for label in varying if label in found) for found in everything]
+    return [" ".join(_shown(label, mapping[label]) for label in varying if label in mapping) for mapping in everything]
 
 
 def _without_repetition(
@@ -45,19 +45,19 @@ def _without_repetition(
 ) -> list[str]:
     """The labels, the speaking ones first, without those that tell no more than the ones before them."""
     ordered = sorted(varying, key=lambda label: (label not in _SPEAK_FOR_THEMSELVES, _rank(label)))
-    kept: list[str] = []
+    selected: list[str] = []
     for label in ordered:
-        told = {tuple(found.get(other) for other in kept) for found in everything}
-        more = {tuple(found.get(other) for other in (*kept, label)) for found in everything}
-        if label in always or len(more) > len(told):
-            kept.append(label)
-    return kept
+        groups = {tuple(mapping.get(name) for name in selected) for mapping in everything}
+        finer_groups = {tuple(mapping.get(name) for name in (*selected, label)) for mapping in everything}
+        if label in always or len(finer_groups) > len(groups):
+            selected.append(label)
+    return selected
 
 
 def some(names: Sequence[str]) -> str:
     """The first few of some names, each once, and how many more there are."""
-    kept = list(dict.fromkeys(names))
-    return ", ".join(kept) if len(kept) <= _LISTED else f"{', '.join(kept[:_LISTED])} and {len(kept) - _LISTED} more"
+    unique = list(dict.fromkeys(names))
+    return ", ".join(unique) if len(unique) <= _LISTED else f"{', '.join(unique[:_LISTED])} and {len(unique) - _LISTED} more"
 
 
 def _rank(label: str) -> int:

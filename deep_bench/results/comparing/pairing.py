@@ -89,18 +89,18 @@ def pair(before: Sequence[Result], after: Sequence[Result], factor: str | None, 
     for name, side in zip(SIDES, (before, after), strict=True):
         if not side:
             raise InvalidArgument(f"no results on the side {name!r}", "at least one", "name a record or a folder of records")
-    known = _known([*before, *after])
+    names = _known([*before, *after])
     for name in (*allow, *([factor] if factor else ())):
-        if name not in known and name not in GROUPS and name != RECORD:
-            raise UnknownName("label or fact", name, {*known, *GROUPS})
-    allowed = expanded(allow, known)
-    free = allowed | expanded([factor] if factor else [], known)
-    sides, asked = [_grouped(side, free) for side in (before, after)], factor is not None
+        if name not in names and name not in GROUPS and name != RECORD:
+            raise UnknownName("label or fact", name, {*names, *GROUPS})
+    allowed = expanded(allow, names)
+    free = allowed | expanded([factor] if factor else [], names)
+    sides, explicit = [_grouped(side, free) for side in (before, after)], factor is not None
     if not sides[0].keys() & sides[1].keys() and factor is None:
-        factor = _only_one(_telling(before, after, allowed), known)
-        free = allowed | expanded([factor], known)
+        factor = _only_one(_telling(before, after, allowed), names)
+        free = allowed | expanded([factor], names)
         sides = [_grouped(side, free) for side in (before, after)]
-    return replace(_checked(sides, factor, free, allowed, known), asked=asked)
+    return replace(_checked(sides, factor, free, allowed, names), asked=explicit)
 
 
 def _known(results: Iterable[Result]) -> set[str]:
@@ -109,42 +109,44 @@ def _known(results: Iterable[Result]) -> set[str]:
 
 def _grouped(results: Sequence[Result], free: Collection[str]) -> dict[Key, list[Result]]:
     """The results of one side by the labels that count."""
-    found: dict[Key, list[Result]] = {}
+    groups: dict[Key, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.created):
-        kept = tuple(sorted((k, v) for k, v in result.labels.items() if k not in free and k not in IGNORED))
-        found.setdefault(kept, []).append(result)
-    return found
+        key = tuple(sorted((k, v) for k, v in result.labels.items() if k not in free and k not in IGNORED))
+        groups.setdefault(key, []).append(result)
+    return groups
 
 
 def _telling(before: Sequence[Result], after: Sequence[Result], allowed: Collection[str]) -> dict[str, tuple[str, str]]:
     """The labels whose values on one side are all others than on the other side."""
     names = dict.fromkeys(name for result in (*before, *after) for name in result.labels)
-    found = {}
+    differences = {}
     for name in names:
         values = [dict.fromkeys(result.labels.get(name, "—") for result in side) for side in (before, after)]
         if name not in IGNORED and name not in allowed and not values[0].keys() & values[1].keys():
-            found[name] = (", ".join(values[0]), ", ".join(values[1]))
-    return found
+            differences[name] = (", ".join(values[0]), ", ".join(values[1]))
+    return differences
 
 
-def _only_one(found: Mapping[str, tuple[str, str]], known: Collection[str]) -> str:
+def _only_one(differences: Mapping[str, tuple[str, str]], names: Collection[str]) -> str:
     """The one name that accounts for all that differs.
 
     Raises:
         Incomparable: There is none.
     """
-    if not found:
+    if not differences:
         raise Incomparable("no result of one side has the labels of one of the other", {}, "compare results of one thing")
-    candidates = sorted(found, key=lambda name: (name == "system", name))  # a system's label repeats all its options
+    candidates = sorted(differences, key=lambda name: (name == "system", name))  # a system's label repeats all its options
     for name in candidates:
-        if found.keys() <= expanded([name], known) and (name != "system" or len(found) == 1):
+        if differences.keys() <= expanded([name], names) and (name != "system" or len(differences) == 1):
             return name
-    raise Incomparable("the two sides differ in more than one factor", found, _advice(found))
+    raise Incomparable("the two sides differ in more than one factor", differences, _advice(differences))
 
 
-def _advice(found: Collection[str]) -> str:
-    first, *rest = found
-    return f"say what is compared, and what may differ beside it: --factor {shlex.quote(first)} {_options(rest)}".rstrip()
+def _advice(names: Collection[str]) -> str:
+    first, *remaining = names
+    return (
+        f"say what is compared, and what may differ beside it: --factor {shlex.quote(first)} {_options(remaining)}".rstrip()
+    )
 
 
 def _checked(
@@ -152,28 +154,28 @@ def _checked(
     factor: str | None,
     free: Collection[str],
     allowed: Collection[str],
-    known: Collection[str],
+    names: Collection[str],
 ) -> Pairing:
     """The pairs, if nothing differs between the results of one but what may."""
-    pairs, left = _paired(sides, allowed)
-    differences = [_differences(one.before, one.after) for one in pairs]
-    found: dict[str, tuple[str, str]] = {}
+    pairs, unpaired = _paired(sides, allowed)
+    differences = [_differences(result_pair.before, result_pair.after) for result_pair in pairs]
+    by_name: dict[str, tuple[str, str]] = {}
     for values in differences:
-        found = {**values, **found}
-    beyond = {name: values for name, values in found.items() if name not in free}
+        by_name = {**values, **by_name}
+    beyond = {name: values for name, values in by_name.items() if name not in free}
     if not pairs:
         both = [[result for group in side.values() for result in group] for side in sides]
         telling = _telling(both[0], both[1], free)
         raise Incomparable("no result of one side has the labels of one of the other", telling, _advice_beside(telling))
     if factor is None:
-        factor = _only_one(beyond, known) if beyond else RECORD
+        factor = _only_one(beyond, names) if beyond else RECORD
     elif beyond:
         raise Incomparable(f"the two sides differ in more than {factor!r}", beyond, _advice_beside(beyond))
     named = dict.fromkeys(values[factor] for values in differences if factor in values)
-    first, *others = named or [_names_of(sides)]
-    own = expanded([factor], known).difference(allowed)
-    across = {name: both for name, both in found.items() if name not in own}
-    return Pairing(pairs, left, factor, first, across, further=len(others))
+    first, *remaining = named or [_names_of(sides)]
+    factor_names = expanded([factor], names).difference(allowed)
+    across = {name: both for name, both in by_name.items() if name not in factor_names}
+    return Pairing(pairs, unpaired, factor, first, across, further=len(remaining))
 
 
 def _names_of(sides: Sequence[Mapping[Key, list[Result]]]) -> tuple[str, str]:
@@ -197,16 +199,16 @@ def _paired(
         for side, groups in zip(SIDES, sides, strict=True)
     )
     pairs = [_pair(key, before[key], after[key], [side[key] for side in sides]) for key in before if key in after]
-    left = (
+    unpaired = (
         tuple(result for key, result in before.items() if key not in after),
         tuple(result for key, result in after.items() if key not in before),
     )
-    return tuple(pairs), left
+    return tuple(pairs), unpaired
 
 
 def _pair(key: Key, before: Result, after: Result, groups: Sequence[list[Result]]) -> Pair:
-    ours, theirs = kept = [once(group) for group in groups]
-    first = {id(result) for side in kept for result in side.values()}
+    ours, theirs = unique = [once(group) for group in groups]
+    first = {id(result) for side in unique for result in side.values()}
     copies = tuple(result.file for group in groups for result in group if id(result) not in first)
     shared = tuple(result.file for key, result in theirs.items() if key in ours)
     return Pair(dict(key), before, after, (len(ours), len(theirs)), copies, shared)
@@ -217,8 +219,8 @@ def _differences(before: Result, after: Result) -> dict[str, tuple[str, str]]:
     return differing({**facts_of(before), **_counting(before)}, {**facts_of(after), **_counting(after)})
 
 
-def _advice_beside(found: Collection[str]) -> str:
-    return f"measure again with these alike, or say that they may differ: {_options(found)}"
+def _advice_beside(names: Collection[str]) -> str:
+    return f"measure again with these alike, or say that they may differ: {_options(names)}"
 
 
 def _options(names: Iterable[str]) -> str:
@@ -236,12 +238,12 @@ def _together(side: str, key: Key, results: Sequence[Result], allowed: Collectio
         Incomparable: They differ in what is not allowed to.
     """
     first = results[0]
-    for other in results[1:]:
-        beyond = {name: values for name, values in _differences(first, other).items() if name not in allowed}
+    for peer in results[1:]:
+        beyond = {name: values for name, values in _differences(first, peer).items() if name not in allowed}
         if beyond:
-            what = " ".join(value for _, value in key) or "one thing"
+            subject = " ".join(value for _, value in key) or "one thing"
             raise Incomparable(
-                f"{len(results)} results of {what} on the side {side!r} differ among themselves",
+                f"{len(results)} results of {subject} on the side {side!r} differ among themselves",
                 beyond,
                 "name the records of one side only, or allow what may differ within it",
             )

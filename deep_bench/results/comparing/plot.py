@@ -45,64 +45,74 @@ def plot(found: Comparisons, file: str | Path) -> Path:
     Raises:
         InvalidArgument: There is no ratio to show, or the file cannot be written.
     """
-    rows = [one for one in found if one.estimate.scale == "ratio" and one.estimate.interval is not None]
+    rows = [
+        comparison
+        for comparison in found
+        if comparison.estimate.scale == "ratio" and comparison.estimate.interval is not None
+    ]
     if not rows:
         raise InvalidArgument("no ratio with an interval to show", "a time or rate with enough blocks or launches")
     shown = rows[:_MOST]
     figure = new_figure(1.6 + _ROW * len(shown))
     axes = figure.subplots()
-    for place, one in enumerate(shown):
-        _draw(axes, place, one)
+    for place, comparison in enumerate(shown):
+        _draw(axes, place, comparison)
     _scale(axes, shown, found.margin)
-    named = any(one.name for one in shown)
-    names = [shortened(f"{one.name} {one.metric}" if named else one.metric, 60) for one in shown]
+    named = any(comparison.name for comparison in shown)
+    names = [shortened(f"{comparison.name} {comparison.metric}" if named else comparison.metric, 60) for comparison in shown]
     axes.set_yticks(range(len(shown)), names, fontsize=SMALL)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     _describe(axes, found)
-    left = sum(one.estimate.scale != "ratio" for one in found)
+    omitted = sum(comparison.estimate.scale != "ratio" for comparison in found)
     lines = [f"95 % intervals of each alone; the words hold for all {found.tests} tests together ({found.correction})"]
-    lines += [f"not shown: {left} figures that change by a difference"] * bool(left)
+    lines += [f"not shown: {omitted} figures that change by a difference"] * bool(omitted)
     lines += [f"not shown: {len(rows) - _MOST} further ratios"] * (len(rows) > _MOST)
     footnotes(figure, lines)
     return write(figure, file)
 
 
-def _draw(axes: Axes, place: int, one: Comparison) -> None:
-    ends = one.estimate.interval
+def _draw(axes: Axes, place: int, comparison: Comparison) -> None:
+    ends = comparison.estimate.interval
     assert ends is not None
-    colour, marker = _LOOK[one.word]
+    colour, marker = _LOOK[comparison.word]
     low, high = (float(np.clip(end, 1 / _FARTHEST, _FARTHEST)) for end in ends)
     axes.plot([low, high], [place, place], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2)
-    value = one.estimate.value
+    value = comparison.estimate.value
     if value == value:
         axes.plot(
-            np.clip(value, 1 / _FARTHEST, _FARTHEST), place, marker, color=colour, markersize=6, label=one.word, zorder=3
+            np.clip(value, 1 / _FARTHEST, _FARTHEST),
+            place,
+            marker,
+            color=colour,
+            markersize=6,
+            label=comparison.word,
+            zorder=3,
         )
 
 
 def _scale(axes: Axes, rows: list[Comparison], margin: float) -> None:
     """A logarithmic axis that is as long on both sides of 1 as the farther end needs."""
-    ends = [end for one in rows for end in (one.estimate.interval or ()) if 0 < end < float("inf")]
+    ends = [end for comparison in rows for end in (comparison.estimate.interval or ()) if 0 < end < float("inf")]
     far = min(max([abs(log(end)) for end in ends] + [log(1 + 2 * margin)]) * 1.08, log(_FARTHEST))
     axes.set_xscale("log")
     axes.set_xlim(exp(-far), exp(far))
-    kept: list[float] = []
+    ticks: list[float] = []
     for step in _STEPS:
-        if log(step) <= far and log(step) - log(kept[-1] if kept else 1.0) >= _SPACE * far:
-            kept.append(step)
-    axes.set_xticks([1 / step for step in reversed(kept)] + [1.0, *kept])
+        if log(step) <= far and log(step) - log(ticks[-1] if ticks else 1.0) >= _SPACE * far:
+            ticks.append(step)
+    axes.set_xticks([1 / step for step in reversed(ticks)] + [1.0, *ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}"))
     axes.axvline(1, color="black", linewidth=0.8, zorder=1)
     axes.axvspan(1 / (1 + margin), 1 + margin, color="black", alpha=0.07, linewidth=0, zorder=0)
 
 
-def _describe(axes: Axes, found: Comparisons) -> None:
-    first = found.pairings[0]
+def _describe(axes: Axes, comparisons: Comparisons) -> None:
+    first = comparisons.pairings[0]
     before, after = (shortened(short_digests(value), 50) for value in first.values)
-    what = "" if first.factor == RECORD else f"{first.factor}: "
-    over = after if len(found.pairings) == 1 else "each"
-    axes.set_xlabel(f"ratio (shaded: within {100 * found.margin:g} %)\n{what}{over} over {before}")
+    prefix = "" if first.factor == RECORD else f"{first.factor}: "
+    over = after if len(comparisons.pairings) == 1 else "each"
+    axes.set_xlabel(f"ratio (shaded: within {100 * comparisons.margin:g} %)\n{prefix}{over} over {before}")
     handles, words = axes.get_legend_handles_labels()
     unique = dict(zip(words, handles, strict=True))
     axes.legend(unique.values(), unique.keys(), fontsize=SMALL, ncols=len(unique), frameon=False,

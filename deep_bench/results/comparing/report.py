@@ -27,9 +27,9 @@ def as_text(found: Comparisons, width: int | None = None) -> str:
     console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
     for line in _head(found):
         print_note(console, line)
-    shown = [one for one in found if one.tested or one.why != one.estimate.why]
+    shown = [comparison for comparison in found if comparison.tested or comparison.why != comparison.estimate.why]
     for scale in ("ratio", "difference"):
-        rows = [one for one in shown if one.estimate.scale == scale]
+        rows = [comparison for comparison in shown if comparison.estimate.scale == scale]
         if rows:
             print_table(console, _table(rows))
     if not shown:
@@ -39,17 +39,17 @@ def as_text(found: Comparisons, width: int | None = None) -> str:
     return printable(out.getvalue().rstrip("\n"))
 
 
-def _head(found: Comparisons) -> Iterator[str]:
-    for change in found.changes:
+def _head(comparisons: Comparisons) -> Iterator[str]:
+    for change in comparisons.changes:
         reason = f": {_line(change.reason, 200)}" if change.reason else ""
         name = f"{change.name}: " if change.name else ""
-        what = f"{change.before} → {change.after}" if change.before != change.after else f"still {change.after}"
-        yield f"{'! ' if change.worse else '  '}{name}{what}{reason}"
-    for pairing in found.pairings:
+        transition = f"{change.before} → {change.after}" if change.before != change.after else f"still {change.after}"
+        yield f"{'! ' if change.worse else '  '}{name}{transition}{reason}"
+    for pairing in comparisons.pairings:
         values = "" if pairing.factor == RECORD else f"{pairing.factor} "
-        more = f", and {pairing.further} more such pairs" if pairing.further else ""
-        yield f"{values}{_line(pairing.values[0], 60)} → {_line(pairing.values[1], 60)}{more}"
-    for name, (before, after) in found.pairings[0].across.items():
+        suffix = f", and {pairing.further} more such pairs" if pairing.further else ""
+        yield f"{values}{_line(pairing.values[0], 60)} → {_line(pairing.values[1], 60)}{suffix}"
+    for name, (before, after) in comparisons.pairings[0].across.items():
         yield f"differs as well, as allowed: {name} {_line(before, 60)} → {_line(after, 60)}"
 
 
@@ -59,15 +59,15 @@ def _line(text: str, most: int) -> str:
 
 def _table(rows: Sequence[Comparison]) -> Table:
     ratio = rows[0].estimate.scale == "ratio"
-    named = any(one.name for one in rows)
+    named = any(comparison.name for comparison in rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("what")
     table.add_column("before → after", justify="right")
     table.add_column("ratio (95 %)" if ratio else "difference (95 %)", justify="right")
     table.add_column("")
-    for one in rows:
-        name = f"{one.name} {one.metric}" if named else one.metric
-        table.add_row(Text(name), Text(both(one)), Text(changed(one.estimate)), Text(one.word))
+    for comparison in rows:
+        name = f"{comparison.name} {comparison.metric}" if named else comparison.metric
+        table.add_row(Text(name), Text(both(comparison)), Text(changed(comparison.estimate)), Text(comparison.word))
     return table
 
 
@@ -112,8 +112,8 @@ def _ratio(x: float) -> str:
     return f"{x:.3f}" if 0.1 <= x < 10 else significant(x, 3)
 
 
-def _unpaired(found: Comparisons) -> Iterator[str]:
-    for name, side in zip(("before", "after"), found.left, strict=True):
+def _unpaired(comparisons: Comparisons) -> Iterator[str]:
+    for name, side in zip(("before", "after"), comparisons.left, strict=True):
         for result in side[:_UNPAIRED]:
             yield f"only on the side {name!r}: {result.name or result.file.name} ({_labels(result.labels)})"
         if len(side) > _UNPAIRED:

@@ -108,12 +108,12 @@ def compare_within(
 
 def _of_framework(sides: Mapping[str, Sequence[Result]], factor: str, framework: str) -> str:
     """The one system of a framework."""
-    found = [name for name, side in sides.items() if any(r.labels.get("framework") == framework for r in side)]
-    if factor != "system" or not found:
+    matches = [name for name, side in sides.items() if any(r.labels.get("framework") == framework for r in side)]
+    if factor != "system" or not matches:
         raise UnknownName(factor, framework, sides)
-    if len(found) > 1:
-        raise InvalidArgument(f"the base {framework!r}, of which there are several systems", f"one of {', '.join(found)}")
-    return found[0]
+    if len(matches) > 1:
+        raise InvalidArgument(f"the base {framework!r}, of which there are several systems", f"one of {', '.join(matches)}")
+    return matches[0]
 
 
 def _check(margin: float, correction: str) -> None:
@@ -126,15 +126,19 @@ def _check(margin: float, correction: str) -> None:
 def _compared(
     pairings: Sequence[Pairing], margin: float, correction: str, metrics: Collection[str], seed: int
 ) -> Comparisons:
-    pairs = [(pairing, one) for pairing in pairings for one in pairing.pairs]
+    pairs = [(pairing, result_pair) for pairing in pairings for result_pair in pairing.pairs]
     names = names_of(pairs)
-    _check_metrics([one for _, one in pairs], metrics)
+    _check_metrics([result_pair for _, result_pair in pairs], metrics)
     drafts = []
-    for (_, one), name in zip(pairs, names, strict=True):
-        shared = [m for m in one.before.figures if m in one.after.figures and (not metrics or m in metrics)]
-        drafts += [_draft(one, name, metric, margin, seed) for metric in shared]
+    for (_, result_pair), name in zip(pairs, names, strict=True):
+        shared = [m for m in result_pair.before.figures if m in result_pair.after.figures and (not metrics or m in metrics)]
+        drafts += [_draft(result_pair, name, metric, margin, seed) for metric in shared]
     drafts += totals(pairings, drafts, metrics, margin, seed)
-    changes = [found for (_, one), name in zip(pairs, names, strict=True) if (found := change_of(one, name)) is not None]
+    changes = [
+        verdict_change
+        for (_, result_pair), name in zip(pairs, names, strict=True)
+        if (verdict_change := change_of(result_pair, name)) is not None
+    ]
     return Comparisons(
         pairings=tuple(pairings),
         comparisons=tuple(_corrected(drafts, correction)),
@@ -146,33 +150,39 @@ def _compared(
 
 def _check_metrics(pairs: Sequence[Pair], metrics: Collection[str]) -> None:
     """See that each metric that is asked for has a row."""
-    known = dict.fromkeys(name for one in pairs for name in (*one.before.figures, *one.after.figures))
-    both = [name for name in known if any(name in one.before.figures and name in one.after.figures for one in pairs)]
+    names = dict.fromkeys(
+        name for result_pair in pairs for name in (*result_pair.before.figures, *result_pair.after.figures)
+    )
+    both = [
+        name
+        for name in names
+        if any(name in result_pair.before.figures and name in result_pair.after.figures for result_pair in pairs)
+    ]
     for name in metrics:
-        if name not in known:
-            raise UnknownName("metric of these results", name, known)
+        if name not in names:
+            raise UnknownName("metric of these results", name, names)
         if name not in both:
             raise InvalidArgument(f"the metric {name!r}, which only one side has", f"one of {', '.join(both) or 'none'}")
 
 
-def _draft(one: Pair, name: str, metric: str, margin: float, seed: int) -> Comparison:
+def _draft(result_pair: Pair, name: str, metric: str, margin: float, seed: int) -> Comparison:
     """A comparison as if it were the only one."""
-    before, after = one.before.figures[metric], one.after.figures[metric]
-    why = not_comparable(one)
-    found = estimate(before, after, margin, apart=one.apart, seed=seed)
-    word = "not comparable" if why else said(found, found.p, found.p_equivalent, before.unit, before.direction)
+    before, after = result_pair.before.figures[metric], result_pair.after.figures[metric]
+    reason = not_comparable(result_pair)
+    change = estimate(before, after, margin, apart=result_pair.apart, seed=seed)
+    word = "not comparable" if reason else said(change, change.p, change.p_equivalent, before.unit, before.direction)
     return Comparison(
         name,
-        one.labels,
+        result_pair.labels,
         metric,
         before.unit,
         before.direction,
-        found,
+        change,
         word,
         word,
-        found.p,
-        found.p_equivalent,
-        why or found.why,
+        change.p,
+        change.p_equivalent,
+        reason or change.why,
     )
 
 
@@ -181,8 +191,10 @@ def _corrected(drafts: Sequence[Comparison], correction: str) -> list[Comparison
     tested = [draft for draft in drafts if draft.tested]
     p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
     equivalent = corrected([float(d.estimate.p_equivalent or 0.0) for d in tested], correction)
-    found = {
-        id(d): replace(d, p=one, p_equivalent=other, word=said(d.estimate, one, other, d.unit, d.direction))
-        for d, one, other in zip(tested, p, equivalent, strict=True)
+    by_id = {
+        id(d): replace(
+            d, p=p_value, p_equivalent=equivalence_p, word=said(d.estimate, p_value, equivalence_p, d.unit, d.direction)
+        )
+        for d, p_value, equivalence_p in zip(tested, p, equivalent, strict=True)
     }
-    return [found.get(id(draft), draft) for draft in drafts]
+    return [by_id.get(id(draft), draft) for draft in drafts]

@@ -37,15 +37,20 @@ def totals(
         seed: Of the resampling.
     """
     fit = {(id(draft.labels), draft.metric) for draft in drafts if draft.tested}
-    found = [
-        (pairing, one)
+    entries = [
+        (pairing, comparison)
         for pairing in pairings
         for (metric, _), pairs in _groups(pairing, fit, metrics).items()
-        if _several(pairs) and (one := _total(pairs, metric, margin, seed)) is not None
+        if _several(pairs) and (comparison := _total(pairs, metric, margin, seed)) is not None
     ]
-    always = [label for label in _ALWAYS if any(label in one.labels for _, one in found)]
-    names = told_apart([_kept(labelled(pairing, one.labels), pairing.factor) for pairing, one in found], always)
-    return [replace(one, name=f"{one.name} {name}".rstrip()) for (_, one), name in zip(found, names, strict=True)]
+    always = [label for label in _ALWAYS if any(label in comparison.labels for _, comparison in entries)]
+    names = told_apart(
+        [_kept(labelled(pairing, comparison.labels), pairing.factor) for pairing, comparison in entries], always
+    )
+    return [
+        replace(comparison, name=f"{comparison.name} {name}".rstrip())
+        for (_, comparison), name in zip(entries, names, strict=True)
+    ]
 
 
 def _groups(
@@ -53,14 +58,14 @@ def _groups(
 ) -> dict[tuple[str, tuple[str, ...]], list[Pair]]:
     """The pairs of each total, by the metric and the labels that are kept apart."""
     groups: dict[tuple[str, tuple[str, ...]], list[Pair]] = {}
-    for one in pairing.pairs:
-        if one.before.kind not in ("operators", "network"):
+    for pair in pairing.pairs:
+        if pair.before.kind not in ("operators", "network"):
             continue
-        about = tuple(one.labels.get(label, "") for label in _WHOLE)
-        for metric, figure in one.before.figures.items():
-            wanted = (not metrics or metric in metrics) and metric not in ONCE and figure.unit == "s"
-            if wanted and (id(one.labels), metric) in fit:
-                groups.setdefault((metric, about), []).append(one)
+        about = tuple(pair.labels.get(label, "") for label in _WHOLE)
+        for metric, figure in pair.before.figures.items():
+            selected = (not metrics or metric in metrics) and metric not in ONCE and figure.unit == "s"
+            if selected and (id(pair.labels), metric) in fit:
+                groups.setdefault((metric, about), []).append(pair)
     return groups
 
 
@@ -71,17 +76,17 @@ def _kept(labels: Mapping[str, str], factor: str) -> dict[str, str]:
 
 def _several(pairs: Sequence[Pair]) -> bool:
     """Whether there is more than one case; the sizes of one network are no parts of a whole."""
-    names = {one.labels.get("network") for one in pairs}
+    names = {pair.labels.get("network") for pair in pairs}
     return len(pairs) > 1 and (pairs[0].before.kind == "operators" or len(names) == len(pairs))
 
 
 def _total(pairs: Sequence[Pair], metric: str, margin: float, seed: int) -> Comparison | None:
-    figures = [(one.before.figures[metric], one.after.figures[metric]) for one in pairs]
-    estimate = _estimate(figures, margin, [one.apart for one in pairs], seed)
+    figures = [(pair.before.figures[metric], pair.after.figures[metric]) for pair in pairs]
+    estimate = _estimate(figures, margin, [pair.apart for pair in pairs], seed)
     if estimate is None:
         return None
     first = pairs[0]
-    shared = dict(set.intersection(*({*one.labels.items()} for one in pairs)))
+    shared = dict(set.intersection(*({*pair.labels.items()} for pair in pairs)))
     name = f"total of {len(pairs)} {'cases' if first.before.kind == 'operators' else 'networks'}"
     figure = figures[0][0]
     word = said(estimate, estimate.p, estimate.p_equivalent, figure.unit, figure.direction)

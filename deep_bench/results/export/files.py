@@ -28,10 +28,10 @@ def _csv(results: Results, path: Path, samples: bool) -> None:
 
 
 def _json(results: Results, path: Path, samples: bool) -> None:
-    found = sample_rows(results) if samples else rows(results)
+    entries = sample_rows(results) if samples else rows(results)
     with open(path, "w", encoding="utf-8") as file:
         before = "[\n"
-        for row in found:
+        for row in entries:
             file.write(before + json.dumps({name: finite(value) for name, value in row.items()}, allow_nan=False))
             before = ",\n"
         file.write("\n]\n" if before != "[\n" else "[]\n")
@@ -48,8 +48,8 @@ def _parquet(results: Results, path: Path, samples: bool) -> None:
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
-def _batches(found: Iterator[Row]) -> Iterator[list[Row]]:
-    while batch := list(islice(found, _BATCH)):
+def _batches(entries: Iterator[Row]) -> Iterator[list[Row]]:
+    while batch := list(islice(entries, _BATCH)):
         yield batch
 
 

@@ -40,14 +40,14 @@ def _titles(name: str, figure: Figure) -> list[str]:
 
 
 def _cells(result: Result, labels: list[str], figures: list[str]) -> list[Any]:
-    found = [result.file, result.created.isoformat(), *(result.labels.get(name) for name in labels)]
-    found += [result.outcome, reason(result), str(result.complete).lower()]
+    cells = [result.file, result.created.isoformat(), *(result.labels.get(name) for name in labels)]
+    cells += [result.outcome, reason(result), str(result.complete).lower()]
     for name in figures:
         figure = result.figures.get(name)
         interval = None if figure is None else figure.interval
-        found.append(None if figure is None else finite(figure.median))
-        found += [None, None] if interval is None else [finite(interval.low), finite(interval.high)]
-    return found
+        cells.append(None if figure is None else finite(figure.median))
+        cells += [None, None] if interval is None else [finite(interval.low), finite(interval.high)]
+    return cells
 
 
 def _cell(value: Any) -> str:

@@ -60,12 +60,12 @@ def distinct_names(results: Sequence[Result]) -> list[str]:
     for number, (result, name) in enumerate(zip(results, names, strict=True)):
         key = (name, result.labels.get("host", ""), result.labels.get("system", ""))
         groups.setdefault(key, []).append(number)
-    for those in groups.values():
-        labels = dict.fromkeys(label for i in those for label in results[i].labels if label not in _OF_ONE_RUN)
-        differ = [label for label in labels if len({results[i].labels.get(label) for i in those}) > 1]
-        for i in those:
-            told = [word(f"{label} {results[i].labels[label]}") for label in differ if label in results[i].labels]
-            names[i] = "_".join([names[i], *told])
+    for indices in groups.values():
+        labels = dict.fromkeys(label for i in indices for label in results[i].labels if label not in _OF_ONE_RUN)
+        differ = [label for label in labels if len({results[i].labels.get(label) for i in indices}) > 1]
+        for i in indices:
+            parts = [word(f"{label} {results[i].labels[label]}") for label in differ if label in results[i].labels]
+            names[i] = "_".join([names[i], *parts])
     return names
 
 
@@ -76,9 +76,9 @@ def numbered(names: Iterable[str]) -> list[str]:
         >>> numbered(["a", "b", "a"])
         ['a', 'b', 'a.2']
     """
-    seen: Counter[str] = Counter()
-    found = []
+    counts: Counter[str] = Counter()
+    unique = []
     for name in names:
-        seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
-    return found
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name}.{counts[name]}")
+    return unique

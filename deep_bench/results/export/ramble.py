@@ -34,8 +34,8 @@ def results_json(results: Results) -> str:
     """
     workloads, systems = distinct_names(results), [word(r.labels.get("system", "none")) for r in results]
     names = numbered(f"{APPLICATION}.{of}.{system}" for of, system in zip(workloads, systems, strict=True))
-    found = [_experiment(result, name, of) for result, name, of in zip(results, names, workloads, strict=True)]
-    return json.dumps({"experiments": found}, indent=1, allow_nan=False) + "\n"
+    experiments = [_experiment(result, name, of) for result, name, of in zip(results, names, workloads, strict=True)]
+    return json.dumps({"experiments": experiments}, indent=1, allow_nan=False) + "\n"
 
 
 def _experiment(result: Result, name: str, workload: str) -> dict[str, Any]:

@@ -96,9 +96,9 @@ def _field(value: Any) -> str:
 
 def _case(result: Result, name: str, identity: str) -> dict[str, Any]:
     host, outcome = _host(result), _outcome(result)
-    known = {word(label): value for label, value in result.labels.items()}
+    labels = {word(label): value for label, value in result.labels.items()}
     ended = result.created.timestamp()
-    return known | {
+    return labels | {
         "name": name,
         "unique_name": name,
         "display_name": name,

@@ -124,7 +124,7 @@ def _column(label: str) -> str:
 
 
 def _about(result: Result, figure: Figure | None) -> Row:
-    found = {
+    row = {
         "record": str(result.file),
         "created": result.created.isoformat(),
         **{_column(name): value for name, value in result.labels.items()},
@@ -138,7 +138,7 @@ def _about(result: Result, figure: Figure | None) -> Row:
         "direction": figure.direction if figure is not None else None,
         "remark": figure.remark if figure is not None else None,
     }
-    return {name: _encodable(value) for name, value in found.items()}
+    return {name: _encodable(value) for name, value in row.items()}
 
 
 def _encodable(value: Any) -> Any:
@@ -147,12 +147,12 @@ def _encodable(value: Any) -> Any:
 
 
 def _summary(figure: Figure) -> Row:
-    found = figure.interval
+    interval = figure.interval
     return {
         "value": figure.median,
-        "low": None if found is None else found.low,
-        "high": None if found is None else found.high,
-        "basis": None if found is None else found.basis,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "basis": None if interval is None else interval.basis,
         "n": figure.count,
         "censored": sum(figure.censored),
     }

@@ -44,8 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _folder(config: pytest.Config, name: str) -> Path | None:
-    given = config.getoption(f"--deep-bench-{name}")
-    return config.invocation_params.dir / given if given else None
+    option = config.getoption(f"--deep-bench-{name}")
+    return config.invocation_params.dir / option if option else None
 
 
 @pytest.fixture
@@ -79,5 +79,5 @@ def _lines(stats: dict[str, list[Any]]) -> Iterator[str]:
     for reports in stats.values():
         for report in reports:
             if getattr(report, "when", "") == "call":
-                found = [str(value) for name, value in report.user_properties if name == PROPERTY]
-                yield from (f"{report.nodeid}: {value}" for value in found)
+                messages = [str(value) for name, value in report.user_properties if name == PROPERTY]
+                yield from (f"{report.nodeid}: {value}" for value in messages)

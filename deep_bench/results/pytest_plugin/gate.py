@@ -131,31 +131,29 @@ class Gate:
             self._say(name, f"no baseline{remark}: {', '.join(map(_main, mine))}")
             return None
         try:
-            found = compare(theirs, mine, factor=_COMMIT, allow=self.across, margin=margin)
+            comparisons = compare(theirs, mine, factor=_COMMIT, allow=self.across, margin=margin)
         except Incomparable as error:
             self._say(name, f"not comparable with the baseline: {error.came.splitlines()[0]}")
             pytest.fail(f"{error}\n(with pytest: --deep-bench-across)", pytrace=False)
-        for one in found:
-            if one.tested or one.word == "not comparable":
-                row = f"{one.name} {one.metric}".strip()
-                self._say(name, f"{row} {one.word}: {changed(one.estimate)}, {both(one)}")
-        for line in unjudged(found, conditions):
+        for comparison in comparisons:
+            if comparison.tested or comparison.word == "not comparable":
+                row = f"{comparison.name} {comparison.metric}".strip()
+                self._say(name, f"{row} {comparison.word}: {changed(comparison.estimate)}, {both(comparison)}")
+        for line in unjudged(comparisons, conditions):
             self._say(name, line)
-        if reasons := failures(found, conditions):
-            pytest.fail("\n".join(["fails on " + reason for reason in reasons] + ["", found.table()]), pytrace=False)
-        return found
+        if reasons := failures(comparisons, conditions):
+            pytest.fail("\n".join(["fails on " + reason for reason in reasons] + ["", comparisons.table()]), pytrace=False)
+        return comparisons
 
     def _theirs(self, label: str) -> tuple[list[Result], str]:
         """The baseline's results of this gate, and a remark on why there may be none."""
         if self.baseline is None:
             return [], ""
-        found = gather(self.baseline)
-        mine = [result for result in found if result.labels.get(TEST) == label]
-        others = {result.labels[TEST] for result in found if TEST in result.labels}
-        remarks = (
-            [f"{self.baseline.name} has {len(others)} other gates, such as {min(others)}"] if others and not mine else []
-        )
-        remarks += [f"{len(found.refused)} files of {self.baseline.name} could not be read"] if found.refused else []
+        results = gather(self.baseline)
+        mine = [result for result in results if result.labels.get(TEST) == label]
+        gates = {result.labels[TEST] for result in results if TEST in result.labels}
+        remarks = [f"{self.baseline.name} has {len(gates)} other gates, such as {min(gates)}"] if gates and not mine else []
+        remarks += [f"{len(results.refused)} files of {self.baseline.name} could not be read"] if results.refused else []
         return mine, f" ({'; '.join(remarks)})" if remarks else ""
 
     def _say(self, name: str, line: str) -> None:

@@ -28,16 +28,16 @@ def chosen(path: Path) -> Path:
         raise InvalidArgument(f"{on_a_line(path)} does not exist", "a record, or a folder and a part of a record's name")
     files = [file for file, fault in find(folder) if not fault]
     named = [file for file in files if part in file.name and _is_record(file)]
-    found = named or [file for file in files if part in file.relative_to(folder).as_posix() and _is_record(file)]
-    if len(found) == 1:
-        return found[0]
-    what = f"records in {on_a_line(folder)}" + (f" with {part!r} in their name" if part else "")
-    listed = ", ".join(on_a_line(file.relative_to(folder)) for file in found[:_SHOWN])
-    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    matches = named or [file for file in files if part in file.relative_to(folder).as_posix() and _is_record(file)]
+    if len(matches) == 1:
+        return matches[0]
+    description = f"records in {on_a_line(folder)}" + (f" with {part!r} in their name" if part else "")
+    listed = ", ".join(on_a_line(file.relative_to(folder)) for file in matches[:_SHOWN])
+    suffix = f", and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
     raise InvalidArgument(
-        f"{len(found)} {what}" + (f": {listed}{more}" if found else ""),
+        f"{len(matches)} {description}" + (f": {listed}{suffix}" if matches else ""),
         "one",
-        f"name more of it, such as {on_a_line(found[0])}" if found else "deep-bench ls shows the records of a folder",
+        f"name more of it, such as {on_a_line(matches[0])}" if matches else "deep-bench ls shows the records of a folder",
     )
 
 

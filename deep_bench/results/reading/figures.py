@@ -33,8 +33,8 @@ def timed(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None:
             chosen, selection = select(filled)
             groups.append(tuple(group / SECOND for group in chosen))
             if selection != "all samples":
-                kept, every = sum(map(len, chosen)), sum(len(block.ns) for block in filled)
-                remarks.append(f"{selection}: {kept} of {every}")
+                count, every = sum(map(len, chosen)), sum(len(block.ns) for block in filled)
+                remarks.append(f"{selection}: {count} of {every}")
                 aside += [block.calls_ns[block.preempted] / SECOND for block in filled if block.preempted.any()]
             if max(block.batch for block in filled) > 1:
                 remarks.append(f"a sample is the mean of up to {max(block.batch for block in filled)} calls")
@@ -65,8 +65,8 @@ def measured(metrics: Iterable[Sequence[MetricRecord]]) -> list[Figure]:
     """
     values: dict[str, list[tuple[np.ndarray, ...]]] = {}
     first: dict[str, MetricRecord] = {}
-    for those in metrics:
-        for metric in those:
+    for records in metrics:
+        for metric in records:
             if metric.values:
                 scale = SECOND if metric.unit == "ns" else 1.0
                 first.setdefault(metric.name, metric)
@@ -77,8 +77,8 @@ def measured(metrics: Iterable[Sequence[MetricRecord]]) -> list[Figure]:
 
 def named(figures: Iterable[Figure | None]) -> dict[str, Figure]:
     """Those that there are, by name; the first of a name counts."""
-    found: dict[str, Figure] = {}
+    by_name: dict[str, Figure] = {}
     for figure in figures:
         if figure is not None:
-            found.setdefault(figure.name, figure)
-    return found
+            by_name.setdefault(figure.name, figure)
+    return by_name

@@ -42,8 +42,8 @@ def find(path: Path) -> Iterator[tuple[Path, str]]:
         yield path, ""
         return
     if not path.is_dir():
-        what = "no file or folder" if path.exists() else "it does not exist"
-        raise InvalidArgument(f"{on_a_line(path)}: {what}", "a record, or a folder of records")
+        reason = "no file or folder" if path.exists() else "it does not exist"
+        raise InvalidArgument(f"{on_a_line(path)}: {reason}", "a record, or a folder of records")
     failures: list[OSError] = []
     for place, folders, files in os.walk(path, onerror=failures.append):
         linked = [name for name in folders if (Path(place) / name).is_symlink()]
@@ -84,8 +84,8 @@ def kind_of(file: Path) -> str | None:
             head = opened.read(_HEAD_BYTES)
     except OSError as error:
         raise InvalidRecord(f"{on_a_line(file)} cannot be read: {error.strerror}") from error
-    if found := _BEGIN.match(head):
-        return found[2].decode() if found[2] else MEASUREMENT
+    if match := _BEGIN.match(head):
+        return match[2].decode() if match[2] else MEASUREMENT
     named = file.suffix.lower() == ".json"
     if not head.lstrip().startswith(b"{") and not named:
         return None

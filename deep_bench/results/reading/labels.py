@@ -100,17 +100,17 @@ def layout_labels(hosts: Sequence[Any], communicator: Mapping[str, Any]) -> dict
     """
     counts = list(Counter(map(str, hosts)).values())
     each = list(dict.fromkeys(counts))
-    own = {name: value for name, value in communicator.items() if name not in _PLACES}
+    facts = {name: value for name, value in communicator.items() if name not in _PLACES}
     return labels(nodes=len(counts) or None, **{"ranks.per_node": each if len(each) == 1 else counts}) | _said(
-        "communicator", own, ("communicator",)
+        "communicator", facts, ("communicator",)
     )
 
 
 def _said(prefix: str, facts: Mapping[str, Any], plain: Sequence[str]) -> dict[str, str]:
     """Some facts under their own names, all others with a prefix."""
     texts = {name: value for name, value in facts.items() if isinstance(value, str)}
-    more = {name.replace(" ", "_"): value for name, value in texts.items() if name not in plain}
-    return labels(**{name: texts.get(name) for name in plain}) | prefixed(prefix, more)
+    extra = {name.replace(" ", "_"): value for name, value in texts.items() if name not in plain}
+    return labels(**{name: texts.get(name) for name in plain}) | prefixed(prefix, extra)
 
 
 def cell_labels(options: Mapping[str, Any]) -> dict[str, str]:
@@ -127,10 +127,10 @@ def cell_labels(options: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(cell, Mapping):
         return {}
     factors = cell.get("factors")
-    found = labels(recipe=cell.get("recipe"), cell=cell.get("id"))
+    by_label = labels(recipe=cell.get("recipe"), cell=cell.get("id"))
     for name, value in factors.items() if isinstance(factors, Mapping) else ():
-        found |= labels(**{f"factor.{name}" if name in OWN or name in found else str(name): value})
-    return found
+        by_label |= labels(**{f"factor.{name}" if name in OWN or name in by_label else str(name): value})
+    return by_label
 
 
 def optimizer_labels(text: str, distributed: bool) -> dict[str, str]:
@@ -150,17 +150,17 @@ def optimizer_labels(text: str, distributed: bool) -> dict[str, str]:
     call = _parsed(plain)
     if call is None:
         return labels(optimizer=plain)
-    found: dict[str, str] = {}
+    by_label: dict[str, str] = {}
     prefix = "scheme" if distributed else "optimizer"
     while True:
         name, inner = ast.unparse(call.func), _argument(call, "inner")
         settings = {k.arg: _shown(k.value) for k in call.keywords if k.arg and not (k.arg == "inner" and inner)}
         if inner is None or prefix == "scheme":
-            found |= labels(**{prefix: name}) | prefixed(prefix, settings)
+            by_label |= labels(**{prefix: name}) | prefixed(prefix, settings)
         else:
-            found |= prefixed(f"{prefix}.{name}", settings)
+            by_label |= prefixed(f"{prefix}.{name}", settings)
         if inner is None:
-            return found
+            return by_label
         call, prefix = inner, "optimizer"
 
 
@@ -176,8 +176,8 @@ def _parsed(text: str) -> ast.Call | None:
 
 
 def _argument(call: ast.Call, name: str) -> ast.Call | None:
-    found = next((k.value for k in call.keywords if k.arg == name), None)
-    return found if isinstance(found, ast.Call) else None
+    value = next((k.value for k in call.keywords if k.arg == name), None)
+    return value if isinstance(value, ast.Call) else None
 
 
 def _shown(node: ast.expr) -> str:

@@ -37,20 +37,22 @@ def read(path: Path) -> list[Result]:
     return _network(record, path) if record.suite is None else _operators(record, path)
 
 
-def _made(record: Record, path: Path, kind: Kind, found: dict[str, str], figures: dict[str, Figure], **more: Any) -> Result:
-    notes = (*record.notes, *more.pop("notes", ()), *(["interrupted"] if record.interrupted else []))
+def _made(
+    record: Record, path: Path, kind: Kind, by_label: dict[str, str], figures: dict[str, Figure], **fields: Any
+) -> Result:
+    notes = (*record.notes, *fields.pop("notes", ()), *(["interrupted"] if record.interrupted else []))
     shared = labels(kind=kind, host=record.environment.hostname) | cell_labels(record.recipe.options)
     launches = max((len(f.launches) for f in figures.values()), default=0)
     return Result(
         kind=kind,
         file=path,
         created=record.created,
-        labels=found | shared | labels(launches=launches),
+        labels=by_label | shared | labels(launches=launches),
         figures=figures,
         environment=record.environment,
         complete=record.complete and not record.interrupted,
         notes=notes,
-        **more,
+        **fields,
     )
 
 
@@ -96,11 +98,11 @@ def _operators(record: Record, path: Path) -> list[Result]:
     assert record.suite is not None
     cases = {case.label: case for case in record.suite.cases}
     about = labels(suite=record.suite.name, seed=record.recipe.seeds.get("study"))
-    found = []
+    results = []
     for system in record.systems:
         for trial in system.trials if system.twin_of is None else ():
             case = cases.get(trial.case) or CaseFacts(label=trial.case, operator="")
-            found.append(
+            results.append(
                 _made(
                     record,
                     path,
@@ -109,10 +111,10 @@ def _operators(record: Record, path: Path) -> list[Result]:
                     _trial_figures(trial),
                     verdict=worst(trial.verdict, trial.gradients),
                     errors=() if trial.error is None else (trial.error,),
-                    notes=[f"{what}: {why}" for what, why in trial.unavailable.items()],
+                    notes=[f"{quantity}: {reason}" for quantity, reason in trial.unavailable.items()],
                 )
             )
-    return found
+    return results
 
 
 def _case(case: CaseFacts) -> dict[str, str]:
@@ -134,7 +136,7 @@ def _trial_figures(trial: TrialRecord) -> dict[str, Figure]:
 def _communication(record: Record, path: Path) -> list[Result]:
     assert record.suite is not None
     cases = {case.label: case for case in record.suite.cases}
-    found = []
+    results = []
     for row in Communication(record, path).rows:
         system = record[row.system]
         label = next(c for c in cases if cases[c].operator == row.kind.name and cases[c].attributes["bytes"] == row.size)
@@ -146,7 +148,7 @@ def _communication(record: Record, path: Path) -> list[Result]:
             ranks=row.ranks,
             seed=record.recipe.seeds.get("data and order"),
         )
-        found.append(
+        results.append(
             _made(
                 record,
                 path,
@@ -157,7 +159,7 @@ def _communication(record: Record, path: Path) -> list[Result]:
                 errors=_errors(trial),
             )
         )
-    return found
+    return results
 
 
 def _errors(trial: TrialRecord) -> tuple[ErrorRecord, ...]:

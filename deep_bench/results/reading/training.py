@@ -43,8 +43,8 @@ def read(path: Path) -> list[Result]:
             see_count(batch, path, f"runs.{number}.data.sampler.batch_size", 1)
     groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
     for run in sorted(record.runs, key=_failed_early):
-        same = (about for about, runs in groups.items() if _failed_early(run) and runs[0].label == run.label)
-        groups.setdefault(next(same, tuple(_run_labels(run).items())), []).append(run)
+        matches = (about for about, runs in groups.items() if _failed_early(run) and runs[0].label == run.label)
+        groups.setdefault(next(matches, tuple(_run_labels(run).items())), []).append(run)
     return [_result(record, path, dict(about), runs) for about, runs in groups.items()]
 
 
@@ -87,17 +87,17 @@ def _error(run: RunRecord) -> ErrorRecord | None:
 
 def _run_labels(run: RunRecord) -> dict[str, str]:
     """All that tells a run from others but its seed, on which the digest of the network depends: it begins elsewhere."""
-    found = system_labels(run.label) | labels(
+    by_label = system_labels(run.label) | labels(
         data=run.data.get("train", {}).get("name"),
         batch=_batch(run.data.get("sampler", {})),
         ranks=1 if run.ranks is None else len(run.ranks.ranks),
     )
-    found |= framework_labels(run.framework)
+    by_label |= framework_labels(run.framework)
     if run.ranks is not None:
-        found |= layout_labels([rank.local.get("host", "") for rank in run.ranks.ranks], run.ranks.communicator)
+        by_label |= layout_labels([rank.local.get("host", "") for rank in run.ranks.ranks], run.ranks.communicator)
     if run.network is not None:
-        found |= labels(network=run.network.name) | prefixed("network", {"parameters": run.network.parameters})
-    return found | optimizer_labels(run.optimizer, run.ranks is not None)
+        by_label |= labels(network=run.network.name) | prefixed("network", {"parameters": run.network.parameters})
+    return by_label | optimizer_labels(run.optimizer, run.ranks is not None)
 
 
 def _batch(sampler: Any) -> Any:
@@ -140,21 +140,21 @@ def _time_to(runs: Sequence[RunRecord], target: TargetRecord | None) -> Figure |
     """The time of each run; one that missed the target went on for so long without reaching it."""
     if target is None:
         return None
-    found = [to_target(run, target) for run in runs]
-    late = [not one.reached for one in found]
+    attempts = [to_target(run, target) for run in runs]
+    late = [not attempt.reached for attempt in attempts]
     remark = f"{sum(late)} of {len(late)} runs missed the target: each counts as slower than all that reached it"
-    seconds = [one.seconds for one in found]
+    seconds = [attempt.seconds for attempt in attempts]
     return _of_runs(TO_TARGET, "s", "lower", seconds, remark if any(late) else "", late if any(late) else ())
 
 
 def _scores(runs: Sequence[RunRecord], histories: Sequence[History]) -> list[Figure | None]:
     """The last value of each score in each run."""
     facts = {name: score for run in runs for name, score in run.scores.items()}
-    found: list[Figure | None] = []
+    figures: list[Figure | None] = []
     for name, score in facts.items():
         last = [evaluated for history in histories if (evaluated := final(history, name)) is not None]
-        found.append(_of_runs(name, score.unit, score.direction, [evaluated.figures[name] for evaluated in last]))
-    return found
+        figures.append(_of_runs(name, score.unit, score.direction, [evaluated.figures[name] for evaluated in last]))
+    return figures
 
 
 def _throughput(histories: Sequence[History]) -> Figure | None:

@@ -23,7 +23,7 @@ def blocks(sources: Sequence[Source], files: int) -> list[Block]:
         sources: The records that were read again.
         files: How many there are in all.
     """
-    found: list[Block] = [
+    parts: list[Block] = [
         Text(
             "deep-bench bundle RECORD packs what is needed into one archive: recipe, networks, data or their hashes, "
             "versions and the record; deep-bench repeat does it again and says whether it agrees."
@@ -31,13 +31,13 @@ def blocks(sources: Sequence[Source], files: int) -> list[Block]:
     ]
     shown = {tuple(source.command): source for source in reversed(sources)}
     for source in list(reversed(shown.values()))[:_MOST]:
-        found += _one(source)
-    left = max(len(shown) - _MOST, 0)
-    if left or files > MOST:
-        found.append(
-            Text(f"{max(files - min(len(shown), _MOST), left)} more records have their commands and recipes in them.")
+        parts += _one(source)
+    remaining = max(len(shown) - _MOST, 0)
+    if remaining or files > MOST:
+        parts.append(
+            Text(f"{max(files - min(len(shown), _MOST), remaining)} more records have their commands and recipes in them.")
         )
-    return found
+    return parts
 
 
 def _one(source: Source) -> list[Block]:
@@ -71,37 +71,39 @@ def typed(command: Sequence[str]) -> str:
 
 def identity(source: Source) -> dict[str, str]:
     """Hashes, seeds and versions of a record."""
-    found: dict[str, str] = {"deep_bench": clean(source.value("deep_bench") or "unknown")}
-    found |= {clean(name, 120): clean(value) for name, value in source.results[0].labels.items() if name.endswith("sha256")}
+    facts: dict[str, str] = {"deep_bench": clean(source.value("deep_bench") or "unknown")}
+    facts |= {clean(name, 120): clean(value) for name, value in source.results[0].labels.items() if name.endswith("sha256")}
     for name, value in _hashes(source):
-        found[clean(name, 120)] = clean(value)
+        facts[clean(name, 120)] = clean(value)
     seeds = getattr(source.value("recipe"), "seeds", None)
     if seeds:
-        found["seeds"] = clean(", ".join(f"{name} {seed}" for name, seed in seeds.items()))
+        facts["seeds"] = clean(", ".join(f"{name} {seed}" for name, seed in seeds.items()))
     e = source.results[0].environment
     if e is not None:
-        found |= {"Python": clean(e.python or "unknown")}
-        found["packages"] = clean(", ".join(f"{name} {version}" for name, version in e.packages.items()) or "unknown")
+        facts |= {"Python": clean(e.python or "unknown")}
+        facts["packages"] = clean(", ".join(f"{name} {version}" for name, version in e.packages.items()) or "unknown")
         if e.git:
-            found["git"] = clean(f"{e.git.get('commit')}{', with changes' if e.git.get('dirty') else ''}")
-    return found
+            facts["git"] = clean(f"{e.git.get('commit')}{', with changes' if e.git.get('dirty') else ''}")
+    return facts
 
 
 def _hashes(source: Source) -> list[tuple[str, str]]:
     network, data = source.value("network"), source.value("data")
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for facts in [network, *(run.network for run in source.value("runs") or () if hasattr(run, "network"))]:
         if getattr(facts, "sha256", None):
-            found[f"network {facts.name}"] = f"SHA-256 {facts.sha256}"
+            hashes[f"network {facts.name}"] = f"SHA-256 {facts.sha256}"
     if getattr(data, "sha256", None) is not None:
-        found["data"] = f"{data.source}, seed {data.seed}" if data.seed is not None else data.source
-        found |= {f"input {name}": f"SHA-256 {value}" for name, value in list(data.sha256.items())[:20]}
+        hashes["data"] = f"{data.source}, seed {data.seed}" if data.seed is not None else data.source
+        hashes |= {f"input {name}": f"SHA-256 {value}" for name, value in list(data.sha256.items())[:20]}
     suite = source.value("suite")
     if getattr(suite, "name", None):
-        found["suite"] = f"{suite.name}, {len(suite.cases)} cases{f'; {suite.source}' if suite.source else ''}"
+        hashes["suite"] = f"{suite.name}, {len(suite.cases)} cases{f'; {suite.source}' if suite.source else ''}"
     for run in (source.value("runs") or ())[:1]:
-        found |= {f"data, {part}": json.dumps(facts, ensure_ascii=False) for part, facts in getattr(run, "data", {}).items()}
-    return list(found.items())
+        hashes |= {
+            f"data, {part}": json.dumps(facts, ensure_ascii=False) for part, facts in getattr(run, "data", {}).items()
+        }
+    return list(hashes.items())
 
 
 def _recipe(recipe: Any) -> list[Block]:

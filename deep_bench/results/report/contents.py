@@ -63,23 +63,23 @@ def report(
     """
     refused = getattr(results, "refused", ())
     if not results:
-        why = "; ".join(str(one) for one in refused[:3])
-        raise InvalidArgument(f"no results to report{f': {why}' if why else ''}", "records that deep_bench wrote")
-    known, files = sources(results), list(dict.fromkeys(result.file for result in results))
+        reason = "; ".join(str(refusal) for refusal in refused[:3])
+        raise InvalidArgument(f"no results to report{f': {reason}' if reason else ''}", "records that deep_bench wrote")
+    origins, files = sources(results), list(dict.fromkeys(result.file for result in results))
     compared = ratios.blocks(results, base)
-    drawn = drawing.draw(results, known)
+    drawn = drawing.draw(results, origins)
     sections = [
         Section("verdict", "Verdict", (*verdicts.blocks(results), *(Text(clean(note)) for note in notes))),
-        Section("results", "Results", tuple(summary.blocks(results, known))),
+        Section("results", "Results", tuple(summary.blocks(results, origins))),
         Section("ratios", "Ratios", tuple(compared)),
         Section("plots", "Plots", tuple(drawing.blocks(drawn))),
         Section("errors", "Errors and files that were not read", tuple(failures.blocks(results, refused))),
-        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(results, known, drawn, notes))),
+        Section("rules", "The twelve rules of Hoefler and Belli", tuple(_rules(results, origins, drawn, notes))),
         Section("figures", "All figures", tuple(summary.every_figure(results))),
         Section("factors", "Factors and environment", (*factors.blocks(results), *machine.blocks(results))),
-        Section("repeat", "How to repeat it", tuple(again.blocks(known, len(files)))),
+        Section("repeat", "How to repeat it", tuple(again.blocks(origins, len(files)))),
         Section("data", "Raw data", tuple(raw.blocks(files))),
-        Section("taken", "How the numbers were taken", tuple(taken.blocks(results, known))),
+        Section("taken", "How the numbers were taken", tuple(taken.blocks(results, origins))),
     ]
     return Report(clean(title) if title else usual_title(results), _facts(results, files), tuple(sections))
 
@@ -98,8 +98,8 @@ def usual_title(results: Sequence[Result]) -> str:
     kinds = list(of_kinds(results))
     if len(kinds) > 1:
         return f"Results of {listed([_in_sentence(kind) for kind in kinds], 6)}"
-    what = problems[0] if len(problems) == 1 else listed(list(dict.fromkeys(map(subject, results))))
-    return f"{what}{', predicted scaling' if kinds == ['scaling'] else ''}: {listed(systems)}"
+    topic = problems[0] if len(problems) == 1 else listed(list(dict.fromkeys(map(subject, results))))
+    return f"{topic}{', predicted scaling' if kinds == ['scaling'] else ''}: {listed(systems)}"
 
 
 def _in_sentence(kind: str) -> str:
@@ -111,39 +111,39 @@ def _facts(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str,
     begin, end = min(result.created for result in results), max(result.created for result in results)
     when = f"{begin:%Y-%m-%d %H:%M}" if begin == end else f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
     machines = list(dict.fromkeys(machine.in_a_line(e) for e, _ in machine.environments(results)))
-    found = [
+    facts = [
         ("verdict", verdicts.sentence(results)),
         ("measured", f"{when}{f' {begin:%Z}' if begin.tzinfo else ''}"),
         ("machine", "; ".join(machines[:3]) + (f"; and {len(machines) - 3} more" if len(machines) > 3 else "") or "unknown"),
         ("software", clean(machine.software(results), 300)),
         ("records", f"{len(results)} result{'s' * (len(results) != 1)} of {len(files)} record{'s' * (len(files) != 1)}"),
     ]
-    return tuple(found)
+    return tuple(facts)
 
 
 def _rules(
-    results: Sequence[Result], known: Sequence[Source], drawn: Mapping[str, Drawn], notes: Sequence[str]
+    results: Sequence[Result], origins: Sequence[Source], drawn: Mapping[str, Drawn], notes: Sequence[str]
 ) -> list[Block]:
-    found: list[Block] = [
+    parts: list[Block] = [
         Text(
             "Scientific benchmarking of parallel computing systems: twelve ways to tell the masses when reporting "
             "performance results, SC 2015. Each rule holds, fails or does not apply here, for the reason beside it."
         )
     ]
-    for kind in dict.fromkeys(source.kind for source in known):
+    for kind in dict.fromkeys(source.kind for source in origins):
         judged: list[list[Check]] = []
         systems = len({system_of(result) for result in results if result.kind == kind})
-        for source in known:
+        for source in origins:
             if source.kind == kind and source.record is not None:
                 try:
                     judged.append(rules.checks(source, drawn[kind].facts, systems, notes))
                 except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers
-                    found.append(Text(f"{clean(source.file.name)} cannot be judged: {clean(error)}"))
+                    parts.append(Text(f"{clean(source.file.name)} cannot be judged: {clean(error)}"))
         if judged:
-            found += [Heading(title_of(kind)), _rules_table(rules.merged(judged))]
-    if len(known) == MOST:
-        found.append(Text(f"Judged on the first {MOST} records."))
-    return found
+            parts += [Heading(title_of(kind)), _rules_table(rules.merged(judged))]
+    if len(origins) == MOST:
+        parts.append(Text(f"Judged on the first {MOST} records."))
+    return parts
 
 
 def _rules_table(checks: Sequence[Check]) -> Table:

@@ -67,22 +67,22 @@ def draw(results: Sequence[Result], sources: Sequence[Source]) -> dict[str, Draw
         raise Unsupported("a report without matplotlib", advice="pip install 'deep-bench[report]'") from error
     looks = Looks(numbered(results))
     return {
-        kind: _by_record([source for source in sources if source.kind == kind], those, looks)
+        kind: _by_record([source for source in sources if source.kind == kind], kind_results, looks)
         if kind in _BY_RECORD
-        else _by_problem(kind, those, looks)
-        for kind, those in of_kinds(results).items()
+        else _by_problem(kind, kind_results, looks)
+        for kind, kind_results in of_kinds(results).items()
     }
 
 
 def blocks(drawn: Mapping[str, Drawn]) -> list[Block]:
     """The plots as a section holds them."""
-    found: list[Block] = []
-    for kind, one in drawn.items():
-        if one.pictures or one.notes:
-            found.append(Heading(title_of(kind)))
-            found += [Pictures(one.pictures)] if one.pictures else []
-            found += [Lines(one.notes)] if one.notes else []
-    return found or [Text("There is nothing to draw.")]
+    parts: list[Block] = []
+    for kind, group in drawn.items():
+        if group.pictures or group.notes:
+            parts.append(Heading(title_of(kind)))
+            parts += [Pictures(group.pictures)] if group.pictures else []
+            parts += [Lines(group.notes)] if group.notes else []
+    return parts or [Text("There is nothing to draw.")]
 
 
 def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawn:
@@ -91,22 +91,22 @@ def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawn:
 
     panels = _panels(results)
     longest = sorted(panels, key=lambda key: -max(row.figure.median for row in panels[key]))[:MOST_PANELS]
-    kept = {key: panels[key][:MOST_ROWS] for key in panels if key in longest}
+    selected = {key: panels[key][:MOST_ROWS] for key in panels if key in longest}
     pictures: list[Picture] = []
-    for number, ((title, _), rows) in enumerate(kept.items()):
-        for what, make in (("times", intervals), ("samples", distribution)):
-            one = make(f"{clean(kind)}-{what}-{number}", title, rows, looks)
-            pictures += [one] if one is not None else []
-    left = sum(map(len, panels.values())) - sum(map(len, kept.values()))
+    for number, ((title, _), rows) in enumerate(selected.items()):
+        for quantity, make in (("times", intervals), ("samples", distribution)):
+            picture = make(f"{clean(kind)}-{quantity}-{number}", title, rows, looks)
+            pictures += [picture] if picture is not None else []
+    omitted = sum(map(len, panels.values())) - sum(map(len, selected.values()))
     which = f"the {MOST_PANELS} problems that take longest, and {MOST_ROWS} results of each at most, are drawn"
-    note = f"{left} of {len(results)} results are not drawn but are in the tables: {which}."
-    shown = [row for rows in kept.values() for row in rows]
+    note = f"{omitted} of {len(results)} results are not drawn but are in the tables: {which}."
+    shown = [row for rows in selected.values() for row in rows]
     unseen = sum(row.unseen for row in shown)
-    notes = [note] if left else []
+    notes = [note] if omitted else []
     if unseen:
         notes.append(f"{unseen} samples are not above 0, or are no number, and have no place on a logarithmic axis.")
     samples = sum(row.raw.count + sum(map(len, row.raw.aside)) for row in shown)
-    return Drawn(tuple(pictures), left, tuple(notes), samples, unseen)
+    return Drawn(tuple(pictures), omitted, tuple(notes), samples, unseen)
 
 
 def _panels(results: Sequence[Result]) -> dict[tuple[str, str], list[Row]]:
@@ -134,31 +134,34 @@ def _raw(result: Result, figure: Figure) -> Figure:
     """The figure whose samples are drawn. MLPerf's own is a percentile: there the latencies that it is one of."""
     if result.kind != "mlperf" or figure.count > 1:
         return figure
-    return max((other for other in result.figures.values() if other.unit == figure.unit), key=lambda other: other.count)
+    return max(
+        (candidate for candidate in result.figures.values() if candidate.unit == figure.unit),
+        key=lambda candidate: candidate.count,
+    )
 
 
 def _by_record(sources: Sequence[Source], results: Sequence[Result], looks: Looks) -> Drawn:
     """Panels of the first records of a kind, each on its own."""
-    known = [source for source in sources if source.record is not None][:MOST_RECORDS]
+    readable = [source for source in sources if source.record is not None][:MOST_RECORDS]
     pictures: list[Picture] = []
     notes: list[str] = []
-    for number, source in enumerate(known):
+    for number, source in enumerate(readable):
         try:
-            found, said = _of_record(source, f"{source.kind}-{number}", looks, alone=len(sources) == 1)
+            panels, remarks = _of_record(source, f"{source.kind}-{number}", looks, alone=len(sources) == 1)
         except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers: all else is drawn
-            found, said = [], [f"{clean(source.file.name)} cannot be drawn: {clean(error)}"]
-        pictures += found
-        notes += said
-    shown = {source.file for source in known}
-    left = [result for result in results if result.file not in shown]
-    if left:
+            panels, remarks = [], [f"{clean(source.file.name)} cannot be drawn: {clean(error)}"]
+        pictures += panels
+        notes += remarks
+    shown = {source.file for source in readable}
+    omitted = [result for result in results if result.file not in shown]
+    if omitted:
         which = f"the first {MOST_RECORDS} records are drawn"
-        notes.append(f"{len(left)} of {len(results)} results are not drawn but are in the tables: {which}.")
+        notes.append(f"{len(omitted)} of {len(results)} results are not drawn but are in the tables: {which}.")
     unsized = [result for result in results if result.file in shown and _unsized(result)]
     if unsized:
         names = listed(list(dict.fromkeys(map(subject, unsized))))
         notes.append(f"Without a size, and so in the tables only: {names}.")
-    return Drawn(tuple(pictures), len(left) + len(unsized), tuple(notes))
+    return Drawn(tuple(pictures), len(omitted) + len(unsized), tuple(notes))
 
 
 def _unsized(result: Result) -> bool:
@@ -168,13 +171,13 @@ def _unsized(result: Result) -> bool:
 def _of_record(source: Source, name: str, looks: Looks, alone: bool) -> tuple[list[Picture], list[str]]:
     from deep_bench.results.report.plots import communication, scaling, training
 
-    what = clean(problem(source.results[0]))
-    title = what if alone else f"{what} ({source.created:%m-%d %H:%M})"
+    topic = clean(problem(source.results[0]))
+    title = topic if alone else f"{topic} ({source.created:%m-%d %H:%M})"
     if source.kind == "training":
         return training.pictures_of(source.record, name, title, looks), training.left_out([source.record])
     if source.kind == "scaling":
         scheme = source.results[0].labels.get("scheme", "")
-        return scaling.pictures_of(source.record, name, clean(f"{source.record.title or what}, {scheme}")), []
+        return scaling.pictures_of(source.record, name, clean(f"{source.record.title or topic}, {scheme}")), []
     from deep_bench.distributed.collectives.result import Result as Communication
 
     return communication.pictures_of(Communication(source.record, source.file), name, looks), []

@@ -14,18 +14,18 @@ _NOTES = 40
 
 def blocks(results: Sequence[Result]) -> list[Block]:
     """A table of all labels of each kind of record, and what the records note."""
-    found: list[Block] = []
-    for kind, those in of_kinds(results).items():
-        names = dict.fromkeys(name for result in those for name in result.labels if name != "kind")
-        rows = tuple(_row(name, those) for name in names)
+    parts: list[Block] = []
+    for kind, kind_results in of_kinds(results).items():
+        names = dict.fromkeys(name for result in kind_results for name in result.labels if name != "kind")
+        rows = tuple(_row(name, kind_results) for name in names)
         columns = (Column("factor"), Column("values", True), Column("which"))
-        found.append(Table(f"{title_of(kind)}: factors", columns, rows, folded=True, wordy=True))
+        parts.append(Table(f"{title_of(kind)}: factors", columns, rows, folded=True, wordy=True))
     notes = list(dict.fromkeys(clean(note) for result in results for note in result.notes))
     if notes:
-        more = len(notes) - _NOTES
-        found.append(Heading("What the records note"))
-        found.append(Lines((*notes[:_NOTES], *([f"and {more} more notes, which are in the records"] if more > 0 else []))))
-    return found
+        extra = len(notes) - _NOTES
+        parts.append(Heading("What the records note"))
+        parts.append(Lines((*notes[:_NOTES], *([f"and {extra} more notes, which are in the records"] if extra > 0 else []))))
+    return parts
 
 
 def _row(name: str, results: Sequence[Result]) -> tuple[str, str, str]:

@@ -17,28 +17,28 @@ _ERRORS = (Column("system"), Column("problem"), Column("error"), Column("message
 
 def blocks(results: Sequence[Result], refused: Sequence[Refused]) -> list[Block]:
     """Each error with its details, and each file that was not read with the reason."""
-    found = [*_errors(results), *_files(refused)]
-    return found or [Text("Nothing failed, and every file was read.")]
+    parts = [*_errors(results), *_files(refused)]
+    return parts or [Text("Nothing failed, and every file was read.")]
 
 
 def _errors(results: Sequence[Result]) -> list[Block]:
-    those = [(result, error) for result in results for error in result.errors]
-    if not those:
+    pairs = [(result, error) for result in results for error in result.errors]
+    if not pairs:
         return []
-    shown = those[:_MOST]
+    shown = pairs[:_MOST]
     rows = tuple((clean(system_of(r), 120), clean(problem(r), 160), clean(e.kind), clean(e.message)) for r, e in shown)
     details = [
         Code(clean_lines(error.details[-_DETAILS:]), clean(f"{system_of(result)}: details"))
         for result, error in shown
         if error.details.strip()
     ]
-    more = [Text(f"{len(those) - _MOST} more errors are in the records.")] if len(those) > _MOST else []
-    return [Table("Errors", _ERRORS, rows, keys=2, wordy=True), *details, *more]
+    overflow = [Text(f"{len(pairs) - _MOST} more errors are in the records.")] if len(pairs) > _MOST else []
+    return [Table("Errors", _ERRORS, rows, keys=2, wordy=True), *details, *overflow]
 
 
 def _files(refused: Sequence[Refused]) -> list[Block]:
     if not refused:
         return []
-    rows = tuple((clean(one.file, 200), clean(one.reason)) for one in refused[:_MOST])
-    more = [Text(f"{len(refused) - _MOST} more were not read.")] if len(refused) > _MOST else []
-    return [Table("Files that were not read", (Column("file"), Column("why")), rows, wordy=True), *more]
+    rows = tuple((clean(refusal.file, 200), clean(refusal.reason)) for refusal in refused[:_MOST])
+    overflow = [Text(f"{len(refused) - _MOST} more were not read.")] if len(refused) > _MOST else []
+    return [Table("Files that were not read", (Column("file"), Column("why")), rows, wordy=True), *overflow]

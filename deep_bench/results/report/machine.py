@@ -44,41 +44,41 @@ def in_a_line(e: Environment) -> str:
 def software(results: Sequence[Result]) -> str:
     """The versions of what was measured; where results do not tell them, of what was installed."""
     named = dict.fromkeys((r.labels.get("framework"), r.labels.get("version")) for r in results)
-    found = [f"{name} {version}" for name, version in named if name and version and name != "operator"]
+    versions = [f"{name} {version}" for name, version in named if name and version and name != "operator"]
     for name, version in named:
         if name and not version:
             package = _PACKAGES.get(name, name)
-            found += [f"{package} {e.packages[package]}" for e, _ in environments(results) if package in e.packages]
-    found += [e.python for e, _ in environments(results) if e.python]
-    return listed(list(dict.fromkeys(found)), 8) or "unknown"
+            versions += [f"{package} {e.packages[package]}" for e, _ in environments(results) if package in e.packages]
+    versions += [e.python for e, _ in environments(results) if e.python]
+    return listed(list(dict.fromkeys(versions)), 8) or "unknown"
 
 
 def environments(results: Sequence[Result]) -> list[tuple[Environment, list[Result]]]:
     """Each environment once, with its results; what changes from minute to minute makes no other one of it."""
-    found: dict[str, tuple[Environment, list[Result]]] = {}
+    groups: dict[str, tuple[Environment, list[Result]]] = {}
     for result in results:
         if result.environment is not None:
             key = result.environment.model_dump_json(exclude=set(_PASSING))
-            found.setdefault(key, (result.environment, []))[1].append(result)
-    return list(found.values())
+            groups.setdefault(key, (result.environment, []))[1].append(result)
+    return list(groups.values())
 
 
 def blocks(results: Sequence[Result]) -> list[Block]:
     """A table of facts for each environment, and what endangers times there."""
-    known = environments(results)
-    found: list[Block] = [Heading("Where it was measured")]
-    for number, (e, those) in enumerate(known[:_MOST], 1):
-        files = len({result.file for result in those})
-        of = "" if len(known) == 1 else f" {number} of {len(known)}, {files} record{'s' * (files != 1)}"
+    machines = environments(results)
+    parts: list[Block] = [Heading("Where it was measured")]
+    for number, (e, members) in enumerate(machines[:_MOST], 1):
+        files = len({result.file for result in members})
+        of = "" if len(machines) == 1 else f" {number} of {len(machines)}, {files} record{'s' * (files != 1)}"
         rows = tuple((name, text) for name, text in facts(e).items())
-        found.append(
+        parts.append(
             Table(f"Environment{of}: {in_a_line(e)}", (Column("fact"), Column("value")), rows, folded=True, wordy=True)
         )
         if dangers := [clean(str(risk)) for risk in risks(e) if risk.name != "MPI"]:
-            found.append(Lines(tuple(dangers)))
-    if len(known) > _MOST:
-        found.append(Lines((f"{len(known) - _MOST} more environments are in the records.",)))
-    return found
+            parts.append(Lines(tuple(dangers)))
+    if len(machines) > _MOST:
+        parts.append(Lines((f"{len(machines) - _MOST} more environments are in the records.",)))
+    return parts
 
 
 def facts(e: Environment) -> dict[str, str]:
@@ -89,25 +89,25 @@ def facts(e: Environment) -> dict[str, str]:
         >>> found["smt"], found["packages: numpy"], found["governor"], found["turbo"]
         ('yes', '2.4', 'unknown: no such file', 'unknown')
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in e.model_dump(mode="json").items():
         if name == "unknown":
             continue
         shown = name.replace("_", " ")
         if value is None:
-            why = e.unknown.get(name)
-            found[shown] = f"unknown: {why}" if why else _ABSENT.get(name, "unknown")
+            reason = e.unknown.get(name)
+            texts[shown] = f"unknown: {reason}" if reason else _ABSENT.get(name, "unknown")
         else:
-            found |= _told(shown, value)
-    return {clean(name, 120): clean(text) for name, text in found.items()}
+            texts |= _told(shown, value)
+    return {clean(name, 120): clean(text) for name, text in texts.items()}
 
 
 def _told(name: str, value: Any) -> dict[str, str]:
     if isinstance(value, Mapping):
-        return {f"{name}: {key}": _plain(one) for key, one in value.items()} or {name: "none"}
+        return {f"{name}: {key}": _plain(entry) for key, entry in value.items()} or {name: "none"}
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
-        return {f"{name} {number}": ", ".join(f"{k} {_plain(v)}" for k, v in one.items() if v is not None)
-                for number, one in enumerate(value, 1)}  # fmt: skip
+        return {f"{name} {number}": ", ".join(f"{k} {_plain(v)}" for k, v in entry.items() if v is not None)
+                for number, entry in enumerate(value, 1)}  # fmt: skip
     if name.endswith(" bytes") and isinstance(value, int):
         return {name.removesuffix(" bytes"): in_bytes(value)}
     return {name: _plain(value)}

@@ -28,8 +28,8 @@ def clean(text: object, most: int = _LONGEST) -> str:
         ('a b�c', '�gpj.exe')
     """
     words = " ".join(str(text).split())
-    seen = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _HIDDEN else c for c in words)
-    return shortened(seen, most)
+    visible = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _HIDDEN else c for c in words)
+    return shortened(visible, most)
 
 
 def clean_lines(text: str) -> str:

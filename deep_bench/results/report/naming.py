@@ -26,8 +26,8 @@ _MOST_COLUMNS = 4
 def of_kinds(results: Sequence[Result]) -> dict[str, list[Result]]:
     """The results of each kind, in the order of the report."""
     order = dict.fromkeys([*KINDS, *(result.kind for result in results)])
-    found = {kind: [result for result in results if result.kind == kind] for kind in order}
-    return {kind: by_problem(those) for kind, those in found.items() if those}
+    by_kind = {kind: [result for result in results if result.kind == kind] for kind in order}
+    return {kind: by_problem(kind_results) for kind, kind_results in by_kind.items() if kind_results}
 
 
 def by_problem(results: Sequence[Result]) -> list[Result]:
@@ -64,15 +64,17 @@ def further(results: Sequence[Result], named: Callable[[Result], str] = system_o
         {'size.batch': ['1', '2']}
     """
     names = telling(grouped(results, lambda result: (problem(result), named(result))))
-    own, shared = names[:_MOST_COLUMNS], names[_MOST_COLUMNS:]
-    found = {name: [_value(result, name) for result in results] for name in own}
+    separate, shared = names[:_MOST_COLUMNS], names[_MOST_COLUMNS:]
+    columns = {name: [_value(result, name) for result in results] for name in separate}
     if shared:
-        found["further"] = [", ".join(f"{clean(name, 80)} {_value(result, name)}" for name in shared) for result in results]
+        columns["further"] = [
+            ", ".join(f"{clean(name, 80)} {_value(result, name)}" for name in shared) for result in results
+        ]
     rows = {(problem(result), named(result), *(result.labels.get(name) for name in names)) for result in results}
     if len(rows) < len(results):
         short = short_names(list(dict.fromkeys(result.file for result in results)))
-        found["record"] = [clean(short[result.file], 60) for result in results]
-    return found
+        columns["record"] = [clean(short[result.file], 60) for result in results]
+    return columns
 
 
 def _value(result: Result, name: str) -> str:

@@ -53,11 +53,11 @@ def _environment() -> jinja2.Environment:
         import jinja2
     except ImportError as error:
         raise Unsupported("a page without jinja2", advice="pip install 'deep-bench[report]'") from error
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader(_HERE, "pages"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )  # fmt: skip
-    made.filters |= {
+    environment.filters |= {
         "tone": lambda word: mark(word).tone,
         "path": lambda word: mark(word).path,
         "colour": lambda word: TONES[mark(word).tone],
@@ -66,8 +66,8 @@ def _environment() -> jinja2.Environment:
         "data_link": _data_link,
         "clean": clean,
     }
-    made.tests |= {"sign": lambda x: isinstance(x, Sign), "attachment": lambda x: isinstance(x, Attachment)}
-    return made
+    environment.tests |= {"sign": lambda x: isinstance(x, Sign), "attachment": lambda x: isinstance(x, Attachment)}
+    return environment
 
 
 def _breakable(text: str) -> Any:

@@ -70,7 +70,7 @@ def asked(results: Sequence[Result], base: str) -> Base:
     values = dict.fromkeys(result.labels[factor] for result in results if factor in result.labels)
     if equals and value in values:
         return Base(factor, value)
-    raise UnknownName("base", base, [*systems, *(f"{factor}={found}" for found in values)])
+    raise UnknownName("base", base, [*systems, *(f"{factor}={choice}" for choice in values)])
 
 
 def usual(results: Sequence[Result]) -> Base | None:
@@ -82,8 +82,8 @@ def usual(results: Sequence[Result]) -> Base | None:
     if len(order) < 2:
         return None
     sound = Counter(system_of(r) for r in results if severity(r.outcome) == 0 and r.main is not None)
-    own = {system_of(r) for r in results if r.labels.get("framework") == "operator"}
-    return Base("system", min(order, key=lambda name: (name in own, -sound[name], order.index(name))))
+    operators = {system_of(r) for r in results if r.labels.get("framework") == "operator"}
+    return Base("system", min(order, key=lambda name: (name in operators, -sound[name], order.index(name))))
 
 
 def blocks(results: Sequence[Result], base: str | None) -> list[Block]:
@@ -92,12 +92,12 @@ def blocks(results: Sequence[Result], base: str | None) -> list[Block]:
     tables: list[Table] = []
     extra: list[str] = []
     shown: list[_Pair] = []
-    for kind, those in of_kinds(results).items():
-        one = named or usual(those)
-        pairs = _pairs(those, one) if one is not None and kind != "scaling" else []
-        if one is not None and pairs:
+    for kind, kind_results in of_kinds(results).items():
+        kind_base = named or usual(kind_results)
+        pairs = _pairs(kind_results, kind_base) if kind_base is not None and kind != "scaling" else []
+        if kind_base is not None and pairs:
             measured = [_measured(*pair) for pair in pairs[:_MOST]]
-            tables.append(_table(kind, measured, one))
+            tables.append(_table(kind, measured, kind_base))
             shown += measured
             extra += [f"{title_of(kind)}: the first {_MOST} of {len(pairs)} ratios"] if len(pairs) > _MOST else []
     if not tables:
@@ -109,7 +109,10 @@ def blocks(results: Sequence[Result], base: str | None) -> list[Block]:
         "difference between two runs is in it as well, and of single launches nothing under "
         f"{100 * BETWEEN_STARTS:g} % is called.",
         *extra,
-        *(f"No interval: {clean(why)}." for why in dict.fromkeys(pair.change.why for pair in shown if pair.change.why)),
+        *(
+            f"No interval: {clean(reason)}."
+            for reason in dict.fromkeys(pair.change.why for pair in shown if pair.change.why)
+        ),
     ]
     return [*tables, Lines(tuple(lines))]
 
@@ -126,26 +129,28 @@ def _pairs(results: Sequence[Result], base: Base) -> list[tuple[Result, Result]]
     for result in results:
         if base.of(result) == base.value and result.main is not None:
             bases.setdefault(problem(result), []).append(result)
-    found = []
+    pairs = []
     for result in results:
-        same = [one for one in bases.get(problem(result), []) if _agree(one, result, base.factor)]
-        if base.of(result) == base.value or result.main is None or not same:
+        candidates = [candidate for candidate in bases.get(problem(result), []) if _agree(candidate, result, base.factor)]
+        if base.of(result) == base.value or result.main is None or not candidates:
             continue
-        before = next((one for one in same if one.file == result.file), None) or _elsewhere(same, result)
+        before = next((candidate for candidate in candidates if candidate.file == result.file), None) or _elsewhere(
+            candidates, result
+        )
         if before is not None and before.main is not None and before.main.name == result.main.name:
-            found.append((before, result))
-    return found
+            pairs.append((before, result))
+    return pairs
 
 
-def _agree(one: Result, other: Result, factor: str) -> bool:
+def _agree(first: Result, second: Result, factor: str) -> bool:
     """Whether no label that both have tells them apart beside the factor."""
-    ours, theirs = settings(one, factor), settings(other, factor)
+    ours, theirs = settings(first, factor), settings(second, factor)
     return all(theirs.get(name, value) == value for name, value in ours.items())
 
 
-def _elsewhere(same: Sequence[Result], result: Result) -> Result | None:
+def _elsewhere(candidates: Sequence[Result], result: Result) -> Result | None:
     """The base of another record, if it is of the same machine."""
-    return next((one for one in same if _machine(one) == _machine(result)), None)
+    return next((candidate for candidate in candidates if _machine(candidate) == _machine(result)), None)
 
 
 def _machine(result: Result) -> tuple[object, ...]:
@@ -156,8 +161,8 @@ def _machine(result: Result) -> tuple[object, ...]:
 def _table(kind: str, pairs: Sequence[_Pair], base: Base) -> Table:
     tested = [pair.change for pair in pairs if pair.change.p is not None and pair.change.p_equivalent is not None]
     p = corrected([float(change.p or 0) for change in tested], "holm")
-    same = corrected([float(change.p_equivalent or 0) for change in tested], "holm")
-    known = {id(change): both for change, both in zip(tested, zip(p, same, strict=True), strict=True)}
+    equivalence_p = corrected([float(change.p_equivalent or 0) for change in tested], "holm")
+    by_id = {id(change): both for change, both in zip(tested, zip(p, equivalence_p, strict=True), strict=True)}
     name = clean(base.value) if base.factor == "system" else clean(f"{base.factor} {base.value}")
     telling = further([pair.after for pair in pairs], base.of)
     columns = (
@@ -167,12 +172,12 @@ def _table(kind: str, pairs: Sequence[_Pair], base: Base) -> Table:
         Column("95 % interval", True), Column("in words"),
     )  # fmt: skip
     rows = tuple(
-        _row(pair, base, [values[number] for values in telling.values()], known.get(id(pair.change), (None, None)))
+        _row(pair, base, [values[number] for values in telling.values()], by_id.get(id(pair.change), (None, None)))
         for number, pair in enumerate(pairs)
     )
     figure = pairs[0].after.main
-    what = f": {clean(figure.name)}, {figure.direction} is better" if figure is not None else ""
-    return Table(f"{title_of(kind)} over {name}{what}", columns, rows, keys=2 + len(telling))
+    subtitle = f": {clean(figure.name)}, {figure.direction} is better" if figure is not None else ""
+    return Table(f"{title_of(kind)} over {name}{subtitle}", columns, rows, keys=2 + len(telling))
 
 
 def _row(pair: _Pair, base: Base, telling: Sequence[str], p: tuple[float | None, float | None]) -> tuple[Cell, ...]:

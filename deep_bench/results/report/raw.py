@@ -28,7 +28,7 @@ def blocks(files: Sequence[Path]) -> list[Block]:
     rows = tuple(_row(file, file in chosen) for file in every)
     columns = (Column("file"), Column("bytes", True), Column("SHA-256"), Column("data"))
     count = sum(isinstance(row[3], Attachment) for row in rows)
-    found: list[Block] = [
+    parts: list[Block] = [
         Text(
             f"{count} of {len(every)} files are attached; all raw samples are in them, and everything in this report can be "
             "computed from them. Long arrays lie in HDF5 files beside their records."
@@ -36,8 +36,8 @@ def blocks(files: Sequence[Path]) -> list[Block]:
         Table("Records", columns, rows, folded=len(rows) > 12),
     ]
     if len(files) > _MOST:
-        found.append(Text(f"{len(files) - _MOST} more records are not listed."))
-    return found
+        parts.append(Text(f"{len(files) - _MOST} more records are not listed."))
+    return parts
 
 
 def _beside(record: Path) -> list[Path]:
@@ -56,13 +56,13 @@ def _beside(record: Path) -> list[Path]:
 def _chosen(files: Sequence[Path]) -> set[Path]:
     """The files that are attached: the smallest, as long as there is room."""
     sizes = {file: _size(file) for file in files}
-    found: set[Path] = set()
+    selection: set[Path] = set()
     room = ALL_FILES
     for file, size in sorted(sizes.items(), key=lambda pair: (pair[1] is None, pair[1] or 0, str(pair[0]))):
         if size is not None and size <= min(LARGEST_FILE, room):
-            found.add(file)
+            selection.add(file)
             room -= size
-    return found
+    return selection
 
 
 def _size(file: Path) -> int | None:

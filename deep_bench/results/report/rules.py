@@ -74,8 +74,8 @@ def _facts(source: Source) -> Facts:
 
 def _list(source: Source, name: str) -> list[Any]:
     """A list of the record; records of kinds from elsewhere may have anything there."""
-    found = source.value(name)
-    return found if isinstance(found, list) else []
+    value = source.value(name)
+    return value if isinstance(value, list) else []
 
 
 def _named(result: Result) -> str:
@@ -98,13 +98,13 @@ def _cpus(source: Source) -> list[int]:
     """The CPUs that the ranks of the first node are bound to, together; empty for a single process."""
     places: list[dict[str, Any]] = []
     for system in _list(source, "systems"):
-        found = getattr(system, "facts", {}).get("ranks")
-        places += [place for place in found if isinstance(place, dict)] if isinstance(found, list) else []
+        rank_places = getattr(system, "facts", {}).get("ranks")
+        places += [place for place in rank_places if isinstance(place, dict)] if isinstance(rank_places, list) else []
     for run in _list(source, "runs"):
         ranks = getattr(run, "ranks", None)
         places += [rank.local for rank in ranks.ranks] if ranks is not None else []
-    those = [place.get("cpus") for place in places if place.get("host") == places[0].get("host")]
-    return sorted({cpu for cpus in those if isinstance(cpus, list) for cpu in cpus if isinstance(cpu, int)})
+    cpu_sets = [place.get("cpus") for place in places if place.get("host") == places[0].get("host")]
+    return sorted({cpu for cpus in cpu_sets if isinstance(cpus, list) for cpu in cpus if isinstance(cpu, int)})
 
 
 _MEANS = {
@@ -133,7 +133,7 @@ _TRAINED: dict[int, Said] = {
 
 def _settled(source: Source, plots: Plots) -> dict[int, Said]:
     kind = source.kind
-    found: dict[int, Said] = {
+    by_number: dict[int, Said] = {
         3: ("holds", _MEANS.get(kind, "medians are given, and no means of rates")),
         6: ("holds", "medians, order statistics and tests of ranks assume no distribution"),
         10: ("holds", _parallel(source)),
@@ -141,8 +141,8 @@ def _settled(source: Source, plots: Plots) -> dict[int, Said]:
         if kind == "communication" and _has_prediction(source)
         else NO_BOUND,
     }
-    more = _PREDICTED if kind == "scaling" else _TRAINED if kind == "training" else {}
-    return {**found, **more, 12: _plots(kind, plots)}
+    extra = _PREDICTED if kind == "scaling" else _TRAINED if kind == "training" else {}
+    return {**by_number, **extra, 12: _plots(kind, plots)}
 
 
 def _parallel(source: Source) -> str:
@@ -165,13 +165,13 @@ def _plots(kind: str, plots: Plots) -> Said:
         "communication": "medians with their intervals, not connected; predictions are dashed and marked as such",
         "scaling": "all is marked as predicted; lines connect predictions, measured points stand alone",
     }
-    left = f"; {plots.left_out} results are in the tables only" if plots.left_out else ""
+    suffix = f"; {plots.left_out} results are in the tables only" if plots.left_out else ""
     if plots.unseen:
-        return "fails", f"{plots.unseen} of {plots.samples} raw samples have no place on the axis{left}"
+        return "fails", f"{plots.unseen} of {plots.samples} raw samples have no place on the axis{suffix}"
     every = (
         f"intervals and all {plots.samples} raw samples of the figures that are plotted are drawn, and nothing is connected"
     )
-    return "holds", f"{texts.get(kind, every)}{left}"
+    return "holds", f"{texts.get(kind, every)}{suffix}"
 
 
 def merged(found: Sequence[Sequence[Check]]) -> list[Check]:
@@ -186,9 +186,9 @@ def merged(found: Sequence[Sequence[Check]]) -> list[Check]:
     for column in zip(*found, strict=True):
         order = ("fails", "holds", "does not apply")
         state = min((check.state for check in column), key=order.index)
-        same = [check for check in column if check.state == state]
-        reasons = list(dict.fromkeys(check.reason for check in same))
-        where = "" if len(same) == len(column) else f"in {len(same)} of {len(column)} records: "
-        more = f" (and {len(reasons) - 2} more reasons)" if len(reasons) > 2 else ""
-        rows.append(Check(column[0].number, column[0].rule, state, f"{where}{' | '.join(reasons[:2])}{more}"))
+        matches = [check for check in column if check.state == state]
+        reasons = list(dict.fromkeys(check.reason for check in matches))
+        where = "" if len(matches) == len(column) else f"in {len(matches)} of {len(column)} records: "
+        suffix = f" (and {len(reasons) - 2} more reasons)" if len(reasons) > 2 else ""
+        rows.append(Check(column[0].number, column[0].rule, state, f"{where}{' | '.join(reasons[:2])}{suffix}"))
     return rows

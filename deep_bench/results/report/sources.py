@@ -42,8 +42,8 @@ class Source:
     @property
     def command(self) -> list[str]:
         """What was typed; empty where it is not known."""
-        found = self.value("command")
-        return [str(word) for word in found] if isinstance(found, list) else []
+        words = self.value("command")
+        return [str(word) for word in words] if isinstance(words, list) else []
 
     def value(self, name: str) -> Any:
         """A field of the record, of whatever kind it is; ``None`` where it has none such."""
@@ -58,7 +58,7 @@ def sources(results: Sequence[Result]) -> list[Source]:
     files: dict[Path, list[Result]] = {}
     for result in results:
         files.setdefault(result.file, []).append(result)
-    return [_source(file, tuple(those)) for file, those in list(files.items())[:MOST]]
+    return [_source(file, tuple(file_results)) for file, file_results in list(files.items())[:MOST]]
 
 
 def _source(file: Path, results: tuple[Result, ...]) -> Source:

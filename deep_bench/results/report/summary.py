@@ -31,18 +31,18 @@ def blocks(results: Sequence[Result], known: Sequence[Source]) -> list[Block]:
         results: All of them.
         known: Their records, as far as they were read again.
     """
-    found: list[Block] = []
-    for kind, those in of_kinds(results).items():
+    parts: list[Block] = []
+    for kind, kind_results in of_kinds(results).items():
         predictions = [source.record for source in known if source.kind == kind and isinstance(source.record, ScalingRecord)]
-        if predictions and len({result.file for result in those}) == len(predictions):
-            found += [block for record in predictions for block in predicted(record)]
+        if predictions and len({result.file for result in kind_results}) == len(predictions):
+            parts += [block for record in predictions for block in predicted(record)]
             continue
-        found.append(_table(kind, those))
-        found += _aside(those)
-        found += _without_interval(those)
-        if len(those) > MOST_ROWS:
-            found.append(_more(MOST_ROWS, len(those)))
-    return found
+        parts.append(_table(kind, kind_results))
+        parts += _aside(kind_results)
+        parts += _without_interval(kind_results)
+        if len(kind_results) > MOST_ROWS:
+            parts.append(_more(MOST_ROWS, len(kind_results)))
+    return parts
 
 
 def _aside(results: Sequence[Result]) -> list[Block]:
@@ -51,11 +51,11 @@ def _aside(results: Sequence[Result]) -> list[Block]:
     labels = further(shown)
     lines = []
     for number, result in enumerate(shown):
-        if said := _preempted(result.main):
+        if remark := _preempted(result.main):
             apart = "".join(f", {clean(name)} {values[number]}" for name, values in labels.items())
-            lines.append(f"{clean(system_of(result), 120)} on {clean(problem(result), 160)}{apart}: {said}")
-    more = [f"and {len(lines) - _MOST_REASONS} more, which All figures has"] if len(lines) > _MOST_REASONS else []
-    return [Lines((*lines[:_MOST_REASONS], *more))] if lines else []
+            lines.append(f"{clean(system_of(result), 120)} on {clean(problem(result), 160)}{apart}: {remark}")
+    overflow = [f"and {len(lines) - _MOST_REASONS} more, which All figures has"] if len(lines) > _MOST_REASONS else []
+    return [Lines((*lines[:_MOST_REASONS], *overflow))] if lines else []
 
 
 def _preempted(figure: Figure | None) -> str:
@@ -72,7 +72,7 @@ def _preempted(figure: Figure | None) -> str:
 def _without_interval(results: Sequence[Result]) -> list[Block]:
     """Why figures of the table have no interval, and what to do."""
     reasons = Counter(r.main.without_interval for r in results[:MOST_ROWS] if r.main is not None and not _predicts(r.main))
-    lines = tuple(f"No interval of {count} of these: {clean(why)}." for why, count in reasons.items() if why)
+    lines = tuple(f"No interval of {count} of these: {clean(reason)}." for reason, count in reasons.items() if reason)
     return [Lines(lines[:_MOST_REASONS])] if lines else []
 
 
@@ -88,8 +88,10 @@ def _table(kind: str, results: Sequence[Result]) -> Table:
         Column("95 % interval", True), Column("interval over"), Column("n", True), Column("significant bits", True),
     )  # fmt: skip
     rows = [_row(result, [values[number] for values in telling.values()], several) for number, result in enumerate(shown)]
-    what = f"{names[0]}, {next(r.main for r in shown if r.main is not None).direction} is better" if len(names) == 1 else ""
-    caption = f"{title_of(kind)}{f': {clean(what)}' if what else ''}"
+    subtitle = (
+        f"{names[0]}, {next(r.main for r in shown if r.main is not None).direction} is better" if len(names) == 1 else ""
+    )
+    caption = f"{title_of(kind)}{f': {clean(subtitle)}' if subtitle else ''}"
     return Table(caption, columns, tuple(rows), keys=2)
 
 
@@ -152,13 +154,13 @@ def _counted(figure: Figure) -> str:
 
 def every_figure(results: Sequence[Result]) -> list[Block]:
     """All figures of all results, folded."""
-    found: list[Block] = []
-    for kind, those in of_kinds(results).items():
-        telling = further(those)
+    parts: list[Block] = []
+    for kind, kind_results in of_kinds(results).items():
+        telling = further(kind_results)
         rows = [
             (clean(problem(result), 160), clean(system_of(result), 120), *(values[number] for values in telling.values()),
              clean(figure.name), *figure_cells(figure, result), clean(figure.remark, 200))
-            for number, result in enumerate(those) for figure in result.figures.values()
+            for number, result in enumerate(kind_results) for figure in result.figures.values()
         ]  # fmt: skip
         columns = (
             Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("figure", first=True),
@@ -166,10 +168,10 @@ def every_figure(results: Sequence[Result]) -> list[Block]:
             Column("remark"),
         )  # fmt: skip
         shown = tuple(rows[:_MOST_FIGURES])
-        found.append(Table(f"{title_of(kind)}: all figures", columns, shown, keys=2, folded=True))
+        parts.append(Table(f"{title_of(kind)}: all figures", columns, shown, keys=2, folded=True))
         if len(rows) > _MOST_FIGURES:
-            found.append(_more(_MOST_FIGURES, len(rows)))
-    return found
+            parts.append(_more(_MOST_FIGURES, len(rows)))
+    return parts
 
 
 def _more(shown: int, total: int) -> Text:

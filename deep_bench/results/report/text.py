@@ -52,7 +52,7 @@ def plain(text: str) -> str:
         >>> plain("a_b | <script>")
         'a\\\\_b \\\\| &lt;script&gt;'
     """
-    marked = _SPECIAL.sub(lambda found: f"\\{found[0]}" if not found[0].isdecimal() else f"{found[0]}\\", text)
+    marked = _SPECIAL.sub(lambda match: f"\\{match[0]}" if not match[0].isdecimal() else f"{match[0]}\\", text)
     return "".join(_HTML.get(character, character) for character in marked)
 
 

@@ -28,8 +28,10 @@ _MEANINGS = {
 
 def counts(results: Sequence[Result]) -> dict[str, int]:
     """Outcome to how many results have it, those that are known first and in their order."""
-    found = Counter(result.outcome for result in results)
-    return {word: found[word] for word in (*MARKS, *(word for word in found if word not in MARKS)) if found[word]}
+    by_outcome = Counter(result.outcome for result in results)
+    return {
+        word: by_outcome[word] for word in (*MARKS, *(word for word in by_outcome if word not in MARKS)) if by_outcome[word]
+    }
 
 
 def sentence(results: Sequence[Result]) -> str:
@@ -39,12 +41,12 @@ def sentence(results: Sequence[Result]) -> str:
         >>> sentence([])
         'No results.'
     """
-    found = counts(results)
-    if not found:
+    by_outcome = counts(results)
+    if not by_outcome:
         return "No results."
     total = len(results)
-    bad = found.get("wrong", 0) + found.get("failed", 0)
-    if set(found) == {"right"}:
+    bad = by_outcome.get("wrong", 0) + by_outcome.get("failed", 0)
+    if set(by_outcome) == {"right"}:
         return (
             ("", "The result is right.", "Both results are right.")[total]
             if total < 3
@@ -52,11 +54,11 @@ def sentence(results: Sequence[Result]) -> str:
         )
     if bad:
         return f"{bad} of {total} result{'s' * (total != 1)} {'is' if bad == 1 else 'are'} wrong or failed."
-    if set(found) == {"unchecked"}:
+    if set(by_outcome) == {"unchecked"}:
         if all(result.kind == "scaling" for result in results):
             return "These are predictions from traces of few ranks and measured steps of one."
         return "Nothing was checked: these are times and scores without a verdict on the numbers that were computed."
-    right = found.get("right", 0)
+    right = by_outcome.get("right", 0)
     return f"Nothing was found wrong; {right} of {total} results {'is' if right == 1 else 'are'} right."
 
 
@@ -64,19 +66,19 @@ def blocks(results: Sequence[Result]) -> tuple[Block, ...]:
     """The counts with their signs, how many runs reached their target, and the results that are not right and why."""
     lines = tuple((Sign(word), f"{count}; {_MEANINGS.get(word, 'a word that this version does not know')}")
                   for word, count in counts(results).items())  # fmt: skip
-    found: list[Block] = [Lines(lines)]
+    parts: list[Block] = [Lines(lines)]
     if reached := [line for result in results if (line := _reached(result))]:
-        found.append(Lines(tuple(reached[:_LISTED])))
+        parts.append(Lines(tuple(reached[:_LISTED])))
     if unfinished := sum(not result.complete for result in results):
-        found.append(Text(f"{unfinished} of the results are of runs that did not come to their end."))
+        parts.append(Text(f"{unfinished} of the results are of runs that did not come to their end."))
     doubtful = sorted((r for r in results if r.outcome in _WORTH), key=lambda r: _WORTH.index(r.outcome))
     if doubtful:
-        more = len(doubtful) - _LISTED
+        extra = len(doubtful) - _LISTED
         shown: list[str | tuple[Sign, str]] = [_line(result) for result in doubtful[:_LISTED]]
-        if more > 0:
-            shown.append(f"and {more} more, which the tables have")
-        found.append(Lines(tuple(shown)))
-    return tuple(found)
+        if extra > 0:
+            shown.append(f"and {extra} more, which the tables have")
+        parts.append(Lines(tuple(shown)))
+    return tuple(parts)
 
 
 def _reached(result: Result) -> str:
@@ -97,6 +99,6 @@ def reason(result: Result) -> str:
     """Why the outcome is what it is."""
     if result.errors:
         first = result.errors[0]
-        more = f" (and {len(result.errors) - 1} more errors)" if len(result.errors) > 1 else ""
-        return f"{clean(first.kind)}: {clean(first.message, 300)}{more}"
+        suffix = f" (and {len(result.errors) - 1} more errors)" if len(result.errors) > 1 else ""
+        return f"{clean(first.kind)}: {clean(first.message, 300)}{suffix}"
     return clean(result.verdict.reason, 400) if result.verdict is not None else "nothing was checked"

@@ -95,17 +95,17 @@ def weasyprint() -> Any:
     return found
 
 
-def _write_html(made: Report, path: Path) -> None:
-    _write_text(path, as_html(made))
+def _write_html(document: Report, path: Path) -> None:
+    _write_text(path, as_html(document))
 
 
 def _write_text(path: Path, text: str) -> None:
     written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def _write_markdown(made: Report, path: Path) -> None:
+def _write_markdown(document: Report, path: Path) -> None:
     folder = path.with_name(f"{path.stem}_plots")
-    pictures = drawings(made)
+    pictures = drawings(document)
     if pictures:
         try:
             folder.mkdir(exist_ok=True)
@@ -115,13 +115,13 @@ def _write_markdown(made: Report, path: Path) -> None:
             ) from error
     for picture in pictures:
         _write_text(folder / file_name(picture), picture.svg)
-    _write_text(path, as_markdown(made, folder.name))
+    _write_text(path, as_markdown(document, folder.name))
 
 
-def _write_pdf(made: Report, path: Path) -> None:
+def _write_pdf(document: Report, path: Path) -> None:
     library = weasyprint()
-    page = library.HTML(string=as_html(made, embed=False), url_fetcher=_refuse)
-    files = [library.Attachment(string=one.data, name=one.name) for one in attachments(made)]
+    page = library.HTML(string=as_html(document, embed=False), url_fetcher=_refuse)
+    files = [library.Attachment(string=attachment.data, name=attachment.name) for attachment in attachments(document)]
     content = page.write_pdf(attachments=files)
     written(path, lambda temporary: temporary.write_bytes(content))
 

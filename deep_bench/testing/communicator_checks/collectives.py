@@ -12,27 +12,27 @@ from deep_bench.testing.communicator_checks.values import DTYPES, REDUCTIONS, cu
 
 def reduces(comm: Communicator) -> None:
     """Every reduction of every type, on the root and everywhere."""
-    found: list[tuple[np.dtype, Reduction, int, np.ndarray, list[np.ndarray | None]]] = []
+    outcomes: list[tuple[np.dtype, Reduction, int, np.ndarray, list[np.ndarray | None]]] = []
     for dtype in DTYPES:
         for op in REDUCTIONS:
             x = values(comm.rank, 13, dtype)
             out = np.zeros(13, dtype)
-            root = len(found) % comm.size
+            root = len(outcomes) % comm.size
             comm.iallreduce(x, out, op).wait()
-            found.append((dtype, op, root, x, [comm.allreduce(x, op), comm.reduce(x, op, root), out]))
-    for dtype, op, root, x, (everywhere, rooted, begun) in found:
-        expected, what = reduced(comm, 13, dtype, op), f"{op} of {dtype}"
-        same(everywhere, expected, f"allreduce, {what}")
-        same(begun, expected, f"iallreduce, {what}")
-        assert comm.rank == root or rooted is None, f"reduce, {what}: a result on rank {comm.rank}, which is not the root"
+            outcomes.append((dtype, op, root, x, [comm.allreduce(x, op), comm.reduce(x, op, root), out]))
+    for dtype, op, root, x, (everywhere, rooted, begun) in outcomes:
+        expected, label = reduced(comm, 13, dtype, op), f"{op} of {dtype}"
+        same(everywhere, expected, f"allreduce, {label}")
+        same(begun, expected, f"iallreduce, {label}")
+        assert comm.rank == root or rooted is None, f"reduce, {label}: a result on rank {comm.rank}, which is not the root"
         if comm.rank == root:
-            same(rooted, expected, f"reduce, {what}")
-        same(x, values(comm.rank, 13, dtype), f"what went into the {what}")
+            same(rooted, expected, f"reduce, {label}")
+        same(x, values(comm.rank, 13, dtype), f"what went into the {label}")
 
 
 def moves(comm: Communicator) -> None:
     """Every type through every operation that moves arrays."""
-    found = []
+    outcomes = []
     to, source = neighbours(comm)
     for number, dtype in enumerate(DTYPES):
         root, x = number % comm.size, values(comm.rank, (2, 3), dtype)
@@ -54,8 +54,8 @@ def moves(comm: Communicator) -> None:
         assert comm.rank == root or gathered is None, f"gather: a result on rank {comm.rank}, which is not the root"
         if gathered is not None:
             results["gather"] = (gathered, results["allgather"][1])
-        found.append((dtype, results, whole))
-    for dtype, results, whole in found:
+        outcomes.append((dtype, results, whole))
+    for dtype, results, whole in outcomes:
         for name, (result, expected) in results.items():
             same(result, expected, f"{name} of {dtype}")
         assert results["broadcast"][0] is whole, "broadcast returns another array than the one that it wrote into"
@@ -65,12 +65,12 @@ def reduces_and_scatters(comm: Communicator) -> None:
     """Each rank's row of a reduction, with rows of the same and of different length."""
     counts = [(rank * 2) % 5 for rank in range(comm.size)]
     before, total = sum(counts[: comm.rank]), sum(counts)
-    found = []
+    outcomes = []
     for op in REDUCTIONS:
         for dtype in (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int64)):
             rows, flat = values(comm.rank, (comm.size, 3), dtype), values(comm.rank, total, dtype)
-            found.append((op, dtype, comm.reduce_scatter(rows, op=op), comm.reduce_scatter(flat, counts, op)))
-    for op, dtype, row, ragged in found:
+            outcomes.append((op, dtype, comm.reduce_scatter(rows, op=op), comm.reduce_scatter(flat, counts, op)))
+    for op, dtype, row, ragged in outcomes:
         same(row, reduced(comm, (comm.size, 3), dtype, op)[comm.rank], f"reduce_scatter, {op} of {dtype}")
         expected = reduced(comm, total, dtype, op)[before : before + counts[comm.rank]]
         same(ragged, expected, f"reduce_scatter with counts, {op} of {dtype}")
@@ -81,10 +81,10 @@ def gathers_different_lengths(comm: Communicator) -> None:
     counts = [(rank * 3 + 2) % 4 for rank in range(comm.size)]
     mine = values(comm.rank, counts[comm.rank])
     out = np.zeros(sum(counts), np.float32)
-    found, returned = comm.allgather(mine, counts), comm.allgather(mine, counts, out)
+    gathered, returned = comm.allgather(mine, counts), comm.allgather(mine, counts, out)
     alike = comm.allgather(values(comm.rank, 3, salt=1), [3] * comm.size)
     expected = np.concatenate([values(rank, count) for rank, count in enumerate(counts)])
-    same(found, expected, "allgather with counts")
+    same(gathered, expected, "allgather with counts")
     same(out, expected, "allgather with counts and out")
     same(alike, np.concatenate([values(rank, 3, salt=1) for rank in range(comm.size)]), "allgather with equal counts")
     assert returned is out, "allgather returns another array than its out"
@@ -155,10 +155,10 @@ def takes_empty_arrays(comm: Communicator) -> None:
     came = comm.sendrecv(x, to, x.copy(), source) if comm.size > 1 else None
     empty_rows = np.zeros((comm.size, 0), np.float32)
     comm.iallreduce(x, x.copy()).wait()
-    found = [comm.allreduce(x), comm.broadcast(x.copy())]
+    results = [comm.allreduce(x), comm.broadcast(x.copy())]
     rows = [comm.allgather(x), comm.alltoall(empty_rows), comm.reduce_scatter(empty_rows)]
     rooted = [comm.gather(x), comm.scatter(empty_rows, np.zeros(0, np.float32)), comm.reduce(x)]
-    for result in found:
+    for result in results:
         same(result, x, "an empty array")
     for result, shape in zip(rows, [(comm.size, 0, 3), (comm.size, 0), (0,)], strict=True):
         same(result, np.zeros(shape, np.float32), "rows of an empty array")
@@ -190,32 +190,32 @@ def _long(comm: Communicator, n: int, dtype: np.dtype) -> None:
     ragged = comm.allgather(x[: counts[comm.rank]], counts)
     part = comm.reduce_scatter(rows)
     comm.scatter(rows if comm.rank == 0 else None, place)
-    all_rows, what = (
+    all_rows, label = (
         [values(rank, n, dtype) for rank in range(comm.size)],
         f"{n} elements of {dtype}, {comm.largest} at once",
     )
     expected = reduced(comm, n, dtype)
-    same(out, expected, f"allreduce of {what}")
-    same(begun, expected, f"iallreduce of {what}")
-    same(expected if rooted is None else rooted, expected, f"reduce of {what}")
-    same(sent, all_rows[0], f"broadcast of {what}")
-    same(gathered, np.stack(all_rows), f"allgather of {what}")
-    same(ragged, np.concatenate([row[:count] for row, count in zip(all_rows, counts, strict=True)]), f"ragged {what}")
+    same(out, expected, f"allreduce of {label}")
+    same(begun, expected, f"iallreduce of {label}")
+    same(expected if rooted is None else rooted, expected, f"reduce of {label}")
+    same(sent, all_rows[0], f"broadcast of {label}")
+    same(gathered, np.stack(all_rows), f"allgather of {label}")
+    same(ragged, np.concatenate([row[:count] for row, count in zip(all_rows, counts, strict=True)]), f"ragged {label}")
     mine = [values(rank, n, dtype, salt=comm.rank) for rank in range(comm.size)]
-    same(swapped, np.stack(mine), f"alltoall of {what}")
-    same(part, reduce(np.add, mine), f"reduce_scatter of {what}")
-    same(place, values(0, n, dtype, salt=comm.rank), f"scatter of {what}")
+    same(swapped, np.stack(mine), f"alltoall of {label}")
+    same(part, reduce(np.add, mine), f"reduce_scatter of {label}")
+    same(place, values(0, n, dtype, salt=comm.rank), f"scatter of {label}")
     if came is not None:
-        assert came.elements == n, f"{came.elements} elements came of {what}"
-        same(room[:n], all_rows[source], f"a message of {what}")
+        assert came.elements == n, f"{came.elements} elements came of {label}"
+        same(room[:n], all_rows[source], f"a message of {label}")
 
 
 def works_in_place(comm: Communicator) -> None:
     """``out`` may be ``x``; what was returned before stays as it was."""
-    x, other = values(comm.rank, 9), values(comm.rank, 9)
+    x, second = values(comm.rank, 9), values(comm.rank, 9)
     first = comm.allreduce(x)
     returned = comm.allreduce(x, out=x)
-    comm.iallreduce(other, other).wait()
+    comm.iallreduce(second, second).wait()
     again = values(comm.rank, 9)
     out = np.zeros(9, np.float32)
     rounds = []
@@ -227,6 +227,6 @@ def works_in_place(comm: Communicator) -> None:
     assert returned is x, "allreduce returns another array than its out"
     same(first, expected, "the result of an allreduce, after another one")
     same(x, expected, "allreduce in place")
-    same(other, expected, "iallreduce in place")
+    same(second, expected, "iallreduce in place")
     for factor, result in zip((1, 2, 3), rounds, strict=True):
         same(result, factor * reduced(comm, 9, op="max"), f"allreduce number {factor} of the same two arrays")

@@ -41,7 +41,7 @@ def every_way(comm: Communicator, ranks: Sequence[np.ndarray], expected: np.ndar
     begun, out = np.zeros(n, x.dtype), np.zeros(n, x.dtype)
     comm.iallreduce(x, begun, op).wait()
     comm.reduce_scatter(rows, op=op, out=out)
-    found = [
+    results = [
         Result("allreduce", comm.allreduce(x, op), expected),
         Result("iallreduce", begun, expected),
         Result("reduce_scatter", out, row),
@@ -49,5 +49,5 @@ def every_way(comm: Communicator, ranks: Sequence[np.ndarray], expected: np.ndar
     ]
     rooted = comm.reduce(x, op, root)
     if comm.rank == root and rooted is not None:
-        found.append(Result("reduce", rooted, expected))
-    return found
+        results.append(Result("reduce", rooted, expected))
+    return results

@@ -18,27 +18,27 @@ _FLOATS = tuple(dtype for dtype in _REAL if dtype.kind not in "iu")
 
 def sums_every_bit(comm: Communicator) -> None:
     """Sums whose exact value takes all bits of the type, and is reached in whatever order; in every kind of reduction."""
-    found = [(_parts(comm, dtype), dtype) for dtype in DTYPES if dtype != np.bool_]
-    for results, dtype in found:
+    outcomes = [(_parts(comm, dtype), dtype) for dtype in DTYPES if dtype != np.bool_]
+    for results, dtype in outcomes:
         for result in results:
             same_bits(result.found, result.expected, f"{result.what}, a sum of {dtype} that takes all of its bits")
 
 
 def picks_and_multiplies_every_bit(comm: Communicator) -> None:
     """Smallest, largest and product of numbers that differ in their last bit."""
-    found = []
+    outcomes = []
     for dtype in _REAL:
         near, largest = _near(dtype)
         i = np.arange(_N)
         picked = [near[(i + rank) % len(near)] for rank in range(comm.size)]
         ones = np.ones(_N, dtype)
         factors = [np.where(i % comm.size == rank, largest, ones).astype(dtype) for rank in range(comm.size)]
-        found += [
+        outcomes += [
             ("min", dtype, every_way(comm, picked, np.min(picked, axis=0).astype(dtype), "min")),
             ("max", dtype, every_way(comm, picked, np.max(picked, axis=0).astype(dtype), "max")),
             ("prod", dtype, every_way(comm, factors, np.full(_N, largest, dtype), "prod")),
         ]
-    for op, dtype, results in found:
+    for op, dtype, results in outcomes:
         for result in results:
             same_bits(result.found, result.expected, f"{result.what}, {op} of {dtype}")
 
@@ -48,7 +48,7 @@ def rounds_to_nearest(comm: Communicator) -> None:
 
     Source: IEEE 754-2019, section 4.3.1 (to nearest, ties to even).
     """
-    found = []
+    outcomes = []
     for dtype in _FLOATS:
         eps = float(ml_dtypes.finfo(dtype).eps)
         pairs = [(1, 0.75 * eps), (1, 0.25 * eps), (1, 0.5 * eps), (1 + eps, 0.5 * eps), (1 + eps, 0.75 * eps)]
@@ -59,48 +59,48 @@ def rounds_to_nearest(comm: Communicator) -> None:
         for number, (large, small) in enumerate(both_signs.astype(dtype)):
             ranks[number % comm.size][number] += large
             ranks[(number + 1) % comm.size][number] += small
-        found.append((every_way(comm, ranks, expected), dtype))
-    for results, dtype in found:
+        outcomes.append((every_way(comm, ranks, expected), dtype))
+    for results, dtype in outcomes:
         for result in results:
             same_bits(result.found, result.expected, f"{result.what}, a sum of {dtype} that is rounded")
 
 
 def keeps_what_is_not_finite(comm: Communicator) -> None:
     """Sums with infinities, NaNs, numbers that are too large together, and with the smallest there are."""
-    found = []
+    outcomes = []
     for dtype in _FLOATS:
         facts = ml_dtypes.finfo(dtype)
         least, most, infinite, nan = float(facts.smallest_subnormal), float(facts.max), float("inf"), float("nan")
         alone = [nan, infinite, -infinite, least, -least, 3 * least, 0.0]
         pairs = [*((x, 0.0) for x in alone), (nan, 1), (infinite, -infinite), (infinite, 1), (least, least), (most, 1e-30)]
         pairs += [(1, nan), (-infinite, -infinite), (4 * least, -least), (float(facts.tiny), -least), (most, most)]
-        given = np.array(pairs).astype(dtype)
+        summands = np.array(pairs).astype(dtype)
         ranks = [np.zeros(len(pairs), dtype) for _ in range(comm.size)]
         with np.errstate(all="ignore"):
-            for number, (one, other) in enumerate(given):
-                ranks[number % comm.size][number] += one
-                ranks[(number + 1) % comm.size][number] += other
-            expected = given[:, 0] + given[:, 1]
-            found.append((every_way(comm, ranks, expected), dtype))
-    for results, dtype in found:
+            for number, (first, second) in enumerate(summands):
+                ranks[number % comm.size][number] += first
+                ranks[(number + 1) % comm.size][number] += second
+            expected = summands[:, 0] + summands[:, 1]
+            outcomes.append((every_way(comm, ranks, expected), dtype))
+    for results, dtype in outcomes:
         for result in results:
             same_numbers(result.found, result.expected, f"{result.what}, sum of {dtype}")
 
 
 def agrees_bit_by_bit(comm: Communicator) -> None:
     """All ranks get the same bits of a sum that is rounded, however it is rounded."""
-    found = []
+    outcomes = []
     for dtype in _FLOATS:
         for n in (3, 5000):
             drawn = np.random.default_rng([comm.rank, n])
             x = (drawn.standard_normal(n) * 2.0 ** drawn.integers(-6, 6, n)).astype(dtype)
             total, begun = comm.allreduce(x), np.zeros(n, dtype)
             comm.iallreduce(x, begun).wait()
-            found.append((dtype, [comm.allgather(total), comm.allgather(begun)], [total, begun]))
-    for dtype, gathered, own in found:
-        for what, rows, mine in zip(("allreduce", "iallreduce"), gathered, own, strict=True):
+            outcomes.append((dtype, [comm.allgather(total), comm.allgather(begun)], [total, begun]))
+    for dtype, gathered, local_results in outcomes:
+        for operation, rows, mine in zip(("allreduce", "iallreduce"), gathered, local_results, strict=True):
             for rank, row in enumerate(rows):
-                same_bits(row, mine, f"{what} of {dtype}, on rank {rank} beside rank {comm.rank}")
+                same_bits(row, mine, f"{operation} of {dtype}, on rank {rank} beside rank {comm.rank}")
 
 
 def _parts(comm: Communicator, dtype: np.dtype) -> list[Result]:

@@ -28,15 +28,15 @@ def carries_large_arrays(comm: Communicator) -> None:
     faults: list[AssertionError] = []
     for dtype in _BITS:
         n = _LARGE // dtype.itemsize + 1
-        mine, what, got = _of(comm, comm.rank, n, dtype).copy(), f"{n} elements of {dtype}", np.zeros(n, dtype)
+        mine, label, got = _of(comm, comm.rank, n, dtype).copy(), f"{n} elements of {dtype}", np.zeros(n, dtype)
         if comm.size > 1:
             came = comm.sendrecv(mine, to, got, source, 12)
         total = comm.allreduce(mine)
         with later(faults):
             if comm.size > 1:
-                assert came.elements == n, f"{came.elements} elements came of {what}"
-                same_bits(got, _of(comm, source, n, dtype), f"a message of {what}")
-            same_bits(total, _total(comm.size, n, dtype), f"allreduce of {what}")
+                assert came.elements == n, f"{came.elements} elements came of {label}"
+                same_bits(got, _of(comm, source, n, dtype), f"a message of {label}")
+            same_bits(total, _total(comm.size, n, dtype), f"allreduce of {label}")
     if faults:
         raise faults[0]
 
@@ -48,7 +48,7 @@ def carries_middling_arrays(comm: Communicator) -> None:
     for number, dtype in enumerate(_BITS):
         n, root = _SMALL // dtype.itemsize + 1, number % comm.size
         ranks = [_of(comm, rank, n, dtype) for rank in range(comm.size)]
-        mine, what, total = ranks[comm.rank].copy(), f"{n} elements of {dtype}", _total(comm.size, n, dtype)
+        mine, label, total = ranks[comm.rank].copy(), f"{n} elements of {dtype}", _total(comm.size, n, dtype)
         rows, received = np.stack([mine] * comm.size), np.stack(ranks)
         got, begun, place = np.zeros(n, dtype), np.zeros(n, dtype), np.zeros(n, dtype)
         if comm.size > 1:
@@ -73,7 +73,7 @@ def carries_middling_arrays(comm: Communicator) -> None:
             results |= {"gather": (gathered, received), "reduce": (rooted, total)}
         with later(faults):
             for name, (result, expected) in results.items():
-                same_bits(result, expected, f"{name} of {what}")
+                same_bits(result, expected, f"{name} of {label}")
     if faults:
         raise faults[0]
 
@@ -107,6 +107,6 @@ def _block(size: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _repeated(block: np.ndarray, n: int) -> np.ndarray:
-    made = np.resize(block, n)
-    made.flags.writeable = False
-    return made
+    array = np.resize(block, n)
+    array.flags.writeable = False
+    return array

@@ -22,18 +22,18 @@ def keeps_tags_and_order(comm: Communicator) -> None:
     to, source = neighbours(comm)
     sent = [np.array([100 * comm.rank + 10 * tag + i]) for i in range(3) for tag in (1, 2)]
     begun = [comm.isend(x, to, 1 + number % 2) for number, x in enumerate(sent)]
-    found = {}
+    receipts = {}
     for tag in (2, 1):
         for i in range(3):
             out = np.zeros(1, np.int64)
-            found[tag, i] = (int(out[0]), comm.recv(out, source, tag), out)
+            receipts[tag, i] = (int(out[0]), comm.recv(out, source, tag), out)
     posted = [(np.zeros(1, np.int64), value) for value in range(4)]
     waiting = [comm.irecv(out, source, 5) for out, _ in posted]
     for _, value in posted:
         comm.send(np.array([value]), to, 5)
     for request in [*reversed(waiting), *begun]:
         request.wait()
-    for (tag, i), (_, came, out) in found.items():
+    for (tag, i), (_, came, out) in receipts.items():
         assert int(out[0]) == 100 * source + 10 * tag + i, f"message {i} with tag {tag}: {int(out[0])}"
         assert (came.source, came.tag, came.elements) == (source, tag, 1), (
             f"{came} of message {i} with tag {tag} from {source}"
@@ -52,14 +52,14 @@ def tells_distant_tags_apart(comm: Communicator) -> None:
     mine = np.array([-1])
     begun_sum = np.zeros(1, np.int64)
     comm.iallreduce(mine, begun_sum).wait()
-    found: dict[str, tuple[np.ndarray | None, int]] = {
+    results: dict[str, tuple[np.ndarray | None, int]] = {
         "allreduce": (comm.allreduce(mine), -comm.size),
         "iallreduce": (begun_sum, -comm.size),
         "alltoall": (comm.alltoall(np.full((comm.size, 1), -1)), -1),
     }
     for root in range(comm.size):
         rows = np.full((comm.size, 1), -1) if comm.rank == root else None
-        found |= {
+        results |= {
             f"broadcast from {root}": (comm.broadcast(mine.copy(), root), -1),
             f"gather to {root}": (comm.gather(mine, root), -1),
             f"scatter from {root}": (comm.scatter(rows, np.zeros(1, np.int64), root), -1),
@@ -72,20 +72,20 @@ def tells_distant_tags_apart(comm: Communicator) -> None:
         request.wait()
     for tag, (received, number) in came.items():
         assert (number, received.tag) == (1000 * source + tag, tag), f"tag {tag}: {received} with {number} from {source}"
-    for name, (result, expected) in found.items():
+    for name, (result, expected) in results.items():
         assert result is None or (result == expected).all(), f"{name} took a message with a tag of a user: {result}"
 
 
 def keeps_every_bit(comm: Communicator) -> None:
     """The largest and smallest numbers, -0.0 and the bits of NaNs arrive as they were sent, however they are sent."""
     to, source = neighbours(comm)
-    found = []
+    outcomes = []
     for number, dtype in enumerate(DTYPES):
         x = extremes(dtype)
-        got, given = np.zeros_like(x), x.copy() if comm.rank == number % comm.size else np.zeros_like(x)
+        got, buffer = np.zeros_like(x), x.copy() if comm.rank == number % comm.size else np.zeros_like(x)
         rows, place = np.stack([x] * comm.size), np.zeros_like(x)
         pieces = {
-            "broadcast": comm.broadcast(given, number % comm.size),
+            "broadcast": comm.broadcast(buffer, number % comm.size),
             "allgather": comm.allgather(x)[source],
             "allgather with counts": comm.allgather(x, [x.size] * comm.size)[: x.size],
             "alltoall": comm.alltoall(rows)[source],
@@ -99,8 +99,8 @@ def keeps_every_bit(comm: Communicator) -> None:
             comm.isend(x, to, 8).wait()
             begun.wait()
             pieces["a message"] = got
-        found.append((x, pieces))
-    for x, pieces in found:
+        outcomes.append((x, pieces))
+    for x, pieces in outcomes:
         for operation, came in pieces.items():
             same_bits(came, x, f"{operation} of {x.dtype}")
 
@@ -111,7 +111,7 @@ def waits_for_everyone(comm: Communicator) -> None:
     One rank after the other comes last, and looks for the message that the next rank sends after the barrier.
     """
     out = np.zeros(1, np.int64)
-    left: list[int] = []
+    early_ranks: list[int] = []
     for last in range(comm.size):
         if comm.rank == last:
             for _ in range(comm.size - 1):  # all others have come to the barrier, or gone through it
@@ -119,7 +119,7 @@ def waits_for_everyone(comm: Communicator) -> None:
             early = comm.irecv(out, (last + 1) % comm.size, 11) if comm.size > 1 else None
             for _ in range(_LOOKS):
                 if early is not None and early.test():
-                    left.append(last)
+                    early_ranks.append(last)
                     break
             comm.barrier()
             if early is not None:
@@ -129,25 +129,27 @@ def waits_for_everyone(comm: Communicator) -> None:
             comm.barrier()
             if comm.rank == (last + 1) % comm.size:
                 comm.send(np.array([comm.rank]), last, 11)
-    assert not left, f"rank {(comm.rank + 1) % comm.size} left a barrier to which rank {comm.rank} had not come"
+    assert not early_ranks, f"rank {(comm.rank + 1) % comm.size} left a barrier to which rank {comm.rank} had not come"
 
 
 def receives_from_anyone(comm: Communicator) -> None:
     """``ANY`` tells who sent, keeps each sender's order, and leaves out of ``out`` what a shorter message has not."""
     senders = range(1, comm.size)
-    found = []
+    receipts = []
     if comm.rank == 0:
         for _ in range(2 * len(senders)):
             out = np.full(6, -1, np.int64)
-            found.append((comm.recv(out, ANY, 9), out))
+            receipts.append((comm.recv(out, ANY, 9), out))
     else:
         for number in range(2):
             comm.send(np.array([comm.rank] * (number + 2)), 0, 9)
     comm.barrier()
     for sender in senders if comm.rank == 0 else ():
-        own = [(came, out) for came, out in found if came.source == sender]
-        assert [came.elements for came, _ in own] == [2, 3], f"from rank {sender}: {[came for came, _ in own]}"
-        for came, out in own:
+        sender_receipts = [(came, out) for came, out in receipts if came.source == sender]
+        assert [came.elements for came, _ in sender_receipts] == [2, 3], (
+            f"from rank {sender}: {[came for came, _ in sender_receipts]}"
+        )
+        for came, out in sender_receipts:
             same(out, np.array([sender] * came.elements + [-1] * (6 - came.elements)), f"a message from rank {sender}")
 
 
@@ -180,7 +182,7 @@ def exchanges(comm: Communicator) -> None:
     """One array to several ranks, and one from each of several."""
     to, source = neighbours(comm)
     peers = sorted({to, source} - {comm.rank})
-    found = comm.exchange(values(comm.rank, (2, 2)), peers, peers, 6)
-    assert sorted(found) == peers, f"from ranks {sorted(found)} instead of {peers}"
-    for rank, x in found.items():
+    arrays = comm.exchange(values(comm.rank, (2, 2)), peers, peers, 6)
+    assert sorted(arrays) == peers, f"from ranks {sorted(arrays)} instead of {peers}"
+    for rank, x in arrays.items():
         same(x, values(rank, (2, 2)), f"what came from rank {rank}")

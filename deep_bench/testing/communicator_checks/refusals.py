@@ -27,18 +27,18 @@ def refuses_what_is_wrong(comm: Communicator) -> None:
     refused(lambda: comm.isend(x, ANY), "a message to anyone")
     refused(lambda: comm.isend(x, 0, -1), "a negative tag")
     refused(lambda: comm.irecv(locked), "receiving into a read-only array")
-    for out, what in ((np.zeros(5, np.float32), "too long"), (np.zeros(4), "of another type"), (locked, "read-only")):
-        refused(partial(comm.allreduce, x, out=out), f"allreduce into an array that is {what}")
-        refused(partial(comm.iallreduce, x, out), f"iallreduce into an array that is {what}")
+    for out, description in ((np.zeros(5, np.float32), "too long"), (np.zeros(4), "of another type"), (locked, "read-only")):
+        refused(partial(comm.allreduce, x, out=out), f"allreduce into an array that is {description}")
+        refused(partial(comm.iallreduce, x, out), f"iallreduce into an array that is {description}")
     refused(lambda: comm.allgather(x, out=np.zeros(4 * size + 1, np.float32)), "allgather into an array that is too long")
     wrong: Sequence[tuple[Sequence[int], str]] = (
         ([4] * (size + 1), "too many"),
         ([3] * size, "wrong"),
         ([-4] * size, "negative"),
     )
-    for counts, what in wrong:
-        refused(partial(comm.allgather, x, counts), f"allgather with {what} counts")
-        refused(partial(comm.reduce_scatter, np.ones(4 * size), counts), f"reduce_scatter with {what} counts")
+    for counts, description in wrong:
+        refused(partial(comm.allgather, x, counts), f"allgather with {description} counts")
+        refused(partial(comm.reduce_scatter, np.ones(4 * size), counts), f"reduce_scatter with {description} counts")
     refused(lambda: comm.alltoall(np.ones((size + 1, 2))), "alltoall of too many rows")
     refused(lambda: comm.reduce_scatter(np.ones((size + 1, 2))), "reduce_scatter of too many rows")
     refused(lambda: comm.split(-3), "a negative color")

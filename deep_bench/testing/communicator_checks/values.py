@@ -87,8 +87,8 @@ def same_bits(found: np.ndarray, expected: np.ndarray, what: str) -> None:
         return
     off = np.any(np.not_equal(*(row.reshape(expected.size, -1) for row in rows)), axis=1)
     first = int(np.flatnonzero(off)[0])
-    came, wanted = (x.reshape(-1)[first] for x in (found, expected))
-    raise AssertionError(f"{what}: element {first} is {came!r} instead of {wanted!r}, or has other bits")
+    came, expected_value = (x.reshape(-1)[first] for x in (found, expected))
+    raise AssertionError(f"{what}: element {first} is {came!r} instead of {expected_value!r}, or has other bits")
 
 
 def reduced(comm: Communicator, shape: int | tuple[int, ...], dtype: Any = np.float32, op: str = "sum") -> np.ndarray:
@@ -102,10 +102,10 @@ def same(found: np.ndarray | None, expected: np.ndarray, what: str) -> None:
     np.testing.assert_array_equal(found, expected, what)
 
 
-def _alike(found: Any, expected: np.ndarray, what: str) -> None:
-    assert isinstance(found, np.ndarray), f"{what}: {type(found).__name__} instead of an array"
-    assert found.dtype == expected.dtype, f"{what}: {found.dtype} instead of {expected.dtype}"
-    assert found.shape == expected.shape, f"{what}: shape {found.shape} instead of {expected.shape}"
+def _alike(array: Any, expected: np.ndarray, label: str) -> None:
+    assert isinstance(array, np.ndarray), f"{label}: {type(array).__name__} instead of an array"
+    assert array.dtype == expected.dtype, f"{label}: {array.dtype} instead of {expected.dtype}"
+    assert array.shape == expected.shape, f"{label}: shape {array.shape} instead of {expected.shape}"
 
 
 @contextmanager

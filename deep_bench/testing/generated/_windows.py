@@ -68,5 +68,5 @@ def layout(
         attributes["pads"] = None
     elif ceil:
         attributes["ceil_mode"] = draw.maybe(draw.boolean())
-    found = Layout(spatial, kernel, attributes)
-    return found if found.is_filled else Layout(spatial, kernel, dict.fromkeys(attributes))
+    candidate = Layout(spatial, kernel, attributes)
+    return candidate if candidate.is_filled else Layout(spatial, kernel, dict.fromkeys(attributes))

@@ -102,13 +102,13 @@ def RotaryEmbedding(draw: Draw) -> Problem:
     """All of the features or the first ones, positions given or in order."""
     dtype, packed = draw.pick(dtypes("RotaryEmbedding")), draw.boolean()
     batch, heads, length, half = (draw.integer(1, 3) for _ in range(4))
-    rest = draw.pick((0, 2))
-    size, positions = 2 * half + rest, draw.integer(1, 5)
+    extra = draw.pick((0, 2))
+    size, positions = 2 * half + extra, draw.integer(1, 5)
     x = draw.moderate((batch, length, heads * size) if packed else (batch, heads, length, size), dtype)
     ids = draw.maybe(np.array([[draw.integer(0, positions - 1) for _ in range(length)] for _ in range(batch)]))
     shape = (batch, length, half) if ids is None else (positions, half)
     attributes = {"interleaved": draw.maybe(draw.boolean()), "num_heads": heads if packed else None}
-    attributes["rotary_embedding_dim"] = 2 * half if rest else draw.maybe(0)
+    attributes["rotary_embedding_dim"] = 2 * half if extra else draw.maybe(0)
     return Problem("RotaryEmbedding", [x, draw.moderate(shape, dtype), draw.moderate(shape, dtype), ids], attributes)
 
 

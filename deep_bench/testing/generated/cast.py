@@ -42,9 +42,9 @@ def _given(draw: Draw, shape: tuple[int, ...], dtype: np.dtype, to: np.dtype) ->
 
 
 def _picked(draw: Draw, shape: tuple[int, ...], dtype: np.dtype, pool: Sequence[Any]) -> np.ndarray:
-    found = np.empty(shape, object)
-    found.reshape(-1)[:] = [draw.pick(pool) for _ in range(found.size)]
-    return found.astype(dtype)
+    array = np.empty(shape, object)
+    array.reshape(-1)[:] = [draw.pick(pool) for _ in range(array.size)]
+    return array.astype(dtype)
 
 
 def _words(to: np.dtype) -> tuple[str, ...]:
@@ -82,8 +82,8 @@ def _in_range(dtype: np.dtype, to: np.dtype) -> tuple[float, ...]:
         return tuple(2.0**k for k in range(0 if limits.bits < 8 else -2, 3) if 2**k <= int(limits.max))
     most = 1.5 if dtype.itemsize == 1 else 99.5
     low, high = max(-most, int(limits.min)), min(most, int(limits.max) + 0.5)
-    found = (0.0, 0.5, 1.0, low, high, max(-0.5, low), max(-1.5, low))
-    return tuple(float(int(number)) for number in found) if limits.bits < 8 else found
+    values = (0.0, 0.5, 1.0, low, high, max(-0.5, low), max(-1.5, low))
+    return tuple(float(int(number)) for number in values) if limits.bits < 8 else values
 
 
 def _settings(draw: Draw, to: np.dtype) -> dict[str, Any]:
@@ -94,10 +94,10 @@ def _settings(draw: Draw, to: np.dtype) -> dict[str, Any]:
 
 def _pair(draw: Draw, operator: str) -> tuple[np.ndarray, np.dtype, dict[str, Any]]:
     """How a bool is written is left open, and avoided; float8, which has rules of its own, comes often."""
-    known = dtypes(operator)
-    dtype = draw.pick(draw.pick((known, [kind for kind in known if is_float(kind) and kind.itemsize > 1])))
+    types = dtypes(operator)
+    dtype = draw.pick(draw.pick((types, [kind for kind in types if is_float(kind) and kind.itemsize > 1])))
     unsaid = {np.dtype(bool): STRING, STRING: np.dtype(bool)}.get(dtype)
-    to = draw.pick(draw.pick((tuple(other for other in known if other != unsaid), _FLOAT8)))
+    to = draw.pick(draw.pick((tuple(target for target in types if target != unsaid), _FLOAT8)))
     return _given(draw, draw.shape(0, 3), dtype, to), to, _settings(draw, to)
 
 
@@ -115,9 +115,9 @@ def CastLike(draw: Draw) -> Problem:
 
 def BitCast(draw: Draw) -> Problem:
     """Any pair of the same width; only what is 0 or 1 becomes a bool."""
-    known = dtypes("BitCast")
-    dtype = draw.pick(known)
-    to = draw.pick([other for other in known if _bits(other) == _bits(dtype)])
+    types = dtypes("BitCast")
+    dtype = draw.pick(types)
+    to = draw.pick([target for target in types if _bits(target) == _bits(dtype)])
     x = draw.array(draw.shape(), dtype)
     if to == np.bool_ and dtype != to:
         x = draw.array(x.shape, bool).view(dtype)

@@ -40,8 +40,8 @@ def If(draw: Draw) -> Problem:
             helper.make_node(operator, ["outer0", "outer1"], [f"{branch}0"], **settings),
             helper.make_node(draw.pick(("Neg", "Abs", "Identity")), [f"{branch}0"], [f"{branch}1"]),
         ]
-        made = [info(f"{branch}{i}", dtype) for i in range(count)]
-        branches[f"{branch}_branch"] = helper.make_graph(nodes, branch, [], made)
+        branch_outputs = [info(f"{branch}{i}", dtype) for i in range(count)]
+        branches[f"{branch}_branch"] = helper.make_graph(nodes, branch, [], branch_outputs)
     condition = np.array(draw.boolean(), bool).reshape(draw.pick(((), (1,))))
     return Problem("If", [condition], branches, outputs=2, outer=outer)
 
@@ -56,10 +56,10 @@ def Loop(draw: Draw) -> Problem:
         helper.make_node("Cast", ["i"], ["number"], to=code_of(dtype)),
         helper.make_node("Mul", ["next", "number"], ["element"]),
     ]
-    taken = [info("i", np.int64, ()), info("was", bool, ()), info("carried", dtype, shape)]
-    made = [info("going", bool, ()), info("next", dtype, shape), info("element", dtype, shape)]
+    body_inputs = [info("i", np.int64, ()), info("was", bool, ()), info("carried", dtype, shape)]
+    body_outputs = [info("going", bool, ()), info("next", dtype, shape), info("element", dtype, shape)]
     count = draw.integer(2, 3)
-    body = helper.make_graph(nodes if count == 3 else nodes[:2], "body", taken, made[:count])
+    body = helper.make_graph(nodes if count == 3 else nodes[:2], "body", body_inputs, body_outputs[:count])
     trips = draw.maybe(np.array(draw.pick((3, 1, 0, 5)), np.int64).reshape(draw.pick(((), (1,)))))
     going = np.array(draw.pick((True, True, False))).reshape(draw.pick(((), (1,))))
     begin = going if trips is None else draw.maybe(going)
@@ -76,9 +76,9 @@ def Scan(draw: Draw) -> Problem:
         helper.make_node("Max", ["next", f"in{scanned - 1}"], ["out0"]),
         helper.make_node("Sub", ["in0", "next"], ["out1"]),
     ]
-    taken = [info(n, dtype, shape) for n in [*["state"] * states, *(f"in{i}" for i in range(scanned))]]
-    made = [info(n, dtype, shape) for n in [*["next"] * states, *(f"out{i}" for i in range(results))]]
-    body = helper.make_graph(nodes[: 1 + results], "body", taken, made)
+    body_inputs = [info(n, dtype, shape) for n in [*["state"] * states, *(f"in{i}" for i in range(scanned))]]
+    body_outputs = [info(n, dtype, shape) for n in [*["next"] * states, *(f"out{i}" for i in range(results))]]
+    body = helper.make_graph(nodes[: 1 + results], "body", body_inputs, body_outputs)
     rank, length = len(shape) + 1, draw.integer(1, 4)
     axes = [draw.axis(rank) for _ in range(scanned)] if draw.boolean() else None
     inputs = []

@@ -71,7 +71,7 @@ def ConvTranspose(draw: Draw) -> Problem:
     return Problem("ConvTranspose", [x, w, draw.maybe(draw.moderate(((group or 1) * outer,), dtype))], attributes)
 
 
-def _transposed_padding(draw: Draw, full: list[int], same: list[int]) -> dict[str, Any]:
+def _transposed_padding(draw: Draw, full: list[int], same_sizes: list[int]) -> dict[str, Any]:
     way = draw.pick(("none", "pads", "output_shape", "VALID", "SAME"))
     if way == "pads":
         begins = [draw.integer(0, min(2, f - 1)) for f in full]
@@ -80,7 +80,7 @@ def _transposed_padding(draw: Draw, full: list[int], same: list[int]) -> dict[st
     if way == "output_shape":
         auto_pad = draw.pick((None, "NOTSET", "SAME_UPPER", "SAME_LOWER"))
         return {"output_shape": tuple(draw.integer(max(1, f - 3), f) for f in full), "auto_pad": auto_pad}
-    if way == "SAME" and all(s <= f for s, f in zip(same, full, strict=True)):
+    if way == "SAME" and all(s <= f for s, f in zip(same_sizes, full, strict=True)):
         return {"auto_pad": draw.pick(("SAME_UPPER", "SAME_LOWER"))}
     return {"auto_pad": "VALID" if way == "VALID" else None}
 

@@ -51,8 +51,8 @@ class Draw(ABC):
 
     def broadcast(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape that broadcasts to ``shape``: axes are 1 here and there, or missing in front."""
-        kept = tuple(self.pick((size, 1)) for size in shape)
-        return kept[self.integer(0, len(kept)) :]
+        sizes = tuple(self.pick((size, 1)) for size in shape)
+        return sizes[self.integer(0, len(sizes)) :]
 
     def axis(self, rank: int) -> int:
         """An axis of a tensor, counted from the front or from the back."""
@@ -78,8 +78,8 @@ class Draw(ABC):
         """
         dtype = np.dtype(dtype)
         generator = np.random.default_rng(self.integer(0, 2**16))
-        found = np.asarray(contents(generator, tuple(shape), dtype, style or self.pick(styles(dtype))))
-        return _strided(found) if found.ndim and self.pick((False, False, True)) else found
+        tensor = np.asarray(contents(generator, tuple(shape), dtype, style or self.pick(styles(dtype))))
+        return _strided(tensor) if tensor.ndim and self.pick((False, False, True)) else tensor
 
 
 class Seeded(Draw):
@@ -134,9 +134,9 @@ def _integers(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.
 
 
 def _chosen(generator: np.random.Generator, pool: Sequence[Any], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    found = np.empty(shape, dtype)
-    found.reshape(-1)[:] = [pool[i] for i in generator.integers(0, len(pool), found.size)]
-    return found
+    array = np.empty(shape, dtype)
+    array.reshape(-1)[:] = [pool[i] for i in generator.integers(0, len(pool), array.size)]
+    return array
 
 
 def _floats(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, style: str) -> np.ndarray:
@@ -175,8 +175,8 @@ def dtypes(operator: str, index: int = 0, domain: str = "") -> tuple[np.dtype, .
     """
     schema = onnx.defs.get_schema(operator, OPSET, domain)
     allowed = schema.inputs[min(index, len(schema.inputs) - 1)].types
-    found = [_dtype(t[len("tensor(") : -1]) for t in allowed if t.startswith("tensor(")]
-    return tuple(sorted(found, key=lambda d: (d != np.float32, not is_float(d), str(d))))
+    types = [_dtype(t[len("tensor(") : -1]) for t in allowed if t.startswith("tensor(")]
+    return tuple(sorted(types, key=lambda d: (d != np.float32, not is_float(d), str(d))))
 
 
 def _dtype(name: str) -> np.dtype:

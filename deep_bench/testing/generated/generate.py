@@ -19,8 +19,8 @@ def results(operator: str, index: int = 0) -> tuple[np.dtype, ...]:
     schema = onnx.defs.get_schema(operator)
     names = (t[len("tensor(") : -1].upper() for t in sorted(schema.outputs[index].types))
     codes = [onnx.TensorProto.DataType.Value(name) for name in names]
-    found = [np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) for code in codes if code != onnx.TensorProto.STRING]
-    return tuple(sorted(found, key=lambda d: (d != np.float32, not is_float(d))))
+    types = [np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) for code in codes if code != onnx.TensorProto.STRING]
+    return tuple(sorted(types, key=lambda d: (d != np.float32, not is_float(d))))
 
 
 def Constant(draw: Draw) -> Problem:

@@ -148,8 +148,8 @@ def Compress(draw: Draw) -> Problem:
 
 def Unique(draw: Draw) -> Problem:
     """Left open, and avoided: NaN, the order of complex numbers, slices of an empty tensor; -0 is no other number than 0."""
-    known = [d for d in dtypes("Unique") if d.kind != "c"]
-    dtype = draw.pick(known)
+    types = [d for d in dtypes("Unique") if d.kind != "c"]
+    dtype = draw.pick(types)
     axis = None
     shape = draw.shape()
     if draw.boolean():
@@ -169,9 +169,9 @@ def Trilu(draw: Draw) -> Problem:
 
 def ReverseSequence(draw: Draw) -> Problem:
     """Both orders of time and batch; lengths from 1 on."""
-    time, batch, rest = draw.integer(1, 5), draw.integer(1, 4), draw.shape(0, 2)
+    time, batch, extra_shape = draw.integer(1, 5), draw.integer(1, 4), draw.shape(0, 2)
     time_axis = draw.pick((None, 0, 1))
-    shape = (batch, time, *rest) if time_axis == 1 else (time, batch, *rest)
+    shape = (batch, time, *extra_shape) if time_axis == 1 else (time, batch, *extra_shape)
     lengths = np.array([draw.integer(1, time) for _ in range(batch)], np.int64)
     axes = {"time_axis": time_axis, "batch_axis": None if time_axis is None else 1 - time_axis}
     return Problem("ReverseSequence", [draw.array(shape, draw.pick(dtypes("ReverseSequence"))), lengths], axes)

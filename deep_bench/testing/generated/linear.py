@@ -72,11 +72,11 @@ def Einsum(draw: Draw) -> Problem:
     """One of `EQUATIONS`; an index has one length throughout, those of an ellipsis broadcast."""
     equation, dtype = draw.pick(EQUATIONS), draw.pick(dtypes("Einsum"))
     sizes = {letter: draw.pick(SIZES) for letter in sorted(set(equation)) if letter.isalpha()}
-    more = draw.shape(0, 2)
+    extra_shape = draw.shape(0, 2)
     inputs = []
     for term in equation.replace(" ", "").split("->")[0].split(","):
         head, dots, tail = term.partition("...")
-        middle = draw.broadcast(more) if dots else ()
+        middle = draw.broadcast(extra_shape) if dots else ()
         inputs.append(draw.moderate((*(sizes[i] for i in head), *middle, *(sizes[i] for i in tail)), dtype))
     return Problem("Einsum", inputs, {"equation": equation})
 

@@ -23,8 +23,8 @@ def pool(operator: str, **attributes: Callable[[Draw], object]) -> Generator:
     def generate(draw: Draw) -> Problem:
         at = layout(draw, ceil=True)
         x = draw.moderate((draw.pick(BATCHES), draw.integer(1, 3), *at.spatial), draw.pick(dtypes(operator)))
-        more = {name: choose(draw) for name, choose in attributes.items()}
-        return Problem(operator, [x], {**at.attributes, "kernel_shape": at.kernel, **more})
+        extra = {name: choose(draw) for name, choose in attributes.items()}
+        return Problem(operator, [x], {**at.attributes, "kernel_shape": at.kernel, **extra})
 
     return generate
 
@@ -75,8 +75,8 @@ def MaxRoiPool(draw: Draw) -> Problem:
     scale = draw.pick((None, 1.0, 0.5, 2.0))
     rois = []
     for _ in range(draw.integer(1, 4)):
-        left, top = draw.integer(0, w - 1), draw.integer(0, h - 1)
-        corners = (left, top, draw.integer(left, w - 1), draw.integer(top, h - 1))
+        left_edge, top = draw.integer(0, w - 1), draw.integer(0, h - 1)
+        corners = (left_edge, top, draw.integer(left_edge, w - 1), draw.integer(top, h - 1))
         rois.append((draw.integer(0, len(x) - 1), *(corner / (scale or 1) for corner in corners)))
     attributes = {"pooled_shape": (draw.pick((1, 2, 4)), draw.pick((1, 2, 4))), "spatial_scale": scale}
     return Problem("MaxRoiPool", [x, np.array(rois, dtype)], attributes)

@@ -58,8 +58,8 @@ class Problem:
         if takes_count(function):
             settings["n_outputs"] = self.outputs
         with np.errstate(all="ignore"):
-            found = function(*self.inputs, **settings)
-        results = (found if isinstance(found, tuple) else (found,))[: self.outputs]
+            output = function(*self.inputs, **settings)
+        results = (output if isinstance(output, tuple) else (output,))[: self.outputs]
         return tuple(r if isinstance(r, list) or r is None else np.asarray(r) for r in results)
 
     def case(self, name: str) -> Case:
@@ -78,18 +78,18 @@ class Problem:
 
     def _fed(self) -> dict[str, Any]:
         """Name to value of the graph's inputs."""
-        own = {f"x{i}": v for i, v in enumerate(self.inputs) if v is not None or i in self.types}
-        return own | {f"outer{i}": v for i, v in enumerate(self.outer)}
+        node_inputs = {f"x{i}": v for i, v in enumerate(self.inputs) if v is not None or i in self.types}
+        return node_inputs | {f"outer{i}": v for i, v in enumerate(self.outer)}
 
-    def _model(self, name: str, made: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
+    def _model(self, name: str, outputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
         fed = self._fed()
-        given = [f"x{i}" if f"x{i}" in fed else "" for i in range(len(self.inputs))]
+        input_names = [f"x{i}" if f"x{i}" in fed else "" for i in range(len(self.inputs))]
         settings = {n: _attribute(v) for n, v in self.attributes.items() if v is not None}
         node = helper.make_node(
-            self.operator, given, [v.name for v in made], name=self.operator, domain=self.domain, **settings
+            self.operator, input_names, [v.name for v in outputs], name=self.operator, domain=self.domain, **settings
         )
         types = {f"x{i}": kind for i, kind in self.types.items()}
-        graph = helper.make_graph([node], name, [_info(n, v, types.get(n)) for n, v in fed.items()], made)
+        graph = helper.make_graph([node], name, [_info(n, v, types.get(n)) for n, v in fed.items()], outputs)
         opsets = [helper.make_opsetid("", OPSET)]
         if self.domain:
             opsets.append(helper.make_opsetid(self.domain, 1))

@@ -56,19 +56,19 @@ def QuantizeLinear(draw: Draw) -> Problem:
     shape, per, attributes = granularity(draw)
     source, target = draw.pick(dtypes("QuantizeLinear")), draw.pick(dtypes("QuantizeLinear", 2))
     scale_type = draw.pick([d for d in dtypes("QuantizeLinear", 1) if d != np.int32])
-    said = draw.pick(("zero_point", "both", "output_dtype", "neither"))
-    target = np.dtype(np.uint8) if said == "neither" else target
+    form = draw.pick(("zero_point", "both", "output_dtype", "neither"))
+    target = np.dtype(np.uint8) if form == "neither" else target
     styles = ("normal", "ties", "wide") + (("special",) if target in _WITH_NAN else ())
     style = draw.pick(styles) if is_float(source) else None
     x = draw.array(shape, source, style)
     x = x * np.asarray(draw.pick((1, 8, 64)), source) if style in ("normal", "ties") else x
     precision = draw.pick((1, 1, 10, 16)) if scale_type == _EXPONENTS or not draw.integer(0, 3) else None
     attributes |= {
-        "output_dtype": code_of(target) if said in ("both", "output_dtype") else None,
+        "output_dtype": code_of(target) if form in ("both", "output_dtype") else None,
         "precision": precision,
         "saturate": draw.maybe(draw.boolean()) if target in _WITH_NAN else None,
     }
-    zero_point = _zero_point(draw, per, target) if said in ("zero_point", "both") else None
+    zero_point = _zero_point(draw, per, target) if form in ("zero_point", "both") else None
     return Problem("QuantizeLinear", [x, scales(draw, per, scale_type), zero_point], attributes)
 
 

@@ -112,12 +112,12 @@ def GRU(draw: Draw) -> Problem:
 def LSTM(draw: Draw) -> Problem:
     """Three functions per direction, and peepholes."""
     at, dtype = _layer(draw), draw.pick(dtypes("LSTM"))
-    more = [
+    extra = [
         draw.maybe(draw.moderate(at.state, dtype)),
         draw.maybe(draw.moderate((at.directions, 3 * at.hidden), dtype)),
     ]
     attributes = _attributes(draw, at, 3) | {"input_forget": draw.maybe(draw.boolean())}
-    return Problem("LSTM", _inputs(draw, at, dtype, 4) + more, attributes, outputs=draw.integer(1, 3))
+    return Problem("LSTM", _inputs(draw, at, dtype, 4) + extra, attributes, outputs=draw.integer(1, 3))
 
 
 GENERATORS: dict[str, Callable[[Draw], Problem]] = {"GRU": GRU, "LSTM": LSTM, "RNN": RNN}

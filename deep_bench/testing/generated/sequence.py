@@ -41,8 +41,8 @@ def SequenceConstruct(draw: Draw) -> Problem:
 def SequenceEmpty(draw: Draw) -> Problem:
     """Of every element type."""
     dtype = draw.pick((None, *_TYPES))
-    made = {0: sequence_type(dtype or np.dtype(np.float32))}
-    return Problem("SequenceEmpty", [], {"dtype": None if dtype is None else code_of(dtype)}, output_types=made)
+    result_types = {0: sequence_type(dtype or np.dtype(np.float32))}
+    return Problem("SequenceEmpty", [], {"dtype": None if dtype is None else code_of(dtype)}, output_types=result_types)
 
 
 def SequenceLength(draw: Draw) -> Problem:
@@ -108,15 +108,15 @@ def SequenceMap(draw: Draw) -> Problem:
     dtype = draw.pick([t for t in _TYPES if is_float(t) or t in (np.dtype("i8"), np.dtype("i4"))])
     shapes = [draw.full_shape(1, 2) for _ in range(draw.integer(1, 4))]
     xs = [draw.array(shape, dtype, "ties" if is_float(dtype) else "small") for shape in shapes]
-    one = draw.array((1,), dtype, "ties" if is_float(dtype) else "small")
-    more: list[Any] = draw.pick(([], [one], [[x + x for x in xs]]))
-    names = ["in0", "in1"][: 1 + len(more)]
+    constant = draw.array((1,), dtype, "ties" if is_float(dtype) else "small")
+    extra: list[Any] = draw.pick(([], [constant], [[x + x for x in xs]]))
+    names = ["in0", "in1"][: 1 + len(extra)]
     nodes = [helper.make_node("Add", [names[0], names[-1]], ["out0"]), helper.make_node("Shape", ["in0"], ["out1"])]
     count = draw.integer(1, 2)
     infos = [helper.make_tensor_value_info(n, code_of(dtype), None) for n in (*names, "out0")]
-    made = [infos[-1], helper.make_tensor_value_info("out1", onnx.TensorProto.INT64, None)][:count]
-    body = helper.make_graph(nodes[:count], "body", infos[:-1], made)
-    return Problem("SequenceMap", [xs, *more], {"body": body}, outputs=count)
+    body_outputs = [infos[-1], helper.make_tensor_value_info("out1", onnx.TensorProto.INT64, None)][:count]
+    body = helper.make_graph(nodes[:count], "body", infos[:-1], body_outputs)
+    return Problem("SequenceMap", [xs, *extra], {"body": body}, outputs=count)
 
 
 def _optional(draw: Draw, empty: bool) -> tuple[Any, Type]:

@@ -49,13 +49,13 @@ def Reshape(draw: Draw) -> Problem:
     zeros = [axis for axis, size in enumerate(sizes) if size == 0]
     literal = any(axis >= x.ndim or x.shape[axis] for axis in zeros)  # these cannot be copied
     allowzero = 1 if literal else draw.pick((None, 0, 1))
-    asked = list(sizes)
+    target_shape = list(sizes)
     if not allowzero:
-        asked = [0 if x.shape[i : i + 1] == (n,) and draw.boolean() else n for i, n in enumerate(sizes)]
-    open_axis = draw.integer(0, len(asked) - 1) if asked and draw.boolean() else None
+        target_shape = [0 if x.shape[i : i + 1] == (n,) and draw.boolean() else n for i, n in enumerate(sizes)]
+    open_axis = draw.integer(0, len(target_shape) - 1) if target_shape and draw.boolean() else None
     if open_axis is not None and 0 not in sizes[:open_axis] + sizes[open_axis + 1 :]:
-        asked[open_axis] = -1
-    return Problem("Reshape", [x, ints(asked)], {"allowzero": allowzero})
+        target_shape[open_axis] = -1
+    return Problem("Reshape", [x, ints(target_shape)], {"allowzero": allowzero})
 
 
 def _same_size(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -141,8 +141,8 @@ def Slice(draw: Draw) -> Problem:
     far: Any = np.iinfo(kind)
     starts, ends = ([_limit(draw, x.shape[a], far) for a in axes] for _ in range(2))
     steps = draw.maybe(ints([draw.pick((1, -1, 2, -2, 7, -7)) for _ in axes], kind))
-    stated = None if chosen is None else ints(chosen, kind)
-    inputs = [x, ints(starts, kind), ints(ends, kind), stated, steps]
+    axes_input = None if chosen is None else ints(chosen, kind)
+    inputs = [x, ints(starts, kind), ints(ends, kind), axes_input, steps]
     return Problem("Slice", inputs[:4] if steps is None else inputs)
 
 
@@ -186,8 +186,10 @@ def Pad(draw: Draw) -> Problem:
     axes = draw.maybe(some_axes(draw, x.ndim))
     pads = [_pads(draw, x.shape[a], mode or "constant") for a in (range(x.ndim) if axes is None else axes)]
     filler = draw.maybe(draw.array((), x.dtype)) if constant else None
-    stated = None if axes is None else ints(axes, draw.pick((np.int64, np.int32)))
-    return Problem("Pad", [x, ints([p for side in zip(*pads, strict=True) for p in side]), filler, stated], {"mode": mode})
+    axes_input = None if axes is None else ints(axes, draw.pick((np.int64, np.int32)))
+    return Problem(
+        "Pad", [x, ints([p for side in zip(*pads, strict=True) for p in side]), filler, axes_input], {"mode": mode}
+    )
 
 
 def _pads(draw: Draw, size: int, mode: str) -> tuple[int, int]:

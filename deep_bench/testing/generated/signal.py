@@ -44,13 +44,13 @@ def STFT(draw: Draw) -> Problem:
     """Frames that reach the end and that do not; with a window, a frame length, both or neither."""
     dtype = draw.pick(dtypes("STFT"))
     size, length, step = draw.integer(8, 24), draw.integer(1, 8), draw.integer(1, 5)
-    given = draw.pick(("both", "window", "length", "neither"))
+    form = draw.pick(("both", "window", "length", "neither"))
     onesided = draw.pick((None, 0, 1))
     parts = 1 if onesided != 0 else draw.integer(1, 2)
     signal = draw.array((draw.integer(1, 3), size, parts), dtype, draw.pick(("normal", "ties")))
     kind: Any = draw.pick((np.int64, np.int32))
-    window = draw.array((length,), dtype, "normal") if given in ("both", "window") else None
-    frame = np.array(length, kind) if given in ("both", "length") else None
+    window = draw.array((length,), dtype, "normal") if form in ("both", "window") else None
+    frame = np.array(length, kind) if form in ("both", "length") else None
     return Problem("STFT", [signal, np.array(step, kind), window, frame], {"onesided": onesided})
 
 

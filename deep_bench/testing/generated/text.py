@@ -31,9 +31,9 @@ _PATTERNS = {
 
 def strings(draw: Draw, pool: tuple[str, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Some of the strings."""
-    found = np.empty(shape, STRING)
-    found.reshape(-1)[:] = [draw.pick(pool) for _ in range(found.size)]
-    return found
+    array = np.empty(shape, STRING)
+    array.reshape(-1)[:] = [draw.pick(pool) for _ in range(array.size)]
+    return array
 
 
 def StringConcat(draw: Draw) -> Problem:

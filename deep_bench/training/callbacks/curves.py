@@ -43,9 +43,9 @@ class Curves:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
         except ImportError as error:
             raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
-        known = FigureCanvasAgg.get_supported_filetypes()
-        if self.file.suffix[1:] not in known:
-            raise InvalidArgument(f"a picture in {self.file.name}", f"a name that ends in {', '.join(sorted(known))}")
+        extensions = FigureCanvasAgg.get_supported_filetypes()
+        if self.file.suffix[1:] not in extensions:
+            raise InvalidArgument(f"a picture in {self.file.name}", f"a name that ends in {', '.join(sorted(extensions))}")
         if not self.file.parent.is_dir():
             raise InvalidArgument(f"no folder {str(self.file.parent)!r} for {self.file.name}", "an existing folder")
 
@@ -84,8 +84,8 @@ def draw(history: History, scores: dict[str, Score], loss: str) -> Any:
     for panel, ((unit, direction), names) in zip(axes[1:], panels.items(), strict=True):
         for number, name in enumerate(names):
             _score(panel, history, name, number + 1)
-        what = names[0] if len(names) == 1 else "scores"
-        panel.set_ylabel(f"{what}{f' ({unit})' if unit else ''}, {direction} is better", fontsize=pictures.SMALL + 1)
+        label = names[0] if len(names) == 1 else "scores"
+        panel.set_ylabel(f"{label}{f' ({unit})' if unit else ''}, {direction} is better", fontsize=pictures.SMALL + 1)
         if len(names) > 1:
             panel.legend(frameon=False)
         pictures.tidy(panel)
@@ -113,10 +113,10 @@ def _loss(axes: Any, history: History, score: str | None) -> None:
 def _score(axes: Any, history: History, name: str, number: int, label: str = "") -> None:
     from deep_bench.measure import pictures
 
-    those = [e for e in history.evaluations if name in e.figures]
-    values = [e.figures[name] for e in those]
+    evaluations = [e for e in history.evaluations if name in e.figures]
+    values = [e.figures[name] for e in evaluations]
     style = {"color": pictures.colour(number), "marker": pictures.marker(number), "markersize": 4, "linewidth": 1.2}
-    axes.plot([e.step for e in those], values, label=label or name, **style)
+    axes.plot([e.step for e in evaluations], values, label=label or name, **style)
 
 
 def _windows(losses: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -124,5 +124,5 @@ def _windows(losses: np.ndarray) -> tuple[np.ndarray, ...]:
     parts = np.array_split(np.arange(len(losses)), min(len(losses), _MOST_POINTS) or 1)
     parts = [part for part in parts if len(part)]
     steps = np.array([part.mean() + 1 for part in parts])
-    found = [[f(losses[part]) for part in parts] for f in (np.min, np.median, np.max)]
-    return steps, *map(np.array, found)
+    statistics = [[f(losses[part]) for part in parts] for f in (np.min, np.median, np.max)]
+    return steps, *map(np.array, statistics)

@@ -70,9 +70,9 @@ class LabelDistribution(Metric):
             return self.unavailable("no step was watched")
         expected = np.ones(len(self.counts)) if self.expected is None else self.expected
         apart = _added(self.shares, -expected / expected.sum())
-        told = ", ".join(f"{label}: {share:.4g}" for label, share in enumerate(self.shares[:20]))
-        more = f", and {len(self.counts) - 20} more" if len(self.counts) > 20 else ""
-        return self.found([np.abs(apart).sum() / 2], remark=f"share of each label: {told}{more}")
+        listing = ", ".join(f"{label}: {share:.4g}" for label, share in enumerate(self.shares[:20]))
+        suffix = f", and {len(self.counts) - 20} more" if len(self.counts) > 20 else ""
+        return self.found([np.abs(apart).sum() / 2], remark=f"share of each label: {listing}{suffix}")
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """What it has seen, for a checkpoint."""

@@ -63,10 +63,10 @@ class _Lines(ABC):
         self._steps = self._evaluations = self._samples = 0
         self._scores = tuple(data.trainer.evaluation.scores) if data.trainer.evaluation is not None else ()
         text = self.head(self._scores) + "".join(self._due(data.history))
-        found = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
-        whole = found[: found.rfind("\n") + 1]
+        content = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
+        whole = content[: content.rfind("\n") + 1]
         resumed = data.step > 0 and (whole.startswith(text) or text.startswith(whole))
-        if found and not resumed and not self.overwrite:
+        if content and not resumed and not self.overwrite:
             raise InvalidArgument(
                 f"{self.path} exists, and is not of this run",
                 "a file that is not there yet",
@@ -95,9 +95,9 @@ class _Lines(ABC):
     def _append(self, text: str) -> None:
         def write() -> None:
             with open(self.path, "ab", buffering=0) as file:
-                rest = text.encode()
-                while rest:
-                    rest = rest[file.write(rest) :]
+                remaining = text.encode()
+                while remaining:
+                    remaining = remaining[file.write(remaining) :]
 
         if text:
             self._written(write)
@@ -130,8 +130,8 @@ class CsvLines(_Lines):
 
     def line(self, row: dict[str, Any], scores: tuple[str, ...]) -> str:
         """A line; empty where there is no value."""
-        found = {**row, **row.get("scores", {})}
-        return _csv([found.get(name, "") for name in ("step", "samples", "seconds", _LOSS, *scores)])
+        values = {**row, **row.get("scores", {})}
+        return _csv([values.get(name, "") for name in ("step", "samples", "seconds", _LOSS, *scores)])
 
 
 class JsonLines(_Lines):

@@ -68,9 +68,9 @@ class NonFinite:
 
     def _save(self, step: int, native: Tree, reason: str, data: Progress) -> None:
         device = data.trainer.taker.device
-        kept = {part: {n: np.array(device.to_numpy(a)) for n, a in arrays.items()} for part, arrays in native.items()}
+        copies = {part: {n: np.array(device.to_numpy(a)) for n, a in arrays.items()} for part, arrays in native.items()}
         numbers = {"step": np.int64(step), "epoch": np.int64(data.epoch), "seed": np.int64(data.trainer.seed)}
-        tree = {**kept, **numbers, "indices": data.indices, "batch": dict(data.batch)}
+        tree = {**copies, **numbers, "indices": data.indices, "batch": dict(data.batch)}
         self.file = write_checkpoint(self.folder / f"non_finite_step_{step:010d}.h5", tree)
         data.stop(f"{reason}; the step is in {self.file}")
 
@@ -82,5 +82,5 @@ def _bad(gradients: Mapping[str, Any], device: Any) -> str:
     if isfinite(sum(float(device.to_numpy(m)) for m in marks.values())):
         return ""
     wrong = [name for name, mark in marks.items() if not isfinite(float(device.to_numpy(mark)))]
-    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return f"gradient of {wrong[0]!r}{more} is not finite"
+    suffix = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return f"gradient of {wrong[0]!r}{suffix} is not finite"

@@ -70,9 +70,9 @@ class Schedule:
 
 def _changed(optimizer: Any, path: list[str], value: float | None) -> Any:
     """An optimizer with another value of a setting; itself, once the setting was found, if that is ``None``."""
-    known = [one.name for one in fields(optimizer)] if is_dataclass(optimizer) else []
-    if path[0] not in known:
-        raise UnknownName(f"setting of {type(optimizer).__name__}", path[0], known)
+    names = [field.name for field in fields(optimizer)] if is_dataclass(optimizer) else []
+    if path[0] not in names:
+        raise UnknownName(f"setting of {type(optimizer).__name__}", path[0], names)
     if path[1:]:
         inner = _changed(getattr(optimizer, path[0]), path[1:], value)
         return optimizer if value is None else replace(optimizer, **{path[0]: inner})

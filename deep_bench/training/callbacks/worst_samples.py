@@ -38,10 +38,10 @@ class WorstSamples:
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
         """Write them."""
-        found = self._losses(data)
+        watched_score = self._losses(data)
         if moment is not Moment.AFTER_EVALUATION:
             return
-        losses, evaluation = found.losses, data.trainer.evaluation
+        losses, evaluation = watched_score.losses, data.trainer.evaluation
         assert evaluation is not None
         keys = np.where(np.isnan(losses), np.inf, losses)
         numbers = np.lexsort((np.arange(len(losses)), ~np.isnan(losses), -keys))[: self.count]
@@ -52,14 +52,14 @@ class WorstSamples:
     def _losses(self, data: Progress) -> SampleLosses:
         if self.score is None:
             scores = data.trainer.evaluation.scores if data.trainer.evaluation is not None else {}
-            those = [score for score in scores.values() if isinstance(score, SampleLosses)]
-            if len(those) != 1:
+            candidates = [score for score in scores.values() if isinstance(score, SampleLosses)]
+            if len(candidates) != 1:
                 raise InvalidArgument(
-                    f"the worst samples by one of {len(those)} losses of samples",
+                    f"the worst samples by one of {len(candidates)} losses of samples",
                     "a trainer with one SampleLosses among its scores, or the name of one: score=…",
                 )
-            return those[0]
-        found = watched(data.trainer.evaluation, self.score, "WorstSamples")
-        if not isinstance(found, SampleLosses):
-            raise InvalidArgument(f"the worst samples by {self.score!r}, a {type(found).__name__}", "a SampleLosses")
-        return found
+            return candidates[0]
+        watched_score = watched(data.trainer.evaluation, self.score, "WorstSamples")
+        if not isinstance(watched_score, SampleLosses):
+            raise InvalidArgument(f"the worst samples by {self.score!r}, a {type(watched_score).__name__}", "a SampleLosses")
+        return watched_score

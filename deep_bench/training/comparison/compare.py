@@ -74,10 +74,10 @@ def compare_optimizers(
     problem = _Problem(parameters, gradients, evaluate, len(gradients) if gradients is not None else steps, effort, seed)
     course = _Course(compared[0], problem, np.dtype(dtype))
     verdicts, rows = [], []
-    for one in compared:
-        mine = course.lock_step(one)
-        free = course.free(one) if evaluate is not None else []
-        verdicts.append(_verdict(one, mine, free, course))
+    for contestant in compared:
+        mine = course.lock_step(contestant)
+        free = course.free(contestant) if evaluate is not None else []
+        verdicts.append(_verdict(contestant, mine, free, course))
         rows += [*mine, *free]
     return OptimizerComparison(compared[0].label, dtype, tuple(verdicts), tuple(rows))
 
@@ -103,13 +103,13 @@ class _Problem:
         if self.gradients is None and self.evaluate is not None:
             return None
         # Numbers of float32 in either format, so that the oracle of float64 answers the same question.
-        found = self.gradients or drawn_gradients(dict(start), self.steps, np.dtype(np.float32), self.seed)
-        for step, slopes in enumerate(found):
+        gradients = self.gradients or drawn_gradients(dict(start), self.steps, np.dtype(np.float32), self.seed)
+        for step, slopes in enumerate(gradients):
             for name, x in start.items():
                 if name not in slopes or np.shape(slopes[name]) != x.shape:
                     came = f"step {step + 1} with gradients of {', '.join(slopes)}"
                     raise InvalidArgument(came, f"one of {name!r} with shape {list(x.shape)}")
-        return [{name: np.asarray(slopes[name], dtype) for name in start} for slopes in found]
+        return [{name: np.asarray(slopes[name], dtype) for name in start} for slopes in gradients]
 
 
 class _Course:
@@ -120,19 +120,19 @@ class _Course:
         narrow = problem.start(np.dtype(np.float32)) if problem.parameters is None else problem.start(dtype)
         self.start = {name: x.astype(dtype) for name, x in narrow.items()}
         self.oracle = Oracle(first.rule, self.start)
-        stated = problem.stated(self.start, dtype)
-        if stated is None:
-            stated = []
-            self.oracle.trajectory(self._noting(stated), problem.steps)
-        self.stated = stated
+        gradients = problem.stated(self.start, dtype)
+        if gradients is None:
+            gradients = []
+            self.oracle.trajectory(self._noting(gradients), problem.steps)
+        self.stated = gradients
         self._expected: dict[Mode, Expected] = {}
 
     def _noting(self, noted: list[Arrays]) -> Gradients:
-        def found(step: int, point: dict[str, np.ndarray]) -> Arrays:
+        def gradients_noted(step: int, point: dict[str, np.ndarray]) -> Arrays:
             noted.append({name: np.asarray(g, self.dtype) for name, g in self._own(step, point).items()})
             return noted[-1]
 
-        return found
+        return gradients_noted
 
     def _own(self, _: int, point: dict[str, np.ndarray]) -> Arrays:
         assert self.problem.evaluate is not None
@@ -152,33 +152,35 @@ class _Course:
                 disturbed = source if mode == "lock-step" else noisy(source, self.dtype, rng)
                 samples.append(self.oracle.trajectory(disturbed, steps, rng, alike=k % 2 == 1))
             self._expected[mode] = [
-                {name: pooled(x, [s[step][name] for s in samples], self.dtype) for name, x in found.items()}
-                for step, found in enumerate(plain)
+                {name: pooled(x, [s[step][name] for s in samples], self.dtype) for name, x in arrays.items()}
+                for step, arrays in enumerate(plain)
             ]
         return self._expected[mode]
 
-    def lock_step(self, one: Contestant) -> list[StepDifference]:
+    def lock_step(self, contestant: Contestant) -> list[StepDifference]:
         """All differences on the same gradients."""
-        found = one.trajectory(self.start, self._given, self.problem.steps, self.problem.evaluate)
-        return self._differences(one, "lock-step", found)
+        trajectory = contestant.trajectory(self.start, self._given, self.problem.steps, self.problem.evaluate)
+        return self._differences(contestant, "lock-step", trajectory)
 
-    def free(self, one: Contestant) -> list[StepDifference]:
+    def free(self, contestant: Contestant) -> list[StepDifference]:
         """All differences on the gradients of its own trajectory."""
-        found = one.trajectory(self.start, self._own, self.problem.steps, self.problem.evaluate)
-        return self._differences(one, "free", found)
+        trajectory = contestant.trajectory(self.start, self._own, self.problem.steps, self.problem.evaluate)
+        return self._differences(contestant, "free", trajectory)
 
-    def _differences(self, one: Contestant, mode: Mode, found: list[dict[str, np.ndarray]]) -> list[StepDifference]:
+    def _differences(
+        self, contestant: Contestant, mode: Mode, trajectory: list[dict[str, np.ndarray]]
+    ) -> list[StepDifference]:
         return [
-            _difference(one.label, mode, step + 1, name, arrays[name], expectation)
-            for step, (arrays, expected) in enumerate(zip(found, self.expected(mode), strict=True))
+            _difference(contestant.label, mode, step + 1, name, arrays[name], expectation)
+            for step, (arrays, expected) in enumerate(zip(trajectory, self.expected(mode), strict=True))
             for name, expectation in expected.items()
         ]
 
     @cached_property
     def in_float64(self) -> _Course:
         """The same in float64, on the same numbers."""
-        given = dataclasses.replace(self.problem, parameters=self.start, gradients=self.stated)
-        return _Course(self.first, given, np.dtype(np.float64))
+        problem = dataclasses.replace(self.problem, parameters=self.start, gradients=self.stated)
+        return _Course(self.first, problem, np.dtype(np.float64))
 
 
 def _difference(label: str, mode: Mode, step: int, name: str, actual: np.ndarray, expected: Expectation) -> StepDifference:
@@ -206,26 +208,28 @@ def _rms(x: np.ndarray) -> float:
 
 
 def _verdict(
-    one: Contestant, rows: Sequence[StepDifference], free: Sequence[StepDifference], course: _Course
+    contestant: Contestant, rows: Sequence[StepDifference], free: Sequence[StepDifference], course: _Course
 ) -> OptimizerVerdict:
     worst = max(rows, key=lambda row: row.deficit)
     parts = next((row.step for row in free if row.level != "clear"), None)
     if worst.level == "clear":
         if nothing := _drowned(course):
-            return OptimizerVerdict(one.label, "no information", nothing, worst.bits, parts)
-        return OptimizerVerdict(one.label, "right", "rounding explains every step", worst.bits, parts)
+            return OptimizerVerdict(contestant.label, "no information", nothing, worst.bits, parts)
+        return OptimizerVerdict(contestant.label, "right", "rounding explains every step", worst.bits, parts)
     reason = f"{worst.parameter!r} after step {worst.step} {worst.reason}"
     if worst.level == "impossible" or course.dtype == np.float64:
-        return OptimizerVerdict(one.label, "wrong", reason, worst.bits, parts)
+        return OptimizerVerdict(contestant.label, "wrong", reason, worst.bits, parts)
     try:
-        precise = course.in_float64.lock_step(one)
+        precise = course.in_float64.lock_step(contestant)
     except Exception as error:  # a framework says in its own ways that it does not compute in float64
         first = next(iter(str(error).splitlines()), type(error).__name__)
-        said = f"{reason}, and it does not run in float64: {first}"
-        return OptimizerVerdict(one.label, "cannot tell" if worst.level == "grey" else "wrong", said, worst.bits, parts)
+        message = f"{reason}, and it does not run in float64: {first}"
+        return OptimizerVerdict(
+            contestant.label, "cannot tell" if worst.level == "grey" else "wrong", message, worst.bits, parts
+        )
     if any(r.bits < FEWEST_BITS for r in rows) or not all(map(_vanished, rows, precise)):
-        return OptimizerVerdict(one.label, "wrong", f"{reason}; in float64 the error stays", worst.bits, parts)
-    return OptimizerVerdict(one.label, "reduced precision", f"{reason}; in float64 it does not", worst.bits, parts)
+        return OptimizerVerdict(contestant.label, "wrong", f"{reason}; in float64 the error stays", worst.bits, parts)
+    return OptimizerVerdict(contestant.label, "reduced precision", f"{reason}; in float64 it does not", worst.bits, parts)
 
 
 def _vanished(row: StepDifference, precise: StepDifference) -> bool:

@@ -43,7 +43,7 @@ class Contestant:
         device, xp = self.device, self.device.xp
         held = {name: device.from_numpy(np.array(x)) for name, x in parameters.items()}
         dtypes = {name: x.dtype for name, x in parameters.items()}
-        state, found = self.rule.init(held, xp), list[dict[str, np.ndarray]]()
+        state, trajectory = self.rule.init(held, xp), list[dict[str, np.ndarray]]()
 
         def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
             return {name: device.from_numpy(np.array(arrays[name], dtypes[name])) for name in parameters}
@@ -60,8 +60,8 @@ class Contestant:
             held, state = updated(self.rule, slopes, state, before, xp, evaluate=at)
             check_types(self.rule, before, held, xp)
             device.synchronize()
-            found.append({name: np.array(device.to_numpy(x)) for name, x in held.items()})
-        return found
+            trajectory.append({name: np.array(device.to_numpy(x)) for name, x in held.items()})
+        return trajectory
 
 
 def contestants(given: tuple[Any, ...]) -> list[Contestant]:
@@ -69,36 +69,36 @@ def contestants(given: tuple[Any, ...]) -> list[Contestant]:
     if len(given) == 1 and isinstance(given[0], Mapping):
         pairs = list(given[0].items())
     else:
-        pairs = [(None, one) for one in given]
-    found: list[Contestant] = []
-    for label, one in pairs:
-        rule, device = _parted(one)
-        name = base = label or _label(one, rule)
-        taken, number = {c.label for c in found}, 2
-        while name in taken:
+        pairs = [(None, entry) for entry in given]
+    entries: list[Contestant] = []
+    for label, entry in pairs:
+        rule, device = _parted(entry)
+        name = base = label or _label(entry, rule)
+        used_names, number = {c.label for c in entries}, 2
+        while name in used_names:
             name, number = f"{base} {number}", number + 1
-        found.append(Contestant(name, rule, device))
-    if len(found) < 2:
-        raise InvalidArgument(f"{len(found)} optimizers", "two at least: the first is what the others are judged by")
-    return found
+        entries.append(Contestant(name, rule, device))
+    if len(entries) < 2:
+        raise InvalidArgument(f"{len(entries)} optimizers", "two at least: the first is what the others are judged by")
+    return entries
 
 
-def _parted(one: Any) -> tuple[Optimizer[Any, Any], Device[Any]]:
-    rule, device = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
+def _parted(entry: Any) -> tuple[Optimizer[Any, Any], Device[Any]]:
+    rule, device = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, None)
     if isinstance(rule, str):
         rule = optimizers[rule]()
     if not isinstance(rule, Optimizer):
         raise InvalidArgument(f"{rule!r} to compare", "an optimizer, a name of db.optimizers, or (optimizer, framework)")
     if device is None:
         device = rule.framework or "reference"
-    made = frameworks[device]() if isinstance(device, str) else device
-    check_home(rule, made)
-    return rule, made
+    framework = frameworks[device]() if isinstance(device, str) else device
+    check_home(rule, framework)
+    return rule, framework
 
 
-def _label(one: Any, rule: Optimizer[Any, Any]) -> str:
-    if isinstance(one, str):
-        return one
+def _label(entry: Any, rule: Optimizer[Any, Any]) -> str:
+    if isinstance(entry, str):
+        return entry
     name = getattr(rule, "kind", type(rule).__name__).lower()
-    home = rule.framework or (one[1] if isinstance(one, tuple) and isinstance(one[1], str) else None)
+    home = rule.framework or (entry[1] if isinstance(entry, tuple) and isinstance(entry[1], str) else None)
     return f"{home}.{name}" if home else name

@@ -52,26 +52,26 @@ class Oracle:
         """
         seed = None if rng is None else int(rng.integers(2**32))
         held: dict[str, Any] = {n: x.astype(np.float64) if x.dtype.kind == "f" else x for n, x in self._initial.items()}
-        found = []
+        trajectory = []
         for step in range(steps):
-            here = {name: held[name] for name in self.parameters}
+            current = {name: held[name] for name in self.parameters}
             state = grown({path: held[name] for path, name in self._state.items()})
-            point = self.rule.prepare(here, state)
+            point = self.rule.prepare(current, state)
             slopes = gradients(step, {name: np.asarray(x) for name, x in point.items()})
             fed = {f"gradient of {name}": np.asarray(g, np.float64) for name, g in slopes.items()}
             drawn = np.random.default_rng(seed) if alike else rng
             arithmetic = WideArithmetic(self._formats, self._settings, rng=drawn)
             outputs = self._run.evaluate({**held, **fed}, arithmetic=arithmetic)
             held = {name: np.asarray(outputs[output]) for name, output in self._following.items()}
-            found.append({name: held[name] for name in self.parameters})
-        return found
+            trajectory.append({name: held[name] for name in self.parameters})
+        return trajectory
 
 
 def noisy(gradients: Gradients, dtype: np.dtype, rng: np.random.Generator) -> Gradients:
     """Gradients that are rounded once more, as those of another evaluation are."""
     u = unit_roundoff(dtype)
 
-    def found(step: int, point: dict[str, np.ndarray]) -> Arrays:
+    def noisy_gradients(step: int, point: dict[str, np.ndarray]) -> Arrays:
         return {n: g * (1 + u * rng.uniform(-1, 1, np.shape(g))) for n, g in gradients(step, point).items()}
 
-    return found
+    return noisy_gradients

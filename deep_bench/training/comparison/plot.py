@@ -35,12 +35,12 @@ def plot(found: OptimizerComparison, file: Path) -> Path:
     return write(figure, file)
 
 
-def _draw(axes: Any, found: OptimizerComparison, mode: Mode) -> None:
+def _draw(axes: Any, comparison: OptimizerComparison, mode: Mode) -> None:
     axes.axhspan(1e-3, 2.0**2.5, color="0.9", label="explained by rounding")
     highest = 10.0
-    for number, verdict in enumerate(found.verdicts):
+    for number, verdict in enumerate(comparison.verdicts):
         steps: dict[int, float] = {}
-        for row in found.rows:
+        for row in comparison.rows:
             if row.label == verdict.label and row.mode == mode:
                 ratio = row.error / row.estimate if row.estimate else 0.0
                 steps[row.step] = max(steps.get(row.step, 0.0), ratio)

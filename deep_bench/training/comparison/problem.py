@@ -15,12 +15,12 @@ def drawn_parameters(dtype: np.dtype, seed: int) -> Arrays:
     rng = np.random.default_rng([seed, 0])
     vector = rng.standard_normal(24)
     vector[::2] = 0
-    found = {
+    parameters = {
         "matrix": rng.standard_normal((6, 8)),
         "vector": vector,
         "faint": np.zeros((5, 8)),
     }
-    return {name: np.asarray(x, dtype) for name, x in found.items()}
+    return {name: np.asarray(x, dtype) for name, x in parameters.items()}
 
 
 def drawn_gradients(parameters: Arrays, steps: int, dtype: np.dtype, seed: int) -> list[Arrays]:
@@ -31,7 +31,7 @@ def drawn_gradients(parameters: Arrays, steps: int, dtype: np.dtype, seed: int) 
     rng = np.random.default_rng([seed, 1])
     sizes = {name: _sizes(x, rng) for name, x in parameters.items()}
     kinds = {name: rng.integers(0, 8, x.shape) for name, x in parameters.items()}
-    found = []
+    by_step = []
     for step in range(steps):
         drawn = {}
         for name, size in sizes.items():
@@ -40,8 +40,8 @@ def drawn_gradients(parameters: Arrays, steps: int, dtype: np.dtype, seed: int) 
             noise = np.where(kind == 1, 1.0, noise)
             noise = np.where(kind == 2, noise * 0.5**step, noise)
             drawn[name] = np.asarray(size * noise, dtype)
-        found.append(drawn)
-    return found
+        by_step.append(drawn)
+    return by_step
 
 
 def _sizes(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:

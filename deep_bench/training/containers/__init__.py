@@ -57,9 +57,9 @@ def open_container(path: Path | str, kind: str | None = None, *, verify: bool = 
     if kind == "memory":
         with open_container(path, verify=verify, **options) as container:
             return in_memory(container)
-    found = kind_named(guess(path) if kind is None else kind)
-    found.check_options(options, writing=False)
-    container = found.open(path, options)
+    container_kind = kind_named(guess(path) if kind is None else kind)
+    container_kind.check_options(options, writing=False)
+    container = container_kind.open(path, options)
     if verify:
         try:
             container.verify()
@@ -89,9 +89,9 @@ def write_container(path: Path | str, dataset: Dataset, kind: str, **options: An
         Unsupported: The format cannot hold the set: the message names the field. Or a package is not installed.
         UnknownName: No such kind or option.
     """
-    found = kind_named(kind)
-    found.check_options(options, writing=True)
-    return found.write(Path(path), dataset, options)
+    container_kind = kind_named(kind)
+    container_kind.check_options(options, writing=True)
+    return container_kind.write(Path(path), dataset, options)
 
 
 def convert(source: Path | str | Dataset, target: Path | str, kind: str, **options: Any) -> Path:

@@ -51,13 +51,13 @@ class Plain:
 
     def read(self, indices: NDArray[np.int64]) -> np.ndarray:
         """These samples."""
-        found = self._array[indices]
+        array = self._array[indices]
         if self._as_it_is:
-            return found
-        found = np.ascontiguousarray(found)
+            return array
+        array = np.ascontiguousarray(array)
         if self._view:
-            return found.astype(found.dtype.newbyteorder("="), copy=False).view(self._dtype)
-        return found.astype(self._dtype, copy=False)
+            return array.astype(array.dtype.newbyteorder("="), copy=False).view(self._dtype)
+        return array.astype(self._dtype, copy=False)
 
 
 class Joined:
@@ -77,16 +77,16 @@ class Joined:
     def read(self, indices: NDArray[np.int64]) -> np.ndarray:
         """These samples."""
         which = np.searchsorted(self._ends, indices, side="right")
-        found = None
+        batch = None
         for number in np.unique(which) if len(which) else (0,):
-            part, here = self._parts[number], which == number
+            part, mask = self._parts[number], which == number
             start = self._ends[number] - len(part)
-            values = part.read(indices[here] - start)
-            if found is None:
-                found = np.empty((len(indices), *values.shape[1:]), values.dtype)
-            found[here] = values
-        assert found is not None
-        return found
+            values = part.read(indices[mask] - start)
+            if batch is None:
+                batch = np.empty((len(indices), *values.shape[1:]), values.dtype)
+            batch[mask] = values
+        assert batch is not None
+        return batch
 
 
 class Ragged:
@@ -162,10 +162,10 @@ class ArrayContainer(Container):
         Raises:
             AttributeError: All are of one size, or several fields differ in theirs.
         """
-        found = [field for field in self._open().values() if isinstance(field, Ragged)]
-        if len(found) != 1:
-            raise AttributeError(f"{len(found)} fields differ in length")
-        return found[0].lengths
+        ragged_fields = [field for field in self._open().values() if isinstance(field, Ragged)]
+        if len(ragged_fields) != 1:
+            raise AttributeError(f"{len(ragged_fields)} fields differ in length")
+        return ragged_fields[0].lengths
 
     def close(self) -> None:
         """Let go of its arrays."""
@@ -204,14 +204,14 @@ def memory(arrays: Mapping[str, np.ndarray | Sequence[np.ndarray]], *, copy: boo
     """
     specs: list[TensorSpec] = []
     fields: dict[str, Field] = {}
-    for name, given in arrays.items():
-        if isinstance(given, np.ndarray):
-            spec = TensorSpec(name, given.shape[1:], given.dtype)
-            fields[name] = Plain(given.copy() if copy else given)
+    for name, values in arrays.items():
+        if isinstance(values, np.ndarray):
+            spec = TensorSpec(name, values.shape[1:], values.dtype)
+            fields[name] = Plain(values.copy() if copy else values)
         else:
-            spec = common_spec(name, given)
-            fields[name] = Ragged([array.copy() if copy else array for array in given], spec)
-        if not holds_numbers(spec.dtype) or (isinstance(given, np.ndarray) and not given.ndim):
+            spec = common_spec(name, values)
+            fields[name] = Ragged([array.copy() if copy else array for array in values], spec)
+        if not holds_numbers(spec.dtype) or (isinstance(values, np.ndarray) and not values.ndim):
             raise refuse("memory", spec, "an array of numbers, one entry for each sample")
         specs.append(spec)
     same_counts({name: len(field) for name, field in fields.items()})
@@ -224,13 +224,13 @@ def collected(content: Content) -> ArrayContainer:
         samples = list(content.samples())
         fields = {s.name: Ragged([np.asarray(sample[s.name]) for sample in samples], s) for s in content.specs}
         return ArrayContainer(Origin("memory", classes=content.classes), content.specs, fields)
-    kept = {s.name: np.empty((content.count, *(int(d) for d in s.shape)), s.dtype) for s in content.specs}
+    arrays = {s.name: np.empty((content.count, *(int(d) for d in s.shape)), s.dtype) for s in content.specs}
     first = 0
     for batch in content.batches():
-        for name, array in kept.items():
+        for name, array in arrays.items():
             array[first : first + len(batch[name])] = batch[name]
         first += len(batch[content.specs[0].name])
-    return ArrayContainer(Origin("memory", classes=content.classes), content.specs, {n: Plain(a) for n, a in kept.items()})
+    return ArrayContainer(Origin("memory", classes=content.classes), content.specs, {n: Plain(a) for n, a in arrays.items()})
 
 
 def common_spec(name: str, arrays: Sequence[np.ndarray]) -> TensorSpec:
@@ -258,9 +258,9 @@ def same_counts(counts: Mapping[str, int], place: Path | None = None) -> None:
         InvalidArgument: They have not, or there are none; `InvalidData` where they come from files.
     """
     if len(set(counts.values())) != 1:
-        found = ", ".join(f"{name} {count}" for name, count in counts.items()) or "no arrays"
+        listing = ", ".join(f"{name} {count}" for name, count in counts.items()) or "no arrays"
         error = InvalidArgument if place is None else InvalidData
-        raise error(f"{place}: {found}" if place else found, "at least one array, all with the same number of samples")
+        raise error(f"{place}: {listing}" if place else listing, "at least one array, all with the same number of samples")
 
 
 def check_batch(specs: Sequence[TensorSpec], batch: Mapping[str, np.ndarray], first: int, count: int) -> None:
@@ -273,5 +273,5 @@ def check_batch(specs: Sequence[TensorSpec], batch: Mapping[str, np.ndarray], fi
         whole = TensorSpec(spec.name, (count, *spec.shape), spec.dtype)
         if spec.name not in batch or not fits(whole, batch[spec.name]):
             array = batch.get(spec.name)
-            found = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
-            raise InvalidData(f"{spec.name} of samples {first} to {first + count - 1} is {found}", str(whole))
+            description = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
+            raise InvalidData(f"{spec.name} of samples {first} to {first + count - 1} is {description}", str(whole))

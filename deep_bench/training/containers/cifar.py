@@ -56,15 +56,15 @@ def open_files(path: Path, manifest: Manifest | None, part: str | None = None, c
     """
     if classes not in (None, *_LABELS):
         raise InvalidArgument(f"classes={classes}", "10 or 100")
-    files, found = _files(path, part, classes)
-    record = _RECORDS[found]
+    files, class_count = _files(path, part, classes)
+    record = _RECORDS[class_count]
     arrays = [_mapped(file, record) for file in files]
-    specs = (_IMAGE, *(TensorSpec(name, (), np.dtype(np.int64)) for name in _LABELS[found]))
+    specs = (_IMAGE, *(TensorSpec(name, (), np.dtype(np.int64)) for name in _LABELS[class_count]))
     if manifest is not None and set(manifest.specs) != set(specs):
         raise InvalidData(f"{path} holds {'; '.join(map(str, specs))}", "; ".join(map(str, manifest.specs)))
     fields = {spec.name: Joined([Plain(array[spec.name], spec.dtype) for array in arrays]) for spec in specs}
     options = {name: value for name, value in (("part", part), ("classes", classes)) if value is not None}
-    named = _class_names(path if path.is_dir() else path.parent, found)
+    named = _class_names(path if path.is_dir() else path.parent, class_count)
     origin = Origin("cifar", path, tuple(files), manifest, options, classes=named)
     return ArrayContainer(origin, specs, fields)
 
@@ -74,19 +74,19 @@ def write(stage: Path, name: str, content: Content) -> Details:
     del name
     content.of_one_size()
     classes = 100 if content.spec(_COARSE) is not None else 10
-    wanted = {spec.name: spec for spec in (_IMAGE, *(TensorSpec(n, (), np.dtype(np.int64)) for n in _LABELS[classes]))}
+    allowed = {spec.name: spec for spec in (_IMAGE, *(TensorSpec(n, (), np.dtype(np.int64)) for n in _LABELS[classes]))}
     for spec in content.specs:
-        if wanted.get(spec.name) != spec:
-            expected = "; ".join(map(str, wanted.values()))
+        if allowed.get(spec.name) != spec:
+            expected = "; ".join(map(str, allowed.values()))
             raise refuse("CIFAR's binary files", spec, expected)
-    if missing := wanted.keys() - {spec.name for spec in content.specs}:
-        raise InvalidArgument(f"a set without {', '.join(sorted(missing))}", "; ".join(map(str, wanted.values())))
+    if missing := allowed.keys() - {spec.name for spec in content.specs}:
+        raise InvalidArgument(f"a set without {', '.join(sorted(missing))}", "; ".join(map(str, allowed.values())))
     with open(stage / ("data_batch_1.bin" if classes == 10 else "train.bin"), "wb") as file:
         for batch in content.batches():
             records = np.empty(len(batch[LABEL]), _RECORDS[classes])
             for field, values in batch.items():
                 if field != _IMAGE.name and len(values) and not 0 <= values.min() <= values.max() <= 255:
-                    raise refuse("CIFAR's binary files", wanted[field], "labels from 0 to 255")
+                    raise refuse("CIFAR's binary files", allowed[field], "labels from 0 to 255")
                 records[field] = values
             file.write(records.tobytes())
     if content.classes is not None and not any("\n" in text for text in content.classes):
@@ -97,29 +97,29 @@ def write(stage: Path, name: str, content: Content) -> Details:
 def _known(name: str) -> tuple[str, int, int] | None:
     """The part, the number of classes and the place in the part, of a file with one of the original names."""
     for pattern, part, classes in _NAMES:
-        if found := pattern.fullmatch(name):
-            return part, classes, int(found[1]) if pattern.groups else 0
+        if match := pattern.fullmatch(name):
+            return part, classes, int(match[1]) if pattern.groups else 0
     return None
 
 
 def _files(path: Path, part: str | None, classes: int | None) -> tuple[list[Path], int]:
     if path.is_file():
-        known = _known(path.name)
-        return [path], classes or (known[1] if known else _by_size(path))
-    known_files = {file: known for file in path.iterdir() if (known := _known(file.name)) is not None}
-    parts = sorted({known[0] for known in known_files.values()})
+        entry = _known(path.name)
+        return [path], classes or (entry[1] if entry else _by_size(path))
+    known_files = {file: entry for file in path.iterdir() if (entry := _known(file.name)) is not None}
+    parts = sorted({entry[0] for entry in known_files.values()})
     if not parts:
         raise InvalidData(f"{path} has no files of CIFAR", "data_batch_1.bin, test_batch.bin, train.bin or test.bin")
     if part is None and len(parts) > 1:
         raise InvalidArgument(f"{path} has the sets {', '.join(parts)}", "one of them", "name it: part=train")
-    wanted = parts[0] if part is None else part
-    chosen = {file: known for file, known in known_files.items() if known[0] == wanted}
-    found = {known[1] for known in chosen.values()}
+    selected = parts[0] if part is None else part
+    chosen = {file: entry for file, entry in known_files.items() if entry[0] == selected}
+    class_counts = {entry[1] for entry in chosen.values()}
     if not chosen:
-        raise InvalidArgument(f"{path} has no set {wanted!r}", f"one of {', '.join(parts)}")
-    if len(found) > 1:
+        raise InvalidArgument(f"{path} has no set {selected!r}", f"one of {', '.join(parts)}")
+    if len(class_counts) > 1:
         raise InvalidData(f"{path} has files of CIFAR-10 and of CIFAR-100", "files of one of them", "name a file")
-    return sorted(chosen, key=lambda file: chosen[file][2]), classes or found.pop()
+    return sorted(chosen, key=lambda file: chosen[file][2]), classes or class_counts.pop()
 
 
 def _by_size(path: Path) -> int:
@@ -135,8 +135,8 @@ def _by_size(path: Path) -> int:
 
 def _mapped(file: Path, record: np.dtype) -> np.ndarray:
     size = os.path.getsize(file)
-    whole, rest = divmod(size, record.itemsize)
-    if rest:
+    whole, remainder = divmod(size, record.itemsize)
+    if remainder:
         raise InvalidData(
             f"{file} has {size} bytes: sample {whole} at offset {whole * record.itemsize} is cut off",
             f"a multiple of {record.itemsize} bytes",

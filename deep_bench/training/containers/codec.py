@@ -46,8 +46,8 @@ def image_spec(name: str, mode: str) -> TensorSpec:
     Raises:
         InvalidArgument: A mode that is not held here.
     """
-    for (_, dtype, *channels), known in _MODES.items():
-        if known == mode:
+    for (_, dtype, *channels), candidate in _MODES.items():
+        if candidate == mode:
             return TensorSpec(name, ("height", "width", *channels), np.dtype(dtype))
     raise InvalidArgument(f"images in the mode {mode!r}", f"one of {', '.join(_MODES.values())}")
 
@@ -103,8 +103,8 @@ def decode_npy(data: bytes) -> np.ndarray:
     dtype, shape, order, nbytes = _npy_header(data[:end])
     if len(data) - end != nbytes:
         raise ValueError(f"{len(data) - end} bytes of elements instead of {nbytes}")
-    found = np.frombuffer(data, dtype, offset=end).reshape(shape, order=order)
-    return found.astype(dtype.newbyteorder("="))  # a copy, so that it can be written to
+    array = np.frombuffer(data, dtype, offset=end).reshape(shape, order=order)
+    return array.astype(dtype.newbyteorder("="))  # a copy, so that it can be written to
 
 
 @lru_cache(maxsize=256)
@@ -139,8 +139,8 @@ def image_fields(specs: Sequence[TensorSpec], encoding: str | None) -> frozenset
     """
     if encoding not in (None, *IMAGES):
         raise InvalidArgument(f"image={encoding}", f"one of {', '.join(IMAGES)}")
-    wanted = ("L", "RGB") if encoding == "jpeg" else ("L", "LA", "RGB", "RGBA")
-    return frozenset(spec.name for spec in specs if mode_of(spec) in wanted)
+    modes = ("L", "RGB") if encoding == "jpeg" else ("L", "LA", "RGB", "RGBA")
+    return frozenset(spec.name for spec in specs if mode_of(spec) in modes)
 
 
 def encoded(spec: TensorSpec, value: Value, encoding: str, quality: int = 95) -> bytes:

@@ -128,8 +128,12 @@ class Container(ABC):
         """
         origin = self.origin
         if origin.manifest is None:
-            what = "arrays in memory have" if origin.path is None else f"{beside(origin.path)} is missing: {origin.path} has"
-            raise InvalidData(f"{what} no checksums", "a container that deep_bench wrote", "convert it, and verify the copy")
+            subject = (
+                "arrays in memory have" if origin.path is None else f"{beside(origin.path)} is missing: {origin.path} has"
+            )
+            raise InvalidData(
+                f"{subject} no checksums", "a container that deep_bench wrote", "convert it, and verify the copy"
+            )
         self._verify(origin.manifest)
 
     def _verify(self, manifest: Manifest) -> None:

@@ -139,9 +139,9 @@ def _folder_names(classes: tuple[str, ...] | None) -> tuple[str, ...]:
 
 def _numbers(names: list[str], classes: tuple[str, ...] | None) -> list[int]:
     """The class of each file, by the name of its folder."""
-    known = {name: number for number, name in enumerate(_folder_names(classes))}
+    by_name = {name: number for number, name in enumerate(_folder_names(classes))}
     folders = [os.path.dirname(name) for name in names]
-    return [known[folder] if folder in known else int(folder) for folder in folders]
+    return [by_name[folder] if folder in by_name else int(folder) for folder in folders]
 
 
 def _listed(path: Path) -> tuple[list[Path], list[int], tuple[str, ...]]:
@@ -149,9 +149,9 @@ def _listed(path: Path) -> tuple[list[Path], list[int], tuple[str, ...]]:
     files: list[Path] = []
     labels: list[int] = []
     for number, folder in enumerate(folders):
-        found = sorted(file for file in folder.iterdir() if _is_image(file))
-        files += found
-        labels += [number] * len(found)
+        images = sorted(file for file in folder.iterdir() if _is_image(file))
+        files += images
+        labels += [number] * len(images)
     if not files:
         raise InvalidData(f"{path} has no folders with PNG or JPEG files", "a folder for each class", "check the path")
     return files, labels, tuple(folder.name for folder in folders)

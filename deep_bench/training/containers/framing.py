@@ -68,9 +68,9 @@ def unframed(record: bytes, crc: Callable[[bytes], int]) -> bytes:
     if length_sum != masked(crc(record[:8])) or length != len(record) - OVERHEAD:
         raise ValueError("the length, or its checksum, is wrong")
     data = record[_HEAD.size : -_SUM.size]
-    (found,) = _SUM.unpack_from(record, len(record) - _SUM.size)
-    if found != masked(crc(data)):
-        raise ValueError(f"the checksum of its bytes is {masked(crc(data)):08x} instead of {found:08x}")
+    (checksum,) = _SUM.unpack_from(record, len(record) - _SUM.size)
+    if checksum != masked(crc(data)):
+        raise ValueError(f"the checksum of its bytes is {masked(crc(data)):08x} instead of {checksum:08x}")
     return data
 
 

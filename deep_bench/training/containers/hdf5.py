@@ -49,22 +49,22 @@ class _Stored:
     def read(self, indices: NDArray[np.int64]) -> np.ndarray:
         """These samples; those that lie in one chunk are read together."""
         place = f"{self._place}, samples {indices.min()} to {indices.max()}" if len(indices) else self._place
-        found = parsed(place, lambda: self._read(indices))
-        native = found.astype(found.dtype.newbyteorder("="), copy=False)
+        array = parsed(place, lambda: self._read(indices))
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
         return native.view(self._spec.dtype) if self._spec.dtype.kind == "V" else native
 
     def _read(self, indices: NDArray[np.int64]) -> np.ndarray:
         numbers, back = np.unique(indices, return_inverse=True)
         if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
-            found = self._dataset[numbers[0] : numbers[-1] + 1]
+            array = self._dataset[numbers[0] : numbers[-1] + 1]
         else:
-            found = np.empty((len(numbers), *self._dataset.shape[1:]), self._dataset.dtype)
+            array = np.empty((len(numbers), *self._dataset.shape[1:]), self._dataset.dtype)
             starts = np.flatnonzero(np.diff(numbers // max(self._chunk, 1), prepend=-1))
             for start, end in zip(starts, [*starts[1:], len(numbers)], strict=False):
                 first = numbers[start]
-                found[start:end] = self._dataset[first : numbers[end - 1] + 1][numbers[start:end] - first]
+                array[start:end] = self._dataset[first : numbers[end - 1] + 1][numbers[start:end] - first]
         in_order = len(back) == len(numbers) and not (back[1:] < back[:-1]).any()
-        return found if in_order else found[back]
+        return array if in_order else array[back]
 
 
 def recognise(path: Path, head: bytes) -> bool:
@@ -176,19 +176,19 @@ def _opened(path: Path, file: h5py.File) -> Container:
 def _noted(path: Path, file: h5py.File) -> Manifest | None:
     if _ATTRIBUTE not in file.attrs:
         return None
-    found = file.attrs[_ATTRIBUTE]
-    if not isinstance(found, np.ndarray) or found.dtype != np.uint8:
-        raise ValueError(f"its attribute {_ATTRIBUTE!r} is a {type(found).__name__}")
-    return loads(found.tobytes(), path)
+    attribute = file.attrs[_ATTRIBUTE]
+    if not isinstance(attribute, np.ndarray) or attribute.dtype != np.uint8:
+        raise ValueError(f"its attribute {_ATTRIBUTE!r} is a {type(attribute).__name__}")
+    return loads(attribute.tobytes(), path)
 
 
 def _dataset(path: Path, file: h5py.File, name: str) -> tuple[tuple[int, ...], np.dtype]:
-    found = file.get(name)
-    if not isinstance(found, h5py.Dataset) or found.shape is None or not found.shape:
+    dataset = file.get(name)
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or not dataset.shape:
         raise ValueError("no array with an axis for the samples")
-    if not holds_numbers(found.dtype):
-        raise refuse(str(path), TensorSpec(name, found.shape[1:], found.dtype), "numbers", "name another file")
-    return found.shape, found.dtype
+    if not holds_numbers(dataset.dtype):
+        raise refuse(str(path), TensorSpec(name, dataset.shape[1:], dataset.dtype), "numbers", "name another file")
+    return dataset.shape, dataset.dtype
 
 
 def _field(path: Path, file: h5py.File, spec: TensorSpec) -> Field:
@@ -204,12 +204,12 @@ def _field(path: Path, file: h5py.File, spec: TensorSpec) -> Field:
 
 
 def _verify(path: Path, container: ArrayContainer, noted: Manifest) -> None:
-    for name, stated in noted.files.items():
+    for name, entry in noted.files.items():
         total = 0
         for first in range(0, len(container), 1024):
             rows = container.rows(name, np.arange(first, min(first + 1024, len(container))))
             total = zlib.crc32(np.ascontiguousarray(rows).view(plain(rows.dtype)).tobytes(), total)
-        if total != stated.crc32:
+        if total != entry.crc32:
             raise InvalidData(
-                f"{path}, dataset {name} has the CRC-32 {total:08x}", f"{stated.crc32:08x}", "get the data again"
+                f"{path}, dataset {name} has the CRC-32 {total:08x}", f"{entry.crc32:08x}", "get the data again"
             )

@@ -50,10 +50,10 @@ def open_files(path: Path, manifest: Manifest | None, part: str | None = None) -
     files = _files(path, part)
     arrays = {name: _array(file) for name, file in files.items()}
     same_counts({name: len(array) for name, array in arrays.items()}, path)
-    found = {name: _spec(name, array) for name, array in arrays.items()}
-    specs = tuple(found.values()) if manifest is None else manifest.specs
-    if {spec.name: spec for spec in specs} != found:
-        raise InvalidData(f"{path} holds {'; '.join(map(str, found.values()))}", "; ".join(map(str, specs)))
+    by_name = {name: _spec(name, array) for name, array in arrays.items()}
+    specs = tuple(by_name.values()) if manifest is None else manifest.specs
+    if {spec.name: spec for spec in specs} != by_name:
+        raise InvalidData(f"{path} holds {'; '.join(map(str, by_name.values()))}", "; ".join(map(str, specs)))
     fields = {spec.name: Plain(arrays[spec.name], spec.dtype) for spec in specs}
     options = {} if part is None else {"part": part}
     return ArrayContainer(Origin("idx", path, tuple(files.values()), manifest, options), specs, fields)
@@ -83,8 +83,8 @@ def write(stage: Path, name: str, content: Content, compress: bool = False) -> D
 
 
 def _code(spec: TensorSpec) -> int:
-    wanted = "uint8" if _is_label(spec) else spec.dtype.name
-    code = next((code for code, name in _CODES.items() if np.dtype(name).newbyteorder("=").name == wanted), None)
+    type_name = "uint8" if _is_label(spec) else spec.dtype.name
+    code = next((code for code, name in _CODES.items() if np.dtype(name).newbyteorder("=").name == type_name), None)
     if code is None:
         raise refuse("IDX", spec, f"one of {_TYPES}; or {LABEL!r} as int64", f"change its type, or rename it to {LABEL!r}")
     if spec.name == LABEL and not _is_label(spec):
@@ -114,15 +114,15 @@ def _spec(name: str, array: np.ndarray) -> TensorSpec:
 def _files(path: Path, part: str | None) -> dict[str, Path]:
     """Field to file, of one set."""
     if path.is_file():
-        own = _NAME.fullmatch(path.name)
-        if own is None:
+        file_match = _NAME.fullmatch(path.name)
+        if file_match is None:
             return {path.stem: path}
-        part = own["part"] or ""
+        part = file_match["part"] or ""
     sets: dict[str, dict[str, Path]] = {}
     for file in sorted((path if path.is_dir() else path.parent).iterdir()):
-        if found := _NAME.fullmatch(file.name):
-            field = _MNIST.get(found["field"], found["field"])
-            fields = sets.setdefault(found["part"] or "", {})
+        if match := _NAME.fullmatch(file.name):
+            field = _MNIST.get(match["field"], match["field"])
+            fields = sets.setdefault(match["part"] or "", {})
             if field in fields:
                 raise InvalidArgument(f"{fields[field]} and {file} are the same field", "one of them", "delete the other")
             fields[field] = file
@@ -130,10 +130,10 @@ def _files(path: Path, part: str | None) -> dict[str, Path]:
         raise InvalidData(f"{path} has no IDX files", "names such as train-images-idx3-ubyte", "check the path")
     if part is None and len(sets) > 1:
         raise InvalidArgument(f"{path} has the sets {', '.join(sorted(sets))}", "one of them", "name it: part=…")
-    wanted = next(iter(sets)) if part is None else part
-    if wanted not in sets:
-        raise InvalidArgument(f"{path} has no set {wanted!r}", f"one of {', '.join(sorted(sets))}")
-    return sets[wanted]
+    selected = next(iter(sets)) if part is None else part
+    if selected not in sets:
+        raise InvalidArgument(f"{path} has no set {selected!r}", f"one of {', '.join(sorted(sets))}")
+    return sets[selected]
 
 
 def _array(file: Path) -> np.ndarray:

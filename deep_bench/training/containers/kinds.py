@@ -51,10 +51,10 @@ class Kind:
         Raises:
             UnknownName: It has not.
         """
-        known = self.writing if writing else self.reading
+        allowed = self.writing if writing else self.reading
         for name in options:
-            if name not in known:
-                raise UnknownName(f"option of {self.name} when {'writing' if writing else 'reading'}", name, known)
+            if name not in allowed:
+                raise UnknownName(f"option of {self.name} when {'writing' if writing else 'reading'}", name, allowed)
 
     def open(self, path: Path, options: Mapping[str, Any]) -> Container:
         """Open a container of this kind; see `open_container`."""
@@ -66,10 +66,10 @@ class Kind:
         try:
             manifest = None if self.manifest_inside else read(path)
             check_manifest(path, self.name, manifest)
-            found: Container = module.open_files(path, manifest, **options)
+            container: Container = module.open_files(path, manifest, **options)
         except OSError as error:
             raise damaged(path, error, self.text) from error
-        return found
+        return container
 
     def write(self, path: Path, dataset: Dataset, options: Mapping[str, Any]) -> Path:
         """Write a container of this kind; see `write_container`."""
@@ -177,10 +177,10 @@ def parse_kind(text: str) -> tuple[str, dict[str, Any]]:
         >>> parse_kind("hdf5:layout=chunked,chunk=32")
         ('hdf5', {'layout': 'chunked', 'chunk': 32})
     """
-    name, colon, rest = text.partition(":")
+    name, colon, remainder = text.partition(":")
     kind = kind_named(name)
     options: dict[str, Any] = {}
-    for part in rest.split(",") if colon else ():
+    for part in remainder.split(",") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not value or option in options:
             raise InvalidArgument(f"{part!r} in {text!r}", "option=value, each once", f"write {name}:option=value")
@@ -215,11 +215,11 @@ def guess(path: Path) -> str:
     if not path.exists():
         raise InvalidData(f"{path}: there is no such file or folder", "a container", "check the path")
     try:
-        found, head = _recognised(path)
+        container_kind, head = _recognised(path)
     except OSError as error:
         raise damaged(path, error, "a container") from error
-    if found is not None:
-        return found
+    if container_kind is not None:
+        return container_kind
     if head[:2] == b"\x1f\x8b" or head[:3] == b"BZh" or head[:6] == b"\xfd7zXZ\x00":
         raise Unsupported(f"{path} is compressed, so no sample can be found in it", "a container", "decompress it first")
     raise InvalidData(f"{path} is none of the formats known", f"one of {', '.join(KINDS)}", "name its kind, if you know it")

@@ -105,13 +105,13 @@ def loads(text: bytes, path: Path) -> Manifest:
     if zlib.crc32(_canonical(outer["content"]).encode()) != outer["crc32"]:
         raise InvalidData(f"{path} was altered: its checksum is wrong", f"{outer['crc32']}", _ANEW)
     try:
-        found = Manifest.model_validate_json(json.dumps(outer["content"]))
-        known = all(holds_numbers(spec.dtype) for spec in found.specs)
+        manifest = Manifest.model_validate_json(json.dumps(outer["content"]))
+        numeric = all(holds_numbers(spec.dtype) for spec in manifest.specs)
     except (ValidationError, TypeError) as error:
         raise InvalidData(f"{path} is not right: {error}", "a container's manifest", _ANEW) from error
-    if not known:
+    if not numeric:
         raise InvalidData(f"{path} names an element type that containers do not hold", "numbers", _ANEW)
-    return found
+    return manifest
 
 
 _ANEW = "write the container again; or delete this file, if what it describes came from elsewhere"
@@ -142,13 +142,13 @@ def check_sizes(folder: Path, files: Mapping[str, FileEntry]) -> None:
     Raises:
         InvalidData: One is missing, no file, cut off or longer.
     """
-    for name, stated in files.items():
+    for name, entry in files.items():
         path = folder / name
         if not path.is_file():
-            what = "is no file" if path.exists() else "is missing"
-            raise InvalidData(f"{path} {what}", f"a file of {stated.bytes} bytes", "get the data again")
-        if (found := path.stat().st_size) != stated.bytes:
-            raise InvalidData(f"{path} has {found} bytes", f"{stated.bytes}", "get the data again")
+            fault = "is no file" if path.exists() else "is missing"
+            raise InvalidData(f"{path} {fault}", f"a file of {entry.bytes} bytes", "get the data again")
+        if (size := path.stat().st_size) != entry.bytes:
+            raise InvalidData(f"{path} has {size} bytes", f"{entry.bytes}", "get the data again")
 
 
 def check_sums(folder: Path, files: Mapping[str, FileEntry]) -> None:
@@ -158,9 +158,9 @@ def check_sums(folder: Path, files: Mapping[str, FileEntry]) -> None:
         InvalidData: One was altered.
     """
     check_sizes(folder, files)
-    for name, stated in files.items():
-        if (found := checksum(folder / name)) != stated.crc32:
-            raise InvalidData(f"{folder / name} has the CRC-32 {found:08x}", f"{stated.crc32:08x}", "get the data again")
+    for name, entry in files.items():
+        if (total := checksum(folder / name)) != entry.crc32:
+            raise InvalidData(f"{folder / name} has the CRC-32 {total:08x}", f"{entry.crc32:08x}", "get the data again")
 
 
 def checksum(path: Path) -> int:

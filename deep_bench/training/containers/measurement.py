@@ -65,20 +65,20 @@ class Reading:
 
     def calls(self) -> Mapping[str, Callable[[], object]]:
         """The calls by name."""
-        found: dict[str, Callable[[], object]] = {order: self._reading(order) for order in self._orders}
-        found |= {order + COLD: self._reading(order) for order in self._orders if order + COLD in self.before}
+        by_name: dict[str, Callable[[], object]] = {order: self._reading(order) for order in self._orders}
+        by_name |= {order + COLD: self._reading(order) for order in self._orders if order + COLD in self.before}
         if isinstance(self._set, RecordContainer):
             fetched = [(self._set.fetch(batch.tolist()), batch.tolist()) for batch in self._orders["sequential"][:8]]
-            found["fetching"] = lambda: self._records().fetch(self._following("fetching", "sequential").tolist())
-            found["decoding"] = lambda: self._records().decoded(*fetched[self._turn("decoding", len(fetched))])
-        return found
+            by_name["fetching"] = lambda: self._records().fetch(self._following("fetching", "sequential").tolist())
+            by_name["decoding"] = lambda: self._records().decoded(*fetched[self._turn("decoding", len(fetched))])
+        return by_name
 
     def synchronize(self) -> None:
         """Nothing: a read has ended when it returns."""
 
     def _opened(self) -> Any:
-        found = open_set(self._name, self._root)
-        return in_memory(found) if self._memory else found
+        dataset = open_set(self._name, self._root)
+        return in_memory(dataset) if self._memory else dataset
 
     def _cool(self) -> None:
         """What is mapped stays in the cache: so the set is closed first."""
@@ -208,17 +208,17 @@ def measure_reading(
     ]
     budget_s = 10.0 * len(subjects) if budget_s is None else budget_s
     plan = Plan(ci_width=ci_width, budget_s=budget_s, seed=seed, min_ns=_BLOCK_NS, warm_up_s=_WARM_UP_S)
-    found = measure(contenders, plan, in_process=in_process, watch=watch)
+    measurement = measure(contenders, plan, in_process=in_process, watch=watch)
     rows = []
     for subject in subjects:
-        facts = found.prepared.get(subject.label, {}).get("facts", {})
-        error = found.failures.get(subject.label)
+        facts = measurement.prepared.get(subject.label, {}).get("facts", {})
+        error = measurement.failures.get(subject.label)
         size = facts.get("batch", 0)
-        series = {s.quantity: summarize(s.blocks) for s in found.series if s.label == subject.label and s.blocks}
+        series = {s.quantity: summarize(s.blocks) for s in measurement.series if s.label == subject.label and s.blocks}
         calls = {name: _figures(summary, size) for name, summary in series.items()}
         not_cold = facts.get("not cold", _NEVER)
         rows.append(Latencies(subject.label, size, calls, not_cold, "" if error is None else str(error)))
-    return Measured(tuple(rows), found.interrupted)
+    return Measured(tuple(rows), measurement.interrupted)
 
 
 def _figures(summary: Summary, batch: int) -> Figures:

@@ -40,19 +40,21 @@ def open_set(name: str, root: Path | str | None = None) -> Dataset:
 
 def _made(name: str, part: str | None, root: Path | str | None) -> Dataset:
     make = db.datasets[name]
-    known = inspect.signature(make).parameters
+    parameters = inspect.signature(make).parameters
     options: dict[str, Any] = {}
     if part is not None:
-        if "part" not in known:
+        if "part" not in parameters:
             raise InvalidArgument(f"{name}/{part}", name, f"{name} has no parts")
         options["part"] = part
-    if root is not None and "root" in known:
+    if root is not None and "root" in parameters:
         options["root"] = root
-    needed = [p.name for p in known.values() if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    needed = [
+        p.name for p in parameters.values() if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     if missing := [argument for argument in needed if argument not in options]:
-        what = ", ".join(missing)
+        listing = ", ".join(missing)
         raise InvalidArgument(
-            f"{name} needs {what}", "a set that its name alone makes", f"use db.datasets[{name!r}]({what}=…)"
+            f"{name} needs {listing}", "a set that its name alone makes", f"use db.datasets[{name!r}]({listing}=…)"
         )
-    found: Dataset = make(**options)
-    return found
+    dataset: Dataset = make(**options)
+    return dataset

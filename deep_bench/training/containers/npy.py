@@ -30,20 +30,20 @@ def open_files(path: Path, manifest: Manifest | None) -> Container:
     """Map the arrays."""
     if manifest is None:
         files = sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
-        wanted = {unquote(file.stem): file for file in files}
+        paths = {unquote(file.stem): file for file in files}
     else:
-        wanted = {field.name: path / _file_name(field.name) for field in manifest.fields}
-    if not wanted:
+        paths = {field.name: path / _file_name(field.name) for field in manifest.fields}
+    if not paths:
         raise InvalidData(f"{path} has no {_SUFFIX} files", "at least one", "check the path")
-    arrays = {name: _mapped(file) for name, file in wanted.items()}
+    arrays = {name: _mapped(file) for name, file in paths.items()}
     same_counts({name: len(array) for name, array in arrays.items()}, path)
     if manifest is None:
         specs = tuple(TensorSpec(name, array.shape[1:], array.dtype.newbyteorder("=")) for name, array in arrays.items())
     else:
         specs = manifest.specs
-        _check(specs, arrays, wanted, manifest.samples)
+        _check(specs, arrays, paths, manifest.samples)
     fields = {spec.name: Plain(arrays[spec.name], spec.dtype) for spec in specs}
-    return ArrayContainer(Origin("npy", path, tuple(wanted.values()), manifest), specs, fields)
+    return ArrayContainer(Origin("npy", path, tuple(paths.values()), manifest), specs, fields)
 
 
 def write(stage: Path, name: str, content: Content) -> Details:
@@ -98,8 +98,8 @@ def _header(file: Path) -> tuple[tuple[int, ...], bool, np.dtype, int]:
 def _check(specs: tuple[TensorSpec, ...], arrays: Mapping[str, np.ndarray], files: Mapping[str, Path], samples: int) -> None:
     """See that the files hold what the manifest says."""
     for spec in specs:
-        array, wanted = arrays[spec.name], (samples, *spec.shape)
-        if array.shape != wanted or array.dtype != plain(spec.dtype):
+        array, expected_shape = arrays[spec.name], (samples, *spec.shape)
+        if array.shape != expected_shape or array.dtype != plain(spec.dtype):
             raise InvalidData(
-                f"{files[spec.name]} holds {array.dtype}{list(array.shape)}", f"{plain(spec.dtype)}{list(wanted)}"
+                f"{files[spec.name]} holds {array.dtype}{list(array.shape)}", f"{plain(spec.dtype)}{list(expected_shape)}"
             )

@@ -37,11 +37,11 @@ def why_not(files: Sequence[Path]) -> str:
     drop([file])
     number = os.open(file, os.O_RDONLY)
     try:
-        kept = os.preadv(number, [bytearray(1)], os.path.getsize(file) // 2, os.RWF_NOWAIT)
+        cached_bytes = os.preadv(number, [bytearray(1)], os.path.getsize(file) // 2, os.RWF_NOWAIT)
     except BlockingIOError:
         return ""
     except OSError as error:
         return f"whether its file system does it cannot be seen ({errno.errorcode.get(error.errno or 0, error.strerror)})"
     finally:
         os.close(number)
-    return "its file system keeps it in memory" if kept else "its files are empty"
+    return "its file system keeps it in memory" if cached_bytes else "its files are empty"

@@ -60,10 +60,10 @@ class _RecordIO(Source):
 
     def decode(self, raw: bytes, index: int, images: bool) -> dict[str, Value]:  # noqa: ARG002 (all sources have it)
         labels, single, data = _split(raw)
-        found: dict[str, Value] = {self._data: data if not images and self.images else self._decode(data)}
+        sample: dict[str, Value] = {self._data: data if not images and self.images else self._decode(data)}
         if self._label is not None:
-            found[LABEL] = labels.copy() if self._label.rank else _whole(single)
-        return found
+            sample[LABEL] = labels.copy() if self._label.rank else _whole(single)
+        return sample
 
     def where(self, index: int) -> str:
         return f"{self._files.paths[0]}, record {index} at offset {self._places[index][0]}"
@@ -136,15 +136,18 @@ def write(stage: Path, name: str, content: Content, image: str | None = None, qu
 
 def _check(content: Content) -> TensorSpec:
     """The field that is no label."""
-    others = [spec for spec in content.specs if spec.name != LABEL]
-    if len(others) != 1:
+    data_fields = [spec for spec in content.specs if spec.name != LABEL]
+    if len(data_fields) != 1:
         raise refuse(
-            "RecordIO", others[1] if others else content.specs[0], f"one field, and {LABEL}", "leave the others out"
+            "RecordIO",
+            data_fields[1] if data_fields else content.specs[0],
+            f"one field, and {LABEL}",
+            "leave the others out",
         )
     label = content.spec(LABEL)
     if label is not None and label != _LABEL and not (label.dtype == np.float32 and label.rank == 1 and label.shape != (0,)):
         raise refuse("RecordIO", label, f"{LABEL}: int64[] or float32[n]")
-    return others[0]
+    return data_fields[0]
 
 
 def _header(number: int, label: np.ndarray | None) -> bytes:
@@ -183,7 +186,7 @@ def _joined(record: bytes) -> bytes:
     Raises:
         ValueError: Its parts do not follow each other as they should.
     """
-    found, offset = [], 0
+    parts, offset = [], 0
     expected: tuple[int, ...] = (0, 1)
     while offset < len(record):
         magic, word = _PART.unpack_from(record, offset)
@@ -191,12 +194,12 @@ def _joined(record: bytes) -> bytes:
         start = offset + _PART.size
         if magic != _MAGIC or flag not in expected or start + length > len(record):
             raise ValueError(f"no part of a record {offset} bytes after its begin")
-        found.append(record[start : start + length])
+        parts.append(record[start : start + length])
         offset = start + length + -length % 4
         expected = (2, 3) if flag in (1, 2) else ()
     if expected:
         raise ValueError("its last part is missing")
-    return _MAGIC.join(found)
+    return _MAGIC.join(parts)
 
 
 def _split(record: bytes) -> tuple[np.ndarray, float, bytes]:
@@ -219,10 +222,10 @@ def _indexed(index: Path, path: Path) -> np.ndarray:
         lines.pop()
     offsets = []
     for number, line in enumerate(lines):
-        found = _LINE.fullmatch(line.strip())
-        if found is None:
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
             raise InvalidData(f"{index}, line {number + 1}: {line[:40]!r}", "a key, a tab and an offset", "delete this file")
-        offsets.append(int(found[1]))
+        offsets.append(int(match[1]))
     total = path.stat().st_size
     places = np.array([*offsets, total], np.int64)
     order = np.argsort(places[:-1], kind="stable")
@@ -258,10 +261,10 @@ def _scanned(path: Path) -> np.ndarray:
 
 
 def _noted(path: Path, manifest: Manifest) -> str:
-    others = [field.name for field in manifest.fields if field.name != LABEL]
-    if len(others) != 1 or len(manifest.fields) > 2:
-        raise InvalidData(f"{path} holds {', '.join(others) or 'no data'}", f"one field, and {LABEL}")
-    return manifest.encodings.get(others[0], "")
+    data_fields = [field.name for field in manifest.fields if field.name != LABEL]
+    if len(data_fields) != 1 or len(manifest.fields) > 2:
+        raise InvalidData(f"{path} holds {', '.join(data_fields) or 'no data'}", f"one field, and {LABEL}")
+    return manifest.encodings.get(data_fields[0], "")
 
 
 def _guessed(files: Files, places: np.ndarray, mode: str | None) -> tuple[list[TensorSpec], str]:

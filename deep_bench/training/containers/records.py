@@ -90,19 +90,19 @@ class RecordContainer(Container):
 
     def fetch(self, numbers: Sequence[int]) -> list[Any]:
         """The bytes of samples, not decoded: what reading costs by itself."""
-        source, found = self._open(), []
+        source, records = self._open(), []
         for number in numbers:
             try:
-                found.append(source.fetch(number))
+                records.append(source.fetch(number))
             except DeepBenchError:
                 raise
             except Exception as error:
                 raise damaged(source.where(number), error) from error
-        return found
+        return records
 
     def decoded(self, raw: Sequence[Any], numbers: Sequence[int]) -> dict[str, np.ndarray]:
         """What `fetch` returned, decoded and put together."""
-        samples = [self._decoded(one, number, self._decode) for one, number in zip(raw, numbers, strict=True)]
+        samples = [self._decoded(record, number, self._decode) for record, number in zip(raw, numbers, strict=True)]
         return {spec.name: stack([sample[spec.name] for sample in samples], spec) for spec in self.specs}
 
     def where(self, number: int) -> str:
@@ -141,9 +141,9 @@ class RecordContainer(Container):
 
     def column(self, name: str) -> np.ndarray:
         """One small field of all samples; images are not decoded for it."""
-        known = self._open().known(name)
-        if known is not None:
-            return known
+        values = self._open().known(name)
+        if values is not None:
+            return values
         spec = next(spec for spec in self.specs if spec.name == name)
         return stack([self.sample(number, images=False)[name] for number in range(self._count)], spec)
 
@@ -154,10 +154,10 @@ class RecordContainer(Container):
         Raises:
             AttributeError: No field has a first size that differs, or several have; images have no length.
         """
-        found = [s.name for s in self.specs if s.rank and isinstance(s.shape[0], str) and s.name not in self.images]
-        if len(found) != 1:
-            raise AttributeError(f"{len(found)} fields differ in length")
-        return np.array([len(self.sample(i, images=False)[found[0]]) for i in range(self._count)], np.int64)
+        ragged_names = [s.name for s in self.specs if s.rank and isinstance(s.shape[0], str) and s.name not in self.images]
+        if len(ragged_names) != 1:
+            raise AttributeError(f"{len(ragged_names)} fields differ in length")
+        return np.array([len(self.sample(i, images=False)[ragged_names[0]]) for i in range(self._count)], np.int64)
 
     def close(self) -> None:
         """Let go of its files."""
@@ -173,22 +173,22 @@ class RecordContainer(Container):
     def _decoded(self, raw: Any, number: int, images: bool) -> dict[str, Value]:
         source = self._open()
         try:
-            found = source.decode(raw, number, images)
+            sample = source.decode(raw, number, images)
         except InvalidData as error:
             raise InvalidData(f"{source.where(number)}: {error.came}", error.expected, error.advice) from error
         except DeepBenchError:
             raise
         except Exception as error:
             raise damaged(source.where(number), error) from error
-        if found.keys() != self._names:
-            has, wanted = (", ".join(sorted(names)) or "nothing" for names in (found, self._names))
-            raise InvalidData(f"{source.where(number)} holds {has}", wanted)
+        if sample.keys() != self._names:
+            has, expected = (", ".join(sorted(names)) or "nothing" for names in (sample, self._names))
+            raise InvalidData(f"{source.where(number)} holds {has}", expected)
         for spec in source.specs:
-            value = found[spec.name]
+            value = sample[spec.name]
             if isinstance(value, np.ndarray) and not fits(spec, value):
                 shown = f"{value.dtype}{list(value.shape)}"
                 raise InvalidData(f"{source.where(number)}: {spec.name} is {shown}", str(spec), "get the data again")
-        return found
+        return sample
 
 
 def _file_spec(name: str) -> TensorSpec:
@@ -221,13 +221,13 @@ class Files:
             ValueError: It ends before them.
         """
         if self._numbers:
-            found = os.pread(self._numbers[file], size, offset)
+            chunk = os.pread(self._numbers[file], size, offset)
         else:
             with open(self.paths[file], "rb", buffering=0) as opened:
-                found = os.pread(opened.fileno(), size, offset)
-        if len(found) < size:
-            raise ValueError(f"the file ends {size - len(found)} bytes too early")
-        return found
+                chunk = os.pread(opened.fileno(), size, offset)
+        if len(chunk) < size:
+            raise ValueError(f"the file ends {size - len(chunk)} bytes too early")
+        return chunk
 
     def close(self) -> None:
         """Close all."""

@@ -72,15 +72,15 @@ class _Tar(Source):
         return [self._files.read(file, offset, size) for offset, size in self._places[index]]
 
     def decode(self, raw: list[bytes], index: int, images: bool) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+        sample: dict[str, Value] = {}
         for data, (name, decode) in zip(raw, self._decoders.items(), strict=True):
             try:
-                found[name] = data if not images and name in self.images else decode(data)
+                sample[name] = data if not images and name in self.images else decode(data)
             except InvalidData as error:
                 raise InvalidData(f"{name}: {error.came}", error.expected, error.advice) from error
         if self._index.labels is not None:
-            found[LABEL] = self._index.labels[index, ...]
-        return found
+            sample[LABEL] = self._index.labels[index, ...]
+        return sample
 
     def where(self, index: int) -> str:
         offset = self._places[index][0][0] if self._places[index] else 0
@@ -256,12 +256,12 @@ def _members(file: Path) -> Iterator[tuple[str, int, int]]:
 def _parts(file: Path, name: str) -> tuple[str, str, str]:
     """Key, field and encoding of a member, by its name."""
     folder, base = os.path.split(name)
-    stem, _, rest = base.partition(".")
-    field, _, suffix = rest.rpartition(".")
+    stem, _, remainder = base.partition(".")
+    field, _, suffix = remainder.rpartition(".")
     encoding = codec.ENCODINGS.get(suffix.lower())
     if encoding is None:
-        known = ", ".join(codec.ENCODINGS)
-        raise Unsupported(f"{file}: {name} is in no encoding that is read here", f"the suffixes {known}", "leave it out")
+        suffixes = ", ".join(codec.ENCODINGS)
+        raise Unsupported(f"{file}: {name} is in no encoding that is read here", f"the suffixes {suffixes}", "leave it out")
     return os.path.join(folder, stem), field or _ALONE[encoding], encoding
 
 

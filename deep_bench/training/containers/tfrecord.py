@@ -53,12 +53,12 @@ class _TFRecord(Source):
 
     def decode(self, raw: bytes, index: int, images: bool) -> dict[str, Value]:  # noqa: ARG002 (all sources have it)
         features = _features(raw)
-        found: dict[str, Value] = {}
+        sample: dict[str, Value] = {}
         for name, read in self._readers.items():
             if name not in features:
                 raise InvalidData(f"no feature {name!r}", ", ".join(self._readers))
-            found[name] = _single(features[name]) if not images and name in self.images else read(features)
-        return found
+            sample[name] = _single(features[name]) if not images and name in self.images else read(features)
+        return sample
 
     def where(self, index: int) -> str:
         return f"{self._files.paths[self._which[index]]}, record {index} at offset {self._places[index][0]}"
@@ -115,7 +115,7 @@ def write(stage: Path, name: str, content: Content, image: str | None = None, qu
     fields = possible if image is not None else possible & content.stored_images
     names = [spec.name for spec in content.specs]
     for spec in content.specs:
-        if any(spec.name == other + suffix for other in names for suffix in (_SHAPE, _DTYPE)):
+        if any(spec.name == base + suffix for base in names for suffix in (_SHAPE, _DTYPE)):
             raise refuse("TFRecord", spec, f"names that are not another's with {_SHAPE} or {_DTYPE}", "rename it")
     encodings = {spec.name: (image or "png") if spec.name in fields else _encoding(spec) for spec in content.specs}
     with open(stage / name, "wb") as file:
@@ -157,8 +157,8 @@ def _features(raw: bytes) -> Any:
 
 
 def _single(feature: Any) -> bytes:
-    (found,) = feature.bytes_list.value
-    return bytes(found)
+    (content,) = feature.bytes_list.value
+    return bytes(content)
 
 
 def _reader(spec: TensorSpec, encoding: str) -> Callable[[Any], np.ndarray]:
@@ -168,8 +168,8 @@ def _reader(spec: TensorSpec, encoding: str) -> Callable[[Any], np.ndarray]:
         kind, scalar = _NUMBERS[encoding], spec.rank == 0
 
         def numbers(features: Any) -> np.ndarray:
-            found = np.array(getattr(features[name], kind).value, dtype)
-            return found.reshape(()) if scalar and len(found) == 1 else found
+            array = np.array(getattr(features[name], kind).value, dtype)
+            return array.reshape(()) if scalar and len(array) == 1 else array
 
         return numbers
     if encoding in codec.IMAGES:
@@ -196,7 +196,7 @@ def _begins(file: Path) -> bool:
 def _guessed(paths: Sequence[Path], mode: str | None) -> tuple[list[TensorSpec], dict[str, str]]:
     """What the first record holds."""
     crc = crc32c()
-    path, places = next(((path, found) for path in paths if len(found := scan(path, crc))), (paths[0], None))
+    path, places = next(((path, extents) for path in paths if len(extents := scan(path, crc))), (paths[0], None))
     if places is None:
         raise InvalidData(f"{path} has no records, and no manifest", "at least one record", "get the data again")
     with open(path, "rb") as file:
@@ -217,7 +217,7 @@ def _field(place: str, features: Any, name: str, mode: str | None) -> tuple[Tens
     feature = features[name]
     kind = feature.WhichOneof("kind")
     if kind in _NUMBERS.values():
-        (dtype,) = (name for name, known in _NUMBERS.items() if known == kind)
+        (dtype,) = (name for name, candidate in _NUMBERS.items() if candidate == kind)
         scalar = len(getattr(feature, kind).value) == 1
         return TensorSpec(name, () if scalar else (f"{name}_0",), np.dtype(dtype)), dtype
     if kind is None:
@@ -233,6 +233,6 @@ def _field(place: str, features: Any, name: str, mode: str | None) -> tuple[Tens
         return TensorSpec(name, tuple(f"{name}_{axis}" for axis in range(rank)), dtype_found), "raw"
     encoding = codec.image_encoding(data)
     if encoding is None:
-        what = "numbers, PNG, JPEG, or bytes with sizes and type beside them"
-        raise Unsupported(f"{place}: the bytes of feature {name!r} say not what they are", what, f"add {name}{_SHAPE}")
+        expected = "numbers, PNG, JPEG, or bytes with sizes and type beside them"
+        raise Unsupported(f"{place}: the bytes of feature {name!r} say not what they are", expected, f"add {name}{_SHAPE}")
     return codec.image_spec(name, mode or codec.stored_mode(data)), encoding

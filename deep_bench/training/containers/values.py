@@ -98,5 +98,5 @@ def damaged(place: object, error: Exception, expected: str = "") -> InvalidData:
         return InvalidData(f"{place}: there is no such file", expected, "check the path, or get the data again")
     if isinstance(error, OSError) and error.strerror:
         return InvalidData(f"{place} cannot be read: {error.strerror}", expected)
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return InvalidData(f"{place} is damaged: {what}", expected, "get the data again")
+    cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return InvalidData(f"{place} is damaged: {cause}", expected, "get the data again")

@@ -62,8 +62,8 @@ class Content:
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes, where the set knows them."""
-        found = getattr(self.dataset, "classes", None)
-        return tuple(found) if found is not None else None
+        names = getattr(self.dataset, "classes", None)
+        return tuple(names) if names is not None else None
 
     def spec(self, name: str) -> TensorSpec | None:
         """The field of this name."""
@@ -171,19 +171,19 @@ def staged(path: Path, *, folder: bool) -> Iterator[Path]:
             _move(stage, path)
         _sync_folder(path.parent)
     except OSError as error:
-        what = error.strerror or str(error)
-        raise InvalidArgument(f"{path} cannot be written: {what}", "a folder with space that can be written") from error
+        cause = error.strerror or str(error)
+        raise InvalidArgument(f"{path} cannot be written: {cause}", "a folder with space that can be written") from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
 
 def _move(stage: Path, path: Path) -> None:
-    others = sorted(file.name for file in stage.iterdir() if file.name != path.name)
-    for name in (*others, path.name):
+    siblings = sorted(file.name for file in stage.iterdir() if file.name != path.name)
+    for name in (*siblings, path.name):
         target = path.with_name(name)
         if target != beside(path):  # that of a container which is gone describes nothing
             check_target(target)
-    for name in (*others, path.name):
+    for name in (*siblings, path.name):
         os.rename(stage / name, path.with_name(name))
 
 

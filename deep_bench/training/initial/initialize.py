@@ -80,8 +80,8 @@ def initialize(
     """
     network = as_network(network)
     _check(seed, scheme, gain, embedding, others)
-    found = roles(network)
-    unknown = [name for name, role in found.items() if role is None]
+    by_name = roles(network)
+    unknown = [name for name, role in by_name.items() if role is None]
     if unknown and others == "refuse":
         raise Unsupported(
             f"parameters of {network.name} whose role is unknown: {', '.join(unknown[:5])}{', …' if unknown[5:] else ''}",
@@ -89,7 +89,7 @@ def initialize(
             "others='keep' leaves such parameters as they are",
         )
     fresh = network.copy()
-    for name, role in found.items():
+    for name, role in by_name.items():
         value = fresh.graph.initializers[name]
         if role is not None and value.const_value is not None:
             old = value.const_value.numpy()
@@ -98,7 +98,7 @@ def initialize(
     return Network(fresh.model, name=network.name, source=None)
 
 
-def _check(seed: int, scheme: str, gain: float, embedding: float, others: str) -> None:
+def _check(seed: int, scheme: str, gain: float, embedding: float, policy: str) -> None:
     if scheme not in SCHEMES:
         near = difflib.get_close_matches(scheme, SCHEMES, n=1)
         raise InvalidArgument(
@@ -108,8 +108,8 @@ def _check(seed: int, scheme: str, gain: float, embedding: float, others: str) -
         raise InvalidArgument(
             f"seed={seed}, gain={gain}, embedding={embedding}", "a seed of at least 0, and finite numbers above 0"
         )
-    if others not in ("refuse", "keep"):
-        raise InvalidArgument(f"others={others!r}", "'refuse' or 'keep'")
+    if policy not in ("refuse", "keep"):
+        raise InvalidArgument(f"others={policy!r}", "'refuse' or 'keep'")
 
 
 def _generator(seed: int, name: str) -> np.random.Generator:

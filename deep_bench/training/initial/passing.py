@@ -58,10 +58,10 @@ def _as_is(node: ir.Node, positions: np.ndarray) -> np.ndarray:
 def _numbers(node: ir.Node) -> list[int] | None:
     """The second input, or the attribute that it was before opset 13."""
     if len(node.inputs) > 1 and node.inputs[1] is not None:
-        found = as_array(node.inputs[1])
-        return None if found is None else [int(i) for i in found]
-    stated = attributes(node).get("axes")
-    return None if stated is None else list(stated)
+        array = as_array(node.inputs[1])
+        return None if array is None else [int(i) for i in array]
+    axes = attributes(node).get("axes")
+    return None if axes is None else list(axes)
 
 
 _MOVES: Mapping[str, Callable[[ir.Node, np.ndarray], np.ndarray | None]] = {

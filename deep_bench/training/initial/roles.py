@@ -64,53 +64,53 @@ def roles(network: Network) -> dict[str, Role | None]:
         >>> found["stem.weight"].kind, found["stem.weight"].fans.fan_in, found["stem_norm.running_var"].kind
         ('weight', 9, 'variance')
     """
-    known = {}
+    by_name = {}
     for name, array in network.initializers.items():
         if not is_inexact(array.dtype):
             continue
         role = _role(network, name, array)
         if role is not None or name in network.parameters:
-            known[name] = role
-    return known
+            by_name[name] = role
+    return by_name
 
 
 def _role(network: Network, name: str, array: np.ndarray) -> Role | None:
     positions = np.arange(array.size).reshape(array.shape)
-    found: dict[str, Role] = {}
-    _follow(network.graph.initializers[name], positions, found)
+    by_kind: dict[str, Role] = {}
+    _follow(network.graph.initializers[name], positions, by_kind)
     if array.size < 2 and name not in network.parameters:
-        found = {kind: role for kind, role in found.items() if role.layout is None and not _elementwise(network, role)}
-    if "embedding" in found:
-        return found["embedding"]
-    if len(found) > 1:
-        uses = ", ".join(f"{role.kind} in {role.node!r}" for role in found.values())
+        by_kind = {kind: role for kind, role in by_kind.items() if role.layout is None and not _elementwise(network, role)}
+    if "embedding" in by_kind:
+        return by_kind["embedding"]
+    if len(by_kind) > 1:
+        uses = ", ".join(f"{role.kind} in {role.node!r}" for role in by_kind.values())
         raise InvalidArgument(
             f"{name!r} has several roles: {uses}", "one role for each parameter", "give each role an initializer of its own"
         )
-    return next(iter(found.values()), None)
+    return next(iter(by_kind.values()), None)
 
 
 def _elementwise(network: Network, role: Role) -> bool:
     return any(node.name == role.node and operator_name(node) in ("Add", "Mul") for node in network.all_nodes())
 
 
-def _follow(value: ir.Value, positions: np.ndarray, found: dict[str, Role]) -> None:
+def _follow(value: ir.Value, positions: np.ndarray, by_kind: dict[str, Role]) -> None:
     for use in value.uses():
         node, index = use.node, use.idx
         moved = passed(node, index, positions)
         if moved is not None:
-            _follow(node.outputs[0], moved, found)
+            _follow(node.outputs[0], moved, by_kind)
         elif (role := _at(node, index, positions)) is not None:
-            found.setdefault(role.kind, role)
+            by_kind.setdefault(role.kind, role)
 
 
 def _at(node: ir.Node, index: int, positions: np.ndarray) -> Role | None:
-    operator, stated = operator_name(node), attributes(node)
+    operator, settings = operator_name(node), attributes(node)
     if (weigh := _WEIGHTS.get((operator, index))) is not None:
-        layout, fans = weigh(positions, stated)
+        layout, fans = weigh(positions, settings)
         return Role("weight", str(node.name), fans, layout)
     if operator in _RECURRENT and index in _RECURRENT[operator]:
-        hidden = stated["hidden_size"]
+        hidden = settings["hidden_size"]
         return Role("state" if index in (5, 6) else "recurrent", str(node.name), hidden=hidden)
     spread = sum(size > 1 for size in positions.shape)
     if operator == "Add":
@@ -136,19 +136,19 @@ def _matrix(positions: np.ndarray, *, rows_are_in: bool) -> Weighed:
     return _blocks(matrices.reshape(-1, *matrices.shape[-2:]))
 
 
-def _convolved(positions: np.ndarray, stated: Mapping[str, Any]) -> Weighed:
+def _convolved(positions: np.ndarray, settings: Mapping[str, Any]) -> Weighed:
     """Kernels [out, in / groups, …]: an output sums a window of the channels of its group."""
-    groups, window = stated.get("group", 1), prod(positions.shape[2:])
+    groups, window = settings.get("group", 1), prod(positions.shape[2:])
     out = positions.shape[0] // groups
     return _blocks(positions.reshape(groups, out, -1), fan_out=out * window)
 
 
-def _transposed(positions: np.ndarray, stated: Mapping[str, Any]) -> Weighed:
+def _transposed(positions: np.ndarray, settings: Mapping[str, Any]) -> Weighed:
     """Kernels [in, out / groups, …]: strides leave an output only some of the window."""
-    groups, window = stated.get("group", 1), prod(positions.shape[2:])
+    groups, window = settings.get("group", 1), prod(positions.shape[2:])
     into, out = positions.shape[0] // groups, positions.shape[1]
     matrices = np.moveaxis(positions.reshape(groups, into, out, window), 1, 2).reshape(groups, out, into * window)
-    strides = prod(stated.get("strides", ()))
+    strides = prod(settings.get("strides", ()))
     return _blocks(matrices, fan_in=max(into * window / strides, 1), fan_out=out * window)
 
 

@@ -74,8 +74,8 @@ class Fetch:
         for number in numbers:
             try:
                 self.dataset[np.array([number])]
-            except DeepBenchError as known:
-                return known
+            except DeepBenchError as failure:
+                return failure
             except Exception as alone:
                 return InvalidData(f"sample {number} of {self._set} cannot be read: {_worded(alone)}")
         return InvalidData(f"the samples {shown(numbers)} of {self._set} cannot be read together: {_worded(error)}")

@@ -86,31 +86,31 @@ class Build:
         assert isinstance(into, int)
         weight, bias = self.parameter(f"{name}.weight", out, into, *window), self.parameter(f"{name}.bias", out)
         with self.named(name) as tape:
-            found: Symbol = tape.Conv(x, weight, bias, **attributes)
-            return found
+            output: Symbol = tape.Conv(x, weight, bias, **attributes)
+            return output
 
     def normalized(self, name: str, x: Symbol) -> Symbol:
         """``LayerNormalization`` along the last axis."""
         size = width_of(x)
         with self.named(name) as tape:
-            found: Symbol = tape.LayerNormalization(
+            output: Symbol = tape.LayerNormalization(
                 x, self.parameter(f"{name}.scale", size), self.parameter(f"{name}.bias", size), axis=-1
             )
-            return found
+            return output
 
     def dropped(self, name: str, x: Symbol, ratio: float) -> Symbol:
         """``Dropout``, which only training makes anything of; itself for a ratio of 0."""
         if ratio == 0:
             return x
         with self.named(name) as tape:
-            found: Symbol = tape.Dropout(x, tape.constant(ratio, np.float32))
-            return found
+            output: Symbol = tape.Dropout(x, tape.constant(ratio, np.float32))
+            return output
 
     def looked_up(self, name: str, table: Symbol, numbers: Symbol) -> Symbol:
         """Rows of a table [count, size] by their numbers [...]: [..., size]."""
         with self.named(name) as tape:
-            found: Symbol = tape.Gather(table, numbers, axis=0)
-            return found
+            output: Symbol = tape.Gather(table, numbers, axis=0)
+            return output
 
     def embedded(self, name: str, numbers: Symbol, count: int, size: int) -> Symbol:
         """Rows of a table of its own."""
@@ -125,8 +125,8 @@ class Build:
         if operator not in ACTIVATIONS:
             raise InvalidArgument(f"activation {operator!r}", f"one of {', '.join(ACTIVATIONS)}")
         with self.named(name) as tape:
-            found: Symbol = tape.node(operator, [x])
-            return found
+            output: Symbol = tape.node(operator, [x])
+            return output
 
     # The end
 
@@ -158,8 +158,8 @@ def width_of(x: Symbol) -> int:
 
 def flat(x: Symbol, axes: Sequence[int]) -> Symbol:
     """[batch, a, b, …] to [batch, a b …]; the sizes are given because inference forgets them."""
-    found: Symbol = x.tape.Reshape(x, [0, prod(axes)])
-    return found
+    output: Symbol = x.tape.Reshape(x, [0, prod(axes)])
+    return output
 
 
 def floats(name: str, *shape: int | str) -> TensorSpec:
@@ -179,8 +179,8 @@ def check_sizes(network: str, least: int = 1, **sizes: Any) -> None:
         InvalidArgument: One is not.
     """
     for name, size in sizes.items():
-        for one in size if isinstance(size, list | tuple) else [size]:
-            if isinstance(one, bool) or not isinstance(one, int | np.integer) or one < least:
+        for value in size if isinstance(size, list | tuple) else [size]:
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise InvalidArgument(f"{network} with {name}={size!r}", f"whole numbers of at least {least}")
 
 

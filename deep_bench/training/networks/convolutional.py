@@ -63,8 +63,8 @@ def lenet(
 
 def _pooled(build: Build, name: str, x: Symbol) -> Symbol:
     with build.named(name) as tape:
-        found: Symbol = tape.MaxPool(tape.Relu(x), kernel_shape=[2, 2], strides=[2, 2])
-        return found
+        output: Symbol = tape.MaxPool(tape.Relu(x), kernel_shape=[2, 2], strides=[2, 2])
+        return output
 
 
 def digits_cnn(*, seed: int = 0) -> Network:

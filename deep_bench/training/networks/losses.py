@@ -62,12 +62,12 @@ def with_loss(
     tape, value = draft.tape(), draft.value(output)
     y = Symbol(tape, value)
     dims = draft.dims(value)
-    wanted = ir.Value(name=target, type=ir.TensorType(ir.DataType.from_numpy(y.dtype)), shape=ir.Shape(list(dims)))
-    draft.graph.inputs.append(wanted)
-    draft.knowledge.state(wanted, ir.to_proto(wanted).type)
-    t = Symbol(tape, wanted)
-    one = tape.constant(1, np.dtype(y.dtype))
-    loss = (t * tape.Softplus(-y) + (one - t) * tape.Softplus(y)).mean().value
+    target_value = ir.Value(name=target, type=ir.TensorType(ir.DataType.from_numpy(y.dtype)), shape=ir.Shape(list(dims)))
+    draft.graph.inputs.append(target_value)
+    draft.knowledge.state(target_value, ir.to_proto(target_value).type)
+    t = Symbol(tape, target_value)
+    unit = tape.constant(1, np.dtype(y.dtype))
+    loss = (t * tape.Softplus(-y) + (unit - t) * tape.Softplus(y)).mean().value
     loss.type, loss.shape, loss.name = ir.TensorType(ir.DataType.from_numpy(y.dtype)), ir.Shape([]), name
     draft.graph.outputs.append(loss)
     return draft.finish()

@@ -113,8 +113,8 @@ def _plain_block(build: Build, name: str, x: Symbol, out: int, stride: int) -> S
             x = tape.Slice(x, [0, 0], [2**31 - 1] * 2, [2, 3], [2, 2])
         if out != into:
             x = tape.Pad(x, [0, 0, 0, 0, 0, out - into, 0, 0])
-        found: Symbol = tape.Relu(x + y)
-    return found
+        output: Symbol = tape.Relu(x + y)
+    return output
 
 
 def _bottleneck(build: Build, name: str, x: Symbol, width: int, stride: int) -> Symbol:
@@ -133,8 +133,8 @@ def _normalized(build: Build, name: str, x: Symbol, out: int, window: int, *, st
     with build.named(name) as tape:
         y = tape.Conv(x, weight, pads=[window // 2] * 4, strides=[stride, stride])
         y = tape.BatchNormalization(y, scale, bias, mean, variance, epsilon=_EPSILON)
-        found: Symbol = y if last else tape.Relu(y)
-    return found
+        output: Symbol = y if last else tape.Relu(y)
+    return output
 
 
 def _classified(build: Build, x: Symbol, channels: int, classes: int, seed: int) -> Network:
@@ -144,6 +144,6 @@ def _classified(build: Build, x: Symbol, channels: int, classes: int, seed: int)
 
 
 def _channels(x: Symbol) -> int:
-    found = x.tape.dims_of(x.value)[1]
-    assert isinstance(found, int)
-    return found
+    channels = x.tape.dims_of(x.value)[1]
+    assert isinstance(channels, int)
+    return channels

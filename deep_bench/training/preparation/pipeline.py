@@ -137,5 +137,5 @@ def _built(place: int, plain: Mapping[str, Any]) -> Step:
 
 def _worded(fault: Any) -> str:
     where = ".".join(map(str, fault["loc"]))
-    what = fault["msg"].removeprefix("Value error, ")
-    return f"{where}: {what}" if where else what
+    message = fault["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message

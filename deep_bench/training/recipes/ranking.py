@@ -60,10 +60,10 @@ def leave_one_out(
     whole = make()
     users, items, times = _columns(whole, user, item, time)
     held = _last_of_each(users, items, times)
-    others = Others.of(users, items, max(candidates - 1, 1))
-    rest = np.setdiff1d(np.arange(len(users)), held)
-    ranked = others.distinct(users[held], Draws(_CANDIDATES + seed, 0, _PLACE, held).uniform(candidates - 1))
-    train = {user: users[rest], item: items[rest]}
+    unchosen = Others.of(users, items, max(candidates - 1, 1))
+    remaining = np.setdiff1d(np.arange(len(users)), held)
+    ranked = unchosen.distinct(users[held], Draws(_CANDIDATES + seed, 0, _PLACE, held).uniform(candidates - 1))
+    train = {user: users[remaining], item: items[remaining]}
     held_out = {
         user: np.repeat(users[held], candidates),
         item: np.concatenate([items[held][:, None], ranked], axis=1).reshape(-1),
@@ -73,7 +73,7 @@ def leave_one_out(
     return Division(
         ArrayDataset(train, description=replace(whose, name=f"{whose.name}/all but the last")),
         ArrayDataset(held_out, description=replace(whose, name=f"{whose.name}/the last among {candidates}")),
-        lambda run: Beside(others, user, item, label, negatives, run),
+        lambda run: Beside(unchosen, user, item, label, negatives, run),
     )
 
 
@@ -112,8 +112,8 @@ class Others:
         """Items of users [n] by random numbers, [n, k]; none twice: the first k steps of a shuffle (Fisher and Yates)."""
         rows, table = np.arange(len(users)), self.items[users]
         for place in range(draws.shape[1]):
-            other = place + (draws[:, place] * (self.counts[users] - place)).astype(np.int64)
-            table[rows, place], table[rows, other] = table[rows, other], table[rows, place]
+            swap = place + (draws[:, place] * (self.counts[users] - place)).astype(np.int64)
+            table[rows, place], table[rows, swap] = table[rows, swap], table[rows, place]
         return table[:, : draws.shape[1]]
 
 

@@ -80,13 +80,13 @@ class Recipe:
             FrameworkMissing: The recipe names the optimizer of a framework that is not installed here.
         """
         content: dict[str, Any] = self.fields.model_dump()
-        for path, (make, part, given) in self._things.items():
-            found = complete(make, part.settings, f"{path} {part.name}", given=given)
+        for path, (make, part, supplied) in self._things.items():
+            settings = complete(make, part.settings, f"{path} {part.name}", given=supplied)
             place = content
             for step in path.split(".")[:-1]:
                 place = place[step]
             last: Any = path.split(".")[-1]
-            place[int(last) if isinstance(place, list) else last].update(found)
+            place[int(last) if isinstance(place, list) else last].update(settings)
         for number, score in enumerate(content["scores"]):
             score.update(self.score_settings(number))
         for steps in ("augmentation", "preparation"):
@@ -106,8 +106,8 @@ class Recipe:
     @cached_property
     def scores(self) -> dict[str, Score]:
         """Name, as evaluations have it, to one of each score."""
-        made = [self.score(number) for number in range(len(self.fields.scores))]
-        return {score.name: score for score in made}
+        scores = [self.score(number) for number in range(len(self.fields.scores))]
+        return {score.name: score for score in scores}
 
     def score(self, number: int) -> Score:
         """A fresh score.
@@ -120,9 +120,9 @@ class Recipe:
     def score_settings(self, number: int) -> dict[str, Any]:
         """All settings of a score; its output and target are the loss's where it does not state others."""
         part, loss = self.fields.scores[number], self.fields.loss
-        own = inspect.signature(SCORES[part.name]).parameters
-        inherited = {"output": loss.output, "target": loss.target} if "target" in own else {}
-        usual = {name: value for name, value in inherited.items() if name in own and value is not None}
+        parameters = inspect.signature(SCORES[part.name]).parameters
+        inherited = {"output": loss.output, "target": loss.target} if "target" in parameters else {}
+        usual = {name: value for name, value in inherited.items() if name in parameters and value is not None}
         return complete(SCORES[part.name], {**usual, **part.settings}, f"score {part.name}")
 
     # What its parts name
@@ -131,20 +131,20 @@ class Recipe:
     def _things(self) -> dict[str, tuple[Any, Named, tuple[str, ...]]]:
         """Path of each named part to what makes it, the part, and the arguments that come from elsewhere."""
         fields = self.fields
-        found: dict[str, tuple[Any, Named, tuple[str, ...]]] = {}
+        makers: dict[str, tuple[Any, Named, tuple[str, ...]]] = {}
         if not is_file(fields.network.name):
-            found["network"] = (networks[fields.network.name], fields.network, ("seed",))
-        own = ("part",) if fields.data.split.name in ("parts", "from-last") else ()
-        found["data"] = (datasets[fields.data.name], fields.data, own)
-        found["data.split"] = (SPLITS[fields.data.split.name], fields.data.split, ("make",))
-        found["sampler"] = (sampler_named(fields.sampler.name), fields.sampler, GIVEN)
+            makers["network"] = (networks[fields.network.name], fields.network, ("seed",))
+        supplied = ("part",) if fields.data.split.name in ("parts", "from-last") else ()
+        makers["data"] = (datasets[fields.data.name], fields.data, supplied)
+        makers["data.split"] = (SPLITS[fields.data.split.name], fields.data.split, ("make",))
+        makers["sampler"] = (sampler_named(fields.sampler.name), fields.sampler, GIVEN)
         rule = optimizers[fields.optimizer.name]
-        found["optimizer"] = (rule, fields.optimizer, ())
+        makers["optimizer"] = (rule, fields.optimizer, ())
         if (schedule := fields.optimizer.schedule) is not None:
-            found["optimizer.schedule"] = (SCHEDULES[schedule.name], schedule, ("lr", "steps"))
+            makers["optimizer.schedule"] = (SCHEDULES[schedule.name], schedule, ("lr", "steps"))
         for number, part in enumerate(fields.chain):
-            found[f"chain.{number}"] = (CHAIN[part.name], part, ())
-        return found
+            makers[f"chain.{number}"] = (CHAIN[part.name], part, ())
+        return makers
 
     def _check(self) -> None:
         fields = self.fields
@@ -158,21 +158,21 @@ class Recipe:
         schedule = fields.optimizer.schedule
         _known("split", fields.data.split.name, SPLITS)
         _known("loss", fields.loss.name, LOSSES)
-        for kind, names, known in (
+        for kind, names, choices in (
             ("schedule", [] if schedule is None else [schedule.name], SCHEDULES),
             ("part of a chain", [part.name for part in fields.chain], CHAIN),
             ("score", [part.name for part in fields.scores], SCORES),
             ("scheme", [] if fields.initialization is None else [fields.initialization.scheme], SCHEMES),
         ):
             for name in names:
-                _known(kind, name, known)
+                _known(kind, name, choices)
         for framework in fields.frameworks:  # which of them are installed here is no matter of the recipe
             if framework.partition(":")[0] not in frameworks and ":" not in framework:
                 raise UnknownName(frameworks.kind, framework, frameworks)
         self._check_rate()
         Preparation([*fields.augmentation, *fields.preparation])
-        for path, (make, part, given) in self._things.items():
-            complete(make, part.settings, f"{path} {part.name}", given=given)
+        for path, (make, part, supplied) in self._things.items():
+            complete(make, part.settings, f"{path} {part.name}", given=supplied)
         self._check_scores()
 
     def _check_rate(self) -> None:
@@ -206,6 +206,6 @@ def is_file(network: str) -> bool:
     return network.endswith(".onnx")
 
 
-def _known(kind: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        raise UnknownName(kind, name, known)
+def _known(kind: str, name: str, choices: Iterable[str]) -> None:
+    if name not in choices:
+        raise UnknownName(kind, name, choices)

@@ -22,10 +22,10 @@ def refusal(where: str, error: ValidationError) -> InvalidArgument:
         error: What pydantic says.
     """
     faults = error.errors(include_url=False)
-    told = [_worded(fault) for fault in faults]
-    more = f"; and {len(told) - _MANY} more" if len(told) > _MANY else ""
+    messages = [_worded(fault) for fault in faults]
+    suffix = f"; and {len(messages) - _MANY} more" if len(messages) > _MANY else ""
     return InvalidArgument(
-        f"the recipe {where}: {'; '.join(came for came, _, _ in told[:_MANY])}{more}", told[0][1], told[0][2]
+        f"the recipe {where}: {'; '.join(came for came, _, _ in messages[:_MANY])}{suffix}", messages[0][1], messages[0][2]
     )
 
 
@@ -44,12 +44,12 @@ def _worded(fault: Any) -> tuple[str, str, str]:
     path = fault["loc"]
     field = ".".join(map(str, path))
     fields = _fields(path[:-1])
-    known = ", ".join(fields)
+    listing = ", ".join(fields)
     if fault["type"] == "extra_forbidden":
-        return f"unknown field {field!r}", f"some of {known}", nearest(str(path[-1]), fields)
+        return f"unknown field {field!r}", f"some of {listing}", nearest(str(path[-1]), fields)
     if fault["type"] == "missing":
-        given = [name for name in fault["input"] if name not in fields] if isinstance(fault["input"], dict) else []
-        near = difflib.get_close_matches(str(path[-1]), given, n=1)
+        input_names = [name for name in fault["input"] if name not in fields] if isinstance(fault["input"], dict) else []
+        near = difflib.get_close_matches(str(path[-1]), input_names, n=1)
         return f"{field!r} is missing", f"a value for {field!r}", f"is {near[0]!r} it, misspelt?" if near else ""
     return f"{field!r} is {fault['input']!r}", fault["msg"][:1].lower() + fault["msg"][1:], ""
 
@@ -58,8 +58,8 @@ def _fields(path: Sequence[Any]) -> list[str]:
     """The fields of the part of a recipe that a path leads to; those that every named thing has if none is known."""
     model: type[BaseModel] = RecipeModel
     for step in path:
-        found = model.model_fields.get(str(step))
-        inner = None if found is None else _model_in(found.annotation)
+        field = model.model_fields.get(str(step))
+        inner = None if field is None else _model_in(field.annotation)
         model = model if isinstance(step, int) else inner or Named
     return list(model.model_fields)
 
@@ -68,4 +68,4 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The model among the members of a type, such as the items of a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)

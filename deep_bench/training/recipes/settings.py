@@ -35,21 +35,21 @@ def complete(
         {'lr': 0.5, 'beta': 0.9}
     """
     parameters = inspect.signature(make).parameters
-    known = {n: p for n, p in parameters.items() if p.kind in _NAMED and n not in given}
+    by_name = {n: p for n, p in parameters.items() if p.kind in _NAMED and n not in given}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in settings:
         if name in given:
             advice = f"that is {_FIELDS[name]}" if name in _FIELDS else ""
             came = f"{where} with {name}={settings[name]!r}"
             raise InvalidArgument(came, "a recipe that leaves this to other fields", advice)
-        if name not in known and not anything:
-            expected = f"some of {', '.join(known)}" if known else "none"
-            raise InvalidArgument(f"{where} has no setting {name!r}", expected, nearest(name, known))
-    missing = [n for n, p in known.items() if p.default is p.empty and n not in settings]
+        if name not in by_name and not anything:
+            expected = f"some of {', '.join(by_name)}" if by_name else "none"
+            raise InvalidArgument(f"{where} has no setting {name!r}", expected, nearest(name, by_name))
+    missing = [n for n, p in by_name.items() if p.default is p.empty and n not in settings]
     if missing:
         near = nearest(missing[0], settings)
         raise InvalidArgument(f"{where} lacks the setting {missing[0]!r}", f"a value for {missing[0]!r}", near)
-    return {**{n: p.default for n, p in known.items() if p.default is not p.empty}, **settings}
+    return {**{n: p.default for n, p in by_name.items() if p.default is not p.empty}, **settings}
 
 
 def plain(value: Any) -> Any:
@@ -63,9 +63,9 @@ def plain(value: Any) -> Any:
         {'sizes': [1, 2]}
     """
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidArgument(f"the setting {value!r}, a {type(value).__name__}", "numbers, strings, lists and mappings")

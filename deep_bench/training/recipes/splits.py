@@ -27,7 +27,7 @@ def parts(make: Make, train: str | Mapping[str, Any] = "train", held_out: str | 
         make: What makes the set.
         train, held_out: The argument ``part`` of the set, or several arguments.
     """
-    first, second = ({"part": one} if isinstance(one, str) else dict(one) for one in (train, held_out))
+    first, second = ({"part": part} if isinstance(part, str) else dict(part) for part in (train, held_out))
     return Division(make(**first), make(**second))
 
 
@@ -40,8 +40,8 @@ def random(make: Make, held_out: float = 0.2, seed: int = 0, stratified: bool = 
         seed: Decides which.
         stratified: Each class has nearly the same share.
     """
-    found = split(make(), {"train": 1 - held_out, "held out": held_out}, seed=seed, stratified=stratified)
-    return Division(found["train"], found["held out"])
+    pieces = split(make(), {"train": 1 - held_out, "held out": held_out}, seed=seed, stratified=stratified)
+    return Division(pieces["train"], pieces["held out"])
 
 
 def last(make: Make, held_out: float = 0.2, gap: int = 0) -> Division:
@@ -99,9 +99,9 @@ class FromLast:
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch, changed."""
-        known, following = batch[self.history], batch[self.future]
-        last = known[:, -1:]
-        return {self.history: ((known - last) / self.scale)[..., None], self.future: (following - last) / self.scale}
+        past, following = batch[self.history], batch[self.future]
+        last = past[:, -1:]
+        return {self.history: ((past - last) / self.scale)[..., None], self.future: (following - last) / self.scale}
 
 
 SPLITS: Mapping[str, Callable[..., Division]] = MappingProxyType(

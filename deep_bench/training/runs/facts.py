@@ -37,15 +37,15 @@ def data_facts(trainer: Any) -> dict[str, dict[str, JsonValue]]:
     Args:
         trainer: The `Trainer`.
     """
-    found: dict[str, dict[str, JsonValue]] = {}
+    by_part: dict[str, dict[str, JsonValue]] = {}
     if (dataset := getattr(trainer.loader, "dataset", None)) is not None:
-        found["train"] = facts(dataset, contents=False)
+        by_part["train"] = facts(dataset, contents=False)
     if trainer.evaluation is not None:
-        found["held out"] = facts(trainer.evaluation.dataset, contents=False)
+        by_part["held out"] = facts(trainer.evaluation.dataset, contents=False)
     sampler: Any = getattr(trainer.loader, "sampler", None)
     if hasattr(sampler, "facts"):
-        found["sampler"] = sampler.facts()
-    return found
+        by_part["sampler"] = sampler.facts()
+    return by_part
 
 
 def _tensor(spec: TensorSpec) -> Tensor:

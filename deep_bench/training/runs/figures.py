@@ -89,9 +89,9 @@ class ToTarget:
 def to_target(run: RunRecord, target: TargetRecord) -> ToTarget:
     """Time to train. The clock starts when the data are first touched, evaluations count, preparing does not."""
     history = run.history()
-    found = history.reached(target.score, target.value, target.direction)
-    if found is not None:
-        return ToTarget(True, found.time_ns / 1e9, found.samples, found.step)
+    evaluation = history.reached(target.score, target.value, target.direction)
+    if evaluation is not None:
+        return ToTarget(True, evaluation.time_ns / 1e9, evaluation.samples, evaluation.step)
     return ToTarget(False, history.wall_ns / 1e9, history.samples, history.steps)
 
 

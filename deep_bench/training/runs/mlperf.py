@@ -44,6 +44,6 @@ def mlperf_score(times: Sequence[float | None]) -> MlperfScore:
         return MlperfScore(None, f"not valid: {n} runs, and it takes {_FEWEST}")
     if missed > 1:
         return MlperfScore(None, f"not valid: {missed} of {n} runs missed the target, and one may")
-    kept = sorted(inf if time is None else time for time in times)[1:-1]
+    inner_times = sorted(inf if time is None else time for time in times)[1:-1]
     slowest = "; the one that missed the target is the slowest" if missed else "; without the fastest and the slowest"
-    return MlperfScore(fsum(kept) / len(kept), f"mean of {len(kept)} of {n} runs{slowest}")
+    return MlperfScore(fsum(inner_times) / len(inner_times), f"mean of {len(inner_times)} of {n} runs{slowest}")

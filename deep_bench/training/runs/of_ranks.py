@@ -84,20 +84,20 @@ def lines(run: RunRecord) -> Iterator[str]:
     ranks = run.ranks
     facts = ", ".join(f"{name} {value}" for name, value in ranks.communicator.items() if name in ("communicator", "library"))
     yield f"{len(ranks.ranks)} ranks by {ranks.scheme}; {facts}; parameters of ranks: {ranks.promise}"
-    found = split(ranks.ranks)
-    if found is not None and len(ranks.ranks) > 1:
-        counts = np.bincount(found.slowest, minlength=len(ranks.ranks))
+    breakdown = split(ranks.ranks)
+    if breakdown is not None and len(ranks.ranks) > 1:
+        counts = np.bincount(breakdown.slowest, minlength=len(ranks.ranks))
         slow = int(counts.argmax())
         host, often = ranks.ranks[slow].local.get("host", "an unknown host"), share(counts[slow] / counts.sum())
         yield (
-            f"imbalance: the slowest rank computes {share(found.imbalance)} longer than the mean; "
+            f"imbalance: the slowest rank computes {share(breakdown.imbalance)} longer than the mean; "
             f"rank {slow} on {host} is it in {often} of the steps"
         )
         yield (
             "waiting is the part of the time in messages until the slowest rank has its gradients, "
             "counted from the moment when all have agreed on the step; exposed is the rest of it after the gradients"
         )
-    if found is None and len(ranks.ranks) > 1:
+    if breakdown is None and len(ranks.ranks) > 1:
         yield "ranks take steps each on their own: who waits for whom cannot be told"
     drift = [e.figures[_DRIFT] for e in run.evaluations if _DRIFT in e.figures]
     if drift:
@@ -112,11 +112,11 @@ def _times(ranks: RanksRecord) -> Table:
     for name in ("steps", "samples", "computing", "waiting", "exposed messages", "overlapped messages", "agreeing"):
         table.add_column(name, justify="right")
     table.add_column("where")
-    found = split(ranks.ranks)
+    breakdown = split(ranks.ranks)
     for number, rank in enumerate(ranks.ranks):
         shown = ["–"] * 5
-        if found is not None:
-            parts = (found.computing, found.waiting, found.exposed, found.overlapped, found.agreeing)
+        if breakdown is not None:
+            parts = (breakdown.computing, breakdown.waiting, breakdown.exposed, breakdown.overlapped, breakdown.agreeing)
             shown = [duration(float(np.median(part[number])) / 1e9) for part in parts]
         elif len(rank.computing):
             shown[0] = duration(float(np.median(rank.computing)) / 1e9)
@@ -148,14 +148,14 @@ def _messages(ranks: RanksRecord) -> Table:
     ):
         table.add_column(name, justify="right")
     for operation in dict.fromkeys(m.operation for rank in ranks.ranks for m in rank.messages):
-        those = [m for rank in ranks.ranks for m in rank.messages if m.operation == operation]
-        calls = sorted({m.calls for m in those})
+        messages = [m for rank in ranks.ranks for m in rank.messages if m.operation == operation]
+        calls = sorted({m.calls for m in messages})
         table.add_row(
             operation,
             str(calls[0]) if len(calls) == 1 else f"{calls[0]} to {calls[-1]}",
-            in_bytes(sum(m.payload_bytes for m in those)),
-            in_bytes(sum(m.moved_bytes for m in those)),
-            in_bytes(max(m.moved_bytes for m in those)),
-            duration(float(np.median([m.spent_ns for m in those])) / 1e9),
+            in_bytes(sum(m.payload_bytes for m in messages)),
+            in_bytes(sum(m.moved_bytes for m in messages)),
+            in_bytes(max(m.moved_bytes for m in messages)),
+            duration(float(np.median([m.spent_ns for m in messages])) / 1e9),
         )
     return table

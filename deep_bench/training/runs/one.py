@@ -52,20 +52,20 @@ class Plan:
     def __post_init__(self) -> None:
         if self.epochs is None and self.steps is None and self.seconds is None:
             raise InvalidArgument("runs without a limit", "epochs=…, steps=… or seconds=…: a run may never reach its target")
-        for what, number in (("every", self.every), ("epochs", self.epochs), ("steps", self.steps)):
+        for name, number in (("every", self.every), ("epochs", self.epochs), ("steps", self.steps)):
             if number is not None:
-                natural(what, number)
+                natural(name, number)
 
     def callbacks(self) -> list[Callback]:
         """Fresh ones for a run."""
-        found: list[Callback] = []
+        callbacks: list[Callback] = []
         if self.every is not None:
-            found.append(EvaluateEvery(self.every))
+            callbacks.append(EvaluateEvery(self.every))
         if self.target is not None:
-            found.append(TargetReached(*self.target))
+            callbacks.append(TargetReached(*self.target))
         if self.seconds is not None:
-            found.append(TimeLimit(self.seconds))
-        return found
+            callbacks.append(TimeLimit(self.seconds))
+        return callbacks
 
 
 def train(make_trainer: MakeTrainer, seed: int, plan: Plan) -> RunRecord:

@@ -24,9 +24,9 @@ def draw(runs: Runs, file: str | Path) -> Path:
     except ImportError as error:
         raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
     parts = [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.finished)]
-    found = runs.to_target
-    scale, unit = time_unit(max((t.seconds for t in found), default=1.0))
-    rows = 0.22 * len(found)
+    times = runs.to_target
+    scale, unit = time_unit(max((t.seconds for t in times), default=1.0))
+    rows = 0.22 * len(times)
     figure = pictures.new_figure(4.8 + rows)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1 + rows, 2.6))
     _dots(upper, parts, scale)
@@ -69,17 +69,17 @@ def _dots(axes: Any, parts: list[Runs], scale: float) -> None:
 def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
     from deep_bench.measure import pictures
 
-    found, last = runs.survival(), max(t.seconds for t in runs.to_target) / scale
-    times = np.concatenate([[0.0], found.times / scale, [last]])
+    survival, last = runs.survival(), max(t.seconds for t in runs.to_target) / scale
+    times = np.concatenate([[0.0], survival.times / scale, [last]])
     colour = pictures.colour(number)
-    if len(found.low):
-        low, high = (_filled(end) for end in (found.low, found.high))
+    if len(survival.low):
+        low, high = (_filled(end) for end in (survival.low, survival.high))
         label = "95 % band, pointwise" if number == 0 else None
         axes.fill_between(times, low, high, step="post", color=colour, alpha=0.15, linewidth=0, label=label)
-    going = np.concatenate([[1.0], found.going, found.going[-1:] if len(found.going) else [1.0]])
+    going = np.concatenate([[1.0], survival.going, survival.going[-1:] if len(survival.going) else [1.0]])
     axes.plot(times, going, drawstyle="steps-post", color=colour, label=runs.label or "estimate")
-    if found.median is not None:
-        median = found.median / scale
+    if survival.median is not None:
+        median = survival.median / scale
         label = "median" if number == 0 else None
         axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=colour, linewidth=1, label=label)
 

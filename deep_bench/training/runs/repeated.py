@@ -124,11 +124,11 @@ def several(
 
 
 def _check_alike(into: Runs, plan: Plan) -> None:
-    known = into.record.target
+    target = into.record.target
     if plan.label in into.record.labels():
         raise InvalidArgument(f"runs labelled {plan.label!r} into a record that has such", "another label=…")
-    if plan.target != (known and (known.score, known.value)):
-        raise InvalidArgument(f"runs to {plan.target} into a record of runs to {known}", "the same target")
+    if plan.target != (target and (target.score, target.value)):
+        raise InvalidArgument(f"runs to {plan.target} into a record of runs to {target}", "the same target")
 
 
 def _apart(make: bytes, seed: int, plan: Plan, folder: Path) -> RunRecord:

@@ -42,7 +42,7 @@ def _parts(runs: Runs) -> list[Runs]:
 
 def _title(runs: Runs) -> str:
     record = runs.record
-    what = next((run.network.name for run in runs.runs if run.network is not None), "training")
+    subject = next((run.network.name for run in runs.runs if run.network is not None), "training")
     data = next((f" on {run.data['train']['name']}" for run in runs.runs if "train" in run.data), "")
     target = record.target
     goal = (
@@ -52,7 +52,7 @@ def _title(runs: Runs) -> str:
     )
     often = dict.fromkeys(str(run.every) for run in runs.runs if run.every is not None)
     every = f" · evaluated every {' or '.join(often)} samples" if often else ""
-    return f"{what}{data}{goal}{every}"
+    return f"{subject}{data}{goal}{every}"
 
 
 def _table(runs: Runs) -> Table:
@@ -77,9 +77,9 @@ def _row(runs: Runs, run: RunRecord, names: list[str]) -> list[str]:
     if target is None:
         shown = [duration(history.wall_ns / 1e9), str(history.samples), str(history.steps)]
     else:
-        found = to_target(run, target)
-        beyond = "" if found.reached else "> "
-        shown = [f"{beyond}{duration(found.seconds)}", f"{beyond}{found.samples}", f"{beyond}{found.steps}"]
+        attempt = to_target(run, target)
+        beyond = "" if attempt.reached else "> "
+        shown = [f"{beyond}{duration(attempt.seconds)}", f"{beyond}{attempt.samples}", f"{beyond}{attempt.steps}"]
     scores = [_score(run, name) for name in names]
     ended = f"{run.error.kind}: {run.error.message.splitlines()[0]}" if run.error is not None else run.stopped_because
     ended = "; ".join(filter(None, (ended, history.about_losses())))
@@ -98,12 +98,12 @@ def _score(run: RunRecord, name: str) -> str:
 
 
 def _rate(run: RunRecord) -> str:
-    found = throughput(run.history())
-    if found is None:
+    rate = throughput(run.history())
+    if rate is None:
         return "–"
-    ends = found.interval
+    ends = rate.interval
     limits = "too few steps" if ends is None else f"{significant(ends.low)} to {significant(ends.high)}"
-    return f"{significant(found.median)} ({limits})"
+    return f"{significant(rate.median)} ({limits})"
 
 
 def _times(runs: Runs) -> Table:
@@ -133,8 +133,8 @@ def _lines(runs: Runs) -> Iterator[str]:
     devices = {str(run.framework.get("device", "cpu")) for run in runs.runs}
     if where := ", ".join(sorted(device for device in devices if not on_cpu(device))):
         yield f"on {where} work is handed over: a part's time is that of handing over, unless it waits"
-    if made := {str(facts["name"]) for run in runs.runs for facts in run.data.values() if facts.get("synthetic")}:
-        yield f"synthetic data, drawn by a program: {', '.join(sorted(made))}"
+    if synthetic_sets := {str(facts["name"]) for run in runs.runs for facts in run.data.values() if facts.get("synthetic")}:
+        yield f"synthetic data, drawn by a program: {', '.join(sorted(synthetic_sets))}"
     for name, facts in {name: f for run in runs.runs for name, f in run.scores.items()}.items():
         yield f"{name}: {facts.direction} is better"
     for run in runs.runs:
@@ -153,41 +153,44 @@ def _lines(runs: Runs) -> Iterator[str]:
 
 
 def _target_lines(runs: Runs) -> Iterator[str]:
-    found = runs.success
+    success = runs.success
     limits = f"too few runs for an interval: it takes {FEWEST}"
-    if found.interval is not None and found.exact is not None:
-        wilson, exact = (f"{share(low)} to {share(high)}" for low, high in (found.interval, found.exact))
+    if success.interval is not None and success.exact is not None:
+        wilson, exact = (f"{share(low)} to {share(high)}" for low, high in (success.interval, success.exact))
         limits = f"95 % interval: {wilson} (Wilson), {exact} (Clopper-Pearson)"
-    yield f"reached the target: {found.reached} of {found.n}, {share(found.share)}; {limits}"
+    yield f"reached the target: {success.reached} of {success.n}, {share(success.share)}; {limits}"
     yield f"median time to the target: {_median(runs.survival(), True)}"
     yield f"median samples to the target: {_median(runs.survival('samples'), False)}"
-    other = [run for run in runs.finished if run.error is not None]
-    if other:
-        yield f"{len(other)} runs failed; they count as having gone on until then, as if they might still have reached it"
+    failures = [run for run in runs.finished if run.error is not None]
+    if failures:
+        yield f"{len(failures)} runs failed; they count as having gone on until then, as if they might still have reached it"
     score = runs.mlperf
     yield f"as MLPerf scores it: {'–' if score.seconds is None else duration(score.seconds)} ({score.reason})"
 
 
-def _median(found: Survival, seconds: bool) -> str:
+def _median(survival: Survival, seconds: bool) -> str:
     def shown(value: float) -> str:
         return duration(value) if seconds else f"{value:.0f}"
 
-    if found.median is None:
-        return f"none, since the share still going never falls to a half ({found.n - found.reached} of {found.n} censored)"
-    if found.interval is None:
-        return f"{shown(found.median)}; no interval from {found.n} runs"
-    low, high = found.interval
-    how = "order statistics" if found.reached == found.n else "Kaplan-Meier, Brookmeyer-Crowley"
+    if survival.median is None:
+        return (
+            f"none, since the share still going never falls to a half ({survival.n - survival.reached} "
+            f"of {survival.n} censored)"
+        )
+    if survival.interval is None:
+        return f"{shown(survival.median)}; no interval from {survival.n} runs"
+    low, high = survival.interval
+    how = "order statistics" if survival.reached == survival.n else "Kaplan-Meier, Brookmeyer-Crowley"
     end = "no upper end" if high is None else shown(high)
-    return f"{shown(found.median)}; 95 % interval {shown(low)} to {end} ({how})"
+    return f"{shown(survival.median)}; 95 % interval {shown(low)} to {end} ({how})"
 
 
 def _metric_lines(runs: Runs) -> Iterator[str]:
-    found: dict[str, list[MetricRecord]] = {}
+    by_name: dict[str, list[MetricRecord]] = {}
     for run in runs.runs:
         for metric in run.metrics:
-            found.setdefault(metric.name, []).append(metric)
-    for name, records in found.items():
+            by_name.setdefault(metric.name, []).append(metric)
+    for name, records in by_name.items():
         values = [float(np.median(metric.values)) for metric in records if metric.values]
         yield from dict.fromkeys(f"{name}: {metric.unavailable}" for metric in records if metric.unavailable)
         if values:
@@ -198,8 +201,8 @@ def _metric_lines(runs: Runs) -> Iterator[str]:
 
 
 def _determinism_lines(runs: Runs) -> Iterator[str]:
-    those = [run.determinism for run in runs.runs if run.determinism.seeds]
-    if those:
-        again = "the same bits" if all(d.same_again == "bitwise" for d in those) else "the same bits are not promised"
-        remarks = "".join(f"; {remark}" for remark in dict.fromkeys(r for d in those for r in d.remarks))
+    records = [run.determinism for run in runs.runs if run.determinism.seeds]
+    if records:
+        again = "the same bits" if all(d.same_again == "bitwise" for d in records) else "the same bits are not promised"
+        remarks = "".join(f"; {remark}" for remark in dict.fromkeys(r for d in records for r in d.remarks))
         yield f"made again on this machine with the same seeds: {again}{remarks}"

@@ -31,8 +31,8 @@ def new_file(folder: str | Path, record: TrainingRecord) -> Path:
         InvalidArgument: The folder cannot be made or written.
     """
     name = re.sub(r"[^\w.-]+", "_", f"training_{record.recipe.options.get('label') or ''}".rstrip("_"))[:60]
-    made = f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
-    return output_folder(folder) / made
+    file_name = f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
+    return output_folder(folder) / file_name
 
 
 def write(record: TrainingRecord, path: Path) -> Path:
@@ -88,13 +88,13 @@ def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
     file = file_beside(path, arrays, "the file")
     tree = read_checkpoint(file)
     for number, run in enumerate(record.runs):
-        there = leaves(tree.get(str(number), {}))
+        columns = leaves(tree.get(str(number), {}))
         for at in _arrays(run):
-            if at not in there:
+            if at not in columns:
                 raise InvalidRecord(f"{file} has no {'/'.join(at)} of run {number}")
             owner: Any = run if len(at) == 1 or run.ranks is None else run.ranks.ranks[int(at[1])]
             try:
-                values = floats(there[at]) if at == ("losses",) else nanoseconds(there[at])
+                values = floats(columns[at]) if at == ("losses",) else nanoseconds(columns[at])
             except ValueError as error:
                 raise InvalidRecord(f"{file}: {'/'.join(at)} of run {number}: {error}", "what a run noted") from error
             setattr(owner, at[-1], values)
@@ -103,8 +103,8 @@ def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
 def _arrays(run: RunRecord) -> dict[tuple[str, ...], np.ndarray]:
     """The arrays of a run by where they are in the file: its own, and those of its ranks."""
     ranks = [] if run.ranks is None else run.ranks.ranks
-    found: dict[tuple[str, ...], np.ndarray] = {(name,): getattr(run, name) for name in _COLUMNS}
-    return found | {("ranks", str(i), name): getattr(rank, name) for i, rank in enumerate(ranks) for name in RANK_COLUMNS}
+    arrays: dict[tuple[str, ...], np.ndarray] = {(name,): getattr(run, name) for name in _COLUMNS}
+    return arrays | {("ranks", str(i), name): getattr(rank, name) for i, rank in enumerate(ranks) for name in RANK_COLUMNS}
 
 
 def _beside(path: Path) -> Path | None:

@@ -78,15 +78,15 @@ def survival(times: Sequence[float], reached: Sequence[bool]) -> Survival:
     if not hit.any():
         none = np.zeros(0)
         return Survival(none, none, none, none, None, None, len(at), 0)
-    found = scipy.stats.ecdf(scipy.stats.CensoredData.right_censored(at, ~hit)).sf
-    kept = np.isin(found.quantiles, at[hit])
-    moments, going = found.quantiles[kept], found.probabilities[kept]
+    curve = scipy.stats.ecdf(scipy.stats.CensoredData.right_censored(at, ~hit)).sf
+    mask = np.isin(curve.quantiles, at[hit])
+    moments, going = curve.quantiles[mask], curve.probabilities[mask]
     low = high = np.zeros(0)
     if len(at) >= FEWEST:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # at a share of 0 the formula has no value: NaN
-            band: Any = found.confidence_interval(CONFIDENCE, method="log-log")
-        low, high = band.low.probabilities[kept], band.high.probabilities[kept]
+            band: Any = curve.confidence_interval(CONFIDENCE, method="log-log")
+        low, high = band.low.probabilities[mask], band.high.probabilities[mask]
     interval = _interval(at, hit, moments, low, high) if len(at) >= FEWEST else None
     return Survival(moments, going, low, high, _first(moments, going), interval, len(at), int(hit.sum()))
 

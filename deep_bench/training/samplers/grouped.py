@@ -113,8 +113,8 @@ class Bucketed:
         return {"sampler": "bucketed", **self._cut.facts(), "pool": self._pool, "seed": self._seed}
 
 
-def _integers(what: str, values: Any) -> NDArray[np.int64]:
-    given = np.asarray(values)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise InvalidArgument(f"{what} of shape {given.shape} and type {given.dtype}", "one integer for each sample")
-    return given.astype(np.int64, copy=False)
+def _integers(subject: str, values: Any) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidArgument(f"{subject} of shape {array.shape} and type {array.dtype}", "one integer for each sample")
+    return array.astype(np.int64, copy=False)

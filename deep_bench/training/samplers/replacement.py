@@ -73,14 +73,14 @@ class Weighted:
     def __init__(
         self, weights: ArrayLike, batch_size: int, *, per_epoch: int | None = None, seed: int = 0, drop_last: bool = False
     ) -> None:
-        given = np.asarray(weights, np.float64)
-        usable = given.ndim == 1 and given.size and np.isfinite(given).all() and (given >= 0).all() and given.any()
+        array = np.asarray(weights, np.float64)
+        usable = array.ndim == 1 and array.size and np.isfinite(array).all() and (array >= 0).all() and array.any()
         if not usable:
             raise InvalidArgument(
-                f"weights {given!r}", "one finite weight for each sample, none of them negative, some of them positive"
+                f"weights {array!r}", "one finite weight for each sample, none of them negative, some of them positive"
             )
-        self._up_to = np.cumsum(given)
-        self._cut = Cut(given.size if per_epoch is None else natural("per_epoch", per_epoch, 1), batch_size, drop_last)
+        self._up_to = np.cumsum(array)
+        self._cut = Cut(array.size if per_epoch is None else natural("per_epoch", per_epoch, 1), batch_size, drop_last)
         self._seed = natural("seed", seed)
 
     def __len__(self) -> int:

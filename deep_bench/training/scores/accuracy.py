@@ -44,15 +44,15 @@ class Accuracy(Score):
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
         """Take in a batch."""
-        found = self._labels.read(outputs, batch)
-        classes = found.scores.shape[1]
+        classified = self._labels.read(outputs, batch)
+        classes = classified.scores.shape[1]
         if self.k > classes:
             raise InvalidInput(f"the first {self.k} of {classes} classes", f"k of at most {classes}")
-        own = np.take_along_axis(found.scores, found.labels[:, None], axis=1)
-        ties = (found.scores == own) & (np.arange(classes) < found.labels[:, None])
-        before = ((found.scores > own) | ties).sum(axis=1)
-        self._right += int(((before < self.k) & ~np.isnan(found.scores).any(axis=1)).sum())
-        self._all += len(found.labels)
+        label_scores = np.take_along_axis(classified.scores, classified.labels[:, None], axis=1)
+        ties = (classified.scores == label_scores) & (np.arange(classes) < classified.labels[:, None])
+        before = ((classified.scores > label_scores) | ties).sum(axis=1)
+        self._right += int(((before < self.k) & ~np.isnan(classified.scores).any(axis=1)).sum())
+        self._all += len(classified.labels)
 
     def value(self) -> float:
         """The share, from 0 to 1."""

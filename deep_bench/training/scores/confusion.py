@@ -43,14 +43,14 @@ class ConfusionMatrix(Score):
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
         """Take in a batch."""
-        found = self._labels.read(outputs, batch)
-        classes = found.scores.shape[1]
+        classified = self._labels.read(outputs, batch)
+        classes = classified.scores.shape[1]
         if self._counts is None:
             self._counts = np.zeros((classes, classes + 1), np.int64)
         if len(self._counts) != classes:
             raise InvalidInput(f"scores of {classes} classes", f"{len(self._counts)}, as in the batches before")
-        predicted = np.where(np.isnan(found.scores).any(axis=1), classes, found.scores.argmax(axis=1))
-        np.add.at(self._counts, (found.labels, predicted), 1)
+        predicted = np.where(np.isnan(classified.scores).any(axis=1), classes, classified.scores.argmax(axis=1))
+        np.add.at(self._counts, (classified.labels, predicted), 1)
 
     @property
     def matrix(self) -> NDArray[np.int64]:
@@ -74,8 +74,8 @@ class ConfusionMatrix(Score):
 
     def value(self) -> float:
         """The balanced accuracy, from 0 to 1."""
-        known = self.recall[~np.isnan(self.recall)]
-        return float(known.mean()) if len(known) else float("nan")
+        recalls = self.recall[~np.isnan(self.recall)]
+        return float(recalls.mean()) if len(recalls) else float("nan")
 
     @property
     def _table(self) -> NDArray[np.int64]:

@@ -72,8 +72,8 @@ class Labels:
         samples = np.broadcast_to(np.arange(len(labels)).reshape(-1, *(1,) * (labels.ndim - 1)), labels.shape).reshape(-1)
         table, flat = np.moveaxis(scores, self.axis, -1).reshape(-1, classes), labels.reshape(-1).astype(np.int64)
         if self.ignore is not None:
-            kept = flat != self.ignore
-            table, flat, samples = table[kept], flat[kept], samples[kept]
+            mask = flat != self.ignore
+            table, flat, samples = table[mask], flat[mask], samples[mask]
         self._check(flat, samples, classes)
         if self.seen is not None:
             self.seen += len(labels)
@@ -83,11 +83,11 @@ class Labels:
         wrong = np.flatnonzero((labels < 0) | (labels >= classes))
         if len(wrong):
             first = wrong[0]
-            others = "" if self.ignore is None else f", or {self.ignore} to be ignored"
+            suffix = "" if self.ignore is None else f", or {self.ignore} to be ignored"
             which = f"sample {samples[first]} of its batch" if self.seen is None else f"sample {self.seen + samples[first]}"
             raise InvalidInput(
                 f"{which}: label {labels[first]} in {self.target!r}",
-                f"0 to {classes - 1}{others}",
+                f"0 to {classes - 1}{suffix}",
                 "correct the data, or say which label is ignored: ignore=…",
             )
 
@@ -110,5 +110,5 @@ def nats(found: Classified) -> NDArray[np.float64]:
     z = found.scores.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = z - z.max(axis=1, keepdims=True, initial=-np.inf)
-        own = np.take_along_axis(z, found.labels[:, None], axis=1)[:, 0]
-        return np.asarray(np.log(np.exp(z).sum(axis=1)) - own)
+        label_scores = np.take_along_axis(z, found.labels[:, None], axis=1)[:, 0]
+        return np.asarray(np.log(np.exp(z).sum(axis=1)) - label_scores)

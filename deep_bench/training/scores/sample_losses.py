@@ -89,8 +89,8 @@ def cross_entropies(output: str, target: str, *, axis: int = 1, ignore: int | No
     """
 
     def losses(outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        found = Labels(output, target, axis, ignore, seen=None).read(outputs, batch)
-        return np.bincount(found.samples, weights=nats(found), minlength=len(batch[target]))
+        classified = Labels(output, target, axis, ignore, seen=None).read(outputs, batch)
+        return np.bincount(classified.samples, weights=nats(classified), minlength=len(batch[target]))
 
     return _Losses(Reads(output, target), losses)
 

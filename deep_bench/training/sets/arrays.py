@@ -39,14 +39,14 @@ class ArrayDataset:
     def __init__(
         self, arrays: Mapping[str, ArrayLike], *, description: Description | None = None, lengths: ArrayLike | None = None
     ) -> None:
-        given = {name: np.asanyarray(array) for name, array in arrays.items()}
-        counts = {name: array.shape[0] if array.ndim else None for name, array in given.items()}
+        inputs = {name: np.asanyarray(array) for name, array in arrays.items()}
+        counts = {name: array.shape[0] if array.ndim else None for name, array in inputs.items()}
         if len(set(counts.values())) != 1 or None in counts.values():
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in given.items()) or "no array"
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in inputs.items()) or "no array"
             raise InvalidData(f"arrays that are no samples: {shapes}", "at least one array, all of as many rows")
         self.description = description or Description("arrays")
-        self._given = given
-        self._rows = {name: np.asarray(array) for name, array in given.items()}  # rows of a memmap would be memmaps
+        self._given = inputs
+        self._rows = {name: np.asarray(array) for name, array in inputs.items()}  # rows of a memmap would be memmaps
         self._count = next(iter(self._rows.values())).shape[0]
         self._lengths = lengths
 

@@ -49,17 +49,17 @@ def fetch(folder: Path, files: Mapping[str, str], mirrors: Sequence[str]) -> dic
     Raises:
         InvalidData: A file that is there is another one; or no mirror has it, each with its reason.
     """
-    found = {name: folder / name for name in files}
-    for name, path in found.items():
+    paths = {name: folder / name for name in files}
+    for name, path in paths.items():
         if path.exists():
             _check(path, files[name])
-    missing = [name for name, path in found.items() if not path.exists()]
+    missing = [name for name, path in paths.items() if not path.exists()]
     if missing:
         with alone_in(folder):
             for name in missing:
-                if not found[name].exists():  # another process may have fetched it while we waited
-                    _fetch(found[name], files[name], mirrors)
-    return found
+                if not paths[name].exists():  # another process may have fetched it while we waited
+                    _fetch(paths[name], files[name], mirrors)
+    return paths
 
 
 def _check(path: Path, sha256: str) -> None:

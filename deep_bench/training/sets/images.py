@@ -41,10 +41,10 @@ def container_of(path: Path, part: str | None) -> Path:
     """
     if part is None:
         return path
-    found = sorted(entry for entry in path.glob(f"{part}*") if entry.name == part or entry.stem == part)
-    found = [entry for entry in found if entry.suffix not in (".json", ".idx")]  # these lie beside a container
-    if len(found) != 1:
-        names = ", ".join(entry.name for entry in found) or "nothing"
+    matches = sorted(entry for entry in path.glob(f"{part}*") if entry.name == part or entry.stem == part)
+    matches = [entry for entry in matches if entry.suffix not in (".json", ".idx")]  # these lie beside a container
+    if len(matches) != 1:
+        names = ", ".join(entry.name for entry in matches) or "nothing"
         advice = "check the path; a set without parts is divided by a recipe's data.split=random"
         raise InvalidData(f"{path} has {names} for the part {part!r}", "one folder or file of that name", advice)
-    return found[0]
+    return matches[0]

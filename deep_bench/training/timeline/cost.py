@@ -57,11 +57,11 @@ def _least(call: Callable[[], None]) -> float:
 
 def _after_work(call: Callable[[], object]) -> float:
     work = np.zeros(_WORK_BYTES, dtype=np.uint8)
-    taken = []
+    durations = []
     for _ in range(_AFTER_WORK):
         work += 1
-        taken.append(_timed(call))
-    return float(np.median(taken))
+        durations.append(_timed(call))
+    return float(np.median(durations))
 
 
 def _timed(call: Callable[[], object]) -> int:

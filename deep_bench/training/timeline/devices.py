@@ -31,8 +31,8 @@ def synchronizer(asked: str | Callable[[], object] | None) -> Callable[[], objec
         InvalidArgument: Neither a name nor a function.
         UnknownName: A name that is not known.
     """
-    found = _named(asked, "synchronize")
-    return found if callable(asked) or found is None else found.synchronizer()
+    device = _named(asked, "synchronize")
+    return device if callable(asked) or device is None else device.synchronizer()
 
 
 def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | None:
@@ -42,8 +42,8 @@ def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | 
         InvalidArgument: Neither a name nor a function of no arguments that returns a number.
         UnknownName: A name that is not known.
     """
-    found = _named(asked, "device_memory")
-    read = found if callable(asked) or found is None else found.memory
+    device = _named(asked, "device_memory")
+    read = device if callable(asked) or device is None else device.memory
     if read is not None and not isinstance(value := read(), int):
         raise InvalidArgument(f"device_memory gave {value!r}", "a whole number of bytes")
     return read
@@ -51,17 +51,17 @@ def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | 
 
 def asynchronous() -> dict[str, str]:
     """What works asynchronously in this process: framework to its devices. A framework that is not loaded is not asked."""
-    found = {name: where for name, where in _ALWAYS_ASYNCHRONOUS.items() if name in sys.modules}
+    by_framework = {name: where for name, where in _ALWAYS_ASYNCHRONOUS.items() if name in sys.modules}
     for name in devices:
         if name in sys.modules and (where := devices[name].asynchronous()) is not None:
-            found[name] = where
-    return found
+            by_framework[name] = where
+    return by_framework
 
 
-def _named(asked: Any, purpose: str) -> Any:
+def _named(choice: Any, purpose: str) -> Any:
     """A function or None as it is, and a name's device."""
-    if asked is None or callable(asked):
-        return asked
-    if not isinstance(asked, str):
-        raise InvalidArgument(f"{purpose}={asked!r}", f"one of {', '.join(devices)}, a function, or None")
-    return devices[asked]
+    if choice is None or callable(choice):
+        return choice
+    if not isinstance(choice, str):
+        raise InvalidArgument(f"{purpose}={choice!r}", f"one of {', '.join(devices)}, a function, or None")
+    return devices[choice]

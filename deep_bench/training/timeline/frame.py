@@ -19,12 +19,12 @@ def rows(result: TimelineResult) -> list[dict[str, Any]]:
     spans, record = result.spans, result.record
     steps, epochs = (spans.within(spans.of_kind(kind), nearest=True) for kind in ("step", "epoch"))
     step_numbers, epoch_numbers = _running(result, "step"), _running(result, "epoch")
-    found = []
+    entries = []
     for i in range(len(spans.number)):
         name, step, epoch = record.names[spans.number[i]], int(steps[i]), int(epochs[i])
         within = [record.names[n] for n in spans.paths[spans.path[i]]]
         outer = max(step, epoch)  # the later begun lies in the other
-        found.append(
+        entries.append(
             {
                 "kind": name.kind,
                 "name": name.name,
@@ -39,7 +39,7 @@ def rows(result: TimelineResult) -> list[dict[str, Any]]:
                 "ending": ENDINGS[int(spans.ending[i])],
             }
         )
-    return found
+    return entries
 
 
 def _running(result: TimelineResult, kind: str) -> np.ndarray:
@@ -47,7 +47,7 @@ def _running(result: TimelineResult, kind: str) -> np.ndarray:
     spans = result.spans
     numbers = np.full(len(spans.number), -1)
     for number in np.unique(spans.number[spans.of_kind(kind)]):
-        own = np.flatnonzero((spans.number == number) & (spans.ending != EMPTY))
-        own = own[np.argsort(spans.begin[own], kind="stable")]
-        numbers[own] = np.arange(len(own))
+        members = np.flatnonzero((spans.number == number) & (spans.ending != EMPTY))
+        members = members[np.argsort(spans.begin[members], kind="stable")]
+        numbers[members] = np.arange(len(members))
     return numbers

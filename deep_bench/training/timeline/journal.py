@@ -94,31 +94,31 @@ def read_journal(path: Path) -> Kept:
     Raises:
         InvalidRecord: The file is missing, or damaged elsewhere than at its end.
     """
-    kept = Kept()
+    journal = Kept()
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
                     break
                 try:
-                    _take(kept, json.loads(line))
+                    _take(journal, json.loads(line))
                 except (ValueError, KeyError, TypeError, zlib.error) as error:
                     raise InvalidRecord(
                         f"{path}, line {number}, is damaged: {error}", advice="restore it from a copy"
                     ) from error
     except OSError as error:
         raise InvalidRecord(f"cannot read {path}: {error.strerror}", "the stamps of a run that did not finish") from error
-    return kept
+    return journal
 
 
-def _take(kept: Kept, line: dict[str, Any]) -> None:
-    kept.names = [Name(*entry) for entry in line["names"]]
+def _take(journal: Kept, line: dict[str, Any]) -> None:
+    journal.names = [Name(*entry) for entry in line["names"]]
     thread = line["thread"]
-    kept.threads[thread] = line["thread_name"], line["ident"]
+    journal.threads[thread] = line["thread_name"], line["ident"]
     codes, values = _unpacked(line["codes"], np.dtype(np.int32)), _unpacked(line["values"], np.dtype(np.int64))
     if len(codes) != len(values):
         raise ValueError(f"{len(codes)} codes with {len(values)} values")
-    kept.blocks.setdefault(thread, []).append((codes, values))
+    journal.blocks.setdefault(thread, []).append((codes, values))
 
 
 def _packed(array: np.ndarray) -> str:
@@ -127,5 +127,5 @@ def _packed(array: np.ndarray) -> str:
 
 
 def _unpacked(text: str, dtype: np.dtype) -> np.ndarray:
-    found = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype.newbyteorder("<"))
-    return found.astype(dtype)
+    array = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype.newbyteorder("<"))
+    return array.astype(dtype)

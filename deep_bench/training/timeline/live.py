@@ -95,9 +95,9 @@ class Timeline:
         try:
             return self._here.regions[name]  # type: ignore[union-attr]
         except (KeyError, TypeError, AttributeError):
-            here = self._open()
+            thread_state = self._open()
             number = self._names.number("region", name)
-            return here.regions.setdefault(name, Region(here.append, number, self._settle))
+            return thread_state.regions.setdefault(name, Region(thread_state.append, number, self._settle))
 
     def over(self, loader: Iterable[B], name: str = "data", *, samples: Samples = None, phase: str = PHASE) -> Over[B]:
         """Iterate a loader: each time is an epoch, each batch a step, and the time the loop waits for a batch is a region.
@@ -114,19 +114,19 @@ class Timeline:
 
     def epoch(self, phase: str = PHASE) -> Region:
         """One epoch of a loop that does not iterate a loader: ``with t.epoch(): …``; `over` does it by itself."""
-        here = self._open()
-        if phase not in here.epochs:
-            here.epochs[phase] = Region(here.append, self._names.number("epoch", phase), self._settle)
-        return here.epochs[phase]
+        thread_state = self._open()
+        if phase not in thread_state.epochs:
+            thread_state.epochs[phase] = Region(thread_state.append, self._names.number("epoch", phase), self._settle)
+        return thread_state.epochs[phase]
 
     def step(self, samples: int | None = None, *, phase: str = PHASE) -> Step:
         """One step of a loop that does not iterate a loader: ``with t.step(samples=32): …``; `over` does it by itself."""
-        here = self._open()
-        if phase not in here.steps:
+        thread_state = self._open()
+        if phase not in thread_state.steps:
             number = self._names.number("step", phase)
-            here.steps[phase] = Step(here.append, self._names, number, self._settle, self._device_memory)
-        here.steps[phase].samples = samples
-        return here.steps[phase]
+            thread_state.steps[phase] = Step(thread_state.append, self._names, number, self._settle, self._device_memory)
+        thread_state.steps[phase].samples = samples
+        return thread_state.steps[phase]
 
     def flush(self) -> None:
         """Write what was stamped so far to the file of ``save``; happens every second by itself."""
@@ -233,7 +233,7 @@ class Timeline:
             ThreadRecord(name=log.name, ident=log.ident, n=len(block.codes), codes=block.codes, values=block.values)
             for log, block in self._keeper.events()
         ]
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "names": list(self._names.table),
             "threads": [thread for thread in threads if thread.n],
             "asynchronous": asynchronous(),
@@ -242,7 +242,7 @@ class Timeline:
             "lost": self._keeper.lost,
             "notes": list(self._keeper.notes),
         }
-        return TimelineResult(self._record.model_copy(update=found))
+        return TimelineResult(self._record.model_copy(update=fields))
 
 
 def timeline(

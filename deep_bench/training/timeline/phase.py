@@ -83,10 +83,10 @@ class Phase:
         self._spans = spans
         self._number = number
         outermost = spans.within(spans.number == number)
-        own = np.flatnonzero((spans.number == number) & (outermost == np.arange(len(spans.number))))
-        own = own[np.argsort(spans.begin[own], kind="stable")]
-        self._all = own[spans.ending[own] == DONE]
-        self.left, self.raised, self.ends = (int(np.sum(spans.ending[own] == e)) for e in (LEFT, RAISED, EMPTY))
+        members = np.flatnonzero((spans.number == number) & (outermost == np.arange(len(spans.number))))
+        members = members[np.argsort(spans.begin[members], kind="stable")]
+        self._all = members[spans.ending[members] == DONE]
+        self.left, self.raised, self.ends = (int(np.sum(spans.ending[members] == e)) for e in (LEFT, RAISED, EMPTY))
         self.warm_up: list[float] = [float(t) for t in spans.duration[self._all[:warm_up]] / 1e9]
         """The steps kept apart, in seconds."""
         self._steps = self._all[warm_up:]
@@ -113,9 +113,16 @@ class Phase:
         spans, total = self._spans, int(self.durations_ns.sum())
         step = _row(spans, self._steps, ("step",), total, None)
         regions = _tree(spans, self._inside, total, self.n_steps, self._number)
-        rest = spans.own[self._steps]
+        remainder = spans.own[self._steps]
         left_over = Row(
-            REST, (REST,), len(rest), 0, 1.0, _summary(rest), (share := float(rest.sum()) / max(total, 1)), share
+            REST,
+            (REST,),
+            len(remainder),
+            0,
+            1.0,
+            _summary(remainder),
+            (share := float(remainder.sum()) / max(total, 1)),
+            share,
         )
         return [step, *regions, left_over]
 
@@ -123,13 +130,13 @@ class Phase:
         """For each region directly in a step, its time in each step that counts; and what is in no region."""
         spans, order = self._spans, np.full(len(self._spans.number), -1)
         order[self._steps] = np.arange(self.n_steps)
-        found = {}
+        durations = {}
         for row in self.rows[1:-1]:
             if len(row.path) == 1:
-                own = self._of(row)
-                times = np.bincount(order[spans.parent[own]], spans.duration[own], self.n_steps)
-                found[row.name] = times.astype(np.int64)
-        return {**found, REST: spans.own[self._steps]}
+                members = self._of(row)
+                times = np.bincount(order[spans.parent[members]], spans.duration[members], self.n_steps)
+                durations[row.name] = times.astype(np.int64)
+        return {**durations, REST: spans.own[self._steps]}
 
     def durations_of(self, row: Row) -> Ints:
         """The raw durations behind a row, in nanoseconds."""
@@ -137,8 +144,8 @@ class Phase:
             return self._spans.own[self._steps]
         if row.path == ("step",):
             return self.durations_ns
-        own = self._of(row)
-        return self._spans.duration[own[(self._spans.ending[own] == DONE) & ~self._spans.idle[own]]]
+        members = self._of(row)
+        return self._spans.duration[members[(self._spans.ending[members] == DONE) & ~self._spans.idle[members]]]
 
     def _of(self, row: Row) -> Ints:
         """The spans of a row, those that raised too."""
@@ -165,11 +172,11 @@ class Phase:
 
     def _values(self, counter: str) -> Ints:
         """What a counter showed in each span; -1 where it was not asked."""
-        found = np.full(len(self._spans.number), -1, dtype=np.int64)
+        readings = np.full(len(self._spans.number), -1, dtype=np.int64)
         for number, (places, values) in self._spans.counters.items():
             if self._spans.names[number].name == counter:
-                found[places[places >= 0]] = values[places >= 0]
-        return found
+                readings[places[places >= 0]] = values[places >= 0]
+        return readings
 
     @property
     def throughput(self) -> float | None:
@@ -184,15 +191,15 @@ class Phase:
         name = Name("epoch", self.name)
         if name not in spans.names:
             return []
-        own = np.flatnonzero(spans.number == list(spans.names).index(name))
-        own = own[self._outermost[own] < 0]
-        own = own[np.argsort(spans.begin[own], kind="stable")]
+        members = np.flatnonzero(spans.number == list(spans.names).index(name))
+        members = members[self._outermost[members] < 0]
+        members = members[np.argsort(spans.begin[members], kind="stable")]
         samples = self._samples_of(self._all)
-        found = []
-        for epoch in own:
+        epochs = []
+        for epoch in members:
             mine = spans.parent[self._all] == epoch
             steps = self._all[mine]
-            found.append(
+            epochs.append(
                 Epoch(
                     len(steps),
                     float(spans.duration[epoch]) / 1e9,
@@ -201,7 +208,7 @@ class Phase:
                     float(spans.duration[steps[0]]) / 1e9 if len(steps) else None,
                 )
             )
-        return found
+        return epochs
 
 
 def outside_rows(spans: Spans, total_ns: int) -> list[Row]:
@@ -224,12 +231,12 @@ def _tree(spans: Spans, members: Ints, total: int, steps: int | None, number: in
 
 def _relative(spans: Spans, number: int | None) -> list[tuple[str, ...]]:
     """Each path as names: of what lies below the outermost step of this name, or without the epochs where there is none."""
-    found = []
+    relative_paths = []
     for path in spans.paths:
         names = [spans.names[n] for n in path]
         below = names[path.index(number) + 1 :] if number in path else [name for name in names if name.kind == "region"]
-        found.append(tuple(name.name if name.kind == "region" else f"{name.kind} of {name.name}" for name in below))
-    return found
+        relative_paths.append(tuple(name.name if name.kind == "region" else f"{name.kind} of {name.name}" for name in below))
+    return relative_paths
 
 
 def _depth_first(paths: Sequence[tuple[str, ...]]) -> Callable[[tuple[str, ...]], list[int]]:

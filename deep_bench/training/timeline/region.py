@@ -47,18 +47,18 @@ class Region:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._settle is not None:
             self._settle()
-        now = perf_counter_ns()
+        timestamp = perf_counter_ns()
         append = self._append
         append(self._done if kind is None else self._raised)
-        append(now)
+        append(timestamp)
 
     def end(self, ending: int) -> None:
         """End a span that was begun with ``__enter__``, and say how."""
         if self._settle is not None:
             self._settle()
-        now = perf_counter_ns()
+        timestamp = perf_counter_ns()
         self._append(~(~self._done + ending))
-        self._append(now)
+        self._append(timestamp)
 
 
 class Step:
@@ -111,13 +111,13 @@ class Step:
         """End the step and say how; the stamp comes first, the counters cost it nothing."""
         if self._settle is not None:
             self._settle()
-        now = perf_counter_ns()
+        timestamp = perf_counter_ns()
         append = self._append
         if self.samples is not None:
             append(self._samples)
             append(self.samples)
-        if now - self._asked >= _ASK_NS:
-            self._asked = now
+        if timestamp - self._asked >= _ASK_NS:
+            self._asked = timestamp
             usage = resource.getrusage(resource.RUSAGE_SELF)
             append(self._peak)
             append(usage.ru_maxrss * _RSS_UNIT)
@@ -127,4 +127,4 @@ class Step:
             append(self._device)
             append(self._device_memory())
         append(~(self._number + ending))
-        append(now)
+        append(timestamp)

@@ -66,20 +66,20 @@ def _fill(table: Table, rows: Iterable[Row], first: Callable[[Row], str]) -> Non
     for row in rows:
         indent = 0 if row.path == ("step",) else 2 * len(row.path)
         summary = row.summary
-        own = share(row.own_share) if row.own_share != row.share else ""
+        exclusive = share(row.own_share) if row.own_share != row.share else ""
         figures = ("–", "–", "–") if summary is None else (_median(summary), *(_tail(summary, p) for p in ("p90", "p99")))
-        table.add_row(Text(" " * indent + row.name), first(row), *figures, share(row.share), own)
+        table.add_row(Text(" " * indent + row.name), first(row), *figures, share(row.share), exclusive)
 
 
 def _median(summary: Summary) -> str:
-    found = summary.interval
-    interval = "too few" if found is None else duration_range(found.low / 1e9, found.high / 1e9)
+    bounds = summary.interval
+    interval = "too few" if bounds is None else duration_range(bounds.low / 1e9, bounds.high / 1e9)
     return f"{duration(summary.median / 1e9)} ({interval})"
 
 
 def _tail(summary: Summary, name: str) -> str:
-    found: Percentile | None = summary.percentiles[name]
-    return "too few" if found is None else duration(found.value / 1e9)
+    percentile: Percentile | None = summary.percentiles[name]
+    return "too few" if percentile is None else duration(percentile.value / 1e9)
 
 
 def _epoch_table(epochs: list[Epoch]) -> Table:
@@ -114,8 +114,8 @@ def _about_phase(phase: Phase) -> Iterable[str]:
             yield f"epochs: median {duration(float(np.median(times)))}, {duration_range(min(times), max(times))}"
     yield from _about_memory(phase)
     switches = phase.noted(SWITCHES)
-    if len(switches) > 1 and (taken := int(switches[-1] - switches[0])):
-        yield f"other processes took a CPU {taken:,} times between the first step's end and the last; all steps count"
+    if len(switches) > 1 and (switch_count := int(switches[-1] - switches[0])):
+        yield f"other processes took a CPU {switch_count:,} times between the first step's end and the last; all steps count"
 
 
 def _about_warm_up(phase: Phase) -> Iterable[str]:
@@ -143,10 +143,10 @@ def _about_row(row: Row) -> Iterable[str]:
 
 
 def _about_memory(phase: Phase) -> Iterable[str]:
-    for name, what in ((PEAK_MEMORY, "peak memory of the process"), (DEVICE_MEMORY, "device memory in use at steps' ends")):
-        found = phase.noted(name)
-        if len(found):
-            yield f"{what}: {in_bytes(float(found.max()))} ({in_bytes(float(found[0]))} after the first step)"
+    for name, label in ((PEAK_MEMORY, "peak memory of the process"), (DEVICE_MEMORY, "device memory in use at steps' ends")):
+        readings = phase.noted(name)
+        if len(readings):
+            yield f"{label}: {in_bytes(float(readings.max()))} ({in_bytes(float(readings[0]))} after the first step)"
 
 
 def _about_all(result: TimelineResult) -> Iterable[str]:
@@ -198,8 +198,8 @@ def _looking(result: TimelineResult) -> Iterable[str]:
             )
 
 
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _print_lines(console: Console, lines: Iterable[str]) -> None:

@@ -39,10 +39,10 @@ class TimelineResult(Mapping[str, Phase]):
     @cached_property
     def phases(self) -> dict[str, Phase]:
         """What this maps."""
-        found = sorted({int(n) for n in self.spans.number[self.spans.of_kind("step")]})
+        numbers = sorted({int(n) for n in self.spans.number[self.spans.of_kind("step")]})
         return {
             self.record.names[n].name: Phase(self.spans, n, self.record.warm_up, self.record.synchronize is not None)
-            for n in found
+            for n in numbers
         }
 
     @cached_property

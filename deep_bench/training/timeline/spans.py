@@ -59,13 +59,13 @@ class Spans:
 
     def within(self, marked: NDArray[np.bool_], *, nearest: bool = False) -> Ints:
         """For each span, the outermost (or nearest) of the marked spans that it lies in or is; -1 for none."""
-        found = np.where(marked, np.arange(len(marked)), -1)
+        enclosing = np.where(marked, np.arange(len(marked)), -1)
         depth = np.array([len(p) for p in self.paths] or [0])[self.path] if len(self.path) else self.path
         for level in range(2, int(depth.max(initial=0)) + 1):
-            here = np.flatnonzero(depth == level)
-            above, own = found[self.parent[here]], found[here]
-            found[here] = np.where(own >= 0, own, above) if nearest else np.where(above >= 0, above, own)
-        return found
+            level_spans = np.flatnonzero(depth == level)
+            above, inner = enclosing[self.parent[level_spans]], enclosing[level_spans]
+            enclosing[level_spans] = np.where(inner >= 0, inner, above) if nearest else np.where(above >= 0, above, inner)
+        return enclosing
 
 
 @dataclass(frozen=True)
@@ -158,34 +158,34 @@ def _pairs(number: Ints, begins: NDArray[np.bool_], ends: NDArray[np.bool_]) -> 
     return begin[order], end[order]
 
 
-def _enclosing(begin: Ints, depth: Ints, events: Ints, wanted: Ints) -> Ints:
+def _enclosing(begin: Ints, depth: Ints, events: Ints, target_depth: Ints) -> Ints:
     """For each event, the last span that began before it at the wanted depth; -1 for none."""
-    found = np.full(len(events), -1, dtype=np.int64)
-    for level in np.unique(wanted[wanted > 0]):
-        spans, here = np.flatnonzero(depth == level), np.flatnonzero(wanted == level)
+    enclosing = np.full(len(events), -1, dtype=np.int64)
+    for level in np.unique(target_depth[target_depth > 0]):
+        spans, level_events = np.flatnonzero(depth == level), np.flatnonzero(target_depth == level)
         if len(spans):
-            place = np.searchsorted(begin[spans], events[here]) - 1
-            found[here] = np.where(place >= 0, spans[place], -1)
-    return found
+            place = np.searchsorted(begin[spans], events[level_events]) - 1
+            enclosing[level_events] = np.where(place >= 0, spans[place], -1)
+    return enclosing
 
 
 def _paths(number: Ints, parent: Ints) -> tuple[list[tuple[int, ...]], Ints]:
     """All paths in order of first appearance on their level, and the index of each span's path."""
     paths: list[tuple[int, ...]] = []
     index = np.full(len(number), -1, dtype=np.int64)
-    here = np.flatnonzero(parent < 0)
-    while len(here):
-        above = np.where(parent[here] >= 0, index[parent[here]], -1)
+    level_spans = np.flatnonzero(parent < 0)
+    while len(level_spans):
+        above = np.where(parent[level_spans] >= 0, index[parent[level_spans]], -1)
         keys, first, which = np.unique(
-            np.stack([above, number[here]], axis=1), axis=0, return_index=True, return_inverse=True
+            np.stack([above, number[level_spans]], axis=1), axis=0, return_index=True, return_inverse=True
         )
         rank = np.argsort(np.argsort(first))
-        index[here] = len(paths) + rank[which.ravel()]
+        index[level_spans] = len(paths) + rank[which.ravel()]
         for k in np.argsort(first):
-            outer, own = keys[k]
-            paths.append(((*paths[outer],) if outer >= 0 else ()) + (int(own),))
+            outer, innermost = keys[k]
+            paths.append(((*paths[outer],) if outer >= 0 else ()) + (int(innermost),))
         waiting = np.flatnonzero((index < 0) & (parent >= 0))
-        here = waiting[index[parent[waiting]] >= 0]
+        level_spans = waiting[index[parent[waiting]] >= 0]
     return paths, index
 
 

@@ -70,11 +70,11 @@ def read(path: str | Path) -> TimelineRecord:
     path = Path(path)
     record = read_model(path, TimelineRecord, "a timeline's JSON file")
     if record.journal is not None:
-        kept = read_journal(path.with_name(record.journal))
-        record.names = kept.names
-        for index, blocks in sorted(kept.blocks.items()):
+        journal = read_journal(path.with_name(record.journal))
+        record.names = journal.names
+        for index, blocks in sorted(journal.blocks.items()):
             codes, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
-            name, ident = kept.threads[index]
+            name, ident = journal.threads[index]
             record.threads.append(ThreadRecord(name=name, ident=ident, n=len(codes), codes=codes, values=values))
     if record.arrays is not None:
         _take(record, path, record.arrays)

@@ -19,9 +19,9 @@ def distance(x: np.ndarray, y: np.ndarray) -> float:
         >>> distance(np.array([np.nan, 3.0]), np.array([1.0, 3.0]))
         inf
     """
-    mine, other = np.isfinite(x), np.isfinite(y)
-    both = mine & other
-    return float("inf") if (mine != other).any() else float(np.linalg.norm(x[both] - y[both]))
+    mine, theirs = np.isfinite(x), np.isfinite(y)
+    both = mine & theirs
+    return float("inf") if (mine != theirs).any() else float(np.linalg.norm(x[both] - y[both]))
 
 
 def apart(x: np.ndarray, expected: np.ndarray) -> str:
@@ -31,8 +31,8 @@ def apart(x: np.ndarray, expected: np.ndarray) -> str:
         >>> apart(np.array([np.nan, 3.0]), np.array([1.0, 3.0]))
         "not finite in 1 of 2 elements where the oracle's is"
     """
-    mine, other = np.isfinite(x), np.isfinite(expected)
-    lacking, beyond = int((other & ~mine).sum()), int((mine & ~other).sum())
+    mine, theirs = np.isfinite(x), np.isfinite(expected)
+    lacking, beyond = int((theirs & ~mine).sum()), int((mine & ~theirs).sum())
     if lacking:
         return f"not finite in {lacking} of {x.size} elements where the oracle's is"
     return f"finite in {beyond} of {x.size} elements where the oracle's is not" if beyond else ""

@@ -49,13 +49,13 @@ class Oracle:
         """
         if self._formats is None:
             self._formats = formats_of(self._reference, {**batch, **self._narrow})
-        found = []
+        all_outputs = []
         for number, generator in enumerate(self._generators):
             arithmetic = WideArithmetic(self._formats, self._settings, rng=generator)
             outputs = self._reference.evaluate({**batch, **self._states[number]}, arithmetic=arithmetic)
             self._states[number] = {name: outputs[output] for name, output in self._following.items()}
-            found.append(outputs)
-        return found
+            all_outputs.append(outputs)
+        return all_outputs
 
     def states(self, names: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Some of what the steps change, as each run has it now."""

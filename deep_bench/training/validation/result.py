@@ -135,16 +135,16 @@ class Validation:
         """From which step trajectories part for no other reason than rounding."""
         last, runs = self.chaos[-1], f"{self.samples} runs of the reference"
         if self.parts is None:
-            said = f"After step {last.step} rounding alone ({runs}) makes {last.share:.2g} of the way of the parameters."
+            text = f"After step {last.step} rounding alone ({runs}) makes {last.share:.2g} of the way of the parameters."
         else:
-            said = (
+            text = (
                 f"From step {self.parts} on trajectories part for no other reason than rounding: "
                 f"it alone ({runs}) makes more than a tenth of the way of the parameters."
             )
         if self.lost is not None and (self.parts is None or self.lost < self.parts):
-            said = f"From step {self.lost} on neither the oracle's loss nor a parameter is finite: see data and rate."
+            text = f"From step {self.lost} on neither the oracle's loss nor a parameter is finite: see data and rate."
         first = self.chaos[0].drowned
-        return said + (f" All of {', '.join(first)} is rounding from the first step on." if first else "")
+        return text + (f" All of {', '.join(first)} is rounding from the first step on." if first else "")
 
     def told(self, distances: Sequence[Distance]) -> Sequence[Distance]:
         """Those that tell something: before trajectories part, and until nothing is finite any more."""
@@ -152,8 +152,8 @@ class Validation:
         return [d for d in distances if d.step < parts and d.step <= lost]
 
     def _worst(self, trained: Trained) -> Distance:
-        told = self.told(trained.distances)
-        return max(told or trained.distances[:1], key=lambda d: d.ratio)
+        informative = self.told(trained.distances)
+        return max(informative or trained.distances[:1], key=lambda d: d.ratio)
 
     def to_json(self) -> dict[str, Any]:
         """It in plain types."""

@@ -138,11 +138,11 @@ class _Watch:
 
     def oracle(self, outputs: Sequence[Mapping[str, np.ndarray]], states: Sequence[Mapping[str, np.ndarray]]) -> None:
         """What the plain run gave, and those with rounding errors."""
-        plain, *others = [
+        plain, *noisy_runs = [
             {**state, LOSS: np.asarray(o[self.loss], np.float64)} for o, state in zip(outputs, states, strict=True)
         ]
         self._now = plain
-        self._by_rounding = {n: max(distance(other[n], plain[n]) for other in others) for n in plain}
+        self._by_rounding = {n: max(distance(noisy_run[n], plain[n]) for noisy_run in noisy_runs) for n in plain}
         come = {n: size(plain[n] - self.begin[n]) for n in self.names}
         self._drowned = {n for n in self.names if self._by_rounding[n] > INFORMATION * come[n]}
         if not self.chaos:
@@ -156,13 +156,13 @@ class _Watch:
     def system(self, label: str, step: Step[Any], outputs: Mapping[str, Any]) -> None:
         """What a system has after the same step."""
         device = step.device
-        found = {n: np.asarray(device.to_numpy(w), np.float64) for n, w in step.parameters.items() if n in self._now}
+        parameters = {n: np.asarray(device.to_numpy(w), np.float64) for n, w in step.parameters.items() if n in self._now}
         loss = np.asarray(device.to_numpy(outputs[self.loss]), np.float64)
-        told = {n: x for n, x in {LOSS: loss, **found}.items() if n not in self._drowned}
-        errors = {n: distance(x, self._now[n]) for n, x in told.items()}
+        informative = {n: x for n, x in {LOSS: loss, **parameters}.items() if n not in self._drowned}
+        errors = {n: distance(x, self._now[n]) for n, x in informative.items()}
         ratios = {n: self._ratio(n, e) for n, e in errors.items()}
         worst = max(ratios, key=lambda name: ratios[name])
-        rounding, where = self._by_rounding[worst], apart(told[worst], self._now[worst])
+        rounding, where = self._by_rounding[worst], apart(informative[worst], self._now[worst])
         self.distances[label].append(
             Distance(len(self.chaos), worst, errors[worst], rounding, ratios[worst], float(loss), where)
         )
@@ -176,18 +176,18 @@ class _Watch:
     def result(self, samples: int) -> Validation:
         """What all of it amounts to."""
         parts = next((c.step for c in self.chaos if c.share > INFORMATION), None)
-        found = Validation((), tuple(self.chaos), parts, samples, self.lost)
-        systems = tuple(self._trained(label, distances, found) for label, distances in self.distances.items())
-        return replace(found, systems=systems)
+        validation = Validation((), tuple(self.chaos), parts, samples, self.lost)
+        systems = tuple(self._trained(label, distances, validation) for label, distances in self.distances.items())
+        return replace(validation, systems=systems)
 
-    def _trained(self, label: str, distances: Sequence[Distance], found: Validation) -> Trained:
-        told = found.told(distances)
-        beyond = next((d for d in told if d.ratio > END_TO_END_RATIO), None)
+    def _trained(self, label: str, distances: Sequence[Distance], validation: Validation) -> Trained:
+        informative = validation.told(distances)
+        beyond = next((d for d in informative if d.ratio > END_TO_END_RATIO), None)
         if beyond is not None:
             far = f"{beyond.ratio:.3g} times as far from the oracle's as rounding explains"
             reason = f"after step {beyond.step}, {beyond.quantity} is {beyond.apart or far}"
             return Trained(label, "wrong", reason, beyond.step, tuple(distances))
-        if not told:
+        if not informative:
             reason = "rounding drowns everything from the first step on"
             return Trained(label, "no information", reason, None, tuple(distances))
         if self.lost == 1:

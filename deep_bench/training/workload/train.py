@@ -56,25 +56,25 @@ def train(
         192
     """
     start = perf_counter_ns()
-    made = _workload(recipe, seed)
-    fields = made.recipe.fields
+    job = _workload(recipe, seed)
+    fields = job.recipe.fields
     adapter = as_adapter(on)
-    _check_framework(adapter, made)
-    own: list[Callback] = [EvaluateEvery(fields.evaluation.every)] if fields.evaluation.every else []
+    _check_framework(adapter, job)
+    recipe_callbacks: list[Callback] = [EvaluateEvery(fields.evaluation.every)] if fields.evaluation.every else []
     if stop_at_target:
-        own += [TargetReached(name, value) for name, value in fields.target.items()]
+        recipe_callbacks += [TargetReached(name, value) for name, value in fields.target.items()]
     trainer: Trainer[Any] = Trainer.on(
         adapter,
-        made.network,
-        made.optimizer,
+        job.network,
+        job.optimizer,
         fused=fused,
         ranks=ranks,
         make_step=make_step,
-        loader=made.loader(**loading),
-        callbacks=[*own, *callbacks],
-        seed=made.seed,
-        scores=made.scores,
-        held_out=made.held_out,
+        loader=job.loader(**loading),
+        callbacks=[*recipe_callbacks, *callbacks],
+        seed=job.seed,
+        scores=job.scores,
+        held_out=job.held_out,
         evaluation_batch=fields.evaluation.batch,
     )
     trainer.history.setup_ns = perf_counter_ns() - start
@@ -89,11 +89,11 @@ def _workload(recipe: Recipe | Workload | str, seed: int | None) -> Workload:
     return workload(recipe if isinstance(recipe, Recipe) else load_recipe(recipe), seed)
 
 
-def _check_framework(adapter: Adapter[Any], made: Workload) -> None:
-    wanted = made.optimizer.framework
-    if wanted is not None and wanted != adapter.name.partition(":")[0]:
+def _check_framework(adapter: Adapter[Any], job: Workload) -> None:
+    framework = job.optimizer.framework
+    if framework is not None and framework != adapter.name.partition(":")[0]:
         raise InvalidArgument(
-            f"the optimizer {made.recipe.fields.optimizer.name} on {adapter.name}",
-            f"an optimizer of any framework, or {wanted}",
+            f"the optimizer {job.recipe.fields.optimizer.name} on {adapter.name}",
+            f"an optimizer of any framework, or {framework}",
             "optimizer.name=adam",
         )

@@ -96,8 +96,8 @@ def workload(recipe: Recipe, seed: int | None = None) -> Workload:
     make = partial(datasets[fields.data.name], **fields.data.settings)
     divided = SPLITS[fields.data.split.name](make, **fields.data.split.settings)
     make_sampler = sampler_named(fields.sampler.name)
-    own = seeded(make_sampler, seed)
-    sampler = make_sampler(divided.train, fields.sampler.batch, **own, **fields.sampler.settings)
+    seed_options = seeded(make_sampler, seed)
+    sampler = make_sampler(divided.train, fields.sampler.batch, **seed_options, **fields.sampler.settings)
     steps = [*fields.augmentation, *fields.preparation]
     parts = [divided.prepare(seed)] if divided.prepare else []
     parts += [Preparation(steps, seed=seed)] if steps else []
@@ -116,10 +116,10 @@ def workload(recipe: Recipe, seed: int | None = None) -> Workload:
 def _network(recipe: Recipe, seed: int) -> Network:
     fields = recipe.fields
     name, initial, loss = fields.network.name, fields.initialization, fields.loss
-    made = load(name) if is_file(name) else networks[name](**fields.network.settings)
+    network = load(name) if is_file(name) else networks[name](**fields.network.settings)
     if initial is not None:
-        made = initialize(made, seed, **initial.model_dump())
-    return with_loss(made, loss.name, output=loss.output, target=loss.target, **loss.settings)
+        network = initialize(network, seed, **initial.model_dump())
+    return with_loss(network, loss.name, output=loss.output, target=loss.target, **loss.settings)
 
 
 def _optimizer(recipe: Recipe, total: int) -> Optimizer[Any, Any]:
@@ -127,8 +127,8 @@ def _optimizer(recipe: Recipe, total: int) -> Optimizer[Any, Any]:
     part, settings = fields.optimizer, fields.optimizer.settings
     if part.schedule is not None:
         settings["lr"] = _rate(recipe, total)
-    made: Optimizer[Any, Any] = optimizers[part.name](**settings)
-    return chain(*(CHAIN[one.name](**one.settings) for one in fields.chain), made) if fields.chain else made
+    optimizer: Optimizer[Any, Any] = optimizers[part.name](**settings)
+    return chain(*(CHAIN[entry.name](**entry.settings) for entry in fields.chain), optimizer) if fields.chain else optimizer
 
 
 def _rate(recipe: Recipe, total: int) -> Any:

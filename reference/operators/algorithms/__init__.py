@@ -103,7 +103,7 @@ def name_of(operator: str, function: Callable[..., Any]) -> str:
         >>> name_of("Conv", find("", "Conv")), name_of("Relu", find("", "Relu"))
         ('im2col', '')
     """
-    return next((name for name, known in algorithms.get(operator, {}).items() if known is function), "")
+    return next((name for name, candidate in algorithms.get(operator, {}).items() if candidate is function), "")
 
 
 def choose(chosen: str | Mapping[str, str]) -> dict[str, Callable[..., Any]]:

@@ -77,19 +77,19 @@ def after_gemm(name: str | None, values: Mapping[str, float | None]) -> Function
         return _same
     check_choice("FusedGemm", "activation", name, _AFTER_GEMM)
     function, parameters = _AFTER_GEMM[name]
-    given = {p: v for p in parameters if (v := values[p]) is not None}
-    return _bound("FusedGemm", name, function, parameters, given)
+    arguments = {p: v for p in parameters if (v := values[p]) is not None}
+    return _bound("FusedGemm", name, function, parameters, arguments)
 
 
 def _bound(
-    operator: str, name: str, function: Function, parameters: tuple[str, ...], given: Mapping[str, float]
+    operator: str, name: str, function: Function, parameters: tuple[str, ...], arguments: Mapping[str, float]
 ) -> Function:
-    missing = [p for p in parameters if p not in given]
+    missing = [p for p in parameters if p not in arguments]
     if missing:
         raise Unsupported(
             f"{operator} with activation={name!r} and no {missing[0]} for it", f"all of {', '.join(parameters)}"
         )
-    return functools.partial(function, **given)
+    return functools.partial(function, **arguments)
 
 
 def _same(x: Any) -> Any:

@@ -50,8 +50,8 @@ def BiasSplitGelu(x, bias):
     Source:
         ONNX Runtime BiasSplitGelu.
     """
-    left, right = np.split(x + bias, 2, axis=-1)
-    return left * activation.Gelu(right)
+    left_half, right = np.split(x + bias, 2, axis=-1)
+    return left_half * activation.Gelu(right)
 
 
 @in_float32

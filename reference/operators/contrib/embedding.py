@@ -41,9 +41,9 @@ def GatherBlockQuantized(data, indices, scales, zero_points=None, *, bits=4, blo
 
     offset = middle if zero_points is None else spread(zero_points.astype(np.float32))
     values = (data.astype(np.float32) - offset) * spread(widened(scales))
-    found = np.take(values, index, axis=gather_axis)
+    gathered = np.take(values, index, axis=gather_axis)
     hidden = outside.reshape(*(1,) * gather_axis, *outside.shape, *(1,) * (rank - gather_axis - 1))
-    return np.where(hidden, 0, found).astype(scales.dtype, copy=False)
+    return np.where(hidden, 0, gathered).astype(scales.dtype, copy=False)
 
 
 def QEmbedLayerNormalization(

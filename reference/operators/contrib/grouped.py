@@ -93,11 +93,11 @@ def GroupQueryAttention(
     scores = softcap * np.tanh(scores / softcap) if softcap else scores
     scores = scores if attention_bias is None else scores + attention_bias
     allowed = _allowed(positions, starts + counts, total, causal, local_window_size)
-    seen = np.where(allowed, scores, 0)
+    visible_scores = np.where(allowed, scores, 0)
     sink = np.zeros_like(scores, shape=num_heads) if head_sink is None and smooth_softmax > 0 else head_sink
     weights = _softmax(np.where(allowed, scores, -np.inf), sink)
     y = joined(np.matmul(weights, values))
-    return y, present_key, present_value, weights if qk_output == 2 else seen
+    return y, present_key, present_value, weights if qk_output == 2 else visible_scores
 
 
 def _split(query, key, value, count, shared):

@@ -57,9 +57,9 @@ def QLinearAdd(a, a_scale, a_zero_point, b, b_scale, b_zero_point, c_scale, c_ze
 
 def QLinearMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, c_scale, c_zero_point=None):
     """The product of what ``a`` and ``b`` stand for, quantized. Source: ONNX Runtime QLinearMul."""
-    one = np.ones_like(a_scale)
-    product = real(a, one, a_zero_point) * real(b, one, b_zero_point)
-    return quantized(product * (a_scale * b_scale / c_scale), one, c_zero_point, a.dtype)
+    unit_scale = np.ones_like(a_scale)
+    product = real(a, unit_scale, a_zero_point) * real(b, unit_scale, b_zero_point)
+    return quantized(product * (a_scale * b_scale / c_scale), unit_scale, c_zero_point, a.dtype)
 
 
 def QLinearSigmoid(x, x_scale, x_zero_point, y_scale, y_zero_point=None):

@@ -93,11 +93,11 @@ def LabelEncoder(
     return _looked_up(x, dict(zip(map(_key, keys), values, strict=True)), default, dtype)
 
 
-def _only(what, *candidates):
-    given = [c for c in candidates if c is not None and len(c)]
-    if len(given) != 1:
-        raise InvalidInput(f"LabelEncoder with {len(given)} lists of {what}", f"one attribute {what}_*")
-    return _plain(given[0])
+def _only(kind, *candidates):
+    lists = [c for c in candidates if c is not None and len(c)]
+    if len(lists) != 1:
+        raise InvalidInput(f"LabelEncoder with {len(lists)} lists of {kind}", f"one attribute {kind}_*")
+    return _plain(lists[0])
 
 
 def _value_format(tensor, strings, integers):

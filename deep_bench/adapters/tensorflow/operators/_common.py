@@ -121,7 +121,7 @@ def in_float(function: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any
     if dtype not in HALF:
         return function
     narrow = tf_dtype(dtype)
-    return lambda tensor, *rest: tf.cast(function(tf.cast(tensor, tf.float32), *rest), narrow)
+    return lambda tensor, *extra: tf.cast(function(tf.cast(tensor, tf.float32), *extra), narrow)
 
 
 def broadcast_gradient(function: Callable[..., Any], gradient: Callable[..., Any]) -> Callable[..., Any]:

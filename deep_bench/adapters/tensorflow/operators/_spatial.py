@@ -73,14 +73,14 @@ def pad_pairs(w: Window, x: Any) -> list[Any]:
 
 def pad(x: Any, pairs: list[Any], value: Any = 0) -> Any:
     """A channels-last tensor padded along its spatial axes; cropped where a pad is negative."""
-    known = [p for pair in pairs for p in pair if isinstance(p, int)]
-    if len(known) == 2 * len(pairs):
-        if any(p < 0 for p in known):
+    fixed = [p for pair in pairs for p in pair if isinstance(p, int)]
+    if len(fixed) == 2 * len(pairs):
+        if any(p < 0 for p in fixed):
             sizes = [tf.shape(x)[i + 1] for i in range(len(pairs))]
             cut = [slice(max(0, -a), s - max(0, -b)) for (a, b), s in zip(pairs, sizes, strict=True)]
             x = x[(slice(None), *cut, slice(None))]
             pairs = [(max(0, a), max(0, b)) for a, b in pairs]
-        if not any(p > 0 for p in known):
+        if not any(p > 0 for p in fixed):
             return x
     return tf.pad(x, [(0, 0), *pairs, (0, 0)], constant_values=tf.cast(value, x.dtype))
 

@@ -15,17 +15,17 @@ from deep_bench.adapters.tensorflow.layout import Value, on_values
 
 def holds_containers(plan: Plan) -> bool:
     """Whether a graph takes or gives a sequence or an optional value (or what might be one)."""
-    known = {slot.name: slot for slot in plan.inputs} | {
+    slots = {slot.name: slot for slot in plan.inputs} | {
         s.name: s for step in plan.steps for s in step.site.outputs if s is not None
     }
-    given = [slot for slot in plan.inputs if slot.dtype is None]
-    return bool(given) or any(name in known and known[name].dtype is None for name in plan.outputs)
+    untyped = [slot for slot in plan.inputs if slot.dtype is None]
+    return bool(untyped) or any(name in slots and slots[name].dtype is None for name in plan.outputs)
 
 
 def captured_by(plan: Plan, names: Sequence[str], values: Sequence[Value]) -> list[Value]:
     """The values that a plan captures, out of those that a node of several graphs captures."""
-    known = dict(zip(names, values, strict=True))
-    return [known[name] for name in plan.captures]
+    by_name = dict(zip(names, values, strict=True))
+    return [by_name[name] for name in plan.captures]
 
 
 def decided(branches: Sequence[Plan], names: Sequence[str]) -> Callable[..., Any]:
@@ -46,20 +46,20 @@ def unrolled(site: Site) -> Callable[..., Any]:
     runner, carried = GraphRunner(body), len(body.inputs) - 2
 
     @on_values
-    def run(limit: Value | None, start: Value | None, *rest: Value) -> tuple[Value, ...]:
-        state, outer = list(rest[:carried]), rest[len(rest) - len(body.captures) :]
+    def run(limit: Value | None, start: Value | None, *values: Value) -> tuple[Value, ...]:
+        state, outer = list(values[:carried]), values[len(values) - len(body.captures) :]
         trips = None if limit is None else int(contents(limit.first, "the number of iterations").reshape(()))
         going = start is None or bool(contents(start.first, "whether a loop begins").item())
-        made: list[list[Value]] = []
-        while going and (trips is None or len(made) < trips):
-            now = (np.asarray(len(made), np.int64), np.asarray(going))
-            count = [_shaped(v, slot) for v, slot in zip(now, body.inputs, strict=False)]
+        collected: list[list[Value]] = []
+        while going and (trips is None or len(collected) < trips):
+            iteration = (np.asarray(len(collected), np.int64), np.asarray(going))
+            count = [_shaped(v, slot) for v, slot in zip(iteration, body.inputs, strict=False)]
             again, *results = runner([*count, *state], outer)
             state = results[:carried]
-            made.append(results[carried:])
+            collected.append(results[carried:])
             # Without a first condition the loop is a counted one, and the body's condition is ignored.
             going = start is None or bool(contents(again.first, "whether a loop goes on").item())
-        return (*state, *_stacked(site, made, carried))
+        return (*state, *_stacked(site, collected, carried))
 
     return run
 
@@ -69,9 +69,9 @@ def _shaped(number: np.ndarray, slot: Any) -> Value:
     return Value(tf.constant(number.reshape(1) if slot.shape == (1,) else number))
 
 
-def _stacked(site: Site, made: Sequence[Sequence[Value]], carried: int) -> list[Value]:
-    if made:
-        return [Value(tf.stack([item.first for item in items])) for items in zip(*made, strict=True)]
+def _stacked(site: Site, collected: Sequence[Sequence[Value]], carried: int) -> list[Value]:
+    if collected:
+        return [Value(tf.stack([item.first for item in items])) for items in zip(*collected, strict=True)]
     empty = []
     for slot in site.outputs[carried:]:
         if slot is not None and (slot.dtype is None or slot.shape is None):

@@ -35,16 +35,16 @@ def NonMaxSuppression(site: Site) -> Callable[..., Any]:
 
         def step(i: Any, found: Any) -> Any:
             image, label = i // labels, i % labels
-            kept = tf.raw_ops.NonMaxSuppressionV3(
+            selected = tf.raw_ops.NonMaxSuppressionV3(
                 boxes=boxes[image], scores=flat[i], max_output_size=most, iou_threshold=share, score_threshold=threshold
             )
-            rows = tf.stack([tf.fill(tf.shape(kept), image), tf.fill(tf.shape(kept), label), kept], 1)
+            rows = tf.stack([tf.fill(tf.shape(selected), image), tf.fill(tf.shape(selected), label), selected], 1)
             return i + 1, found.write(i, rows)
 
         count = shape[0] * labels
         store = tf.TensorArray(tf.int32, count, infer_shape=False, element_shape=tf.TensorShape([None, 3]))
-        _, found = tf.while_loop(lambda i, _: i < count, step, (tf.constant(0), store))
-        return tf.cast(tf.reshape(found.concat(), [-1, 3]), tf.int64)
+        _, selections = tf.while_loop(lambda i, _: i < count, step, (tf.constant(0), store))
+        return tf.cast(tf.reshape(selections.concat(), [-1, 3]), tf.int64)
 
     return run
 
@@ -67,8 +67,8 @@ def RoiAlign(site: Site) -> Callable[..., Any]:
         flat, start = tf.reshape(x, [-1, tf.shape(x)[3]]), tf.reshape(tf.cast(images, tf.int32), [-1, 1, 1]) * height * width
         total: Any = None
         for (row, row_weight), (column, column_weight) in product(rows, columns):
-            found = tf.gather(flat, _crossed(start + row * width, column, tf.add))
-            term = _crossed(row_weight, column_weight, tf.multiply)[..., None] * found
+            samples = tf.gather(flat, _crossed(start + row * width, column, tf.add))
+            term = _crossed(row_weight, column_weight, tf.multiply)[..., None] * samples
             total = term if total is None else tf.maximum(total, term) if mode == "max" else total + term
         return tf.cast(_pooled(total, _crossed(rows_used, columns_used, tf.logical_and)[..., None], mode), native)
 

@@ -19,8 +19,8 @@ __all__ = ["Col2Im", "DeformConv"]
 
 def _numbers(site: Site, index: int, value: Any, count: int) -> list[Any]:
     """Integers that are given as a tensor: plain ones if they are known."""
-    known = site.constant(index)
-    return [int(v) for v in known] if known is not None else tf.unstack(tf.cast(value, tf.int32), count)
+    constant = site.constant(index)
+    return [int(v) for v in constant] if constant is not None else tf.unstack(tf.cast(value, tf.int32), count)
 
 
 def _steps(site: Site, n: int) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:

@@ -64,10 +64,10 @@ class _Branch:
             raise
 
 
-def _only(branch: _Branch, taken: Any) -> list[Any]:
+def _only(branch: _Branch, condition: Any) -> list[Any]:
     """The results of the only branch that fits the shapes; an error at run time if the other one should be taken."""
     message = "the branch that this condition chooses does not fit the sizes that the network was prepared for"
-    with tf.control_dependencies([tf.raw_ops.Assert(condition=taken, data=[tf.constant(message)])]):
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=condition, data=[tf.constant(message)])]):
         return branch()
 
 
@@ -105,16 +105,16 @@ def Loop(site: Site) -> Callable[..., Any]:
             for d, s in zip(dtypes, shapes, strict=True)
         ]
 
-        def more(i: Any, going: Any, *_: Any) -> Any:
+        def goes_on(i: Any, going: Any, *_: Any) -> Any:
             return going if trips is None else tf.logical_and(going, i < trips)
 
         def step(i: Any, going: Any, values: list[Any], outputs: list[Any]) -> Any:
             inputs = [Value(_like(t, slot)) for t, slot in zip((i, going, *values), body.inputs, strict=True)]
             results = [v.first for v in runner(inputs, [v.fresh() for v in outer])]
-            kept = [o.write(tf.cast(i, tf.int32), r) for o, r in zip(outputs, results[1 + carried :], strict=True)]
+            arrays = [o.write(tf.cast(i, tf.int32), r) for o, r in zip(outputs, results[1 + carried :], strict=True)]
             # Without a first condition the loop is a counted one, and the body's condition is ignored.
             again = going if start is None else tf.reshape(results[0], [])
-            return i + 1, again, results[1 : 1 + carried], kept
+            return i + 1, again, results[1 : 1 + carried], arrays
 
         invariants = (
             tf.TensorShape([]),
@@ -123,7 +123,7 @@ def Loop(site: Site) -> Callable[..., Any]:
             [tf.TensorShape(None)] * produced,
         )
         zero = tf.constant(0, tf.int64)
-        _, _, final, outputs = tf.while_loop(more, step, (zero, go, state, stacks), shape_invariants=invariants)
+        _, _, final, outputs = tf.while_loop(goes_on, step, (zero, go, state, stacks), shape_invariants=invariants)
         return tuple(Value(t) for t in [*final, *(o.stack() for o in outputs)])
 
     return run
@@ -185,11 +185,11 @@ def Scan(site: Site) -> Callable[..., Any]:
         def step(i: Any, now: list[Any], outputs: list[Any]) -> Any:
             parts = [s[count - 1 - i] if back else s[i] for s, back in zip(sources, in_back, strict=True)]
             results = [v.first for v in runner([Value(t) for t in (*now, *parts)], [v.fresh() for v in outer])]
-            kept = [
+            arrays = [
                 o.write(count - 1 - i if back else i, r)
                 for o, back, r in zip(outputs, out_back, results[carried:], strict=True)
             ]
-            return i + 1, results[:carried], kept
+            return i + 1, results[:carried], arrays
 
         invariants = (tf.TensorShape([]), _joined(body.inputs[:carried], state), [tf.TensorShape(None)] * produced)
         start = (tf.constant(0), state, stacks)

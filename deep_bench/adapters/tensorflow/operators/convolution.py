@@ -48,10 +48,10 @@ def _of_any_batch(convolve: Callable[[Any, Any], Any], x: Any, f: Any) -> Any:
 def _filter_shape(site: Site) -> tuple[int, ...]:
     shape = dims_of(site, 1)
     kernel = site.attribute("kernel_shape")
-    known = shape if kernel is None else (*shape[:2], *kernel)
-    if any(d is None for d in known):
+    dims = shape if kernel is None else (*shape[:2], *kernel)
+    if any(d is None for d in dims):
         raise NotNative("the size of the filter is not known when the network is prepared")
-    return tuple(int(d or 0) for d in known)
+    return tuple(int(d or 0) for d in dims)
 
 
 def _biased(y: Any, bias: Any) -> Any:
@@ -66,10 +66,10 @@ def _convolution(w: Window, n: int, group: int) -> Callable[[Any, Any], Any]:
 
     def run(x: Any, f: Any) -> Any:
         if differentiating() and (group > 1 or max(w.dilations) > 1):  # TensorFlow's CPU kernels have no such gradients
-            return _grouped(lambda a, b: one(a, b, plain), x, dilated(f, w.dilations), group)
-        return one(x, f, dilations)
+            return _grouped(lambda a, b: convolved(a, b, plain), x, dilated(f, w.dilations), group)
+        return convolved(x, f, dilations)
 
-    def one(x: Any, f: Any, dilations: tuple[int, ...]) -> Any:
+    def convolved(x: Any, f: Any, dilations: tuple[int, ...]) -> Any:
         padding: Any
         pairs = pad_pairs(w, x)
         # With explicit pads the gradients take half as long again.
@@ -135,13 +135,13 @@ def _depthwise(w: Window, shape: tuple[int, ...], n: int, channels: int, inner: 
             x, f = tf.expand_dims(x, 1), tf.expand_dims(f, 0)
         # TensorFlow 2.21's graph optimiser aborts the process on explicit pads of depthwise convolutions.
         pairs = [*[(0, 0)] * (2 - n), *pad_pairs(w, x if n == 2 else tf.squeeze(x, [1]))]
-        same = centred and pairs == [*[(0, 0)] * (2 - n), *((r // 2, r // 2) for r in w.reach)]
-        x = x if same else pad(x, pairs)
+        same_padding = centred and pairs == [*[(0, 0)] * (2 - n), *((r // 2, r // 2) for r in w.reach)]
+        x = x if same_padding else pad(x, pairs)
         if max(dilations) > 1 and stride > 1:
             f, step = dilated(f, dilations), None
         else:
             step = dilations if max(dilations) > 1 else None
-        padding = "SAME" if same else "VALID"
+        padding = "SAME" if same_padding else "VALID"
         y = _of_any_batch(lambda a, k: tf.nn.depthwise_conv2d(a, k, (1, stride, stride, 1), padding, dilations=step), x, f)
         return _biased(tf.cast(tf.squeeze(y, [1]) if n == 1 else y, native), b)
 
@@ -163,11 +163,11 @@ def ConvTranspose(site: Site) -> Callable[..., Any]:
     group = site.attribute("group", 1)
     pads = _transposed_pads(site, w, extra)
 
-    def one(x: Any, f: Any) -> Any:
+    def transposed_convolution(x: Any, f: Any) -> Any:
         return _spread(x, f, w, n)
 
     def run(x: Any, f: Any, b: Any = None) -> Any:
-        y = _grouped(one, x, f, group)
+        y = _grouped(transposed_convolution, x, f, group)
         begin, end = pads(x)
         y = pad(y, [(-a, e - c) for a, e, c in zip(begin, extra, end, strict=True)])
         return _biased(y, b)
@@ -176,20 +176,22 @@ def ConvTranspose(site: Site) -> Callable[..., Any]:
 
 
 def _transposed_pads(site: Site, w: Window, extra: tuple[int, ...]) -> Callable[[Any], tuple[Any, Any]]:
-    n, mode, wanted = len(extra), site.attribute("auto_pad", "NOTSET"), site.attribute("output_shape")
-    if wanted is None and mode in ("NOTSET", "VALID"):
-        given = tuple(site.attribute("pads") or (0,) * (2 * n)) if mode == "NOTSET" else (0,) * (2 * n)
-        return lambda _: (given[:n], given[n:])
+    n, mode, output_shape = len(extra), site.attribute("auto_pad", "NOTSET"), site.attribute("output_shape")
+    if output_shape is None and mode in ("NOTSET", "VALID"):
+        pads = tuple(site.attribute("pads") or (0,) * (2 * n)) if mode == "NOTSET" else (0,) * (2 * n)
+        return lambda _: (pads[:n], pads[n:])
     sizes = dims_of(site)[2:]
     if any(s is None for s in sizes):
         raise NotNative("the pads depend on sizes that are not known when the network is prepared")
     goal = (
-        tuple(wanted)[-n:] if wanted is not None else tuple(int(s or 0) * t for s, t in zip(sizes, w.strides, strict=True))
+        tuple(output_shape)[-n:]
+        if output_shape is not None
+        else tuple(int(s or 0) * t for s, t in zip(sizes, w.strides, strict=True))
     )
     parts = zip(sizes, w.strides, extra, w.reach, goal, strict=True)
     totals = [t * (int(s or 0) - 1) + e + r - g for s, t, e, r, g in parts]
-    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
-    return lambda _: (less, more) if mode == "SAME_UPPER" else (more, less)
+    less, larger = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return lambda _: (less, larger) if mode == "SAME_UPPER" else (larger, less)
 
 
 def _spread(x: Any, f: Any, w: Window, n: int) -> Any:
@@ -207,8 +209,8 @@ def _spread(x: Any, f: Any, w: Window, n: int) -> Any:
 
 
 def _dim(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def ConvInteger(site: Site) -> Callable[..., Any]:

@@ -154,8 +154,14 @@ def Pow(site: Site) -> Callable[..., Any]:
     """Power, in the base's element type."""
     base, exponent = dtype_of(site, 0), dtype_of(site, 1)
     narrow = tf_dtype(base)
-    known = site.constant(1)
-    if is_float(base) and known is not None and known.size == 1 and float(known.reshape(())) == 2.0 and known.ndim == 0:
+    constant = site.constant(1)
+    if (
+        is_float(base)
+        and constant is not None
+        and constant.size == 1
+        and float(constant.reshape(())) == 2.0
+        and constant.ndim == 0
+    ):
         return elementwise(lambda x, _: tf.square(x))
     if is_float(base):
         wide = narrow if base.itemsize >= exponent.itemsize or not is_float(exponent) else tf_dtype(exponent)
@@ -163,7 +169,7 @@ def Pow(site: Site) -> Callable[..., Any]:
         wide = tf.float64 if is_float(exponent) else tf.int64
     if not computes(tf.pow, wide, 2):
         raise NotNative(f"TensorFlow has no power of {base}")
-    power = broadcast_gradient(tf.pow, _pow_gradient) if wide.is_floating and _may_be_zero(known) else tf.pow
+    power = broadcast_gradient(tf.pow, _pow_gradient) if wide.is_floating and _may_be_zero(constant) else tf.pow
     return elementwise(lambda x, y: tf.cast(power(tf.cast(x, wide), tf.cast(y, wide)), narrow))
 
 
@@ -173,10 +179,10 @@ def _may_be_zero(exponent: np.ndarray | None) -> bool:
 
 def _pow_gradient(dy: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """TensorFlow's own is no number where base and exponent are 0."""
-    none, one = tf.zeros([], a.dtype), tf.ones([], a.dtype)
+    none, unit = tf.zeros([], a.dtype), tf.ones([], a.dtype)
     constant = tf.equal(b, 0)
-    slope = tf.where(constant, none, b * tf.pow(a, tf.where(constant, one, b - 1)))
-    return dy * slope, dy * tf.where(a > 0, y * tf.math.log(tf.where(a > 0, a, one)), none)
+    slope = tf.where(constant, none, b * tf.pow(a, tf.where(constant, unit, b - 1)))
+    return dy * slope, dy * tf.where(a > 0, y * tf.math.log(tf.where(a > 0, a, unit)), none)
 
 
 def Where(site: Site) -> Callable[..., Any]:
@@ -187,15 +193,15 @@ def Where(site: Site) -> Callable[..., Any]:
 
 def BitShift(site: Site) -> Callable[..., Any]:
     """Bits shifted to the left or right."""
-    left, dtype = site.attributes["direction"] == "LEFT", dtype_of(site)
-    shift = widened(tf.bitwise.left_shift if left else tf.bitwise.right_shift, dtype, 2)
+    leftward, dtype = site.attributes["direction"] == "LEFT", dtype_of(site)
+    shift = widened(tf.bitwise.left_shift if leftward else tf.bitwise.right_shift, dtype, 2)
     bits = 8 * dtype.itemsize
 
     def run(x: Any, y: Any) -> Any:
         inside = tf.logical_and(y >= 0, y < bits)
         most = tf.where(inside, y, tf.cast(bits - 1, y.dtype))
         # All bits are shifted out; only the sign of a signed integer stays.
-        return shift(x, most) if dtype.kind == "i" and not left else tf.where(inside, shift(x, most), tf.zeros_like(x))
+        return shift(x, most) if dtype.kind == "i" and not leftward else tf.where(inside, shift(x, most), tf.zeros_like(x))
 
     return elementwise(run)
 

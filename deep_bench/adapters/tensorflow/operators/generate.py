@@ -38,11 +38,11 @@ def ConstantOfShape(site: Site) -> Callable[..., Any]:
     """One value in a given shape."""
     value = site.attribute("value")
     fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    native, known = tf_dtype(fill.dtype), site.constant(0)
+    native, constant = tf_dtype(fill.dtype), site.constant(0)
     if not computes(_probe_broadcast, native, 1):
         raise NotNative(f"TensorFlow does not repeat numbers of {fill.dtype}")
-    if known is not None:
-        dims = [int(d) for d in known]
+    if constant is not None:
+        dims = [int(d) for d in constant]
         return lambda _: tf.broadcast_to(tf.constant(fill.reshape(()), native), dims)
     return lambda shape: tf.broadcast_to(tf.constant(fill.reshape(()), native), shape)
 
@@ -91,8 +91,8 @@ def _seed(site: Site) -> int | None:
 
 
 def _random_dtype(site: Site) -> tf.DType:
-    given = site.attribute("dtype")
-    dtype = output_dtype(site) if given is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(given))
+    code = site.attribute("dtype")
+    dtype = output_dtype(site) if code is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     return tf_dtype(dtype)
 
 
@@ -139,11 +139,11 @@ def MelWeightMatrix(site: Site) -> Callable[..., Any]:
         count = tf.cast(bands + 2, tf.float64)
         mel = low + tf.cast(tf.range(bands + 2), tf.float64) * (high - low) / count
         corner = tf.floor((tf.cast(length, tf.float64) + 1) * 700 * (tf.exp(mel / 2595 * _LOG10) - 1) / rate)
-        left, centre, right = corner[:-2], corner[1:-1], corner[2:]
+        left_edge, centre, right = corner[:-2], corner[1:-1], corner[2:]
         bins = tf.cast(tf.range(length // 2 + 1), tf.float64)[:, None]
-        rising = (bins - left) / tf.where(centre > left, centre - left, tf.ones_like(left))
-        falling = (right - bins) / tf.where(right > centre, right - centre, tf.ones_like(left))
-        inside = (bins >= left) & (bins < right)
+        rising = (bins - left_edge) / tf.where(centre > left_edge, centre - left_edge, tf.ones_like(left_edge))
+        falling = (right - bins) / tf.where(right > centre, right - centre, tf.ones_like(left_edge))
+        inside = (bins >= left_edge) & (bins < right)
         weights = tf.where(inside, tf.where(bins <= centre, rising, falling), tf.zeros_like(rising))
         return tf.cast(tf.where(bins == centre, tf.ones_like(weights), weights), native)
 

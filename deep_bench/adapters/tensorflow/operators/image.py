@@ -59,8 +59,8 @@ def Resize(site: Site) -> Callable[..., Any]:
     if bilinear is not None:
         return channels_last(lambda x, *_: tf.raw_ops.ResizeBilinear(images=x, size=list(bilinear), half_pixel_centers=True))
     axes = normal_axes(site.attribute("axes") or range(rank), rank)
-    given = site.input(2)
-    by_scales = given is not None and given.shape != (0,)
+    scales = site.input(2)
+    by_scales = scales is not None and scales.shape != (0,)
     return _resized(site, axes, _by_scales(site) if by_scales or not site.has(3) else _by_sizes(site), rank)
 
 
@@ -73,8 +73,8 @@ def _bilinear_size(site: Site) -> tuple[int, int] | None:
         "antialias": 0,
         "keep_aspect_ratio_policy": "stretch",
     }
-    stated = {name: site.attribute(name, default) for name, default in plain.items()}
-    if site.attribute("mode") != "linear" or stated != plain or site.attribute("axes") or dtype_of(site) != np.float32:
+    declared = {name: site.attribute(name, default) for name, default in plain.items()}
+    if site.attribute("mode") != "linear" or declared != plain or site.attribute("axes") or dtype_of(site) != np.float32:
         return None
     if data is None or data.shape is None or len(data.shape) != 4 or not all(data.shape[2:]):
         return None
@@ -95,51 +95,51 @@ def _bilinear_size(site: Site) -> tuple[int, int] | None:
 def _regions(site: Site, count: int, roi: Any) -> list[tuple[Any, Any]]:
     if site.attribute("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
         return [(0.0, 1.0)] * count
-    known, slot = site.constant(1), site.input(1)
-    if slot is None or slot.shape == (0,) or (known is not None and known.size == 0):
+    constant, slot = site.constant(1), site.input(1)
+    if slot is None or slot.shape == (0,) or (constant is not None and constant.size == 0):
         return [(0.0, 1.0)] * count
-    if known is None:
+    if constant is None:
         return list(zip(tf.unstack(roi[:count], count), tf.unstack(roi[count:], count), strict=True))
-    starts, ends = np.asarray(known, np.float64).reshape(2, -1).tolist()
+    starts, ends = np.asarray(constant, np.float64).reshape(2, -1).tolist()
     return list(zip(starts, ends, strict=True))
 
 
 def _by_scales(site: Site) -> Goals:
-    known = site.constant(2)
+    constant = site.constant(2)
     if not site.has(2):
         raise NotNative("neither scales nor sizes are given")
 
     def goals(lengths: Sequence[Any], roi: Any, scales: Any, _sizes: Any) -> list[Goal]:
         count = len(lengths)
-        numbers = known.astype(np.float32).tolist() if known is not None else tf.unstack(scales, count)
+        numbers = constant.astype(np.float32).tolist() if constant is not None else tf.unstack(scales, count)
         return [Goal(None, s, *r) for s, r in zip(numbers, _regions(site, count, roi), strict=True)]
 
     return goals
 
 
 def _by_sizes(site: Site) -> Goals:
-    known, policy = site.constant(3), site.attribute("keep_aspect_ratio_policy", "stretch")
+    constant, policy = site.constant(3), site.attribute("keep_aspect_ratio_policy", "stretch")
 
     def goals(lengths: Sequence[Any], roi: Any, _scales: Any, sizes: Any) -> list[Goal]:
         count = len(lengths)
-        asked = known.tolist() if known is not None else tf.unstack(tf.cast(sizes, tf.int32), count)
+        requested = constant.tolist() if constant is not None else tf.unstack(tf.cast(sizes, tf.int32), count)
         regions = _regions(site, count, roi)
         if policy == "stretch":
-            return [Goal(s, None, *r) for s, r in zip(asked, regions, strict=True)]
-        scale, fitting = _fitting(lengths, asked, policy)
+            return [Goal(s, None, *r) for s, r in zip(requested, regions, strict=True)]
+        scale, fitting = _fitting(lengths, requested, policy)
         return [Goal(s, scale, *r) for s, r in zip(fitting, regions, strict=True)]
 
     return goals
 
 
-def _fitting(lengths: Sequence[Any], asked: Sequence[Any], policy: str) -> tuple[Any, list[Any]]:
+def _fitting(lengths: Sequence[Any], requested: Sequence[Any], policy: str) -> tuple[Any, list[Any]]:
     """One scale for all axes, and the sizes that follow."""
-    if not any(tf.is_tensor(v) for v in (*lengths, *asked)):
-        ratios = [s / n if n else 1.0 for s, n in zip(asked, lengths, strict=True)]
+    if not any(tf.is_tensor(v) for v in (*lengths, *requested)):
+        ratios = [s / n if n else 1.0 for s, n in zip(requested, lengths, strict=True)]
         scale = min(ratios) if policy == "not_larger" else max(ratios)
         return scale, [int(np.floor(scale * n + 0.5)) for n in lengths]
     before = tf.stack([tf.cast(n, tf.float64) for n in lengths])
-    ratio = tf.where(before > 0, tf.stack([tf.cast(s, tf.float64) for s in asked]) / tf.maximum(before, 1), 1)
+    ratio = tf.where(before > 0, tf.stack([tf.cast(s, tf.float64) for s in requested]) / tf.maximum(before, 1), 1)
     chosen = tf.reduce_min(ratio) if policy == "not_larger" else tf.reduce_max(ratio)
     return chosen, tf.unstack(tf.cast(tf.floor(chosen * before + 0.5), tf.int32), len(lengths))
 
@@ -178,8 +178,8 @@ def _changed(x: Any, axis: int, table: Table, site: Site) -> Any:
     """The resized tensor; the same one where only the run tells that nothing changes."""
     if table.known or not tf.is_tensor(table.goal.scale):
         return _applied(x, axis, table, site)
-    same = tf.logical_and(tf.equal(tf.cast(table.scale, tf.float64), 1), tf.equal(table.resized, table.length))
-    return tf.cond(same, lambda: tf.identity(x), lambda: _applied(x, axis, table, site))
+    unchanged = tf.logical_and(tf.equal(tf.cast(table.scale, tf.float64), 1), tf.equal(table.resized, table.length))
+    return tf.cond(unchanged, lambda: tf.identity(x), lambda: _applied(x, axis, table, site))
 
 
 def _narrowed(y: Any, dtype: np.dtype) -> Any:
@@ -190,8 +190,8 @@ def _narrowed(y: Any, dtype: np.dtype) -> Any:
 
 
 def _dim(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 class Table:
@@ -234,8 +234,8 @@ class Table:
 
     def _original(self, x: Any, number: Callable[[Any], Any]) -> Any:
         half, n, m, scale = number(0.5), number(self.length), number(self.resized), number(self.scale)
-        start, end, one = number(self.goal.start), number(self.goal.end), number(1)
-        single = self.xp.equal(m, one)
+        start, end, unit = number(self.goal.start), number(self.goal.end), number(1)
+        single = self.xp.equal(m, unit)
         match self.transformation:
             case "asymmetric":
                 return x / scale
@@ -244,12 +244,12 @@ class Table:
             case "pytorch_half_pixel":
                 return self.xp.where(single, x * 0, (x + half) / scale - half)
             case "half_pixel_symmetric":
-                return half * n * (one - m / (n * scale)) + (x + half) / scale - half
+                return half * n * (unit - m / (n * scale)) + (x + half) / scale - half
             case "align_corners":
-                return x * (n - one) / self.xp.maximum(m - one, one)
+                return x * (n - unit) / self.xp.maximum(m - unit, unit)
             case _:
-                along = start * (n - one) + x * (end - start) * (n - one) / self.xp.maximum(m - one, one)
-                return self.xp.where(single, x * 0 + half * (start + end) * (n - one), along)
+                along = start * (n - unit) + x * (end - start) * (n - unit) / self.xp.maximum(m - unit, unit)
+                return self.xp.where(single, x * 0 + half * (start + end) * (n - unit), along)
 
     def outside(self) -> Any:
         """Which elements lie outside the original axis."""

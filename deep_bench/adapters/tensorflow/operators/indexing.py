@@ -32,8 +32,8 @@ def wrapped_indices(indices: Any, size: Any) -> Any:
 
 
 def _dim(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def _gathers(site: Site) -> None:
@@ -47,23 +47,23 @@ def _probe(x: Any) -> Any:
 
 def Gather(site: Site) -> Callable[..., Any]:
     """Slices along an axis by index."""
-    axis, known = site.attribute("axis", 0), site.constant(1)
+    axis, constant = site.attribute("axis", 0), site.constant(1)
     _gathers(site)
-    if known is not None and (known.size == 0 or known.min() >= 0):
-        if known.ndim == 0:
-            return lambda x, _: tf.gather(x, int(known), axis=axis)
-        return lambda x, _: tf.gather(x, known, axis=axis)
+    if constant is not None and (constant.size == 0 or constant.min() >= 0):
+        if constant.ndim == 0:
+            return lambda x, _: tf.gather(x, int(constant), axis=axis)
+        return lambda x, _: tf.gather(x, constant, axis=axis)
     return lambda x, indices: tf.gather(x, wrapped_indices(indices, _dim(x, axis)), axis=axis)
 
 
 def flat_positions(indices: Any, shape: Any, axis: int) -> Any:
     """For each element of ``indices``, where it points to in the flattened tensor of ``shape``."""
     rank = indices.shape.rank
-    own, strides = tf.shape(indices, tf.int64), tf.math.cumprod(shape, exclusive=True, reverse=True)
+    dims, strides = tf.shape(indices, tf.int64), tf.math.cumprod(shape, exclusive=True, reverse=True)
     place: Any = tf.cast(indices, tf.int64) * strides[axis]
     for a in range(rank):
         if a != axis:
-            place = place + tf.reshape(tf.range(own[a]) * strides[a], [-1 if i == a else 1 for i in range(rank)])
+            place = place + tf.reshape(tf.range(dims[a]) * strides[a], [-1 if i == a else 1 for i in range(rank)])
     return place
 
 
@@ -105,10 +105,10 @@ def OneHot(site: Site) -> Callable[..., Any]:
     """One value where the index says, another one elsewhere."""
     axis, native = site.attribute("axis", -1), tf_dtype(output_dtype(site))
     axis = axis if axis >= -1 else axis + rank_of(site) + 1
-    known = site.constant(1)
+    constant = site.constant(1)
 
     def run(indices: Any, depth: Any, values: Any) -> Any:
-        depth = int(known.reshape(())) if known is not None else tf.cast(tf.reshape(depth, []), tf.int32)
+        depth = int(constant.reshape(())) if constant is not None else tf.cast(tf.reshape(depth, []), tf.int32)
         whole = tf.cast(indices, tf.int64)
         places = wrapped_indices(whole, depth)
         hot = tf.one_hot(places, depth, True, False, axis=axis, dtype=tf.bool)
@@ -190,8 +190,8 @@ def _keys(x: Any) -> Any:
     """What equal elements have in common: of floats the bits, where zeros are one and all that are no numbers are one."""
     if not x.dtype.is_floating:
         return x
-    one = tf.where(tf.math.is_nan(x), tf.constant(np.nan, x.dtype), tf.where(x == 0, tf.zeros([], x.dtype), x))
-    return tf.bitcast(one, f"int{8 * x.dtype.size}")
+    canonical = tf.where(tf.math.is_nan(x), tf.constant(np.nan, x.dtype), tf.where(x == 0, tf.zeros([], x.dtype), x))
+    return tf.bitcast(canonical, f"int{8 * x.dtype.size}")
 
 
 def _ranks(keys: Any, x: Any) -> Any:

@@ -61,8 +61,8 @@ def as_bias(c: Any) -> Any:
 
 
 def _size(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def Gemm(site: Site) -> Callable[..., Any]:

@@ -191,6 +191,6 @@ def Dropout(site: Site) -> Callable[..., Any]:
 def _dropped(x: Any, ratio: Any, training: Any) -> Any:
     share = tf.constant(0.5) if ratio is None else tf.cast(tf.reshape(ratio, []), tf.float32)
     trains = tf.reshape(training, [])
-    kept = tf.logical_or(tf.random.uniform(tf.shape(x)) >= share, tf.logical_not(trains))
+    mask = tf.logical_or(tf.random.uniform(tf.shape(x)) >= share, tf.logical_not(trains))
     factor = tf.where(trains, tf.math.divide_no_nan(tf.constant(1.0), 1 - share), 1.0)
-    return tf.where(kept, x * tf.cast(factor, x.dtype), tf.zeros_like(x)), kept
+    return tf.where(mask, x * tf.cast(factor, x.dtype), tf.zeros_like(x)), mask

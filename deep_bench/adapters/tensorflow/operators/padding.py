@@ -79,8 +79,8 @@ def _gathered(x: Any, pairs: dict[int, tuple[int, int]], mode: str) -> Any:
     for axis, (begin, end) in pairs.items():
         size = x.shape[axis]
         if size is None or tf.is_tensor(begin):
-            known = tf.shape(x)[axis]
-            x = tf.gather(x, _source(tf.range(-begin, known + end), known, mode, tf), axis=axis)
+            length = tf.shape(x)[axis]
+            x = tf.gather(x, _source(tf.range(-begin, length + end), length, mode, tf), axis=axis)
         else:
             x = tf.gather(x, _source(np.arange(-begin, size + end), size, mode, np), axis=axis)
     return x

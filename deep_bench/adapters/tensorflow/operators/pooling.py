@@ -65,7 +65,7 @@ def _extended(site: Site, w: Window, x: Any) -> tuple[list[Any], list[Any]]:
     pairs = pad_pairs(w, x)
     if not site.attribute("ceil_mode", 0) or site.attribute("auto_pad", "NOTSET") != "NOTSET":
         return pairs, [0] * len(pairs)
-    more = []
+    extra = []
     for i, (begin, end) in enumerate(pairs):
         size = tf.shape(x)[i + 1] if x.shape[i + 1] is None else x.shape[i + 1]
         span = size + begin + end - w.reach[i]
@@ -73,9 +73,9 @@ def _extended(site: Site, w: Window, x: Any) -> tuple[list[Any], list[Any]]:
         # A window that would start in the padding at the end is dropped.
         late = steps * w.strides[i] >= size + begin
         steps = steps - int(late) if isinstance(late, bool) else steps - tf.cast(late, tf.int32)
-        rest = steps * w.strides[i] - span
-        more.append(rest)  # negative where what a dropped window would have reached is cut off
-    return pairs, more
+        remainder = steps * w.strides[i] - span
+        extra.append(remainder)  # negative where what a dropped window would have reached is cut off
+    return pairs, extra
 
 
 def windows(x: Any, w: Window) -> list[Any]:
@@ -90,8 +90,8 @@ def windows(x: Any, w: Window) -> list[Any]:
 
 
 def _dim(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def MaxPool(site: Site) -> Callable[..., Any]:
@@ -102,8 +102,8 @@ def MaxPool(site: Site) -> Callable[..., Any]:
     native = max(w.dilations) == 1 and computes(_max_probe(n), tf_dtype(dtype), 1)
 
     def padded(x: Any) -> Any:
-        pairs, more = _extended(site, w, x)
-        return pad(x, [(a, b + m) for (a, b), m in zip(pairs, more, strict=True)], lowest)
+        pairs, extra = _extended(site, w, x)
+        return pad(x, [(a, b + m) for (a, b), m in zip(pairs, extra, strict=True)], lowest)
 
     def run(x: Any) -> Any:
         x = padded(x)  # TensorFlow's pool with pads of its own takes twice as long
@@ -179,9 +179,9 @@ def AveragePool(site: Site) -> Callable[..., Any]:
     native = max(w.dilations) == 1 and computes(_mean_probe(n), tf_dtype(dtype), 1)
 
     def run(x: Any) -> Any:
-        pairs, more = _extended(site, w, x)
-        plain = all(isinstance(p, int) for pair in pairs for p in pair) and more == [0] * n and (include or not w.padded)
-        y = pad(x, [(a, b + m) for (a, b), m in zip(pairs, more, strict=True)])
+        pairs, extra = _extended(site, w, x)
+        plain = all(isinstance(p, int) for pair in pairs for p in pair) and extra == [0] * n and (include or not w.padded)
+        y = pad(x, [(a, b + m) for (a, b), m in zip(pairs, extra, strict=True)])
         if plain and native:
             return _mean_native(y, w, n)
         total = reduce(tf.add, windows(y, w))
@@ -189,7 +189,7 @@ def AveragePool(site: Site) -> Callable[..., Any]:
             return total / tf.cast(area, x.dtype)
         ones = tf.ones(tf.concat([[1], tf.shape(x)[1:-1], [1]], 0), x.dtype)
         counted = pad(ones, pairs, 1) if include else pad(ones, pairs)
-        return total / reduce(tf.add, windows(pad(counted, [(0, m) for m in more]), w))
+        return total / reduce(tf.add, windows(pad(counted, [(0, m) for m in extra]), w))
 
     return channels_last(in_float(run, dtype))
 
@@ -220,8 +220,8 @@ def LpPool(site: Site) -> Callable[..., Any]:
     p = site.attribute("p", 2)
 
     def run(x: Any) -> Any:
-        pairs, more = _extended(site, w, x)
-        y = pad(_power(x, p), [(a, b + m) for (a, b), m in zip(pairs, more, strict=True)])
+        pairs, extra = _extended(site, w, x)
+        y = pad(_power(x, p), [(a, b + m) for (a, b), m in zip(pairs, extra, strict=True)])
         return _root(reduce(tf.add, windows(y, w)), p)
 
     return channels_last(in_float(run, dtype_of(site)))
@@ -248,7 +248,7 @@ def MaxUnpool(site: Site) -> Callable[..., Any]:
         y = tf.reshape(flat, natural)
         if shape is None:
             return y
-        more = tf.cast(shape, tf.int32) - tf.constant(natural)
-        return tf.pad(y, tf.stack([tf.zeros_like(more), more], 1))
+        extra = tf.cast(shape, tf.int32) - tf.constant(natural)
+        return tf.pad(y, tf.stack([tf.zeros_like(extra), extra], 1))
 
     return run

@@ -52,15 +52,15 @@ _ALPHA_BETA: dict[str, tuple[float, float, Callable[[Any, float, float], Any]]] 
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Callable[[Any], Any]:
-    known = {n.lower(): n for n in (*_PLAIN, *_ALPHA, *_ALPHA_BETA)}.get(name.lower())
-    if known in _PLAIN:
-        return _PLAIN[known]
-    if known in _ALPHA:
-        default, function = _ALPHA[known]
+    canonical = {n.lower(): n for n in (*_PLAIN, *_ALPHA, *_ALPHA_BETA)}.get(name.lower())
+    if canonical in _PLAIN:
+        return _PLAIN[canonical]
+    if canonical in _ALPHA:
+        default, function = _ALPHA[canonical]
         alpha = next(alphas, default)
         return lambda x: function(x, alpha)
-    if known in _ALPHA_BETA:
-        first, second, both = _ALPHA_BETA[known]
+    if canonical in _ALPHA_BETA:
+        first, second, both = _ALPHA_BETA[canonical]
         a, b = next(alphas, first), next(betas, second)
         return lambda x: both(x, a, b)
     raise NotNative(f"unknown activation {name}")
@@ -104,9 +104,9 @@ def _build(site: Site, cell: Cell) -> Callable[..., Any]:
     def clipped(x: Any) -> Any:
         return x if limit is None else tf.clip_by_value(x, scalar(-limit, x), scalar(limit, x))
 
-    def one(index: int, x: Any, given: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
-        w, r = given[0][index], given[1][index]
-        b, p, *start = (None if t is None else t[index] for t in given[2:])
+    def one_direction(index: int, x: Any, tensors: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
+        w, r = tensors[0][index], tensors[1][index]
+        b, p, *start = (None if t is None else t[index] for t in tensors[2:])
         size = r.shape[-1]
         halves = (None, None) if b is None else tf.split(b, 2)
         step = cell.make(functions[index], r, size, halves[1], p, clipped, site)
@@ -116,15 +116,15 @@ def _build(site: Site, cell: Cell) -> Callable[..., Any]:
         state = [_started(s, x, size) for s in start]
         return _scan(products, state, step, lengths, back=back)
 
-    def run(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any) -> Any:
-        states, p = [*rest, None, None][: cell.states], (rest[2] if len(rest) > 2 else None)
+    def run(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *extra: Any) -> Any:
+        states, p = [*extra, None, None][: cell.states], (extra[2] if len(extra) > 2 else None)
         states = [None if t is None else tf.ensure_shape(t, [None] * 3) for t in states]
-        given = [None if t is None else tf.cast(t, inner) for t in (w, r, b, p, *states)]
+        tensors = [None if t is None else tf.cast(t, inner) for t in (w, r, b, p, *states)]
         x = tf.cast(tf.ensure_shape(x, [None] * 3), inner)
         if batch_first:
             x = tf.transpose(x, [1, 0, 2])
-            given[4:] = [None if t is None else tf.transpose(t, [1, 0, 2]) for t in given[4:]]
-        results = [one(i, x, given, lengths) for i in range(directions)]
+            tensors[4:] = [None if t is None else tf.transpose(t, [1, 0, 2]) for t in tensors[4:]]
+        results = [one_direction(i, x, tensors, lengths) for i in range(directions)]
         y = tf.stack([o for o, _ in results], 1)
         finals = [tf.stack(parts, 0) for parts in zip(*(s for _, s in results), strict=True)]
         if batch_first:
@@ -144,8 +144,8 @@ def _products(x: Any, w: Any, bias: Any) -> Any:
 
 
 def _dim(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def _started(state: Any, x: Any, size: int) -> Any:
@@ -156,12 +156,14 @@ def _scan(products: Any, state: list[Any], step: Step, lengths: Any, *, back: bo
     """The step over time; beyond a sequence's length its state stays and its output is zero."""
     count = products.shape[0]
 
-    def advance(time: Any, now: list[Any]) -> tuple[Any, list[Any]]:
-        new = step(products[time], now)
+    def advance(time: Any, current: list[Any]) -> tuple[Any, list[Any]]:
+        new = step(products[time], current)
         if lengths is None:
             return new[0], new
         valid = (tf.cast(time, lengths.dtype) < lengths)[:, None]
-        return tf.where(valid, new[0], tf.zeros_like(new[0])), [tf.where(valid, n, o) for n, o in zip(new, now, strict=True)]
+        return tf.where(valid, new[0], tf.zeros_like(new[0])), [
+            tf.where(valid, n, o) for n, o in zip(new, current, strict=True)
+        ]
 
     if count is not None and 0 < count <= UNROLLED:
         outputs = [None] * count
@@ -175,10 +177,10 @@ def _looped(products: Any, state: list[Any], advance: Callable[..., Any], *, bac
     total = _dim(products, 0)
     stack = tf.TensorArray(products.dtype, total, element_shape=state[0].shape)
 
-    def body(i: Any, now: list[Any], outputs: Any) -> Any:
+    def body(i: Any, current: list[Any], outputs: Any) -> Any:
         time = total - 1 - i if back else i
-        output, now = advance(time, now)
-        return i + 1, now, outputs.write(time, output)
+        output, current = advance(time, current)
+        return i + 1, current, outputs.write(time, output)
 
     invariants = (tf.TensorShape([]), [s.shape for s in state], tf.TensorShape(None))
     start = (tf.constant(0), state, stack)

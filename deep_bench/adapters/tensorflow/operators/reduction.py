@@ -50,16 +50,16 @@ def _with_kernel(function: Reduce, dtype: np.dtype) -> Reduce:
 
 def _reduction(site: Site, function: Reduce) -> Callable[..., Any]:
     keep = bool(site.attribute("keepdims", 1))
-    known = site.constant(1)
-    if site.has(1) and known is None:
+    constant = site.constant(1)
+    if site.has(1) and constant is None:
         return lambda x, axes: function(x, _all_if_empty(axes, x, site), keep)
-    empty = known is None or known.size == 0
+    empty = constant is None or constant.size == 0
     if empty and site.attribute("noop_with_empty_axes", 0):
         return lambda x, *_: function(x, [], keep)
     rank = maybe_rank(site)
     if rank is None:
-        return lambda x, *_: function(x, tf.range(tf.rank(x)) if empty else known.tolist(), keep)  # type: ignore[union-attr]
-    axes = list(range(rank)) if empty else normal_axes(known.tolist(), rank)  # type: ignore[union-attr]
+        return lambda x, *_: function(x, tf.range(tf.rank(x)) if empty else constant.tolist(), keep)  # type: ignore[union-attr]
+    axes = list(range(rank)) if empty else normal_axes(constant.tolist(), rank)  # type: ignore[union-attr]
     return _along(axes, rank, function, keep)
 
 
@@ -127,10 +127,10 @@ def _argument(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(x: Any) -> Any:
         x = tf.cast(x, wide)
         if backwards:
-            found = tf.shape(x, tf.int64)[axis] - 1 - function(tf.reverse(x, [axis % rank]), axis, output_type=tf.int64)
+            index = tf.shape(x, tf.int64)[axis] - 1 - function(tf.reverse(x, [axis % rank]), axis, output_type=tf.int64)
         else:
-            found = function(x, axis, output_type=tf.int64)
-        return tf.expand_dims(found, axis) if keep else found
+            index = function(x, axis, output_type=tf.int64)
+        return tf.expand_dims(index, axis) if keep else index
 
     return run
 
@@ -139,10 +139,10 @@ def _cumulative(function: Callable[..., Any]) -> Callable[[Site], Callable[..., 
     def build(site: Site) -> Callable[..., Any]:
         exclusive, reverse = bool(site.attribute("exclusive", 0)), bool(site.attribute("reverse", 0))
         dtype_of(site)
-        known = site.constant(1)
+        constant = site.constant(1)
 
         def run(x: Any, axis: Any) -> Any:
-            axis = int(known.reshape(())) if known is not None else tf.reshape(axis, [])
+            axis = int(constant.reshape(())) if constant is not None else tf.reshape(axis, [])
             return function(x, axis=axis, exclusive=exclusive, reverse=reverse)
 
         return run
@@ -177,7 +177,7 @@ def TopK(site: Site) -> Callable[..., Any]:
     axis, largest, dtype = site.attribute("axis", -1), site.attribute("largest", 1), dtype_of(site)
     rank = rank_of(site)
     axis = axis % rank
-    known = site.constant(1)
+    constant = site.constant(1)
     if dtype.kind not in "fiuV":
         raise NotNative(f"TensorFlow has no order of {dtype}")
     mirror = tf.negative if dtype.kind in "fV" else tf.bitwise.invert
@@ -185,7 +185,7 @@ def TopK(site: Site) -> Callable[..., Any]:
     back = [int(p) for p in np.argsort(perm)]
 
     def run(x: Any, k: Any) -> tuple[Any, Any]:
-        k = int(known.reshape(())) if known is not None else tf.cast(tf.reshape(k, []), tf.int32)
+        k = int(constant.reshape(())) if constant is not None else tf.cast(tf.reshape(k, []), tf.int32)
         moved = x if axis == rank - 1 else tf.transpose(x, perm)
         values, indices = tf.math.top_k(moved if largest else mirror(moved), k)
         if not largest:

@@ -25,12 +25,12 @@ COEFFICIENT = -0.75
 
 def AffineGrid(site: Site) -> Callable[..., Any]:
     """A grid of places from -1 to 1, each transformed by a matrix."""
-    corners, known, n = site.attribute("align_corners", 0), site.constant(1), dims_of(site)[1]
+    corners, constant, n = site.attribute("align_corners", 0), site.constant(1), dims_of(site)[1]
     if n is None:
         raise NotNative("the number of axes is not known when the network is prepared")
 
     def run(theta: Any, size: Any) -> Any:
-        sizes = [int(s) for s in known[2:]] if known is not None else tf.unstack(tf.cast(size[2:], tf.int32), n)
+        sizes = [int(s) for s in constant[2:]] if constant is not None else tf.unstack(tf.cast(size[2:], tf.int32), n)
         ticks = [tf.cast(_ticks(s, corners), theta.dtype) for s in sizes]
         places = [tf.reshape(t, [-1]) for t in reversed(tf.meshgrid(*ticks, indexing="ij"))]
         grid = tf.matmul(tf.stack([*places, tf.ones_like(places[0])], -1), theta, transpose_b=True)
@@ -66,12 +66,12 @@ def GridSample(site: Site) -> Callable[..., Any]:
             axes.append([(*_index(t, size), w) for t, w in _taps(place, length, mode, outside, corners)])
         total = None
         for parts in product(*axes):
-            found = tf.gather(flat, _combined(parts, sizes), batch_dims=1)
+            samples = tf.gather(flat, _combined(parts, sizes), batch_dims=1)
             if outside == "zeros":
-                found = tf.where(reduce(tf.logical_and, [p[1] for p in parts])[..., None], found, tf.zeros([], inner))
+                samples = tf.where(reduce(tf.logical_and, [p[1] for p in parts])[..., None], samples, tf.zeros([], inner))
             if mode == "nearest":
-                return found
-            term = tf.cast(reduce(tf.multiply, [p[2] for p in parts]), inner)[..., None] * found
+                return samples
+            term = tf.cast(reduce(tf.multiply, [p[2] for p in parts]), inner)[..., None] * samples
             total = term if total is None else total + term
         return tf.cast(total, native)
 
@@ -92,7 +92,7 @@ def _taps(place: Any, length: Any, mode: str, outside: str, corners: int) -> lis
     if mode == "nearest":
         return [(tf.round(_reflected(place, length, corners) if reflected else place), None)]
     low, reach = tf.floor(place), 1 if mode == "linear" else 2
-    found = []
+    taps = []
     for step in range(1 - reach, reach + 1):
         tap = low + step
         distance = tf.abs(tap - place)
@@ -102,8 +102,8 @@ def _taps(place: Any, length: Any, mode: str, outside: str, corners: int) -> lis
             weight = (1 - (place - low), place - low)[step]
         else:
             weight = tf.maximum(1 - distance, 0)
-        found.append((tf.round(_reflected(tap, length, corners)) if reflected else tap, weight))
-    return found
+        taps.append((tf.round(_reflected(tap, length, corners)) if reflected else tap, weight))
+    return taps
 
 
 def _cubic(t: Any) -> Any:

@@ -104,11 +104,11 @@ def SequenceMap(site: Site) -> Callable[..., Any]:
 
     @on_values
     def run(*values: Value) -> tuple[Value, ...]:
-        given, captured = values[:count], values[count:]
-        lists = [v.tensor if isinstance(v.tensor, tuple) else None for v in given]
+        inputs, captured = values[:count], values[count:]
+        lists = [v.tensor if isinstance(v.tensor, tuple) else None for v in inputs]
         results = [
-            runner([v if s is None else s[i] for v, s in zip(given, lists, strict=True)], captured)
-            for i in range(len(given[0].tensor))
+            runner([v if s is None else s[i] for v, s in zip(inputs, lists, strict=True)], captured)
+            for i in range(len(inputs[0].tensor))
         ]
         return tuple(Value(tuple(result[k] for result in results)) for k in range(len(body.outputs)))
 
@@ -146,10 +146,10 @@ def _sizes(x: Any, split: Value | None, axis: int) -> Sequence[int] | Any:
     size = x.shape[axis]
     if size is None:
         size = int(contents(tf.shape(x)[axis], "the length of a sequence"))
-    given = np.ones((), int) if split is None else contents(split.first, "the length of a sequence")
-    if given.ndim == 1:
-        return given.tolist()
-    chunk = int(given)
+    lengths = np.ones((), int) if split is None else contents(split.first, "the length of a sequence")
+    if lengths.ndim == 1:
+        return lengths.tolist()
+    chunk = int(lengths)
     return [min(chunk, size - start) for start in range(0, size, chunk)]
 
 

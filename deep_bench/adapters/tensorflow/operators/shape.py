@@ -36,11 +36,11 @@ def Identity(site: Site) -> Callable[..., Any]:
 
 def Reshape(site: Site) -> Callable[..., Any]:
     """Another shape; 0 keeps a dimension (unless ``allowzero``), -1 takes what is left."""
-    zero, known = site.attribute("allowzero", 0), site.constant(1)
-    if known is None:
+    zero, constant = site.attribute("allowzero", 0), site.constant(1)
+    if constant is None:
         rank = dims_of(site, 1)[0] if site.inputs[1] is not None and site.inputs[1].shape else None
         return lambda x, shape: tf.reshape(x, shape if zero else _kept(x, shape, rank))
-    goal = [int(d) for d in known]
+    goal = [int(d) for d in constant]
 
     def run(x: Any, _: Any) -> Any:
         dims = [_dim(x, i) if d == 0 and not zero else d for i, d in enumerate(goal)]
@@ -50,18 +50,18 @@ def Reshape(site: Site) -> Callable[..., Any]:
 
 
 def _kept(x: Any, shape: Any, rank: int | None) -> Any:
-    own = tf.shape(x, shape.dtype)
+    dims = tf.shape(x, shape.dtype)
     if rank is None:
         rank = shape.shape[0]
     if rank is None:
         raise NotNative("the rank of the new shape is not known when the network is prepared")
-    own = tf.concat([own, tf.ones([max(0, rank - (x.shape.rank or 0))], shape.dtype)], 0)[:rank]
-    return tf.where(tf.equal(shape, 0), own, shape)
+    dims = tf.concat([dims, tf.ones([max(0, rank - (x.shape.rank or 0))], shape.dtype)], 0)[:rank]
+    return tf.where(tf.equal(shape, 0), dims, shape)
 
 
 def _dim(x: Any, axis: int) -> Any:
-    known = x.shape[axis]
-    return tf.shape(x)[axis] if known is None else known
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def Flatten(site: Site) -> Callable[..., Any]:
@@ -196,12 +196,12 @@ def Split(site: Site) -> Callable[..., Any]:
     sizes = site.constant(1)
     if site.has(1) and sizes is None:
         return lambda x, split: tuple(tf.split(x, split, axis, num=count))
-    given = None if sizes is None else [int(s) for s in sizes]
+    lengths = None if sizes is None else [int(s) for s in sizes]
     rank_of(site)
 
     def cut(x: Any, at: int) -> Any:
-        if given is not None:
-            return _one_or_more(tf.split(x, given, at))
+        if lengths is not None:
+            return _one_or_more(tf.split(x, lengths, at))
         size = _dim(x, at)
         chunk = -(-size // site.attribute("num_outputs", count))
         if isinstance(size, int) and size == chunk * count:
@@ -277,9 +277,9 @@ def _sliced_anywhere(rank: int) -> Callable[..., Any]:
         sizes = tf.shape(x, tf.int64)
         whole = (tf.zeros([rank], tf.int64), sizes, tf.ones([rank], tf.int64))
         begins = tf.maximum(tf.cast(starts, tf.int64), -tf.gather_nd(sizes, places))  # see `_from_first`
-        given = (begins, ends, tf.ones_like(starts) if steps is None else steps)
+        bounds = (begins, ends, tf.ones_like(starts) if steps is None else steps)
         return tf.strided_slice(
-            x, *(tf.tensor_scatter_nd_update(w, places, tf.cast(g, tf.int64)) for w, g in zip(whole, given, strict=True))
+            x, *(tf.tensor_scatter_nd_update(w, places, tf.cast(g, tf.int64)) for w, g in zip(whole, bounds, strict=True))
         )
 
     return run
@@ -287,10 +287,10 @@ def _sliced_anywhere(rank: int) -> Callable[..., Any]:
 
 def Expand(site: Site) -> Callable[..., Any]:
     """A tensor broadcast together with a shape."""
-    known = site.constant(1)
+    constant = site.constant(1)
     dims = dims_of(site)
-    if known is not None and None not in dims:
-        goal = np.broadcast_shapes(tuple(int(d or 0) for d in dims), tuple(int(d) for d in known))
+    if constant is not None and None not in dims:
+        goal = np.broadcast_shapes(tuple(int(d or 0) for d in dims), tuple(int(d) for d in constant))
         return lambda x, _: tf.broadcast_to(x, goal)
     return lambda x, shape: tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x, shape.dtype), shape))
 

@@ -26,8 +26,8 @@ def _as_pairs(x: Any, native: tf.DType) -> Any:
 
 def _scalar(site: Site, index: int, value: Any) -> Any:
     """A number that is given as a tensor: as an ``int`` if it is known, else as a tensor without axes."""
-    known = site.constant(index)
-    return int(known.reshape(())) if known is not None else tf.cast(tf.reshape(value, []), tf.int32)
+    constant = site.constant(index)
+    return int(constant.reshape(())) if constant is not None else tf.cast(tf.reshape(value, []), tf.int32)
 
 
 def _fitted(x: Any, length: Any) -> Any:
@@ -58,14 +58,14 @@ def DFT(site: Site) -> Callable[..., Any]:
     def run(x: Any, length: Any = None, axis: Any = None) -> Any:
         along = -2 if axis is None else _scalar(site, 2, axis)
         along = along % rank if isinstance(along, int) else tf.math.floormod(along, rank)
-        wanted = None if length is None else _scalar(site, 1, length)
+        requested = None if length is None else _scalar(site, 1, length)
         values = _swapped(_as_complex(x), along)
         if inverse and half:
-            full = 2 * (tf.shape(values)[-1] - 1) if wanted is None else wanted
+            full = 2 * (tf.shape(values)[-1] - 1) if requested is None else requested
             signal = tf.signal.irfft(_fitted(values, full // 2 + 1), [full])
             signal.set_shape([None] * (rank - 1))
             return tf.cast(_swapped(signal, along)[..., None], native)
-        values = values if wanted is None else _fitted(values, wanted)
+        values = values if requested is None else _fitted(values, requested)
         spectrum = tf.signal.ifft(values) if inverse else tf.signal.fft(values)
         if half:
             spectrum = spectrum[..., : tf.shape(spectrum)[-1] // 2 + 1]

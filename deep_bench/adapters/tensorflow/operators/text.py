@@ -56,9 +56,9 @@ def StringNormalizer(site: Site) -> Callable[..., Any]:
         folded = flat if exact else _lower(flat)
         if words:
             flat = tf.boolean_mask(flat, ~tf.reduce_any(tf.equal(folded[:, None], tf.constant(words)), 1))
-        kept = change(flat)
-        kept = tf.cond(tf.size(kept) > 0, lambda: kept, lambda: tf.constant([""]))
-        return kept if rank == 1 else tf.reshape(kept, tf.concat([tf.shape(x)[:-1], tf.shape(kept)], 0))
+        remaining = change(flat)
+        remaining = tf.cond(tf.size(remaining) > 0, lambda: remaining, lambda: tf.constant([""]))
+        return remaining if rank == 1 else tf.reshape(remaining, tf.concat([tf.shape(x)[:-1], tf.shape(remaining)], 0))
 
     return run
 
@@ -81,11 +81,11 @@ def TfIdfVectorizer(site: Site) -> Callable[..., Any]:
     def run(x: Any) -> Any:
         rows = tf.reshape(x, [1, -1]) if rank < 2 else tf.reshape(x, [tf.shape(x)[0], -1])
         rows = rows if strings is not None else tf.cast(rows, tf.int64)
-        found = [
+        group_counts = [
             _counted(rows, n, grams, skips if n > 1 else 0) if n in lengths else tf.zeros([tf.shape(rows)[0], len(grams)])
             for n, grams in groups
         ]
-        counts = tf.concat(found, 1)
+        counts = tf.concat(group_counts, 1)
         counts = tf.minimum(counts, 1) if mode == "IDF" else counts
         factors = np.ones(len(columns), np.float32) if mode == "TF" or weights is None else np.array(weights, np.float32)
         placed = np.zeros((len(columns), max(columns) + 1), np.float32)
@@ -106,12 +106,12 @@ def _grams(pool: Sequence[Any], starts: Sequence[int]) -> list[tuple[int, list[S
 def _counted(rows: Any, n: int, grams: Sequence[Sequence[Any]], skips: int) -> Any:
     """How often each n-gram is in each row, with elements ``1 … skips + 1`` apart."""
     total = tf.zeros([tf.shape(rows)[0], len(grams)])
-    wanted = tf.constant([list(g) for g in grams], rows.dtype) if grams else None
-    for step in range(1, skips + 2) if wanted is not None else ():
+    targets = tf.constant([list(g) for g in grams], rows.dtype) if grams else None
+    for step in range(1, skips + 2) if targets is not None else ():
         count = tf.maximum(tf.shape(rows)[1] - (n - 1) * step, 0)
-        same: Any = tf.constant(True)
+        matches: Any = tf.constant(True)
         for i in range(n):
             part = rows[:, i * step : i * step + count]
-            same = same & tf.equal(part[:, :, None], wanted[:, i])  # type: ignore[index]
-        total = total + tf.reduce_sum(tf.cast(same, tf.float32), 1)
+            matches = matches & tf.equal(part[:, :, None], targets[:, i])  # type: ignore[index]
+        total = total + tf.reduce_sum(tf.cast(matches, tf.float32), 1)
     return total

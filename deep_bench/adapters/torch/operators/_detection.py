@@ -25,28 +25,28 @@ def NonMaxSuppression(site: Site) -> Callable[..., Tensor]:
         threshold = 0.0 if overlap is None else float(overlap.item())
         a, b = boxes[..., :2], boxes[..., 2:]
         low, high = (a - b / 2, a + b / 2) if centred else (torch.minimum(a, b), torch.maximum(a, b))
-        found = []
+        selected = []
         for image in range(scores.shape[0]):
             for label in range(scores.shape[1]):
                 score = scores[image, label]
                 order = torch.argsort(score, descending=True, stable=True)
                 if least is not None:
                     order = order[score[order] > least.reshape(())]
-                kept = _kept(low[image], high[image], order, limit, threshold)
-                found += [(image, label, box) for box in kept]
-        return torch.tensor(found, dtype=torch.int64, device=boxes.device).reshape(-1, 3)
+                survivors = _kept(low[image], high[image], order, limit, threshold)
+                selected += [(image, label, box) for box in survivors]
+        return torch.tensor(selected, dtype=torch.int64, device=boxes.device).reshape(-1, 3)
 
     return suppress
 
 
 def _kept(low: Tensor, high: Tensor, order: Tensor, limit: int, threshold: float) -> list[int]:
     """The chosen boxes among those in ``order``: each removes what overlaps it from the rest."""
-    kept: list[int] = []
-    while len(kept) < limit and order.numel():
+    survivors: list[int] = []
+    while len(survivors) < limit and order.numel():
         best, order = order[0], order[1:]
-        kept.append(int(best.item()))
+        survivors.append(int(best.item()))
         order = order[~(_overlap(low[order], high[order], low[best], high[best]) > threshold)]
-    return kept
+    return survivors
 
 
 def _overlap(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -> Tensor:
@@ -65,19 +65,19 @@ def RoiAlign(site: Site) -> Callable[..., Tensor]:
     half = site.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     bins = (site.attribute("output_height", 1), site.attribute("output_width", 1))
     ratio, scale = site.attribute("sampling_ratio", 0), site.attribute("spatial_scale", 1.0)
-    kept, pool = torch_type(site), _means if mode == "avg" else _maxima
-    wide = kept if kept.itemsize >= 4 else torch.float32
+    dtype, pool = torch_type(site), _means if mode == "avg" else _maxima
+    wide = dtype if dtype.itemsize >= 4 else torch.float32
 
     def align(x: Tensor, rois: Tensor, images: Tensor) -> Tensor:
         y = torch.zeros((rois.shape[0], x.shape[1], *bins), dtype=wide, device=x.device)
         corners = rois.to(wide) * scale - (0.5 if half else 0.0)
         for r, image in enumerate(images.tolist()):
-            left, top, right, bottom = corners[r]
+            left_edge, top, right, bottom = corners[r]
             rows = _samples(top, bottom, bins[0], ratio, x.shape[2], half)
-            columns = _samples(left, right, bins[1], ratio, x.shape[3], half)
+            columns = _samples(left_edge, right, bins[1], ratio, x.shape[3], half)
             if rows[0].numel() and columns[0].numel():
                 y[r] = pool(x[image].to(wide), rows, columns)
-        return y.to(kept)
+        return y.to(dtype)
 
     return align
 

@@ -134,15 +134,15 @@ def loop(
     w, _, b, _ = weights
     projected = x @ w.t() + (0 if b is None else b[: b.shape[0] // 2])
     steps = range(x.shape[0])
-    found: dict[int, Any] = {}
+    by_step: dict[int, Any] = {}
     current = list(states)
     for t in reversed(steps) if backward else steps:
         following = cell(projected[t], weights, current)
         if lengths is None:
-            current, found[t] = following, following[0]
+            current, by_step[t] = following, following[0]
         else:
             inside = (t < lengths)[:, None]
             current = [torch.where(inside, new, old) for new, old in zip(following, current, strict=True)]
-            found[t] = torch.where(inside, following[0], 0)
+            by_step[t] = torch.where(inside, following[0], 0)
     empty = torch.zeros((0, *states[0].shape), dtype=x.dtype, device=x.device)
-    return (torch.stack([found[t] for t in steps]) if found else empty), current
+    return (torch.stack([by_step[t] for t in steps]) if by_step else empty), current

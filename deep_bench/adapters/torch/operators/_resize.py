@@ -73,13 +73,13 @@ def places(rule: Rule, axis: Axis, kind: Any = np.float32) -> np.ndarray:
     size, result, scale, region = axis.size, axis.result, axis.scale, axis.region
     i = np.arange(result, dtype=kind)
     s = kind(scale)
-    one, half = kind(1), kind(0.5)
+    unit, half = kind(1), kind(0.5)
     if rule.coordinates == "half_pixel":
         return (i + half) / s - half
     if rule.coordinates == "half_pixel_symmetric":
         adjustment = kind(result) / (s * kind(size))
         centre = kind(size) / 2
-        return centre * (one - adjustment) + (i + half) / s - half
+        return centre * (unit - adjustment) + (i + half) / s - half
     if rule.coordinates == "pytorch_half_pixel":
         return (i + half) / s - half if result > 1 else np.zeros_like(i)
     if rule.coordinates == "align_corners":

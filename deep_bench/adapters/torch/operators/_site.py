@@ -28,8 +28,8 @@ def output_type(site: Site, index: int = 0) -> torch.dtype:
     Raises:
         NotKnownYet: It is not known.
     """
-    stated = site.attribute("to") or site.attribute("dtype") or site.attribute("output_dtype")
-    return torch_dtype(int(stated) if stated else output_dtype(site, index))
+    declared = site.attribute("to") or site.attribute("dtype") or site.attribute("output_dtype")
+    return torch_dtype(int(declared) if declared else output_dtype(site, index))
 
 
 def number(site: Site, index: int) -> float | int | bool | None:

@@ -62,11 +62,11 @@ class Window:
 
         It is negative after an axis whose last elements no window reaches.
         """
-        found: list[int] = []
+        pads: list[int] = []
         counts, padding = self.counts(sizes), self.padding(sizes)
         for size, count, (before, _), extent, stride in zip(sizes, counts, padding, self.extents, self.strides, strict=True):
-            found[:0] = [before, (count - 1) * stride + extent - size - before]
-        return found
+            pads[:0] = [before, (count - 1) * stride + extent - size - before]
+        return pads
 
     def padded(self, x: Tensor, value: float) -> Tensor:
         """The input with what the windows see beyond its border."""
@@ -102,9 +102,9 @@ def kernel_shape(site: Site, weight: int | None = None) -> tuple[int, ...]:
     Raises:
         NotNative: It is only known when the network runs.
     """
-    stated = site.attribute("kernel_shape")
-    if stated:
-        return tuple(stated)
+    declared = site.attribute("kernel_shape")
+    if declared:
+        return tuple(declared)
     shape = None if weight is None else static_shape(site, weight)
     if shape is None:
         raise NotNative("the kernel's shape is not known before it runs")

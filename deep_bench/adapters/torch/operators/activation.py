@@ -90,8 +90,8 @@ def ThresholdedRelu(site: Site) -> Callable[..., Tensor]:
 def Shrink(site: Site) -> Callable[..., Tensor]:
     """Zero within ``lambd`` of zero, else moved towards it by ``bias``."""
     limit, bias = site.attribute("lambd", 0.5), site.attribute("bias", 0.0)
-    kept = torch_type(site)
-    return lambda x: torch.where(x < -limit, x + bias, torch.where(x > limit, x - bias, 0)).to(kept)
+    dtype = torch_type(site)
+    return lambda x: torch.where(x < -limit, x + bias, torch.where(x > limit, x - bias, 0)).to(dtype)
 
 
 def Softplus(site: Site) -> Callable[..., Tensor]:

@@ -47,10 +47,10 @@ def plan(site: Site, name: str) -> Plan:
     Raises:
         NotNative: It holds none.
     """
-    found = site.attribute(name)
-    if not isinstance(found, Plan):
+    graph = site.attribute(name)
+    if not isinstance(graph, Plan):
         raise NotNative(f"{name} is no graph that torch can run")
-    return found
+    return graph
 
 
 class If(nn.Module):
@@ -88,12 +88,12 @@ class Loop(nn.Module):
         scanned: list[tuple[Any, ...]] = []
         index = 0
         while going and (most is None or index < most):
-            again, *found = self.body.forward((torch.tensor(index), torch.tensor(True), *states), captured)
+            again, *outputs = self.body.forward((torch.tensor(index), torch.tensor(True), *states), captured)
             going = condition is None or bool(
                 again.item()
             )  # what the body says counts only if the node is given a condition
-            states, index = found[: self._states], index + 1
-            scanned.append(tuple(found[self._states :]))
+            states, index = outputs[: self._states], index + 1
+            scanned.append(tuple(outputs[self._states :]))
         columns = list(zip(*scanned, strict=True)) if scanned else []
         stacked = [_stack(c) for c in columns] if scanned else [f() for f in self._empty[self._states :]]
         results = (*states, *stacked)
@@ -151,18 +151,18 @@ class Scan(nn.Module):
                 (x.unbind(axis) for x, axis in zip(scans, self._axes, strict=True)), self._reversed, strict=True
             )
         ]
-        found: list[tuple[Any, ...]] = []
+        scanned: list[tuple[Any, ...]] = []
         for row in zip(*slices, strict=True):
             results = self.body.forward((*states, *row), captured)
             states = list(results[: self._states])
-            found.append(results[self._states :])
-        columns = list(zip(*found, strict=True))
+            scanned.append(results[self._states :])
+        columns = list(zip(*scanned, strict=True))
         stacked = (
             [
                 _stack(column[::-1] if back else column, axis)
                 for column, axis, back in zip(columns, self._out_axes, self._out_reversed, strict=True)
             ]
-            if found
+            if scanned
             else [f() for f in self._empty[self._states :]]
         )
         results = (*states, *stacked)
@@ -179,10 +179,10 @@ class SequenceMap(nn.Module):
         self._outputs = len(site.outputs)
 
     def forward(self, *arguments: Any) -> Any:
-        (first, *others), captured = arguments[: self._given], arguments[self._given :]
-        found = [
-            self.body.forward((x, *(o[i] if isinstance(o, list) else o for o in others)), captured)
+        (first, *remaining), captured = arguments[: self._given], arguments[self._given :]
+        rows = [
+            self.body.forward((x, *(o[i] if isinstance(o, list) else o for o in remaining)), captured)
             for i, x in enumerate(first)
         ]
-        results = tuple([row[k] for row in found] for k in range(self._outputs))
+        results = tuple([row[k] for row in rows] for k in range(self._outputs))
         return results[0] if self._outputs == 1 else results

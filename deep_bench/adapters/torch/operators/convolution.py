@@ -75,10 +75,10 @@ def ConvTranspose(site: Site) -> Callable[..., Tensor]:
     group = site.attribute("group", 1)
     pads = _transposed_pads(site, kernel, strides, dilations, extra)
     shape = static_shape(site)
-    known = pads(shape[2:]) if shape is not None else pads(None)
+    fixed_crops = pads(shape[2:]) if shape is not None else pads(None)
     fits = all(e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True))
-    if known is not None and fits and all(before == after >= 0 for before, after in known):
-        padding = tuple(before for before, _ in known)
+    if fixed_crops is not None and fits and all(before == after >= 0 for before, after in fixed_crops):
+        padding = tuple(before for before, _ in fixed_crops)
 
         def plain(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
             return transposed(x, w, b, strides, padding, extra, group, dilations)
@@ -87,9 +87,9 @@ def ConvTranspose(site: Site) -> Callable[..., Tensor]:
 
     def cropped(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
         full = transposed(x, w, None, strides, 0, 0, group, dilations)
-        found = known if known is not None else pads(x.shape[2:])
-        assert found is not None
-        changes = list(itertools.chain(*((-a, e - z) for (a, z), e in zip(found[::-1], extra[::-1], strict=True))))
+        crops = fixed_crops if fixed_crops is not None else pads(x.shape[2:])
+        assert crops is not None
+        changes = list(itertools.chain(*((-a, e - z) for (a, z), e in zip(crops[::-1], extra[::-1], strict=True))))
         full = torch.constant_pad_nd(full, changes, 0)
         return full if b is None else full + b.reshape(-1, *[1] * n)
 
@@ -101,22 +101,22 @@ def _transposed_pads(
 ) -> Callable[[Sequence[int] | None], tuple[tuple[int, int], ...] | None]:
     """A function from the input's sizes to what is cropped before and after; ``None`` if it needs unknown sizes."""
     n, auto = len(kernel), site.attribute("auto_pad", "NOTSET")
-    stated = tuple(site.attribute("pads", (0,) * 2 * n))
-    asked = site.attribute("output_shape")
-    asked = None if asked is None else tuple(asked)[-n:]
+    declared = tuple(site.attribute("pads", (0,) * 2 * n))
+    requested = site.attribute("output_shape")
+    requested = None if requested is None else tuple(requested)[-n:]
 
     def pads(sizes: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:
-        if asked is None and auto in ("NOTSET", "VALID"):
-            return tuple(zip(stated[:n], stated[n:], strict=True)) if auto == "NOTSET" else ((0, 0),) * n
+        if requested is None and auto in ("NOTSET", "VALID"):
+            return tuple(zip(declared[:n], declared[n:], strict=True)) if auto == "NOTSET" else ((0, 0),) * n
         if sizes is None:
             return None
-        found = []
+        crops = []
         for i in range(n):
-            target = sizes[i] * strides[i] if asked is None else asked[i]
+            target = sizes[i] * strides[i] if requested is None else requested[i]
             total = strides[i] * (sizes[i] - 1) + extra[i] + span(kernel[i], dilations[i]) - target
             half = total // 2
-            found.append((half, total - half) if auto == "SAME_UPPER" else (total - half, half))
-        return tuple(found)
+            crops.append((half, total - half) if auto == "SAME_UPPER" else (total - half, half))
+        return tuple(crops)
 
     return pads
 
@@ -163,8 +163,8 @@ def folded(
 
 def DeformConv(site: Site) -> Callable[..., Tensor]:
     """A convolution whose windows are bent: each of their elements is moved by its own offset and weighed by a mask."""
-    kept = torch_type(site)
-    wide = kept if kept.itemsize >= 4 else torch.float32  # positions in half precision are too coarse
+    dtype = torch_type(site)
+    wide = dtype if dtype.itemsize >= 4 else torch.float32  # positions in half precision are too coarse
     shape = window(site, kernel_shape(site, 1))
     n, positions = len(shape.kernel), math.prod(shape.kernel)
     group, offset_group = site.attribute("group", 1), site.attribute("offset_group", 1)
@@ -180,7 +180,7 @@ def DeformConv(site: Site) -> Callable[..., Tensor]:
         columns = columns.reshape(batch, group, channels // group * positions, math.prod(sizes))
         weights = w.reshape(group, w.shape[0] // group, -1)
         y = torch.matmul(weights, columns).reshape(batch, w.shape[0], *sizes)
-        return (y if b is None else y + b.reshape(-1, *[1] * n)).to(kept)
+        return (y if b is None else y + b.reshape(-1, *[1] * n)).to(dtype)
 
     return convolution
 
@@ -200,7 +200,7 @@ def _grid(shape: Window, x: Tensor) -> Tensor:
 
 def _sampled(x: Tensor, points: Tensor) -> Tensor:
     """``x[n, g, c]`` at ``points[n, g, :, axis]``, interpolated linearly along each axis; zero outside."""
-    spatial, rest = x.shape[3:], points.shape[4:]
+    spatial, tail = x.shape[3:], points.shape[4:]
     flat, total = x.flatten(3), x.new_zeros(())
     low = points.floor()
     for corner in itertools.product((0, 1), repeat=len(spatial)):
@@ -212,6 +212,6 @@ def _sampled(x: Tensor, points: Tensor) -> Tensor:
             valid = valid & (at >= 0) & (at < spatial[axis])
             index = index * spatial[axis] + at.clamp(0, spatial[axis] - 1).nan_to_num().long()
         places = index.flatten(2).unsqueeze(2).expand(-1, -1, x.shape[2], -1)
-        value = torch.gather(flat, 3, places).reshape(*x.shape[:3], points.shape[2], *rest)
+        value = torch.gather(flat, 3, places).reshape(*x.shape[:3], points.shape[2], *tail)
         total = total + torch.where(valid, weight, 0).unsqueeze(2) * value
     return total

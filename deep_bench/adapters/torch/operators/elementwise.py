@@ -135,10 +135,10 @@ def Mean(site: Site) -> Callable[..., Tensor]:
 def Clip(site: Site) -> Callable[..., Tensor]:
     """``min(max(x, low), high)``: NaN stays NaN, and ``high`` wins where the limits cross."""
     low, high = number(site, 1), number(site, 2)
-    known = all(not site.has(i) or site.constant(i) is not None for i in (1, 2))
-    if known and low is None and high is None:
+    fixed = all(not site.has(i) or site.constant(i) is not None for i in (1, 2))
+    if fixed and low is None and high is None:
         return lambda x, *_: x
-    if known:
+    if fixed:
         return lambda x, *_: torch.clamp(x, low, high)
     return _clamp
 
@@ -160,12 +160,12 @@ def IsInf(site: Site) -> Callable[..., Tensor]:
     """Where the input is infinite, of the signs asked for."""
     signs = (site.attribute("detect_negative", 1), site.attribute("detect_positive", 1))
     functions = {(1, 1): torch.isinf, (1, 0): torch.isneginf, (0, 1): torch.isposinf}
-    found = functions.get(tuple(int(bool(s)) for s in signs))  # type: ignore[arg-type]
-    if found is None:
+    predicate = functions.get(tuple(int(bool(s)) for s in signs))  # type: ignore[arg-type]
+    if predicate is None:
         return lambda x: torch.zeros_like(x, dtype=torch.bool)
     if dtype_of(site).itemsize == 1:
-        return lambda x: found(x.float())
-    return found
+        return lambda x: predicate(x.float())
+    return predicate
 
 
 def Cast(site: Site) -> Callable[..., Tensor]:

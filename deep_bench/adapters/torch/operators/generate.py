@@ -30,9 +30,9 @@ def Constant(site: Site) -> Callable[..., Tensor]:
 
 def ConstantOfShape(site: Site) -> Callable[..., Tensor]:
     """A tensor of one value; zero in float32 by default."""
-    stated = site.attribute("value")
-    value, kind = (0.0, torch.float32) if stated is None else (stated.reshape(-1)[0].item(), output_type(site))
-    kind = output_type(site) if stated is None else kind
+    declared = site.attribute("value")
+    value, kind = (0.0, torch.float32) if declared is None else (declared.reshape(-1)[0].item(), output_type(site))
+    kind = output_type(site) if declared is None else kind
     return lambda shape: torch.full(listed(shape), value, dtype=kind, device=shape.device)
 
 
@@ -132,12 +132,12 @@ def MelWeightMatrix(site: Site) -> Callable[..., Tensor]:
         low, high = (2595 * math.log10(1 + f.item() / 700) for f in (lowest, highest))
         mel = low + torch.arange(count + 2, dtype=torch.float64) * (high - low) / (count + 2)
         corner = torch.floor((size + 1) * 700 * (10 ** (mel / 2595) - 1) / int(rate.item()))
-        left, centre, right = corner[:-2], corner[1:-1], corner[2:]
+        left_edge, centre, right = corner[:-2], corner[1:-1], corner[2:]
         bins = torch.arange(size // 2 + 1, dtype=torch.float64)[:, None]
-        rising = (bins - left) / torch.where(centre > left, centre - left, 1)
+        rising = (bins - left_edge) / torch.where(centre > left_edge, centre - left_edge, 1)
         falling = (right - bins) / torch.where(right > centre, right - centre, 1)
         triangle = torch.where(bins <= centre, rising, falling)
-        inside = (bins >= left) & (bins < right)
+        inside = (bins >= left_edge) & (bins < right)
         return torch.where(bins == centre, 1.0, torch.where(inside, triangle, 0.0)).to(kind)
 
     return weights

@@ -27,16 +27,16 @@ def Resize(site: Site) -> Callable[..., Tensor]:
     What to do is worked out once for each input shape and target, and kept.
     """
     plan = _Plan(site)
-    known: dict[tuple[Any, ...], Apply] = {}
+    cache: dict[tuple[Any, ...], Apply] = {}
 
     def resize(x: Tensor, roi: Tensor | None = None, scales: Tensor | None = None, sizes: Tensor | None = None) -> Tensor:
         region = plan.roi if roi is None or plan.roi is not None else tuple(roi.tolist())
         factor = plan.scales if scales is None or plan.scales is not None else tuple(scales.tolist())
         target = plan.sizes if sizes is None or plan.sizes is not None else tuple(sizes.tolist())
         key = (x.shape, x.device, region, factor, target)
-        apply = known.get(key)
+        apply = cache.get(key)
         if apply is None:
-            apply = known[key] = plan.apply(tuple(x.shape), x.device, region, factor, target)
+            apply = cache[key] = plan.apply(tuple(x.shape), x.device, region, factor, target)
         return apply(x)
 
     if static_shape(site) is not None and all(not site.has(i) or site.constant(i) is not None for i in (1, 2, 3)):
@@ -96,8 +96,8 @@ class _Plan:
             self.needs_no_tensor.add(native)
             return native
         wide = np.float64 if self.kind == torch.float64 else np.float32
-        found = {a: taps(self.rule, Axis(shape[a], target[a], scale[a], self._region(a, roi)), wide) for a in changed}
-        return _tapped(found, target, self, device)
+        by_axis = {a: taps(self.rule, Axis(shape[a], target[a], scale[a], self._region(a, roi)), wide) for a in changed}
+        return _tapped(by_axis, target, self, device)
 
     def _region(self, axis: int, roi: tuple[float, ...] | None) -> tuple[float, float]:
         if not roi or axis not in self.axes:
@@ -154,19 +154,19 @@ class _Plan:
 
 def _nearest_agrees(rule: Rule, axis: Axis, offset: float) -> bool:
     """Whether torch's nearest neighbours are the ones that the rule asks for, whether computed in float32 or in float64."""
-    wanted = taps(rule, axis).index[:, 0]
+    expected = taps(rule, axis).index[:, 0]
     step = np.float32(1.0) / np.float32(axis.scale)
     narrow = np.floor((np.arange(axis.result, dtype=np.float32) + np.float32(offset)) * step)
     wide = np.floor((np.arange(axis.result) + offset) / axis.scale)
-    return all(bool((np.minimum(found, axis.size - 1) == wanted).all()) for found in (narrow, wide))
+    return all(bool((np.minimum(indices, axis.size - 1) == expected).all()) for indices in (narrow, wide))
 
 
-def _tapped(found: dict[int, Taps], target: Sequence[int], plan: _Plan, device: torch.device) -> Apply:
+def _tapped(by_axis: dict[int, Taps], target: Sequence[int], plan: _Plan, device: torch.device) -> Apply:
     """Weighted sums of slices, one axis after another."""
     prepared = []
     nearest = plan.rule.mode == "nearest"
     work = plan.kind if plan.exact and plan.kind.itemsize >= 4 else torch.float32
-    for axis, tap in found.items():
+    for axis, tap in by_axis.items():
         shape = [1] * len(target)
         shape[axis] = target[axis]
         columns = [
@@ -175,7 +175,7 @@ def _tapped(found: dict[int, Taps], target: Sequence[int], plan: _Plan, device: 
         ]
         prepared.append((axis, columns))
     outside = None
-    for axis, tap in found.items():
+    for axis, tap in by_axis.items():
         if tap.outside.any():
             shape = [1] * len(target)
             shape[axis] = target[axis]
@@ -217,6 +217,6 @@ def AffineGrid(site: Site) -> Callable[..., Tensor]:
     """The grid of an affine map, for ``GridSample``."""
     corners = bool(site.attribute("align_corners", 0))
     if torch_type(site).itemsize < 4:
-        kept = torch_type(site)
-        return lambda theta, size: torch.affine_grid_generator(theta.float(), size.tolist(), corners).to(kept)
+        dtype = torch_type(site)
+        return lambda theta, size: torch.affine_grid_generator(theta.float(), size.tolist(), corners).to(dtype)
     return lambda theta, size: torch.affine_grid_generator(theta, size.tolist(), corners)

@@ -179,8 +179,8 @@ def Unique(site: Site) -> Callable[..., Any]:
         raise NotNative("torch finds no unique slices of nothing")
 
     def unique(x: Tensor) -> Any:
-        found = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=axis)
-        values, inverse, counts = found[0], found[1].reshape(-1), found[2]
+        outcome = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=axis)
+        values, inverse, counts = outcome[0], outcome[1].reshape(-1), outcome[2]
         positions = torch.arange(inverse.numel(), device=x.device)
         first = torch.full_like(counts, inverse.numel()).scatter_reduce(0, inverse, positions, "amin")
         if not ordered:

@@ -24,30 +24,30 @@ def Gemm(site: Site) -> Callable[..., Tensor]:
     alpha, beta = site.attribute("alpha", 1.0), site.attribute("beta", 1.0)
     if kind_of(site) == "integer":
         return _integer_gemm(site, alpha, beta)
-    left, right = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))
+    left_transposed, right = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))
     addend = site.input(2)
     if addend is None:
         scaled = alpha != 1.0
 
         def product(a: Tensor, b: Tensor, _: None = None) -> Tensor:
-            y = torch.mm(a.t() if left else a, b.t() if right else b)
+            y = torch.mm(a.t() if left_transposed else a, b.t() if right else b)
             return y * alpha if scaled else y
 
         return product
-    if alpha == beta == 1.0 and right and not left and addend.rank == 1:
+    if alpha == beta == 1.0 and right and not left_transposed and addend.rank == 1:
         return torch._C._nn.linear
     if alpha == beta == 1.0:
-        return lambda a, b, c: torch.addmm(c, a.t() if left else a, b.t() if right else b)
-    return lambda a, b, c: torch.addmm(c, a.t() if left else a, b.t() if right else b, beta=beta, alpha=alpha)
+        return lambda a, b, c: torch.addmm(c, a.t() if left_transposed else a, b.t() if right else b)
+    return lambda a, b, c: torch.addmm(c, a.t() if left_transposed else a, b.t() if right else b, beta=beta, alpha=alpha)
 
 
 def _integer_gemm(site: Site, alpha: float, beta: float) -> Callable[..., Tensor]:
-    left, right, kept = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0)), torch_type(site)
+    left_transposed, right, dtype = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0)), torch_type(site)
 
     def product(a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
-        y = torch.mm(a.t() if left else a, b.t() if right else b)
-        y = y if alpha == 1.0 else (y * alpha).to(kept)
-        return y if c is None else y + (c if beta == 1.0 else (c * beta).to(kept))
+        y = torch.mm(a.t() if left_transposed else a, b.t() if right else b)
+        y = y if alpha == 1.0 else (y * alpha).to(dtype)
+        return y if c is None else y + (c if beta == 1.0 else (c * beta).to(dtype))
 
     return product
 
@@ -56,8 +56,8 @@ def Einsum(site: Site) -> Callable[..., Tensor]:
     """Sums of products in Einstein's notation."""
     equation = site.attribute("equation").replace(" ", "")
     if kind_of(site) == "integer":
-        kept = torch_type(site)
-        return lambda *xs: torch.einsum(equation, *xs).to(kept)  # torch adds integers up in int64
+        dtype = torch_type(site)
+        return lambda *xs: torch.einsum(equation, *xs).to(dtype)  # torch adds integers up in int64
     return lambda *xs: torch.einsum(equation, *xs)
 
 
@@ -69,24 +69,24 @@ def MatMulInteger(site: Site) -> Callable[..., Tensor]:
     rows = site.input(2) is not None and site.inputs[2] is not None and (site.inputs[2].rank or 0) == 1
 
     def product(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
-        left, right = a.double(), b.double()
+        lhs, right = a.double(), b.double()
         if a_zero is not None:
-            left = left - (a_zero.double().unsqueeze(-1) if rows and a_zero.numel() != 1 else a_zero.double())
+            lhs = lhs - (a_zero.double().unsqueeze(-1) if rows and a_zero.numel() != 1 else a_zero.double())
         if b_zero is not None:
             right = right - b_zero.double()
-        return torch.matmul(left, right).to(torch.int64).to(torch.int32)
+        return torch.matmul(lhs, right).to(torch.int64).to(torch.int32)
 
     return product
 
 
 def Det(site: Site) -> Callable[..., Tensor]:
     """The determinants of the last two dimensions."""
-    kept = torch_type(site)
-    wide = kept if kept.itemsize >= 4 else torch.float32
+    dtype = torch_type(site)
+    wide = dtype if dtype.itemsize >= 4 else torch.float32
 
     def determinant(x: Tensor) -> Tensor:
         wider = x.to(wide)
-        return (_Determinant.apply(wider) if x.requires_grad else torch.linalg.det(wider)).to(kept)
+        return (_Determinant.apply(wider) if x.requires_grad else torch.linalg.det(wider)).to(dtype)
 
     return determinant
 
@@ -115,9 +115,9 @@ def _cofactors(x: Tensor) -> Tensor:
     n = x.shape[-1]
     if n < 2:
         return torch.ones_like(x)
-    here = torch.arange(n, device=x.device)
-    others = torch.arange(n - 1, device=x.device)
-    kept = others + (others >= here[:, None])
-    minors = x[..., kept[:, None, :, None], kept[None, :, None, :]]
-    signs = 1 - 2 * ((here[:, None] + here) % 2)
+    indices = torch.arange(n, device=x.device)
+    reduced = torch.arange(n - 1, device=x.device)
+    remaining = reduced + (reduced >= indices[:, None])
+    minors = x[..., remaining[:, None, :, None], remaining[None, :, None, :]]
+    signs = 1 - 2 * ((indices[:, None] + indices) % 2)
     return torch.linalg.det(minors) * signs.to(x.dtype)

@@ -47,20 +47,20 @@ def BatchNormalization(site: Site) -> Callable[..., Any]:
 def _normalized_by_moments(site: Site, epsilon: float, types: Set[np.dtype]) -> Callable[..., Tensor]:
     if len(types) == 1:
         return lambda x, w, b, mean, var: torch.batch_norm(x, w, b, mean, var, False, 0.0, epsilon, True)
-    kept = torch_type(site)
+    dtype = torch_type(site)
     wide = max((torch.float32, *map(torch_dtype, types)), key=_width)
 
     def mixed(x: Tensor, *moments: Tensor) -> Tensor:
         w, b, mean, var = (m.to(wide) for m in moments)
-        return torch.batch_norm(x.to(wide), w, b, mean, var, False, 0.0, epsilon, False).to(kept)
+        return torch.batch_norm(x.to(wide), w, b, mean, var, False, 0.0, epsilon, False).to(dtype)
 
     return mixed
 
 
-def _by_computed_moments(epsilon: float, x: Tensor, *given: Tensor) -> Tensor:
+def _by_computed_moments(epsilon: float, x: Tensor, *parameters: Tensor) -> Tensor:
     """torch's own function has no derivatives with respect to the moments."""
-    wide = max((torch.float32, x.dtype, *(t.dtype for t in given)), key=_width)
-    w, b, mean, var = (t.to(wide).reshape(-1, *[1] * (x.dim() - 2)) for t in given)
+    wide = max((torch.float32, x.dtype, *(t.dtype for t in parameters)), key=_width)
+    w, b, mean, var = (t.to(wide).reshape(-1, *[1] * (x.dim() - 2)) for t in parameters)
     return ((x.to(wide) - mean) * (w / torch.sqrt(var + epsilon)) + b).to(x.dtype)
 
 
@@ -194,8 +194,8 @@ def Dropout(site: Site) -> Callable[..., Any]:
         if not training.item() or (share == 0 and followed is None):
             return (x, torch.ones_like(x, dtype=torch.bool)) if masked else x
         mask = (torch.rand(x.shape, generator=generator) >= share).to(x.device)
-        kept = 1 - (share if followed is None else followed.to(x.device, x.dtype).reshape(()))
-        y = torch.where(mask, x / kept, 0)
+        keep_rate = 1 - (share if followed is None else followed.to(x.device, x.dtype).reshape(()))
+        y = torch.where(mask, x / keep_rate, 0)
         return (y, mask) if masked else y
 
     return drop

@@ -38,18 +38,18 @@ def _inside(shape: Window) -> tuple[int, ...] | None:
 
 def MaxPool(site: Site) -> Callable[..., Any]:
     """The largest element in each window, and where it is in the flattened input."""
-    shape, kept = _window(site), torch_type(site)
+    shape, dtype = _window(site), torch_type(site)
     if len(site.outputs) > 1:
         return _max_with_indices(site, shape)
-    pool, pads, computed = _MAX[len(shape.kernel)], _inside(shape), _computed(kept)
+    pool, pads, computed = _MAX[len(shape.kernel)], _inside(shape), _computed(dtype)
     arguments = (shape.kernel, shape.strides)
     if pads is not None and computed is None:
         return lambda x: pool(x, *arguments, pads, shape.dilations, shape.ceil)
-    lowest = -math.inf if computed or kept.is_floating_point else torch.iinfo(kept).min
+    lowest = -math.inf if computed or dtype.is_floating_point else torch.iinfo(dtype).min
 
     def pooled(x: Tensor) -> Tensor:
         x = x if computed is None else x.to(computed)
-        return pool(shape.padded(x, lowest), *arguments, 0, shape.dilations, False).to(kept)
+        return pool(shape.padded(x, lowest), *arguments, 0, shape.dilations, False).to(dtype)
 
     return pooled
 
@@ -62,13 +62,13 @@ def _computed(kind: torch.dtype) -> torch.dtype | None:
 
 
 def _max_with_indices(site: Site, shape: Window) -> Callable[..., tuple[Tensor, Tensor]]:
-    n, kept = len(shape.kernel), torch_type(site)
+    n, dtype = len(shape.kernel), torch_type(site)
     pool = _MAX_WITH_INDICES[max(n, 2)]
     by_column = bool(site.attribute("storage_order", 0))
 
     def flat(x: Tensor) -> tuple[Tensor, Tensor]:
         sizes, before = x.shape[2:], [a for a, _ in shape.padding(x.shape[2:])]
-        padded = shape.padded(x.to(_computed(kept) or kept), -math.inf)
+        padded = shape.padded(x.to(_computed(dtype) or dtype), -math.inf)
         if n == 1:
             values, where = pool(
                 padded.unsqueeze(2), (1, *shape.kernel), (1, *shape.strides), 0, (1, *shape.dilations), False
@@ -79,7 +79,7 @@ def _max_with_indices(site: Site, shape: Window) -> Callable[..., tuple[Tensor, 
         places = torch.unravel_index(where, padded.shape[2:])
         plane = _ravel([p - a for p, a in zip(places, before, strict=True)], sizes, by_column)
         planes = torch.arange(math.prod(x.shape[:2]), device=x.device).reshape(*x.shape[:2], *[1] * n)
-        return values.to(kept), plane + planes * math.prod(sizes)
+        return values.to(dtype), plane + planes * math.prod(sizes)
 
     return flat
 
@@ -99,8 +99,8 @@ def AveragePool(site: Site) -> Callable[..., Tensor]:
     pool, pads = _AVERAGE[len(shape.kernel)], _inside(shape)
     if pads is not None and all(d == 1 for d in shape.dilations):
         if len(shape.kernel) == 3 and torch_type(site).itemsize == 2:  # which torch averages over 1 and 2 axes only
-            kept = torch_type(site)
-            return lambda x: pool(x.float(), shape.kernel, shape.strides, pads, shape.ceil, with_pads).to(kept)
+            dtype = torch_type(site)
+            return lambda x: pool(x.float(), shape.kernel, shape.strides, pads, shape.ceil, with_pads).to(dtype)
         return lambda x: pool(x, shape.kernel, shape.strides, pads, shape.ceil, with_pads)
     total = _window_sums(shape, torch_type(site))
 

@@ -75,9 +75,9 @@ def DequantizeLinear(site: Site) -> Callable[..., Tensor]:
     if torch.float8_e8m0fnu in (torch_type(site), to):
         raise NotNative("torch does not compute with float8_e8m0fnu")
     exact = torch.float64 if torch_type(site).is_floating_point else torch.int64
-    given = torch_type(site, 1)
-    work = given if given.itemsize >= 4 else torch.float32
-    powers = from_power_of_two(work) if given == torch.float8_e8m0fnu else None
+    scale_type = torch_type(site, 1)
+    work = scale_type if scale_type.itemsize >= 4 else torch.float32
+    powers = from_power_of_two(work) if scale_type == torch.float8_e8m0fnu else None
 
     def dequantize(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
         wide = _bytes(x).to(exact)

@@ -96,13 +96,13 @@ def _reorder(weights: Tensor, layer: _Layer, direction: int) -> Tensor:
 
 def _weights(layer: _Layer, directions: int, w: Tensor, r: Tensor, b: Tensor | None) -> list[Tensor]:
     """torch's flat list of weights from ONNX's three tensors."""
-    found = []
+    flat_weights = []
     for d in range(directions):
-        found += [_reorder(w, layer, d), _reorder(r, layer, d)]
+        flat_weights += [_reorder(w, layer, d), _reorder(r, layer, d)]
         if b is not None:
             halves = b.reshape(b.shape[0], 2, -1)
-            found += [_reorder(halves[:, 0], layer, d), _reorder(halves[:, 1], layer, d)]
-    return [t.contiguous() for t in found]
+            flat_weights += [_reorder(halves[:, 0], layer, d), _reorder(halves[:, 1], layer, d)]
+    return [t.contiguous() for t in flat_weights]
 
 
 def _native(site: Site, layer: _Layer, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,20 +116,20 @@ def _native(site: Site, layer: _Layer, function: Callable[..., Any]) -> Callable
         x = x.flip(0) if backward else x
         initial = []
         for position in states:
-            given = inputs[position] if position < len(inputs) else None
-            if given is None:
+            state = inputs[position] if position < len(inputs) else None
+            if state is None:
                 initial.append(torch.zeros((directions, x.shape[1], hidden), dtype=x.dtype, device=x.device))
             else:
-                initial.append(given.transpose(0, 1).contiguous() if batch_first else given)
+                initial.append(state.transpose(0, 1).contiguous() if batch_first else state)
         start = initial if len(initial) > 1 else initial[0]
         y, *last = function(x, start, weights, biased, 1, 0.0, False, directions == 2, False)
         y = y.flip(0) if backward else y
         y = y.reshape(*y.shape[:2], directions, hidden)
         if batch_first:
-            found = (y.transpose(0, 1), *(s.transpose(0, 1) for s in last))
+            results = (y.transpose(0, 1), *(s.transpose(0, 1) for s in last))
         else:
-            found = (y.transpose(1, 2), *last)
-        return found[:outputs] if outputs > 1 else found[0]
+            results = (y.transpose(1, 2), *last)
+        return results[:outputs] if outputs > 1 else results[0]
 
     return _with_weights(site, layer, directions, run)
 
@@ -150,13 +150,13 @@ def _with_weights(
     assert w is not None
     assert r is not None
     count = len(site.inputs)
-    return Holding(lambda *all_: run(all_[:count], all_[count:]), *_weights(layer, directions, w, r, b))
+    return Holding(lambda *arguments: run(arguments[:count], arguments[count:]), *_weights(layer, directions, w, r, b))
 
 
 def _hidden(site: Site) -> int:
-    stated = site.attribute("hidden_size")
-    if stated:
-        return int(stated)
+    declared = site.attribute("hidden_size")
+    if declared:
+        return int(declared)
     shape = None if site.inputs[2] is None else site.inputs[2].shape
     if shape is None or shape[-1] is None:
         raise NotNative("the number of hidden units is not known before it runs")
@@ -171,34 +171,34 @@ def _looped(site: Site, layer: _Layer, cell: Callable[[Site, Sequence[Activation
     cells = [cell(site, functions[d * each : (d + 1) * each]) for d in range(directions)]
     backward = [d == 1 or direction == "reverse" for d in range(directions)]
     batch_first, hidden, outputs = bool(site.attribute("layout", 0)), _hidden(site), len(site.outputs)
-    count, kept = len(layer.states), torch_type(site)
-    wide = kept if kept.itemsize >= 4 else torch.float32  # a state in half precision would be rounded in every step
+    count, dtype = len(layer.states), torch_type(site)
+    wide = dtype if dtype.itemsize >= 4 else torch.float32  # a state in half precision would be rounded in every step
 
     def run(*inputs: Any) -> Any:
         padded: list[Any] = [*inputs, *[None] * (8 - len(inputs))]
         padded = [a if a is None or i == _LENGTHS else a.to(wide) for i, a in enumerate(padded)]
         x, w, r, b, lengths = padded[:5]
-        rest = padded[5:]
+        tail = padded[5:]
         x = x.transpose(0, 1) if batch_first else x
         columns = []
         for d in range(directions):
             initial = []
             for position in range(count):
-                given = rest[position]
-                if given is None:
+                state = tail[position]
+                if state is None:
                     initial.append(torch.zeros((x.shape[1], hidden), dtype=x.dtype, device=x.device))
                 else:
-                    initial.append(given[:, d] if batch_first else given[d])
-            peepholes = rest[2] if count == 2 else None
+                    initial.append(state[:, d] if batch_first else state[d])
+            peepholes = tail[2] if count == 2 else None
             weights = (w[d], r[d], None if b is None else b[d], None if peepholes is None else peepholes[d])
             columns.append(loop(cells[d], x, weights, initial, lengths, backward[d]))
         y = torch.stack([c[0] for c in columns], 1)
         last = [torch.stack([c[1][i] for c in columns]) for i in range(count)]
         if batch_first:
-            found = (y.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last))
+            results = (y.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last))
         else:
-            found = (y, *last)
-        found = tuple(f.to(kept) for f in found)
-        return found[:outputs] if outputs > 1 else found[0]
+            results = (y, *last)
+        results = tuple(f.to(dtype) for f in results)
+        return results[:outputs] if outputs > 1 else results[0]
 
     return run

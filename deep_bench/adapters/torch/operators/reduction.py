@@ -41,11 +41,11 @@ def _reduction(make: Callable[[Site], Reduce]) -> Builder:
 
 
 def _sum(site: Site) -> Reduce:
-    kept = torch_type(site)
+    dtype = torch_type(site)
 
     def total(x: Tensor, axes: Axes, keep: bool) -> Tensor:
         # torch reads an empty list of axes as all of them
-        return torch.sum(x, axes, keep, dtype=kept) if axes else x
+        return torch.sum(x, axes, keep, dtype=dtype) if axes else x
 
     return total
 
@@ -53,8 +53,8 @@ def _sum(site: Site) -> Reduce:
 def _mean(site: Site) -> Reduce:
     if kind_of(site) == "float":
         return lambda x, axes, keep: torch.mean(x, axes, keep) if axes else x
-    kept = torch_type(site)
-    return lambda x, axes, keep: torch.mean(x.double(), axes, keep).to(kept) if axes else x
+    dtype = torch_type(site)
+    return lambda x, axes, keep: torch.mean(x.double(), axes, keep).to(dtype) if axes else x
 
 
 def _extreme(function: Callable[..., Tensor], largest: bool) -> Callable[[Site], Reduce]:
@@ -83,33 +83,33 @@ def _limit(kind: torch.dtype, lowest: bool) -> Any:
 
 
 def _product(site: Site) -> Reduce:
-    kept = torch_type(site)
+    dtype = torch_type(site)
 
     def product(x: Tensor, axes: Axes, keep: bool) -> Tensor:
         for axis in sorted((a % max(x.dim(), 1) for a in axes), reverse=True):
-            x = torch.prod(x, axis, keep, dtype=kept) if x.dim() else x
+            x = torch.prod(x, axis, keep, dtype=dtype) if x.dim() else x
         return x
 
     return product
 
 
 def _l2(site: Site) -> Reduce:
-    kept = torch_type(site)
-    if kept.is_floating_point:
+    dtype = torch_type(site)
+    if dtype.is_floating_point:
         return lambda x, axes, keep: torch.linalg.vector_norm(x, 2, axes, keep) if axes else x.abs()
-    return lambda x, axes, keep: torch.linalg.vector_norm(x.double(), 2, axes, keep).to(kept) if axes else x.abs()
+    return lambda x, axes, keep: torch.linalg.vector_norm(x.double(), 2, axes, keep).to(dtype) if axes else x.abs()
 
 
 def _log_sum_exp(site: Site) -> Reduce:
-    kept = torch_type(site)
-    if kept.is_floating_point:
+    dtype = torch_type(site)
+    if dtype.is_floating_point:
         return lambda x, axes, keep: torch.logsumexp(x, axes, keep) if axes else x
-    return lambda x, axes, keep: torch.logsumexp(x.double(), axes, keep).to(kept) if axes else x
+    return lambda x, axes, keep: torch.logsumexp(x.double(), axes, keep).to(dtype) if axes else x
 
 
 def _log_sum(site: Site) -> Reduce:
-    total, kept = _sum(site), torch_type(site)
-    return lambda x, axes, keep: torch.log(total(x, axes, keep)).to(kept)
+    total, dtype = _sum(site), torch_type(site)
+    return lambda x, axes, keep: torch.log(total(x, axes, keep)).to(dtype)
 
 
 def _l1(site: Site) -> Reduce:
@@ -144,15 +144,15 @@ ArgMax, ArgMin = _position(torch.argmax), _position(torch.argmin)
 def _cumulative(function: Callable[..., Tensor], neutral: int) -> Builder:
     def builder(site: Site) -> Callable[..., Tensor]:
         exclusive, reverse = bool(site.attribute("exclusive", 0)), bool(site.attribute("reverse", 0))
-        kept, known = torch_type(site), ints(site, 1)
+        dtype, constant = torch_type(site), ints(site, 1)
 
         def cumulate(x: Tensor, axis: Tensor) -> Tensor:
-            along = known[0] if known is not None else int(axis.item())
+            along = constant[0] if constant is not None else int(axis.item())
             x = torch.flip(x, (along,)) if reverse else x
             if exclusive:
                 first = torch.full_like(x.narrow(along, 0, min(1, x.shape[along])), neutral)
                 x = torch.cat([first, x.narrow(along, 0, max(x.shape[along] - 1, 0))], along)
-            y = function(x, along, dtype=kept)
+            y = function(x, along, dtype=dtype)
             return torch.flip(y, (along,)) if reverse else y
 
         return cumulate
@@ -166,10 +166,10 @@ CumSum, CumProd = _cumulative(torch.cumsum, 0), _cumulative(torch.cumprod, 1)
 def TopK(site: Site) -> Callable[..., tuple[Tensor, Tensor]]:
     """The ``k`` largest or smallest values along an axis, and where they were: of equal ones the first comes first."""
     axis, largest = site.attribute("axis", -1), bool(site.attribute("largest", 1))
-    known = ints(site, 1)
+    constant = ints(site, 1)
 
     def top(x: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        count = known[0] if known is not None else int(k.item())
+        count = constant[0] if constant is not None else int(k.item())
         values, indices = _distinct(x, count, axis, largest) or torch.sort(x, stable=True, dim=axis, descending=largest)
         return values.narrow(axis, 0, count), indices.narrow(axis, 0, count)
 

@@ -79,16 +79,16 @@ def ConcatFromSequence(site: Site) -> Callable[..., Tensor]:
 def SplitToSequence(site: Site) -> Callable[..., Sequence]:
     """Pieces of a tensor along an axis: single slices, pieces of one size, or of given sizes."""
     axis, keep, sizes = site.attribute("axis", 0), bool(site.attribute("keepdims", 1)), ints(site, 1)
-    given = site.has(1)
+    has_sizes = site.has(1)
 
     def split(x: Tensor, wanted: Tensor | None = None) -> Sequence:
-        if not given:
+        if not has_sizes:
             return [x.narrow(axis, i, 1) for i in range(x.shape[axis])] if keep else list(torch.unbind(x, axis))
-        found = listed(wanted) if wanted is not None and sizes is None else list(sizes or ())
+        lengths = listed(wanted) if wanted is not None and sizes is None else list(sizes or ())
         scalar = wanted is not None and wanted.dim() == 0
         if scalar and not x.shape[axis]:
             return []  # torch makes one piece of nothing
-        return list(torch.split(x, found[0] if scalar else found, axis))
+        return list(torch.split(x, lengths[0] if scalar else lengths, axis))
 
     return split
 

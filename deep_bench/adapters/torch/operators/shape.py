@@ -22,23 +22,25 @@ __all__ = [
 def Reshape(site: Site) -> Callable[..., Tensor]:
     """The same elements in another shape; 0 keeps a dimension unless ``allowzero``, -1 is computed."""
     literal = bool(site.attribute("allowzero", 0))
-    target, known = ints(site, 1), static_shape(site)
+    target, input_shape = ints(site, 1), static_shape(site)
     if target is None:
         return lambda x, shape: x.reshape(_resolved(listed(shape), x.shape, literal))
     if literal or 0 not in target:
         return lambda x, _: x.reshape(target)
-    if known is not None:
-        fixed = tuple(_resolved(target, known, literal))
+    if input_shape is not None:
+        fixed = tuple(_resolved(target, input_shape, literal))
         return lambda x, _: x.reshape(fixed)
     return lambda x, _: x.reshape(_resolved(target, x.shape, literal))
 
 
 def _resolved(target: Sequence[int], came: Sequence[int], literal: bool) -> list[int]:
-    kept = [came[i] if d == 0 and not literal else d for i, d in enumerate(target)]
-    if -1 in kept and 0 in kept:  # torch cannot tell what -1 is beside a zero
-        others = [d for d in kept if d != -1]
-        return [(0 if not math.prod(others) else math.prod(came) // math.prod(others)) if d == -1 else d for d in kept]
-    return kept
+    dims = [came[i] if d == 0 and not literal else d for i, d in enumerate(target)]
+    if -1 in dims and 0 in dims:  # torch cannot tell what -1 is beside a zero
+        other_dims = [d for d in dims if d != -1]
+        return [
+            (0 if not math.prod(other_dims) else math.prod(came) // math.prod(other_dims)) if d == -1 else d for d in dims
+        ]
+    return dims
 
 
 def Flatten(site: Site) -> Callable[..., Tensor]:
@@ -49,11 +51,11 @@ def Flatten(site: Site) -> Callable[..., Tensor]:
         at = axis + x.dim() if axis < 0 else axis
         return x.reshape(math.prod(x.shape[:at]), math.prod(x.shape[at:]))
 
-    known = static_shape(site)
-    if known is None:
+    input_shape = static_shape(site)
+    if input_shape is None:
         return flatten
-    at = axis + len(known) if axis < 0 else axis
-    target = (math.prod(known[:at]), math.prod(known[at:]))
+    at = axis + len(input_shape) if axis < 0 else axis
+    target = (math.prod(input_shape[:at]), math.prod(input_shape[at:]))
     return lambda x: x.reshape(target)
 
 
@@ -107,10 +109,10 @@ def Split(site: Site) -> Callable[..., Any]:
     """The input cut along an axis, in given sizes or in equal ones of which the last may be smaller."""
     axis, sizes = site.attribute("axis", 0), ints(site, 1)
     count = site.attribute("num_outputs", len(site.outputs))
-    given = site.has(1)
+    has_sizes = site.has(1)
 
     def split(x: Tensor, wanted: Tensor | None = None) -> tuple[Tensor, ...]:
-        if not given:
+        if not has_sizes:
             size = x.shape[axis]
             each = -(-size // count)
             parts = [max(min(each, size - i * each), 0) for i in range(count)]
@@ -119,13 +121,13 @@ def Split(site: Site) -> Callable[..., Any]:
         return torch.split(x, parts, axis)
 
     if len(site.outputs) == 1:
-        return lambda x, *rest: split(x, *rest)[0]
+        return lambda x, *extra: split(x, *extra)[0]
     return split
 
 
 def Slice(site: Site) -> Callable[..., Tensor]:
     """Parts of some axes, with steps of either sign."""
-    known = [ints(site, i) for i in range(1, 5)]
+    constants = [ints(site, i) for i in range(1, 5)]
     if any(dynamic(site, i) for i in range(1, 5)):
 
         def sliced(x: Tensor, *settings: Tensor | None) -> Tensor:
@@ -133,7 +135,7 @@ def Slice(site: Site) -> Callable[..., Tensor]:
             return _slice(x, _slices(starts or [], ends or [], axes, steps))
 
         return sliced
-    starts, ends, axes, steps = known
+    starts, ends, axes, steps = constants
     parts = _slices(starts or (), ends or (), axes, steps)
     if all(s.step > 0 for s in parts.values()):
         shape = site.input(0)
@@ -208,10 +210,10 @@ def Pad(site: Site) -> Callable[..., Tensor]:
 
 def _pairs(pads: Sequence[int], axes: Sequence[int] | None, rank: int) -> list[tuple[int, int]]:
     axes = range(rank) if axes is None else axes
-    found = [(0, 0)] * rank
+    pairs = [(0, 0)] * rank
     for i, axis in enumerate(axes):
-        found[axis] = (pads[i], pads[i + len(axes)])
-    return found
+        pairs[axis] = (pads[i], pads[i + len(axes)])
+    return pairs
 
 
 def _native_border(site: Site, mode: str, pads: Sequence[int], axes: Sequence[int] | None) -> Callable[..., Any] | None:
@@ -245,9 +247,9 @@ def _border(mode: str, size: int, before: int, after: int) -> Tensor:
 
 def Expand(site: Site) -> Callable[..., Tensor]:
     """The input broadcast with a shape, both ways."""
-    target, known = ints(site, 1), static_shape(site)
-    if target is not None and known is not None:
-        fixed = tuple(torch.broadcast_shapes(known, target))
+    target, input_shape = ints(site, 1), static_shape(site)
+    if target is not None and input_shape is not None:
+        fixed = tuple(torch.broadcast_shapes(input_shape, target))
         return lambda x, _: x.expand(fixed)
     if target is not None:
         return lambda x, _: x.expand(torch.broadcast_shapes(x.shape, target))

@@ -20,8 +20,8 @@ def _complex(x: Tensor) -> Tensor:
 
 def DFT(site: Site) -> Callable[..., Tensor]:
     """The discrete Fourier transform along an axis, or its inverse."""
-    kept = torch_type(site)
-    wide = kept if kept.itemsize >= 4 else torch.float32
+    dtype = torch_type(site)
+    wide = dtype if dtype.itemsize >= 4 else torch.float32
     inverse, onesided = bool(site.attribute("inverse", 0)), bool(site.attribute("onesided", 0))
     length, axis = ints(site, 1), ints(site, 2)
 
@@ -30,23 +30,23 @@ def DFT(site: Site) -> Callable[..., Tensor]:
         n = length[0] if length is not None else None if points is None else int(points.item())
         values = _complex(x.to(wide))
         if inverse and onesided:
-            return torch.fft.irfft(values, n, along).unsqueeze(-1).to(kept)
+            return torch.fft.irfft(values, n, along).unsqueeze(-1).to(dtype)
         if inverse:
-            return torch.view_as_real(torch.fft.ifft(values, n, along).resolve_conj()).to(kept)
+            return torch.view_as_real(torch.fft.ifft(values, n, along).resolve_conj()).to(dtype)
         if onesided and not values.is_complex():
-            return torch.view_as_real(torch.fft.rfft(values, n, along)).to(kept)
+            return torch.view_as_real(torch.fft.rfft(values, n, along)).to(dtype)
         y = torch.fft.fft(values, n, along)
         if onesided:
             y = y.narrow(along, 0, y.shape[along] // 2 + 1)
-        return torch.view_as_real(y.resolve_conj()).to(kept)
+        return torch.view_as_real(y.resolve_conj()).to(dtype)
 
     return transform
 
 
 def STFT(site: Site) -> Callable[..., Tensor]:
     """The Fourier transforms of windows that slide along a signal."""
-    kept = torch_type(site)
-    wide = kept if kept.itemsize >= 4 else torch.float32
+    dtype = torch_type(site)
+    wide = dtype if dtype.itemsize >= 4 else torch.float32
     onesided, steps, lengths = bool(site.attribute("onesided", 1)), ints(site, 1), ints(site, 3)
 
     def transform(signal: Tensor, step: Tensor, window: Tensor | None = None, length: Tensor | None = None) -> Tensor:
@@ -61,8 +61,8 @@ def STFT(site: Site) -> Callable[..., Tensor]:
         frames = values.unfold(1, width, hop)
         frames = frames if window is None else frames * window.to(wide)
         if onesided and not frames.is_complex():
-            return torch.view_as_real(torch.fft.rfft(frames, None, -1)).to(kept)
+            return torch.view_as_real(torch.fft.rfft(frames, None, -1)).to(dtype)
         y = torch.fft.fft(frames, None, -1)
-        return torch.view_as_real(y[..., : width // 2 + 1] if onesided else y).to(kept)
+        return torch.view_as_real(y[..., : width // 2 + 1] if onesided else y).to(dtype)
 
     return transform

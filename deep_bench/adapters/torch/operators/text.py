@@ -31,10 +31,10 @@ def TfIdfVectorizer(site: Site) -> Callable[..., Tensor]:
 def _grams(pool: Sequence[int], starts: Sequence[int]) -> dict[int, Tensor]:
     """Length to the n-grams of the pool of that length, one a row: those of length ``n`` lie from ``starts[n - 1]`` on."""
     ends = [*starts[1:], len(pool)]
-    found = {}
+    by_length = {}
     for n, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
-        found[n] = torch.tensor(pool[start:end], dtype=torch.int64).reshape(-1, n)
-    return found
+        by_length[n] = torch.tensor(pool[start:end], dtype=torch.int64).reshape(-1, n)
+    return by_length
 
 
 class _Counter(torch.nn.Module):

@@ -39,10 +39,10 @@ class Gradient(nn.Module):
             copies = [a.clone() if isinstance(a, Tensor) else a for a in arguments]
             xs = [x if x.requires_grad else x.requires_grad_() for x in copies[: self._wanted]]
             (y,) = self.body.forward(copies[: self._given], copies[self._given :])
-            found: tuple[Tensor | None, ...] = (None,) * len(xs)
+            gradients: tuple[Tensor | None, ...] = (None,) * len(xs)
             if y.requires_grad:
-                found = torch.autograd.grad(y, xs, torch.ones_like(y), create_graph=nested, allow_unused=True)
-            results = tuple(torch.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True))
+                gradients = torch.autograd.grad(y, xs, torch.ones_like(y), create_graph=nested, allow_unused=True)
+            results = tuple(torch.zeros_like(x) if g is None else g for g, x in zip(gradients, xs, strict=True))
         results = results[: self._outputs]
         return results[0] if self._outputs == 1 else results
 

@@ -94,9 +94,9 @@ def scale_of(at, q, count, scale, dtype):
     """The factor of the scores: ``1 / sqrt(size)`` unless it is stated."""
     if scale is not None:
         return scale
-    known = width(q, count)
-    if known is not None:
-        return 1 / math.sqrt(known) if known else 1.0
+    static_width = width(q, count)
+    if static_width is not None:
+        return 1 / math.sqrt(static_width) if static_width else 1.0
     features = at.op.Squeeze(at.op.Shape(q, start=q.rank - 1, end=q.rank)).cast(dtype)
     return at.op.Reciprocal(at.op.Sqrt(features if q.rank == 4 else features / count))
 
@@ -155,9 +155,9 @@ def attention(
 def _stages(at, scores, mode, kind):
     """The gradient of the scores that the node returns, at their stage."""
     stages = [None, None, None, None]
-    given = at.gradient_or_none(3)
-    if given is not None:
-        stages[mode] = scores.living(given.cast(kind)) if mode == 3 else given.cast(kind)
+    gradient = at.gradient_or_none(3)
+    if gradient is not None:
+        stages[mode] = scores.living(gradient.cast(kind)) if mode == 3 else gradient.cast(kind)
     return stages
 
 

@@ -11,9 +11,9 @@ def cell_maximum(at, x, rois, pooled_shape, spatial_scale):
     """``dy`` where the first maximum of each cell lies; first the best column in each row, then the best row."""
     op = at.op
     scaled = op.Floor(rois.slice(1, 1, 5) * spatial_scale + 0.5).cast(np.int64)
-    left, top, right, bottom = (scaled.slice(1, i, i + 1) for i in range(4))
+    left_edge, top, right, bottom = (scaled.slice(1, i, i + 1) for i in range(4))
     rows = _cells(op, top, bottom, pooled_shape[0], size(x, 2))
-    columns = _cells(op, left, right, pooled_shape[1], size(x, 3))
+    columns = _cells(op, left_edge, right, pooled_shape[1], size(x, 3))
     image = rois.slice(1, 0, 1).cast(np.int64).reshape([-1])
     regions = op.Gather(x, image, axis=0)  # (R, C, H, W)
     lowest = op.constant(-np.inf, np.float32).cast(x.dtype)
@@ -36,13 +36,13 @@ def _cells(op, first, last, count, extent):
     """For each cell along an axis the elements it holds: ``(R, extent)``."""
     length = op.Max(last - first + 1, 1)
     ticks = op.Range(0, extent, np.int64(1)).unsqueeze(0)
-    found = []
+    cells = []
     for i in range(count):
         # floor and ceil of positive fractions
         begin = first + op.Div(length * i, count)
         end = first + op.Div(length * (i + 1) + (count - 1), count)
-        found.append(op.And(ticks >= begin, ticks < end))
-    return found
+        cells.append(op.And(ticks >= begin, ticks < end))
+    return cells
 
 
 def _filled(op, rows, columns):

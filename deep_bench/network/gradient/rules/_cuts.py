@@ -47,13 +47,13 @@ def _axis_back(at, x, dx, start, axis, step):
         if step < 0:
             first = min(first - (m - 1) * stride, n)
         return [first], [n - first - m * stride], dx
-    length, taken = size(x, axis), size(at.dy, axis)
+    length, gradient_length = size(x, axis), size(at.dy, axis)
     first = at.op.Cast(starts.slice(0, i, i + 1), to=7)
     first = at.op.Where(first < 0, first + length, first)
     first = at.op.Min(at.op.Max(first, 0), length - 1 if step < 0 else length)
     if step < 0:
-        first = at.op.Min(first - (taken - 1) * stride, length)
-    return first, length - first - taken * stride, dx
+        first = at.op.Min(first - (gradient_length - 1) * stride, length)
+    return first, length - first - gradient_length * stride, dx
 
 
 def _dilated(x, axis, stride):

@@ -9,9 +9,9 @@ import numpy as np
 
 def size(at, x, axis):
     """The length of an axis as a scalar of int64: a constant where it is known."""
-    known = x.dims[axis]
-    if isinstance(known, int):
-        return at.op.constant(known, np.int64)
+    length = x.dims[axis]
+    if isinstance(length, int):
+        return at.op.constant(length, np.int64)
     return at.op.Squeeze(at.op.Shape(x, start=axis % x.rank, end=axis % x.rank + 1))
 
 

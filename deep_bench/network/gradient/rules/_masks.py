@@ -24,8 +24,8 @@ def nonzero(x):
 
     ``0 / nonzero(0)`` is 0: what a later choice did not take has no gradient, and must not get one that is no number.
     """
-    known = x.known
-    if known is not None and np.all(known):
+    constant = x.known
+    if constant is not None and np.all(constant):
         return x
     return x + mask(x.equals(0), x) / steep(x.dtype)
 

@@ -7,9 +7,9 @@ from deep_bench.network.gradient.rules._masks import mask, root, steep, where
 
 def base_gradient(at, x, exponent):
     """``dz * y * x ** (y - 1)`` for the exponent ``y``."""
-    known = exponent.known
-    if known is not None and known.size == 1:
-        return at.op.sum_to(_by_number(at, x, float(known.reshape(()))), x)
+    constant = exponent.known
+    if constant is not None and constant.size == 1:
+        return at.op.sum_to(_by_number(at, x, float(constant.reshape(()))), x)
     y = exponent.cast(x)
     slope = _slope(at, x, y - 1, x.equals(0) & (y < 1))
     return at.op.sum_to(at.dy * y * slope, x)

@@ -12,8 +12,8 @@ def wide(x):
 
 def total(*parts):
     """The sum of those gradients that are there; ``None`` if none is."""
-    found = [part for part in parts if part is not None]
-    result = found[0] if found else None
-    for part in found[1:]:
+    gradients = [part for part in parts if part is not None]
+    result = gradients[0] if gradients else None
+    for part in gradients[1:]:
         result = result + part
     return result

@@ -112,8 +112,8 @@ class Activation:
 
     def slope(self, x: Symbol) -> Symbol:
         """The function's derivative; 0 beyond the limit."""
-        found = self.derivative(self._clipped(x), *self.parameters)
-        return found if self.clip is None else x.tape.Where(x.tape.Abs(x) <= self.clip, found, 0)
+        slope = self.derivative(self._clipped(x), *self.parameters)
+        return slope if self.clip is None else x.tape.Where(x.tape.Abs(x) <= self.clip, slope, 0)
 
     def _clipped(self, x: Symbol) -> Symbol:
         return x if self.clip is None else x.tape.Clip(x, -self.clip, self.clip)
@@ -137,7 +137,7 @@ def activation_functions(
         ONNX LSTM, opset 22.
     """
     values = {"alpha": list(alphas or ()), "beta": list(betas or ())}
-    made = []
+    activations = []
     for name in names:
         if name.lower() not in _FUNCTIONS:
             raise Unsupported(f"the activation {name!r} is not one of {', '.join(_FUNCTIONS)}")
@@ -145,5 +145,5 @@ def activation_functions(
         if rounded_slopes:
             derivative = _ROUNDED_SLOPES.get(name.lower(), derivative)
         chosen = tuple(values[p].pop(0) if values[p] else default for p, default in parameters.items())
-        made.append(Activation(function, derivative, chosen, clip))
-    return made
+        activations.append(Activation(function, derivative, chosen, clip))
+    return activations

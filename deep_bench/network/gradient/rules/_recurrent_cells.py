@@ -74,10 +74,10 @@ class Direction:
         return None if self.inside is None else (~self.inside).cast(self.x)
 
     def project(self, x: Symbol, weights: Symbol, *biases: Symbol) -> Symbol:
-        found = x @ weights.transpose([1, 0])
+        projection = x @ weights.transpose([1, 0])
         for bias in biases:
-            found = found + bias
-        return found
+            projection = projection + bias
+        return projection
 
 
 @dataclass

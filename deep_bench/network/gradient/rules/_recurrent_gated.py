@@ -109,10 +109,10 @@ def lstm(run: Direction, *, input_forget: bool) -> Found:
 
     sequences = [factor, grows, remains, run.dy, run.passed]
     first, (d,) = sweep(op, step, run.last, sequences, backwards=not run.backwards)
-    found = _found(run, d, d, _of_products(op, d, h), first)
+    gradients = _found(run, d, d, _of_products(op, d, h), first)
     di, do, du, _ = _split(d, 4)
-    found.p = op.Concat(_sum(di * earlier), _sum(do * c), _sum(du * earlier), axis=0)
-    return found
+    gradients.p = op.Concat(_sum(di * earlier), _sum(do * c), _sum(du * earlier), axis=0)
+    return gradients
 
 
 def _peeped(a: Symbol, weights: Symbol | None, state: Symbol) -> Symbol:

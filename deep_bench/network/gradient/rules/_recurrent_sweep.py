@@ -37,11 +37,11 @@ def sweep(
     Returns:
         The last states, and the outputs ``(time, batch, features)``.
     """
-    given = [s for s in sequences if s is not None]
-    for x, rank in [*((s, 2) for s in states), *((s, 3) for s in given)]:
+    supplied = [s for s in sequences if s is not None]
+    for x, rank in [*((s, 2) for s in states), *((s, 3) for s in supplied)]:
         if op.known_dims(x.value) is None:
             op.knowledge.state(x.value, tensor_type(x.dtype, rank))
-    length = next((dims[0] for s in given if isinstance((dims := s.dims)[0], int)), None)
+    length = next((dims[0] for s in supplied if isinstance((dims := s.dims)[0], int)), None)
     if isinstance(length, int) and 0 < length <= UNROLLED:
         return _unrolled(op, step, states, sequences, length, backwards)
 
@@ -51,7 +51,7 @@ def sweep(
         return [*new, *outputs]
 
     element = tensor_type(states[0].dtype, 2)
-    scanned = [Scanned(s, 0, backwards) for s in given]
+    scanned = [Scanned(s, 0, backwards) for s in supplied]
     return scan(op, write, states, scanned, [(0, backwards)] * n_outputs, [element] * n_outputs)
 
 

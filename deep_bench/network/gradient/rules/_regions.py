@@ -66,9 +66,9 @@ def _both(at, x, rois, half_pixel, bins, ratio, scale):
     """The samples along both axes."""
     op, kind = at.op, np.result_type(x.dtype, np.float32)
     scaled = rois.cast(kind) * scale - (0.5 if half_pixel else 0)
-    left, top, right, bottom = (scaled.slice(1, i, i + 1).unsqueeze(2) for i in range(4))
+    left_edge, top, right, bottom = (scaled.slice(1, i, i + 1).unsqueeze(2) for i in range(4))
     rows = _samples(op, top, bottom, bins[0], ratio, size(x, 2), half_pixel)
-    columns = _samples(op, left, right, bins[1], ratio, size(x, 3), half_pixel)
+    columns = _samples(op, left_edge, right, bins[1], ratio, size(x, 3), half_pixel)
     return rows, columns
 
 
@@ -105,11 +105,13 @@ def _hits(op, samples, extent, kind):
     return samples.index.unsqueeze(4).equals(op.Range(0, extent, np.int64(1))).cast(kind)
 
 
-def _joined(left, right):
+def _joined(left_factor, right):
     """``(R, P, C, Q)`` times ``(R, C, Q, L)``, summed over ``C`` and ``Q``."""
-    op = left.tape
-    inner = product(op, dim(left, 2), dim(left, 3))
-    return shaped(left, dim(left, 0), dim(left, 1), inner) @ shaped(right, dim(right, 0), inner, dim(right, 3))
+    op = left_factor.tape
+    inner = product(op, dim(left_factor, 2), dim(left_factor, 3))
+    return shaped(left_factor, dim(left_factor, 0), dim(left_factor, 1), inner) @ shaped(
+        right, dim(right, 0), inner, dim(right, 3)
+    )
 
 
 def _moved(op, samples, gradient, extent, kind):
@@ -140,17 +142,17 @@ def largest(at, x, rois, images, half_pixel, bins, ratio, scale):
     pixels = shaped(op.Gather(x.cast(kind), images, axis=0), dim(rois, 0), dim(x, 1), area).transpose([0, 2, 1])
     values = op.GatherND(pixels, index.unsqueeze(5), batch_dims=1)  # (R, PH, PW, T, T, C)
     real = op.And(down.real.unsqueeze(2, 4), across.real.unsqueeze(1, 3)).unsqueeze(5)
-    given = _at_largest(op, op.Where(real, values * weights, op.constant(-np.inf, kind)), at.dy.cast(kind))
+    sample_gradients = _at_largest(op, op.Where(real, values * weights, op.constant(-np.inf, kind)), at.dy.cast(kind))
     dx = drois = None
     if at.wants(0):
         starts = (images.cast(np.int64) * area).reshape([-1, 1, 1, 1, 1])
         places = (index + starts).reshape([-1, 1])
         empty = zeros(op, kind, product(op, dim(x, 0), area), dim(x, 1))
-        updates = shaped(given * weights, product(op, op.Shape(index)), dim(x, 1))
+        updates = shaped(sample_gradients * weights, product(op, op.Shape(index)), dim(x, 1))
         flat = op.ScatterND(empty, places, updates, reduction="add")
         dx = shaped(flat, dim(x, 0), area, dim(x, 1)).transpose([0, 2, 1]).reshape(x.shape).cast(x)
     if at.wants(1):
-        share = (given * values).sum([5])
+        share = (sample_gradients * values).sum([5])
         moved = [
             _paired(rows, (share * across.weights.unsqueeze(1, 3)).sum([2, 4]) * down.slopes),
             _paired(columns, (share * down.weights.unsqueeze(2, 4)).sum([1, 3]) * across.slopes),

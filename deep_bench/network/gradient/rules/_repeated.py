@@ -56,10 +56,10 @@ class Repeated:
         while True:
             targets = [*self.captured, *inputs, *(self.carried[i] for i in active)]
             depending = self.at.backward.depending(self.at.op, tuple(self.body), targets)
-            more = {i for i, value in enumerate(self._next) if value in depending} | active
-            if more == active:
+            next_active = {i for i, value in enumerate(self._next) if value in depending} | active
+            if next_active == active:
                 return sorted(active)
-            active = more
+            active = next_active
 
     # What each call was given
 
@@ -74,20 +74,22 @@ class Repeated:
     def _saved(self, value: ir.Value) -> Symbol:
         at, tape, node = self.at, self.at.op, self.at.node
         self._check_shape(value)
-        kept = ir.Value(name=tape.names.fresh(f"{value.name}.kept"), type=value.type, shape=value.shape)
-        self.body.append(ir.Node("", "Identity", [value], outputs=[kept], name=tape.names.fresh(f"{value.name}.keep")))
-        known = tape.knowledge.type_of(value) or self._first_type(value)
-        tape.knowledge.state(kept, known)
-        self.body.outputs.append(kept)
+        saved_value = ir.Value(name=tape.names.fresh(f"{value.name}.kept"), type=value.type, shape=value.shape)
+        self.body.append(
+            ir.Node("", "Identity", [value], outputs=[saved_value], name=tape.names.fresh(f"{value.name}.keep"))
+        )
+        value_type = tape.knowledge.type_of(value) or self._first_type(value)
+        tape.knowledge.state(saved_value, value_type)
+        self.body.outputs.append(saved_value)
         place = self.n_states + len(self._results)
-        self._results.append(kept)
+        self._results.append(saved_value)
         self._name_outputs(place)
         for name in ("scan_output_axes", "scan_output_directions"):
-            stated = node.attributes.get(name)
-            if stated is not None:
-                node.attributes[name] = ir.AttrInt64s(name, [*stated.as_ints(), 0])
+            attribute = node.attributes.get(name)
+            if attribute is not None:
+                node.attributes[name] = ir.AttrInt64s(name, [*attribute.as_ints(), 0])
         output = node.outputs[place]
-        tape.knowledge.state(output, stacked_type(known))
+        tape.knowledge.state(output, stacked_type(value_type))
         return Symbol(at.op, output)
 
     def _first_type(self, value: ir.Value) -> Type | None:
@@ -106,33 +108,33 @@ class Repeated:
         if value not in self.carried:
             return
         index, knowledge = self.carried.index(value), self.at.op.knowledge
-        known = knowledge.type_of(value) or knowledge.type_of(self.first[index].value)
-        if known is not None and not known.HasField("tensor_type"):
+        value_type = knowledge.type_of(value) or knowledge.type_of(self.first[index].value)
+        if value_type is not None and not value_type.HasField("tensor_type"):
             raise self.at.refusal(f"its body carries {value.name!r}, which is no tensor, from one iteration to the next")
         shapes = [knowledge.dims(v) for v in (self.first[index].value, value, self._next[index])]
-        for one, other in itertools.combinations([dims for dims in shapes if dims is not None], 2):
-            if len(one) != len(other) or any(
-                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
+        for first, second in itertools.combinations([dims for dims in shapes if dims is not None], 2):
+            if len(first) != len(second) or any(
+                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(first, second, strict=True)
             ):
                 raise self.at.refusal(f"the value {value.name!r}, which its body carries, changes its shape")
 
     def invariant(self, index: int) -> Type | None:
         """What is known of a carried value in every call: the standard's inference gives up the shape for a ``Loop``."""
         knowledge = self.at.op.knowledge
-        known, after = knowledge.type_of(self.carried[index]), knowledge.dims(self._next[index])
-        if known is None or not known.HasField("tensor_type") or after is None:
-            return known
-        if not known.tensor_type.HasField("shape"):
-            known = knowledge.type_of(self.first[index].value) or known
-        found = Type()
-        found.CopyFrom(known)
-        shape = found.tensor_type.shape
+        value_type, after = knowledge.type_of(self.carried[index]), knowledge.dims(self._next[index])
+        if value_type is None or not value_type.HasField("tensor_type") or after is None:
+            return value_type
+        if not value_type.tensor_type.HasField("shape"):
+            value_type = knowledge.type_of(self.first[index].value) or value_type
+        result_type = Type()
+        result_type.CopyFrom(value_type)
+        shape = result_type.tensor_type.shape
         if len(shape.dim) != len(after):
-            found.tensor_type.ClearField("shape")
+            result_type.tensor_type.ClearField("shape")
         for dim, size in zip(shape.dim, after, strict=False):
             if (dim.dim_value if dim.HasField("dim_value") else dim.dim_param) != size:
                 dim.Clear()
-        return found
+        return result_type
 
     # One call back
 
@@ -155,9 +157,9 @@ class Repeated:
         before = len(outputs) - len(self._next) - len(self._results)
         seeds = [(outputs[before + i].value, dy) for i, dy in zip(self.states, states, strict=True)]
         seeds += [(outputs[before + self.n_states + k].value, dy) for k, dy in zip(self.seeded, results, strict=True)]
-        wanted = [self.carried[i] for i in self.states]
-        wanted += [e for i, e in enumerate(self._elements) if self.wants_element(i)]
-        targets = dict.fromkeys([inputs[v].value for v in wanted] + self.captured)
+        requested = [self.carried[i] for i in self.states]
+        requested += [e for i, e in enumerate(self._elements) if self.wants_element(i)]
+        targets = dict.fromkeys([inputs[v].value for v in requested] + self.captured)
         return self.at.backward.run(tape, tuple(tape.written), summed(seeds), targets)
 
 
@@ -184,5 +186,5 @@ def again(
     """
     outputs = inlined(copied(graph, tape), inputs, tape)
     seeds = summed((outputs[i].value, inside(tape, dy)) for i, dy in dys.items())
-    found = at.backward.run(tape, tuple(tape.written), seeds, targets)
-    return [zeros_or(found, Symbol(tape, v)) for v in targets]
+    gradients = at.backward.run(tape, tuple(tape.written), seeds, targets)
+    return [zeros_or(gradients, Symbol(tape, v)) for v in targets]

@@ -42,24 +42,24 @@ def resized_axes(at, x, axes, roi, scales, sizes, policy):
     op, rank = at.op, x.rank
     axes = list(range(rank)) if axes is None else [axis % rank for axis in axes]
     by_size = sizes is not None and sizes.static_shape != (0,)
-    one = _one_scale(op, x, axes, sizes, policy) if by_size and policy != "stretch" else None
-    found = []
+    shared_scale = _one_scale(op, x, axes, sizes, policy) if by_size and policy != "stretch" else None
+    axis_specs = []
     for number, axis in enumerate(axes):
         length, resized = size(x, axis), size(at.y, axis)
         factor = _factor(x, at.y, axis)
-        if one is not None:
-            scale, factor = one, None
+        if shared_scale is not None:
+            scale, factor = shared_scale, None
         elif by_size:
             scale = _ratio(op, resized, length)
         else:
             scale = op.Gather(scales, np.int64(number), axis=0)
-            known = scales.known
-            factor = None if known is None else float(known[number])
+            scale_values = scales.known
+            factor = None if scale_values is None else float(scale_values[number])
         if factor == 1 and roi is None:
             continue
         region = (None, None) if roi is None else (op.Gather(roi, np.int64(i), axis=0) for i in (number, number + len(axes)))
-        found.append(Axis(axis, length, resized, scale, factor, *region))
-    return found
+        axis_specs.append(Axis(axis, length, resized, scale, factor, *region))
+    return axis_specs
 
 
 def _factor(x, y, axis):
@@ -149,14 +149,14 @@ def _nearest(op, axis, position, rounding):
     exact = position.cast(np.float64)
     match rounding:
         case "round_prefer_floor":
-            found = op.Ceil(exact - 0.5 - _TIE)
+            index = op.Ceil(exact - 0.5 - _TIE)
         case "round_prefer_ceil":
-            found = op.Floor(exact + 0.5 + _TIE)
+            index = op.Floor(exact + 0.5 + _TIE)
         case "floor":
-            found = op.Floor(exact)
+            index = op.Floor(exact)
         case _:
-            found = op.Ceil(exact)
-    return _inside(op, found.cast(np.int64), axis.length)
+            index = op.Ceil(exact)
+    return _inside(op, index.cast(np.int64), axis.length)
 
 
 def _inside(op, index, length):

@@ -38,28 +38,28 @@ def taps_around(op, position, extent, mode, padding, align_corners):
     wide = extent.cast(position.dtype)
     if mode == "nearest":
         inner = _reflected(op, position, wide, align_corners) if padding == "reflection" else position
-        found = op.Round(inner).unsqueeze(-1)
-        weights, slopes = op.constant(1, position.dtype).expand(found.shape), None
+        indices = op.Round(inner).unsqueeze(-1)
+        weights, slopes = op.constant(1, position.dtype).expand(indices.shape), None
     else:
         low = op.Floor(position).unsqueeze(-1)
         part = position.unsqueeze(-1) - low
         offsets = (0, 1) if mode == "linear" else (-1, 0, 1, 2)
-        found = low + np.array(offsets, position.dtype)
+        indices = low + np.array(offsets, position.dtype)
         pairs = _linear(op, part) if mode == "linear" else _cubic(part)
         weights, slopes = (op.Concat(*side, axis=-1) for side in zip(*pairs, strict=True))
     if padding == "reflection":
-        found = op.Round(_reflected(op, found, wide, align_corners))
-    inside = op.Max(op.Min(found, wide - 1), 0)
+        indices = op.Round(_reflected(op, indices, wide, align_corners))
+    inside = op.Max(op.Min(indices, wide - 1), 0)
     if padding == "zeros":
-        valid = found.equals(inside)
+        valid = indices.equals(inside)
         weights = op.Where(valid, weights, 0)
         slopes = None if slopes is None else op.Where(valid, slopes, 0)
     return Taps(inside.cast(np.int64), weights, slopes)
 
 
 def _linear(op, part):
-    one = op.constant(1, part.dtype).expand(part.shape)
-    return (1 - part, -one), (part, one)
+    unit = op.constant(1, part.dtype).expand(part.shape)
+    return (1 - part, -unit), (part, unit)
 
 
 def _cubic(part):
@@ -105,8 +105,8 @@ class Sampling:
 
     def _spread(self, axis, values):
         """``(B, Q, K)`` with axes of one element for the other taps."""
-        others = [2 + a for a in range(self.rank) if a != axis]
-        return values.unsqueeze(*others) if others else values
+        other_axes = [2 + a for a in range(self.rank) if a != axis]
+        return values.unsqueeze(*other_axes) if other_axes else values
 
     def _weights(self, by=None):
         """The products of the weights; with the slopes along axis ``by`` instead of its weights."""

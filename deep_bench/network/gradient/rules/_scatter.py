@@ -67,8 +67,8 @@ class Scattering:
 
     def gradients(self, reduction):
         """Of ``x`` and of the updates."""
-        found = {"none": self._none, "add": self._add, "mul": self._mul, "max": self._most, "min": self._most}
-        dx, du = found[reduction](self.at.dy)
+        methods = {"none": self._none, "add": self._add, "mul": self._mul, "max": self._most, "min": self._most}
+        dx, du = methods[reduction](self.at.dy)
         return dx.cast(self.x), du.cast(self.updates)
 
     def _none(self, dy):
@@ -84,17 +84,17 @@ class Scattering:
         safe = op.Where(null, 1, u)
         dx = dy * self.scatter(op.constant(1, x.dtype).expand(x.shape), u, "mul")
         nulls = self.gather(self.scatter(zeros(x, np.float32), null.cast(np.float32), "add"))
-        others = self.gather(self.scatter(x, safe, "mul")) / safe
+        other_product = self.gather(self.scatter(x, safe, "mul")) / safe
         # What is left without one update is 0 if another one is.
         alone = nulls.equals(null.cast(np.float32))
-        return dx, op.Where(alone, self.gather(dy) * others, 0)
+        return dx, op.Where(alone, self.gather(dy) * other_product, 0)
 
     def _most(self, dy):
         """``dy`` where an element is the one that was chosen; equal ones share it."""
         op, y = self.at.op, self.at.y
-        kept = self.x.equals(y)
+        retained = self.x.equals(y)
         won = self.updates.equals(self.gather(y))
         dy = widened(dy)
-        number = self.scatter(kept.cast(dy), won.cast(dy), "add")
+        number = self.scatter(retained.cast(dy), won.cast(dy), "add")
         share = dy / op.Max(number, 1)
-        return op.Where(kept, share, 0), op.Where(won, self.gather(share), 0)
+        return op.Where(retained, share, 0), op.Where(won, self.gather(share), 0)

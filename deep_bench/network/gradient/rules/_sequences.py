@@ -11,30 +11,30 @@ from deep_bench.network.gradient.tape import Tape
 
 def is_sequence(x):
     """Whether a value is a list of tensors."""
-    known = x.tape.knowledge.type_of(x.value)
-    return known is not None and known.HasField("sequence_type")
+    value_type = x.tape.knowledge.type_of(x.value)
+    return value_type is not None and value_type.HasField("sequence_type")
 
 
 def mapped(function, *sequences):
     """The sequence of what a function returns for the tensors at each position."""
-    tape, known = sequences[0].tape, sequences[0].tape.knowledge
-    body = ir.Graph([], [], nodes=[], name=tape.names.fresh(f"{tape.base}.body"), opset_imports={"": known.opset})
-    inner = Tape(body, tape.names, known, tape.base)
-    element = known.type_of(sequences[0].value)
+    tape, knowledge = sequences[0].tape, sequences[0].tape.knowledge
+    body = ir.Graph([], [], nodes=[], name=tape.names.fresh(f"{tape.base}.body"), opset_imports={"": knowledge.opset})
+    inner = Tape(body, tape.names, knowledge, tape.base)
+    element = knowledge.type_of(sequences[0].value)
     if element is None:
         raise tape.refusal(f"the element type of {sequences[0].value.name!r} is unknown before a run")
     for _ in sequences:
         item = element.sequence_type.elem_type
         value = ir.Value(name=tape.names.fresh(f"{tape.base}.element"), type=ir.serde.deserialize_type_proto_for_type(item))
-        known.state(value, item)
+        knowledge.state(value, item)
         body.inputs.append(value)
     result = function(*(Symbol(inner, v) for v in body.inputs))
     kind = onnx.helper.np_dtype_to_tensor_dtype(result.dtype)
     result.value.type = ir.TensorType(ir.DataType(kind))
     body.outputs.append(result.value)
-    made = tape.SequenceMap(*sequences, body=body)
-    known.state(made.value, onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(kind, None)))
-    return made
+    output = tape.SequenceMap(*sequences, body=body)
+    knowledge.state(output.value, onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(kind, None)))
+    return output
 
 
 def sum_of(a, b):

@@ -12,24 +12,24 @@ from deep_bench.tensor import is_float
 def dimension(x, axis):
     """The number of elements along an axis, or ``None`` if it is unknown before a run."""
     dims = x.tape.known_dims(x.value)
-    found = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
-    return found if isinstance(found, int) else None
+    length = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
+    return length if isinstance(length, int) else None
 
 
 def size(x, axis):
     """The number of elements along an axis, as a vector of one."""
-    known = dimension(x, axis)
-    if known is not None:
-        return x.tape.constant([known], np.int64)
+    length = dimension(x, axis)
+    if length is not None:
+        return x.tape.constant([length], np.int64)
     return x.tape.Shape(x, start=axis, end=axis + 1 or None)
 
 
 def sizes(x, start, end=None):
     """The shape from one axis to before another, as in Python, as a vector."""
     dims = x.tape.known_dims(x.value)
-    found = None if dims is None else dims[start:end]
-    if found is not None and all(isinstance(d, int) for d in found):
-        return x.tape.constant(found, np.int64)
+    lengths = None if dims is None else dims[start:end]
+    if lengths is not None and all(isinstance(d, int) for d in lengths):
+        return x.tape.constant(lengths, np.int64)
     return x.tape.Shape(x, start=start, end=end)
 
 
@@ -42,9 +42,9 @@ def product(shape):
 
 def joined(tape, *parts):
     """One vector of several, each a vector on the tape or a list of numbers."""
-    known = [np.array(p, np.int64) if isinstance(p, list) else p.known for p in parts]
-    if all(k is not None for k in known):
-        return tape.constant(np.concatenate([np.reshape(k, -1) for k in known]) if known else [], np.int64)
+    constants = [np.array(p, np.int64) if isinstance(p, list) else p.known for p in parts]
+    if all(k is not None for k in constants):
+        return tape.constant(np.concatenate([np.reshape(k, -1) for k in constants]) if constants else [], np.int64)
     return tape.concat([tape.constant(p, np.int64) if isinstance(p, list) else p for p in parts])
 
 

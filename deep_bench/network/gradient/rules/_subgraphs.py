@@ -33,18 +33,18 @@ def subgraph(
         results: What is known of its first outputs, where inference does not tell.
     """
     inputs = [ir.Value(name=tape.names.fresh(f"{tape.base}.{label}")) for _ in types]
-    for value, known in zip(inputs, types, strict=True):
-        tape.knowledge.state(value, known)
-        _declare(value, known)
+    for value, value_type in zip(inputs, types, strict=True):
+        tape.knowledge.state(value, value_type)
+        _declare(value, value_type)
     graph = ir.Graph(inputs, [], nodes=[], name=tape.names.fresh(f"{tape.base}.{label}.graph"))
     inner = Tape(graph, tape.names, tape.knowledge, tape.base)
     outputs = write(inner, *(Symbol(inner, value) for value in inputs))
-    for output, known in itertools.zip_longest(outputs, results):
-        own = output.value if _is_result(graph, output.value) else inner.Identity(output).value
-        if tape.knowledge.dims(own) is None:
-            tape.knowledge.state(own, known)
-        _declare(own, tape.knowledge.type_of(own))
-        graph.outputs.append(own)
+    for output, value_type in itertools.zip_longest(outputs, results):
+        result = output.value if _is_result(graph, output.value) else inner.Identity(output).value
+        if tape.knowledge.dims(result) is None:
+            tape.knowledge.state(result, value_type)
+        _declare(result, tape.knowledge.type_of(result))
+        graph.outputs.append(result)
     return graph
 
 
@@ -54,10 +54,10 @@ def _is_result(graph: ir.Graph, value: ir.Value) -> bool:
     return producer is not None and producer.graph is graph and value not in graph.outputs
 
 
-def _declare(value: ir.Value, known: Type | None) -> None:
-    if known is not None and value.type is None:
-        value.type = ir.serde.deserialize_type_proto_for_type(known)
-        value.shape = ir.serde.deserialize_type_proto_for_shape(known)
+def _declare(value: ir.Value, value_type: Type | None) -> None:
+    if value_type is not None and value.type is None:
+        value.type = ir.serde.deserialize_type_proto_for_type(value_type)
+        value.shape = ir.serde.deserialize_type_proto_for_shape(value_type)
 
 
 def inside(tape: Tape, x: Symbol) -> Symbol:
@@ -67,10 +67,10 @@ def inside(tape: Tape, x: Symbol) -> Symbol:
 
 def summed(pairs: Iterable[tuple[ir.Value, Symbol]]) -> dict[ir.Value, Symbol]:
     """Gradients by value; where one is named twice, their sum."""
-    found: dict[ir.Value, Symbol] = {}
+    sums: dict[ir.Value, Symbol] = {}
     for value, gradient in pairs:
-        found[value] = sum_of(found[value], gradient) if value in found else gradient
-    return found
+        sums[value] = sum_of(sums[value], gradient) if value in sums else gradient
+    return sums
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def scan(
         scan_output_directions=[int(backwards) for _, backwards in places] or None,
     )
     length = _length(tape, scanned[0])
-    for result, known in zip(results, [*types[: len(states)], *([None] * len(places))], strict=True):
-        tape.knowledge.state(result.value, known)
+    for result, value_type in zip(results, [*types[: len(states)], *([None] * len(places))], strict=True):
+        tape.knowledge.state(result.value, value_type)
     for result, value, (axis, _) in zip(results[len(states) :], body.outputs[len(states) :], places, strict=True):
         tape.knowledge.state(result.value, stacked_type(tape.knowledge.type_of(value), length, axis))
     return list(results[: len(states)]), list(results[len(states) :])
@@ -140,19 +140,19 @@ def element_type(known: Type | None, axis: int = 0) -> Type | None:
     """The type of what a tensor is taken apart into along an axis."""
     if known is None or not known.HasField("tensor_type"):
         return None
-    found = Type()
-    found.CopyFrom(known)
+    result_type = Type()
+    result_type.CopyFrom(known)
     if known.tensor_type.HasField("shape"):
-        del found.tensor_type.shape.dim[axis]
-    return found
+        del result_type.tensor_type.shape.dim[axis]
+    return result_type
 
 
 def stacked_type(known: Type | None, length: int | str | None = None, axis: int = 0) -> Type | None:
     """The type of tensors of one type stacked along a new axis."""
     if known is None or not known.HasField("tensor_type"):
         return None
-    found = Type()
-    found.tensor_type.elem_type = known.tensor_type.elem_type
+    result_type = Type()
+    result_type.tensor_type.elem_type = known.tensor_type.elem_type
     if known.tensor_type.HasField("shape"):
         dims = list(known.tensor_type.shape.dim)
         new = onnx.TensorShapeProto.Dimension()
@@ -161,8 +161,8 @@ def stacked_type(known: Type | None, length: int | str | None = None, axis: int 
         elif length:
             new.dim_param = length
         dims.insert(axis if axis >= 0 else axis + len(dims) + 1, new)
-        found.tensor_type.shape.dim.extend(dims)
-    return found
+        result_type.tensor_type.shape.dim.extend(dims)
+    return result_type
 
 
 def zeros(x: Symbol) -> Symbol:

@@ -23,8 +23,8 @@ def in_float32(rule):
     def wrapper(at, *inputs, **attributes):
         if not any(map(is_narrow, inputs)):
             return rule(at, *inputs, **attributes)
-        found = rule(_WideSite(at), *map(_widened, inputs), **attributes)
-        gradients = found if isinstance(found, list | tuple) else [found]
+        result = rule(_WideSite(at), *map(_widened, inputs), **attributes)
+        gradients = result if isinstance(result, list | tuple) else [result]
         return [g.cast(x) if g is not None and is_narrow(x) else g for x, g in zip(inputs, gradients, strict=False)]
 
     return wrapper
@@ -47,5 +47,5 @@ class _WideSite(Site):
 def _widened(x):
     if not is_narrow(x):
         return x
-    known = x.known  # what is known stays known
-    return x.cast(np.float32) if known is None else x.tape.constant(known, np.float32)
+    constant = x.known  # what is known stays known
+    return x.cast(np.float32) if constant is None else x.tape.constant(constant, np.float32)

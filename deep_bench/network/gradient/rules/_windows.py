@@ -75,14 +75,14 @@ def layout(at, x, kernel, *, auto_pad="NOTSET", dilations=None, pads=None, strid
     begins = tuple(pads[:rank]) if pads and auto_pad == "NOTSET" else (0,) * rank
     ends = tuple(pads[rank:]) if pads and auto_pad == "NOTSET" else (0,) * rank
     sizes, spans = spatial(x), tuple(map(span, kernel, dilations))
-    same, upper = auto_pad.startswith("SAME"), auto_pad == "SAME_UPPER"
+    is_same, upper = auto_pad.startswith("SAME"), auto_pad == "SAME_UPPER"
     if isinstance(sizes, Symbol):
-        if same:
+        if is_same:
             steps = at.op.Div(sizes + np.array([s - 1 for s in strides]), np.array(strides))
             total = (steps - 1) * np.array(strides) + np.array(spans) - sizes
             begins = split(at.op, at.op.Max(total, 0), upper=upper)
         return Layout(tuple(kernel), strides, dilations, sizes, begins, spatial(at.y, known=False))
-    if same:
+    if is_same:
         pairs = [same_padding(n, reach, s, upper=upper) for n, reach, s in zip(sizes, spans, strides, strict=True)]
         begins, ends = (tuple(side) for side in zip(*pairs, strict=True))
     axes = zip(sizes, begins, ends, spans, strides, strict=True)
@@ -110,8 +110,8 @@ def spatial(x, *, known=True):
 def dim(x, axis):
     """One dimension: a whole number, or a vector of one element."""
     dims = x.tape.known_dims(x.value)
-    found = dims[axis] if dims is not None else None
-    return found if isinstance(found, int) else x.tape.Shape(x, start=axis, end=axis + 1)
+    length = dims[axis] if dims is not None else None
+    return length if isinstance(length, int) else x.tape.Shape(x, start=axis, end=axis + 1)
 
 
 def shaped(x, *parts):
@@ -125,11 +125,11 @@ def shaped(x, *parts):
 def product(op, *sizes):
     """The product of dimensions: a whole number, or a vector of one element."""
     flat = list(itertools.chain.from_iterable([p] if isinstance(p, int | Symbol) else p for p in sizes))
-    known = math.prod(p for p in flat if isinstance(p, int))
+    static_product = math.prod(p for p in flat if isinstance(p, int))
     unknown = [op.ReduceProd(p, [0], keepdims=1) for p in flat if isinstance(p, Symbol)]
     if not unknown:
-        return known
-    return math.prod(unknown[1:], start=unknown[0]) * known
+        return static_product
+    return math.prod(unknown[1:], start=unknown[0]) * static_product
 
 
 def covered(at, x, windows):
@@ -172,9 +172,9 @@ def overlap(at, y, w, windows, group=1):
     short = [max(-e, 0) for e in ends]  # elements at the end that no window reaches
     extra = [s if s < stride else 0 for s, stride in zip(short, windows.strides, strict=True)]
     pads = [*windows.begins, *(max(e, 0) for e in ends)]
-    made = at.op.ConvTranspose(y, w, pads=pads, output_padding=extra if any(extra) else None, **options)
+    output = at.op.ConvTranspose(y, w, pads=pads, output_padding=extra if any(extra) else None, **options)
     missing = [s - e for s, e in zip(short, extra, strict=True)]
-    return _padded(at.op, made, [0] * len(missing), missing)
+    return _padded(at.op, output, [0] * len(missing), missing)
 
 
 def taps(at, x, windows):
@@ -204,8 +204,8 @@ def _tap(x, axis, before, after, step):
 
 def size(x, axis):
     """One dimension as a scalar on the tape."""
-    found = dim(x, axis)
-    return x.tape.constant(found, np.int64) if isinstance(found, int) else found.squeeze(0)
+    length = dim(x, axis)
+    return x.tape.constant(length, np.int64) if isinstance(length, int) else length.squeeze(0)
 
 
 def zeros(op, dtype, *dims):

@@ -45,11 +45,11 @@ def RotaryEmbedding(
     return turned, _to_cache(at, dcos, cos_cache, position_ids), _to_cache(at, dsin, sin_cache, position_ids)
 
 
-def _half(at, cache, stated):
-    known = stated // 2 or cache.dims[-1]
-    if not isinstance(known, int):
+def _half(at, cache, features):
+    half = features // 2 or cache.dims[-1]
+    if not isinstance(half, int):
         raise at.refusal("the number of features that are turned is known only in a run")
-    return known
+    return half
 
 
 def _pair(heads, half, interleaved):

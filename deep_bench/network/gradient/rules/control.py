@@ -39,11 +39,11 @@ def If(at, cond):
     captured = dict.fromkeys(v for branch in branches.values() for v in outer_values(branch) if at.wants_value(v))
     if not captured:
         return None
-    made = {
+    graphs = {
         name: subgraph(at.op, name, [], lambda tape, branch=branch: again(at, tape, branch, [], _given(at), captured))
         for name, branch in branches.items()
     }
-    results = at.op.If(cond, outputs=len(captured), **made)
+    results = at.op.If(cond, outputs=len(captured), **graphs)
     for value, result in zip(captured, results, strict=True):
         at.op.knowledge.state(result.value, at.op.knowledge.type_of(value))
     return dict(zip(captured, results, strict=True))
@@ -51,8 +51,8 @@ def If(at, cond):
 
 def _given(at):
     """The gradients of the outputs that have one, by their place."""
-    found = ((i, at.gradient_or_none(i)) for i in range(len(at.node.outputs)))
-    return {i: dy for i, dy in found if dy is not None}
+    gradients = ((i, at.gradient_or_none(i)) for i in range(len(at.node.outputs)))
+    return {i: dy for i, dy in gradients if dy is not None}
 
 
 def Scan(
@@ -71,8 +71,8 @@ def Scan(
     """
     n_states = len(inputs) - num_scan_inputs
     loop = Repeated(at, n_states)
-    wanted = [i for i in range(num_scan_inputs) if loop.wants_element(i)]
-    if not (loop.states or loop.captured or wanted):
+    requested = [i for i in range(num_scan_inputs) if loop.wants_element(i)]
+    if not (loop.states or loop.captured or requested):
         return None
     _check_tensors(at, [Symbol(at.op, v) for v in loop.captured])
     axes = scan_input_axes or (0,) * num_scan_inputs
@@ -85,17 +85,17 @@ def Scan(
     scanned += [Scanned(at.gradient(n_states + k), output_axes[k], not output_backwards[k]) for k in loop.seeded]
 
     def write(tape, *given):
-        states, sums, rest = _split(given, len(loop.states), len(loop.captured))
-        given_now, elements, results = _split(rest, len(saved), num_scan_inputs)
+        states, sums, remainder = _split(given, len(loop.states), len(loop.captured))
+        given_now, elements, results = _split(remainder, len(saved), num_scan_inputs)
         stand_ins = _stand_ins(loop, tape, dict(zip(saved, given_now, strict=True)))
         stand_ins.update(zip(loop.body.inputs[n_states:], elements, strict=True))
-        found = loop.back(tape, stand_ins, states, results)
-        return [*_next(loop, found, stand_ins, sums), *(zeros_or(found, elements[i]) for i in wanted)]
+        gradient_map = loop.back(tape, stand_ins, states, results)
+        return [*_next(loop, gradient_map, stand_ins, sums), *(zeros_or(gradient_map, elements[i]) for i in requested)]
 
-    places = [(axes[i], not backwards[i]) for i in wanted]
-    types = [element_type(at.op.knowledge.type_of(inputs[n_states + i].value), axes[i]) for i in wanted]
+    places = [(axes[i], not backwards[i]) for i in requested]
+    types = [element_type(at.op.knowledge.type_of(inputs[n_states + i].value), axes[i]) for i in requested]
     last, gradients = scan(at.op, write, _start(at, loop), scanned, places, types)
-    return _found(at, loop, last, [(n_states + i, g) for i, g in zip(wanted, gradients, strict=True)])
+    return _found(at, loop, last, [(n_states + i, g) for i, g in zip(requested, gradients, strict=True)])
 
 
 def Loop(at, trip_count, cond, *initial):
@@ -116,8 +116,8 @@ def Loop(at, trip_count, cond, *initial):
         place = inside(tape, count) - 1 - i
         stand_ins = _stand_ins(loop, tape, {v: tape.Gather(x, place, axis=0) for v, x in saved.items()})
         stand_ins[going] = tape.constant(True, bool)
-        found = loop.back(tape, stand_ins, states, [tape.Gather(dy, place, axis=0) for dy in results])
-        return [cond, *_next(loop, found, stand_ins, sums)]
+        gradient_map = loop.back(tape, stand_ins, states, [tape.Gather(dy, place, axis=0) for dy in results])
+        return [cond, *_next(loop, gradient_map, stand_ins, sums)]
 
     start = _start(at, loop)
     types = [loop.invariant(i) for i in loop.states] + [at.op.knowledge.type_of(v) for v in loop.captured]
@@ -125,8 +125,8 @@ def Loop(at, trip_count, cond, *initial):
     counters = [tensor_type(np.int64, 0), tensor_type(bool, 0)]
     body = subgraph(at.op, "Loop", [*counters, *types], write, [counters[1], *types])
     last = at.op.Loop(count, None, *start, outputs=len(start), body=body)
-    for result, known in zip(last, types, strict=True):
-        at.op.knowledge.state(result.value, known)
+    for result, value_type in zip(last, types, strict=True):
+        at.op.knowledge.state(result.value, value_type)
     return _found(at, loop, last, [])
 
 
@@ -138,19 +138,19 @@ def SequenceMap(at, *inputs):
     body = subgraphs(at.node)["body"]
     refuse_random(at, body)
     captured = [Symbol(at.op, v) for v in outer_values(body) if at.wants_value(v)]
-    wanted = [i for i in range(len(inputs)) if at.wants(i)]
+    requested = [i for i in range(len(inputs)) if at.wants(i)]
     dys = _given(at)
     _check_tensors(at, captured)
-    if not (captured or wanted):
+    if not (captured or requested):
         return None
 
     def write(tape, *given):
-        stand_ins, found = given[: len(inputs)], dict(zip(dys, given[len(inputs) :], strict=True))
-        targets = [stand_ins[i].value for i in wanted] + [x.value for x in captured]
-        return again(at, tape, body, stand_ins, found, targets)
+        stand_ins, gradient_map = given[: len(inputs)], dict(zip(dys, given[len(inputs) :], strict=True))
+        targets = [stand_ins[i].value for i in requested] + [x.value for x in captured]
+        return again(at, tape, body, stand_ins, gradient_map, targets)
 
     graph = subgraph(at.op, "SequenceMap", [_item_type(x) for x in (*inputs, *dys.values())], write)
-    targets = [inputs[i] for i in wanted] + captured
+    targets = [inputs[i] for i in requested] + captured
     results = at.op.SequenceMap(*inputs, *dys.values(), outputs=len(targets), body=graph)
     for result, x in zip(results, targets, strict=True):
         at.op.knowledge.state(result.value, _sequence_type(x))
@@ -163,8 +163,8 @@ def _check_tensors(at, captured):
 
 
 def _item_type(x):
-    known = x.tape.knowledge.type_of(x.value)
-    return known.sequence_type.elem_type if is_sequence(x) else known
+    value_type = x.tape.knowledge.type_of(x.value)
+    return value_type.sequence_type.elem_type if is_sequence(x) else value_type
 
 
 def _sequence_type(x):
@@ -180,13 +180,13 @@ def _total(gradients, x):
     return op.ConcatFromSequence(op.SequenceInsert(gradients, op.zeros_like(x)), axis=0, new_axis=1).sum([0])
 
 
-def _split(given, first, second):
-    return given[:first], given[first : first + second], given[first + second :]
+def _split(values, first, second):
+    return values[:first], values[first : first + second], values[first + second :]
 
 
-def _stand_ins(loop, tape, known):
+def _stand_ins(loop, tape, stand_ins):
     """What stands for the carried values in one step: those of ``known``, and anything for what the body does not use."""
-    return {v: known.get(v, inside(tape, x)) for v, x in zip(loop.carried, loop.first, strict=True)} | known
+    return {v: stand_ins.get(v, inside(tape, x)) for v, x in zip(loop.carried, loop.first, strict=True)} | stand_ins
 
 
 def _start(at, loop):
@@ -194,15 +194,15 @@ def _start(at, loop):
     return [*(at.gradient(i) for i in loop.states), *(zeros(Symbol(at.op, v)) for v in loop.captured)]
 
 
-def _next(loop, found, stand_ins, sums):
-    states = [zeros_or(found, stand_ins[loop.carried[i]]) for i in loop.states]
-    added = [(s, found.get(v)) for v, s in zip(loop.captured, sums, strict=True)]
+def _next(loop, gradient_map, stand_ins, sums):
+    states = [zeros_or(gradient_map, stand_ins[loop.carried[i]]) for i in loop.states]
+    added = [(s, gradient_map.get(v)) for v, s in zip(loop.captured, sums, strict=True)]
     return [*states, *(s if gradient is None else sum_of(s, gradient) for s, gradient in added)]
 
 
-def _found(at, loop, last, others):
+def _found(at, loop, last, extra_pairs):
     """The gradients by value: of the first carried values, of captured ones, and of further inputs by their place."""
     states, sums, _ = _split(last, len(loop.states), len(loop.captured))
     pairs = [(loop.first[i].value, g) for i, g in zip(loop.states, states, strict=True)]
     pairs += zip(loop.captured, sums, strict=True)
-    return summed([*pairs, *((at.node.inputs[place], g) for place, g in others)])
+    return summed([*pairs, *((at.node.inputs[place], g) for place, g in extra_pairs)])

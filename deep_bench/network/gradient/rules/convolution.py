@@ -111,10 +111,10 @@ def _weights(at, x, dy, w, windows, group):
         return _channel_weights(at, x, dy, w, windows)
     length = product(at.op, dim(at.inputs[0], 0), windows.counts)
     samples = dim(at.inputs[0], 0)
-    taken = shaped(columns(at, x.transpose(swap), windows, c * group, samples), group, c * windows.taps, length)
-    given = shaped(dy.transpose(swap), group, m // group, length)
-    made = taken @ given.transpose([0, 2, 1])
-    return shaped(made.transpose([0, 2, 1]), w.static_shape)
+    patches = shaped(columns(at, x.transpose(swap), windows, c * group, samples), group, c * windows.taps, length)
+    output_gradient = shaped(dy.transpose(swap), group, m // group, length)
+    weight_gradient = patches @ output_gradient.transpose([0, 2, 1])
+    return shaped(weight_gradient.transpose([0, 2, 1]), w.static_shape)
 
 
 def _channel_weights(at, x, dy, w, windows):
@@ -172,14 +172,14 @@ def DeformConv(
     m, inner = w.static_shape[0], w.static_shape[1] * k
     channels = w.static_shape[1] * group // offset_group
     sampling = _bent(at, x.cast(wide), offset.cast(wide), windows, offset_group)
-    taken = shaped(sampling.forward(), n, offset_group, k, outputs, channels).transpose([0, 1, 4, 2, 3])
+    patches = shaped(sampling.forward(), n, offset_group, k, outputs, channels).transpose([0, 1, 4, 2, 3])
     weight = None if mask is None else shaped(mask.cast(wide), n, offset_group, 1, k, outputs)
-    columns = shaped(taken if weight is None else taken * weight, n, group, inner, outputs)
+    columns = shaped(patches if weight is None else patches * weight, n, group, inner, outputs)
     dy = shaped(at.dy.cast(wide), n, group, m // group, outputs)
     dw = (dy @ columns.transpose([0, 1, 3, 2])).sum([0]).reshape(w.static_shape)
     kernels = w.cast(wide).reshape([group, m // group, inner]).transpose([0, 2, 1])
     dtaken = shaped(kernels @ dy, n, offset_group, channels, k, outputs)
-    dmask = None if mask is None else (dtaken * taken).sum([2]).reshape(mask.shape).cast(mask)
+    dmask = None if mask is None else (dtaken * patches).sum([2]).reshape(mask.shape).cast(mask)
     if weight is not None:
         dtaken = dtaken * weight
     dsamples = shaped(dtaken.transpose([0, 1, 3, 4, 2]), product(op, n, offset_group), product(op, k, outputs), channels)

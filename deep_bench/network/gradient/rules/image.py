@@ -34,15 +34,15 @@ def Resize(
         roi = None
     elif mode != "nearest" and at.wants(1):
         raise at.refusal("the gradient of its region of interest is not written")
-    found = resized_axes(at, x, axes, roi, scales, sizes, keep_aspect_ratio_policy)
-    factors = repeated(at, found, mode, coordinate_transformation_mode, nearest_mode)
+    axis_specs = resized_axes(at, x, axes, roi, scales, sizes, keep_aspect_ratio_policy)
+    factors = repeated(at, axis_specs, mode, coordinate_transformation_mode, nearest_mode)
     if factors is not None:
         # The sum over the copies of each element; pools run faster than sums over inner axes.
         mean = at.op.AveragePool(at.dy, kernel_shape=factors, strides=factors)
         return mean * float(np.prod(factors)), None, None, None
     wide = np.result_type(x.dtype, np.float32)
     dx = at.dy.cast(wide)
-    for axis in found:
+    for axis in axis_specs:
         rows = matrix(
             at.op,
             axis,
@@ -89,9 +89,9 @@ def AffineGrid(at, theta, size, *, align_corners=0):
     """``dtheta = Σ dy ⊗ (x, y, z, 1)`` over the positions, which are the grid of the identity."""
     op, rank = at.op, at.y.rank - 2
     wide = np.result_type(theta.dtype, np.float32)
-    one = op.Concat([1, 1], op.Slice(size, [2], [2 + rank]), axis=0)
+    unit_size = op.Concat([1, 1], op.Slice(size, [2], [2 + rank]), axis=0)
     identity = op.constant(np.eye(rank, rank + 1)[np.newaxis], wide)
-    places = op.AffineGrid(identity, one, align_corners=align_corners)
+    places = op.AffineGrid(identity, unit_size, align_corners=align_corners)
     area = product(op, *(dim(at.y, axis) for axis in range(1, 1 + rank)))
     places = op.Pad(shaped(places, area, rank), [0, 0, 0, 1], op.constant(1, wide))
     dy = shaped(at.dy.cast(wide), dim(theta, 0), area, rank)

@@ -79,8 +79,8 @@ def Einsum(at, *inputs, equation):
     narrow = inputs[0].dtype.name == "bfloat16"  # for which ONNX Runtime lacks most of what is written here
     factors = [widened(x) if narrow else x for x in inputs]
     dy = widened(at.dy) if narrow else at.dy
-    found = [terms.gradient(dy, factors, i) if at.wants(i) else None for i in range(len(inputs))]
-    return [None if g is None else g.cast(inputs[0].dtype) for g in found] if narrow else found
+    gradients = [terms.gradient(dy, factors, i) if at.wants(i) else None for i in range(len(inputs))]
+    return [None if g is None else g.cast(inputs[0].dtype) for g in gradients] if narrow else gradients
 
 
 def Det(at, x):
@@ -92,12 +92,12 @@ def Det(at, x):
     if n in (0, 1):
         return spread.expand(x.shape)
     count = size(x, -1)
-    one = op.constant(1, np.int64)
-    here = positions(op, count).unsqueeze(1)
-    others = positions(op, count - 1 if n is None else op.constant([n - 1], np.int64))
-    kept = others + (others >= here).cast(np.int64)
-    minors = op.Gather(op.Gather(x, kept, axis=-2), kept, axis=-1)
+    unit = op.constant(1, np.int64)
+    ticks = positions(op, count).unsqueeze(1)
+    minor_ticks = positions(op, count - 1 if n is None else op.constant([n - 1], np.int64))
+    retained = minor_ticks + (minor_ticks >= ticks).cast(np.int64)
+    minors = op.Gather(op.Gather(x, retained, axis=-2), retained, axis=-1)
     rank = x.rank
     order = [*range(rank - 2), rank - 2, rank, rank - 1, rank + 1]
-    parity = op.Mod(here + here.squeeze(1), one + one).cast(x.dtype)
+    parity = op.Mod(ticks + ticks.squeeze(1), unit + unit).cast(x.dtype)
     return spread * op.Det(minors.transpose(order)) * (1 - parity * 2)

@@ -42,9 +42,9 @@ class _Chosen:
 
     def __init__(self, at, x, target, weight, ignore_index, reduction):
         self._at, self._weight = at, weight
-        kept = None if ignore_index is None else ~target.equals(at.op.constant(ignore_index, target.dtype))
-        self._kept = None if kept is None else mask(kept, x)
-        index = target if kept is None else target * kept.cast(target.dtype)
+        valid = None if ignore_index is None else ~target.equals(at.op.constant(ignore_index, target.dtype))
+        self._kept = None if valid is None else mask(valid, x)
+        index = target if valid is None else target * valid.cast(target.dtype)
         self.index = index.unsqueeze(1)
         weights = self._weights(index, x)
         self._total = weights.sum() if reduction == "mean" else None

@@ -230,16 +230,16 @@ def Dropout(at, x, ratio=None, training_mode=None, **attributes):
 
     The mask counts as given, though it depends on the ratio: in steps. Outside training mode ``dx = dy``.
     """
-    known = None if training_mode is None else training_mode.known
-    if training_mode is None or (known is not None and not known):
+    constant_mode = None if training_mode is None else training_mode.known
+    if training_mode is None or (constant_mode is not None and not constant_mode):
         return at.dy
     dy = wide(at.dy)
-    kept = at.op.constant(0.5, dy.dtype) if ratio is None else 1 - ratio.cast(dy)
-    if known is None:
-        kept = at.op.Where(training_mode, kept, 1)
-    dx = at.op.Where(at.output(1), dy / kept, 0)
+    keep_rate = at.op.constant(0.5, dy.dtype) if ratio is None else 1 - ratio.cast(dy)
+    if constant_mode is None:
+        keep_rate = at.op.Where(training_mode, keep_rate, 1)
+    dx = at.op.Where(at.output(1), dy / keep_rate, 0)
     if ratio is None or not at.wants(1):
         return dx.cast(x)
-    along = (dx * wide(x)).sum() / kept
-    along = along if known is not None else at.op.Where(training_mode, along, 0)
+    along = (dx * wide(x)).sum() / keep_rate
+    along = along if constant_mode is not None else at.op.Where(training_mode, along, 0)
     return dx.cast(x), along.reshape(ratio.shape).cast(ratio)

@@ -164,8 +164,8 @@ def MaxUnpool(at, x, indices, output_shape=None, *, kernel_shape, pads=None, str
     dy, places = dy.reshape([-1]), indices.reshape([-1])
     number = at.op.Range(0, at.op.Size(places), np.int64(1))
     last = at.op.ScatterElements(at.op.zeros_like(dy).cast(np.int64), places, number, axis=0)
-    kept = at.op.Gather(last, places, axis=0).equals(number)
-    return at.op.Where(kept, at.op.Gather(dy, places, axis=0), 0).reshape(x.shape), None, None
+    retained = at.op.Gather(last, places, axis=0).equals(number)
+    return at.op.Where(retained, at.op.Gather(dy, places, axis=0), 0).reshape(x.shape), None, None
 
 
 def MaxRoiPool(at, x, rois, *, pooled_shape, spatial_scale=1.0):

@@ -25,9 +25,9 @@ def QuantizeLinear(at, x, scale, zero_point=None, *, axis=1, block_size=0, **att
         quotient = x.cast(np.float32) / _spread(at, scale.cast(np.float32), x, axis, block_size)
         if zero_point is not None:
             quotient = quotient + _spread(at, zero_point.cast(np.float32), x, axis, block_size)
-        kept = at.op.Round(quotient) if not is_float(dtype) else quotient
+        rounded = at.op.Round(quotient) if not is_float(dtype) else quotient
         limits = ml_dtypes.finfo(dtype) if is_float(dtype) else ml_dtypes.iinfo(dtype)
-        inside = (kept >= float(limits.min)) & (kept <= float(limits.max))
+        inside = (rounded >= float(limits.min)) & (rounded <= float(limits.max))
         return at.op.Where(inside, quotient, 0).cast(at.dy.dtype)
 
     return at.through(unrounded, x, scale, zero_point)

@@ -60,8 +60,8 @@ def GRU(
     names = activations or ("Sigmoid", "Tanh") * 2
     functions = activation_functions(names, activation_alpha, activation_beta, clip, at.backward.rounded_slopes)
     layer = _Layer(at, (x, w, r, b, sequence_lens), (initial_h,), None, direction, layout)
-    found = [gru(run, linear_before_reset=bool(linear_before_reset)) for run in layer.directions(functions, 2)]
-    return layer.gradients(found)
+    by_direction = [gru(run, linear_before_reset=bool(linear_before_reset)) for run in layer.directions(functions, 2)]
+    return layer.gradients(by_direction)
 
 
 def LSTM(
@@ -161,18 +161,18 @@ class _Layer:
             return tensor.squeeze(axis)
         return self.op.Gather(tensor, self.op.constant(number, np.int64), axis=axis)
 
-    def gradients(self, found):
+    def gradients(self, by_direction):
         """The gradients of the node's inputs from those of its directions."""
-        x = found[0].x + found[1].x if len(found) == 2 else found[0].x
+        x = by_direction[0].x + by_direction[1].x if len(by_direction) == 2 else by_direction[0].x
         stacked = [
-            self._stacked([f.w for f in found]),
-            self._stacked([f.r for f in found]),
-            self._stacked([f.b for f in found]),
+            self._stacked([f.w for f in by_direction]),
+            self._stacked([f.r for f in by_direction]),
+            self._stacked([f.b for f in by_direction]),
         ]
         weights = [g.cast(self.x) for g in stacked]
-        states = [self._stacked([f.first[i] for f in found]) for i in range(len(self.initial))]
+        states = [self._stacked([f.first[i] for f in by_direction]) for i in range(len(self.initial))]
         first = [self._late(s, (1, 0, 2), self.x) for s in states]
-        peepholes = [] if self.p is None else [self._stacked([f.p for f in found]).cast(self.x)]
+        peepholes = [] if self.p is None else [self._stacked([f.p for f in by_direction]).cast(self.x)]
         return [self._late(x, (1, 0, 2), self.x), *weights, None, *first, *peepholes]
 
     def _stacked(self, parts):

@@ -126,8 +126,8 @@ def ReduceProd(at, x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
     safe = x + zero
     zeros = at.op.ReduceSum(zero, axes, keepdims=1, noop_with_empty_axes=noop_with_empty_axes)
     product = at.op.ReduceProd(safe, axes, keepdims=1, noop_with_empty_axes=noop_with_empty_axes)
-    others = product * restored(at, at.dy, x, axes, *settings) / safe
-    return where((zeros - zero).equals(0), others)
+    other_product = product * restored(at, at.dy, x, axes, *settings) / safe
+    return where((zeros - zero).equals(0), other_product)
 
 
 def CumSum(at, x, axis, *, exclusive=0, reverse=0):

@@ -95,8 +95,8 @@ def Tile(at, x, repeats):
         return (at.dy.reshape(joined(at.op, *shape)).sum(copies) if copies else at.dy), None
     pairs = at.op.Concat(at.op.Unsqueeze(repeats, [1]), at.op.Unsqueeze(x.shape, [1]), axis=1)
     pairs = at.op.Reshape(pairs, [-1])
-    one = at.op.constant(1, np.int64)
-    axes = at.op.Range(one - one, at.op.Size(pairs), one + one)
+    unit = at.op.constant(1, np.int64)
+    axes = at.op.Range(unit - unit, at.op.Size(pairs), unit + unit)
     return at.dy.reshape(pairs).sum(axes), None
 
 
@@ -114,8 +114,8 @@ def DepthToSpace(at, x, *, blocksize, mode="DCR"):
     channels = dimension(x, 1)
     if channels is not None:
         return at.op.Gather(dx, np.arange(channels).reshape(area, -1).T.reshape(-1), axis=1)
-    here = at.op.Range(at.op.constant(0, np.int64), size(x, 1).squeeze(0), at.op.constant(1, np.int64))
-    order = at.op.Transpose(at.op.Reshape(here, [area, -1]))
+    ticks = at.op.Range(at.op.constant(0, np.int64), size(x, 1).squeeze(0), at.op.constant(1, np.int64))
+    order = at.op.Transpose(at.op.Reshape(ticks, [area, -1]))
     return at.op.Gather(dx, at.op.Reshape(order, [-1]), axis=1)
 
 

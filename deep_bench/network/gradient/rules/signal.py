@@ -47,8 +47,8 @@ def _known(axis):
 
 
 def _length(op, x, axis):
-    known = axis.known
-    return size(x, int(known[0])) if known is not None else op.Gather(x.shape, axis)
+    constant = axis.known
+    return size(x, int(constant[0])) if constant is not None else op.Gather(x.shape, axis)
 
 
 def _twice(at, x, n, axis):
@@ -60,8 +60,8 @@ def _twice(at, x, n, axis):
     if axis.known is not None:
         return counts.reshape([-1] + [1] * int((-1 - axis.known[0]) % x.rank))
     axes = op.Range(op.constant(0, np.int64), op.Size(x.shape), op.constant(1, np.int64))
-    here = op.Equal(axes, op.Where(axis < 0, axis + op.Size(x.shape), axis))
-    return counts.reshape(op.Where(here, op.constant(-1, np.int64), op.constant(1, np.int64)))
+    is_axis = op.Equal(axes, op.Where(axis < 0, axis + op.Size(x.shape), axis))
+    return counts.reshape(op.Where(is_axis, op.constant(-1, np.int64), op.constant(1, np.int64)))
 
 
 def STFT(at, signal, frame_step, window=None, frame_length=None, *, onesided=1):

@@ -77,14 +77,14 @@ def ticks(low: float, high: float) -> list[float]:
     """
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [step * 10.0**decade for decade in decades for step in steps]
-        found = [value for value in found if low <= value <= high]
-        if len(found) <= _MOST_TICKS:
+        positions = [step * 10.0**decade for decade in decades for step in steps]
+        positions = [value for value in positions if low <= value <= high]
+        if len(positions) <= _MOST_TICKS:
             break
     else:
-        found = found[:: ceil(len(found) / _MOST_TICKS)]
-    if len(found) >= 3:
-        return found
+        positions = positions[:: ceil(len(positions) / _MOST_TICKS)]
+    if len(positions) >= 3:
+        return positions
     return [float(f"{value:.12g}") for value in MaxNLocator(4).tick_values(low, high) if low <= value <= high]
 
 

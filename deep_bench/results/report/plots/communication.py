@@ -39,12 +39,17 @@ def _panel(kind: str, rows: Sequence[Row], name: str, looks: Looks) -> Picture:
     def draw(drawing: Drawing) -> None:
         axes = drawing.subplots()
         for system in systems:
-            those = [row for row in rows if row.system == system]
-            _measured(axes, those, looks)
-            predicted = [(row.size, row.predicted.seconds) for row in those if row.predicted is not None]
+            system_rows = [row for row in rows if row.system == system]
+            _measured(axes, system_rows, looks)
+            predicted = [(row.size, row.predicted.seconds) for row in system_rows if row.predicted is not None]
             if predicted:
-                axes.plot(*zip(*predicted, strict=True), "--", color=looks.colour(system), linewidth=1,
-                          label=f"{system}, predicted")  # fmt: skip
+                axes.plot(
+                    *zip(*predicted, strict=True),
+                    "--",
+                    color=looks.colour(system),
+                    linewidth=1,
+                    label=f"{system}, predicted",
+                )
         axes.set_title(title, loc="left")
         _scales(axes, rows)
         axes.legend(frameon=False, loc="upper left")
@@ -65,22 +70,28 @@ def _panel(kind: str, rows: Sequence[Row], name: str, looks: Looks) -> Picture:
 def _measured(axes: Axes, rows: Sequence[Row], looks: Looks) -> None:
     system = rows[0].system
     for right in (True, False):
-        those = [row for row in rows if (row.verdict == "right") is right]
-        if not those:
+        verdict_rows = [row for row in rows if (row.verdict == "right") is right]
+        if not verdict_rows:
             continue
-        middle = np.array([row.seconds for row in those], float)
-        low, high = np.array([_ends(row) for row in those]).T
+        middle = np.array([row.seconds for row in verdict_rows], float)
+        low, high = np.array([_ends(row) for row in verdict_rows]).T
         face: dict[str, Any] = {} if right else {"markerfacecolor": "white"}
         axes.errorbar(
-            [row.size for row in those], middle, yerr=[middle - np.minimum(low, middle), np.maximum(high, middle) - middle],
-            fmt=looks.marker(system), color=looks.colour(system), markersize=4.5, capsize=2,
-            label=f"{system}, measured{'' if right else ', not right'}", **face,
-        )  # fmt: skip
+            [row.size for row in verdict_rows],
+            middle,
+            yerr=[middle - np.minimum(low, middle), np.maximum(high, middle) - middle],
+            fmt=looks.marker(system),
+            color=looks.colour(system),
+            markersize=4.5,
+            capsize=2,
+            label=f"{system}, measured{'' if right else ', not right'}",
+            **face,
+        )
 
 
 def _ends(row: Row) -> tuple[float, float]:
-    found, middle = (None if row.summary is None else row.summary.interval), row.seconds or 0.0
-    return (middle, middle) if found is None else (max(found.low / 1e9, 1e-9), found.high / 1e9)
+    interval, middle = (None if row.summary is None else row.summary.interval), row.seconds or 0.0
+    return (middle, middle) if interval is None else (max(interval.low / 1e9, 1e-9), interval.high / 1e9)
 
 
 def _scales(axes: Axes, rows: Sequence[Row]) -> None:

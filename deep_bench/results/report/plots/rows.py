@@ -70,57 +70,57 @@ def _drawable(groups: Iterable[Times]) -> Times:
 
 def intervals(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Picture | None:
     """The median of each row with its interval; ``None`` where no median is a number."""
-    known = [row for row in rows if isfinite(row.figure.median)]
-    if not known:
+    finite_rows = [row for row in rows if isfinite(row.figure.median)]
+    if not finite_rows:
         return None
-    unit = known[0].figure.unit
-    ends = [value for row in known for value in _reach(row.figure)]
+    unit = finite_rows[0].figure.unit
+    ends = [value for row in finite_rows for value in _reach(row.figure)]
 
     def draw(drawing: Drawing) -> None:
-        axes = _begin(drawing, title, known, [_value(row) for row in known])
-        for number, row in enumerate(known):
+        axes = _begin(drawing, title, finite_rows, [_value(row) for row in finite_rows])
+        for number, row in enumerate(finite_rows):
             low, high = _reach(row.figure)
             middle = row.figure.median
             axes.errorbar(
                 [middle], [-number], xerr=[[middle - low], [high - middle]], capsize=4, markersize=6, **_style(row, looks)
             )
         value_axis(axes, min(ends), max(ends), unit)
-        axes.set_xlabel(f"{known[0].figure.name}, {known[0].figure.direction} is better")
+        axes.set_xlabel(f"{finite_rows[0].figure.name}, {finite_rows[0].figure.direction} is better")
 
     alt = f"{title}: " + "; ".join(f"{_named(row)}: median {amount(row.figure.median, unit)}, "
-                                   f"95 % interval {limits(row.figure)}" for row in known)  # fmt: skip
+                                   f"95 % interval {limits(row.figure)}" for row in finite_rows)  # fmt: skip
     caption = "Medians with their 95 % intervals; a marker without a bar has too few samples for one."
-    return picture(name, _FRAME + _ROW * len(known), draw, alt=alt, caption=caption)
+    return picture(name, _FRAME + _ROW * len(finite_rows), draw, alt=alt, caption=caption)
 
 
 def distribution(name: str, title: str, rows: Sequence[Row], looks: Looks) -> Picture | None:
     """The density of all raw samples of each row; ``None`` where no row has several samples."""
-    known = [row for row in rows if len(row.samples) > 1]
-    if not known:
+    sampled_rows = [row for row in rows if len(row.samples) > 1]
+    if not sampled_rows:
         return None
-    raw = known[0].raw
-    every = np.concatenate([part for row in known for part in (row.samples, row.aside)])
+    raw = sampled_rows[0].raw
+    every = np.concatenate([part for row in sampled_rows for part in (row.samples, row.aside)])
 
     def draw(drawing: Drawing) -> None:
-        axes = _begin(drawing, title, known, [_counts(row) for row in known])
-        for number, row in enumerate(known):
+        axes = _begin(drawing, title, sampled_rows, [_counts(row) for row in sampled_rows])
+        for number, row in enumerate(sampled_rows):
             _spread(axes, -number, row.samples, looks.colour(row.system))
             _strokes(axes, -number, row.aside, looks.colour(row.system))
         value_axis(axes, float(every.min()), float(every.max()), raw.unit)
         axes.set_xlabel(f"{raw.name}, all samples")
 
-    alt = f"{title}, all samples: " + "; ".join(f"{_named(row)}: {_told(row)}" for row in known)
+    alt = f"{title}, all samples: " + "; ".join(f"{_named(row)}: {_told(row)}" for row in sampled_rows)
     caption = (
         f"How the raw samples are distributed: a line from the least to the largest, the density of more than {_FEW} "
         "samples, fewer one by one; the upright stroke is the median."
     )
-    aside = np.concatenate([row.aside for row in known])
+    aside = np.concatenate([row.aside for row in sampled_rows])
     if len(aside):
         caption += (
             f" Short strokes below a line are {len(aside)} samples {_ends(aside, raw.unit)} during which another process "
             "had the processor: no median is of these times."
         )
-    return picture(name, _FRAME + _ROW * len(known), draw, alt=alt, caption=caption)
+    return picture(name, _FRAME + _ROW * len(sampled_rows), draw, alt=alt, caption=caption)
 
 
 def _counts(row: Row) -> str:
@@ -129,10 +129,8 @@ def _counts(row: Row) -> str:
 
 def _told(row: Row) -> str:
     """How many samples a row has, and their ends."""
-    found = f"{len(row.samples)} {_ends(row.samples, row.raw.unit)}"
-    return (
-        found if not len(row.aside) else f"{found} that count, and {len(row.aside)} {_ends(row.aside, row.raw.unit)} aside"
-    )
+    text = f"{len(row.samples)} {_ends(row.samples, row.raw.unit)}"
+    return text if not len(row.aside) else f"{text} that count, and {len(row.aside)} {_ends(row.aside, row.raw.unit)} aside"
 
 
 def _ends(samples: Times, unit: str) -> str:
@@ -155,8 +153,8 @@ def _begin(drawing: Drawing, title: str, rows: Sequence[Row], right: Sequence[st
 
 def _reach(figure: Figure) -> tuple[float, float]:
     """The ends of what is drawn of a figure."""
-    found = figure.interval
-    ends = (figure.median, figure.median) if found is None else (found.low, found.high)
+    interval = figure.interval
+    ends = (figure.median, figure.median) if interval is None else (interval.low, interval.high)
     low, high = (end if isfinite(end) else figure.median for end in ends)
     return min(low, figure.median), max(high, figure.median)
 
@@ -168,8 +166,8 @@ def _value(row: Row) -> str:
 
 def _style(row: Row, looks: Looks) -> dict[str, Any]:
     """Filled where nothing is against the figure."""
-    found = {"color": looks.colour(row.system), "fmt": looks.marker(row.system)}
-    return {**found, "markerfacecolor": "white"} if row.remark else found
+    style = {"color": looks.colour(row.system), "fmt": looks.marker(row.system)}
+    return {**style, "markerfacecolor": "white"} if row.remark else style
 
 
 def _named(row: Row) -> str:

@@ -27,7 +27,7 @@ def pictures_of(record: ScalingRecord, name: str, title: str) -> list[Picture]:
     points = record.points
     if not points:
         return []
-    told = "; ".join(f"{p.ranks} ranks {duration(p.mean)}, speed-up {significant(speed_up(record, p))}" for p in points)
+    summary = "; ".join(f"{p.ranks} ranks {duration(p.mean)}, speed-up {significant(speed_up(record, p))}" for p in points)
     caption = (
         "Predicted from traces of few ranks, not measured: a dashed line with hollow markers, the band holds 90 % of steps. "
         "Filled black crosses are measured."
@@ -35,9 +35,9 @@ def pictures_of(record: ScalingRecord, name: str, title: str) -> list[Picture]:
     speeds = "Predicted samples a second over those of one rank alone, which was measured: "
     return [
         picture(f"{name}-step", 3.2, lambda drawing: _steps(drawing, record, title),
-                alt=f"Predicted time of a step of {title} over ranks: {told}", caption=caption),
+                alt=f"Predicted time of a step of {title} over ranks: {summary}", caption=caption),
         picture(f"{name}-speed-up", 3.2, lambda drawing: _speeds(drawing, record, title),
-                alt=f"Predicted speed-up of {title} over ranks, beside the ideal one: {told}",
+                alt=f"Predicted speed-up of {title} over ranks, beside the ideal one: {summary}",
                 caption=f"{speeds}{duration(record.alone)} a step. Dotted: the ideal, an upper bound."),
     ]  # fmt: skip
 
@@ -78,20 +78,20 @@ def _speeds(drawing: Drawing, record: ScalingRecord, title: str) -> None:
     _finish(axes, record, f"{title}: speed-up, predicted", "times the samples a second of one")
 
 
-def _predicted(axes: Axes, ranks: list[int], values: list[float], number: int, what: str) -> None:
+def _predicted(axes: Axes, ranks: list[int], values: list[float], number: int, series: str) -> None:
     axes.plot(
-        ranks, values, "--", color=colour(number), marker=marker(number), markerfacecolor="white", markersize=5, label=what
+        ranks, values, "--", color=colour(number), marker=marker(number), markerfacecolor="white", markersize=5, label=series
     )
 
 
-def _finish(axes: Axes, record: ScalingRecord, title: str, what: str) -> None:
+def _finish(axes: Axes, record: ScalingRecord, title: str, axis_label: str) -> None:
     ranks = sorted({p.ranks for p in record.points} | {m.ranks for m in record.measured})
     axes.set_xscale("log")
     axes.minorticks_off()
     every = -(-len(ranks) // _MOST_RANKS)
     axes.set_xticks(ranks[::every], [str(count) for count in ranks[::every]])
     axes.set_xlabel("ranks")
-    axes.set_ylabel(what)
+    axes.set_ylabel(axis_label)
     axes.set_title(title, loc="left")
     tidy(axes)
     axes.legend(frameon=False, loc="upper left")

@@ -79,7 +79,7 @@ def within_page(source: str, name: str, alt: str) -> str:
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
                 parent.remove(child)
-    numbers = {found: f"{name}-{number}" for number, found in enumerate(_referred(root))}
+    numbers = {reference: f"{name}-{number}" for number, reference in enumerate(_referred(root))}
     for element in root.iter():
         _mend(element, numbers)
     width, height = (float(part) for part in root.attrib["viewBox"].split()[2:])
@@ -94,11 +94,11 @@ def within_page(source: str, name: str, alt: str) -> str:
 
 def _referred(root: ElementTree.Element) -> list[str]:
     """The names to which something refers, in their order."""
-    found: dict[str, None] = {}
+    references: dict[str, None] = {}
     for element in root.iter():
         for key, value in element.attrib.items():
-            found |= dict.fromkeys([value[1:]] if key == _HREF else _LOCAL.findall(value))
-    return list(found)
+            references |= dict.fromkeys([value[1:]] if key == _HREF else _LOCAL.findall(value))
+    return list(references)
 
 
 def _mend(element: ElementTree.Element, numbers: dict[str, str]) -> None:
@@ -110,10 +110,10 @@ def _mend(element: ElementTree.Element, numbers: dict[str, str]) -> None:
         elif key == _HREF:
             attributes["href"] = f"#{numbers[value[1:]]}"
         elif key == "style":
-            attributes["style"] = _style(_LOCAL.sub(lambda found: f"url(#{numbers[found[1]]})", value))
+            attributes["style"] = _style(_LOCAL.sub(lambda match: f"url(#{numbers[match[1]]})", value))
         else:
-            value = _LOCAL.sub(lambda found: f"url(#{numbers[found[1]]})", value)
-            attributes[key] = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", value)
+            value = _LOCAL.sub(lambda match: f"url(#{numbers[match[1]]})", value)
+            attributes[key] = _NUMBER.sub(lambda match: f"{float(match[0]):.2f}", value)
     element.attrib.clear()
     element.attrib.update(attributes)
 
@@ -121,10 +121,10 @@ def _mend(element: ElementTree.Element, numbers: dict[str, str]) -> None:
 def _style(style: str) -> str:
     """Without the family of the font."""
     parts = [re.sub(r"^font:\s*", "font:", part.strip()) for part in style.split(";")]
-    kept = []
+    declarations = []
     for part in parts:
         if part.startswith("font:"):
-            kept += [f"font-size:{size}" for size in re.findall(r"[\d.]+px", part)[:1]]
+            declarations += [f"font-size:{size}" for size in re.findall(r"[\d.]+px", part)[:1]]
         elif part and not part.startswith("font-family"):
-            kept.append(part)
-    return ";".join(kept)
+            declarations.append(part)
+    return ";".join(declarations)

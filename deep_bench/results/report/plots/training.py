@@ -36,10 +36,10 @@ def pictures_of(record: TrainingRecord, name: str, title: str, looks: Looks) -> 
     scores = list(dict.fromkeys(name for run in record.runs for name in run.scores))
     if record.target is not None:
         scores.sort(key=lambda score: record.target is not None and score != record.target.score)
-    found = [_score(record, f"{name}-score-{i}", title, score, looks) for i, score in enumerate(scores[:_SCORES])]
+    pictures = [_score(record, f"{name}-score-{i}", title, score, looks) for i, score in enumerate(scores[:_SCORES])]
     if record.target is not None:
-        found.append(_going(record, f"{name}-target", title, looks))
-    return [one for one in found if one is not None]
+        pictures.append(_going(record, f"{name}-target", title, looks))
+    return [panel for panel in pictures if panel is not None]
 
 
 def drawn(record: TrainingRecord, label: str) -> list[RunRecord]:
@@ -59,14 +59,14 @@ def _score(record: TrainingRecord, name: str, title: str, score: str, looks: Loo
         axes = drawing.subplots()
         labels = list(dict.fromkeys(run.label for run, _ in curves))
         for label in labels:
-            those = [curve for run, curve in curves if run.label == label]
+            label_curves = [curve for run, curve in curves if run.label == label]
             look: dict[str, Any] = {
                 "color": looks.colour(label),
                 "linestyle": looks.line(label),
                 "marker": looks.marker(label),
             }
-            for number, curve in enumerate(those):
-                shown = f"{label or 'run'}, {len(those)} run{'s' * (len(those) != 1)}" if number == 0 else None
+            for number, curve in enumerate(label_curves):
+                shown = f"{label or 'run'}, {len(label_curves)} run{'s' * (len(label_curves) != 1)}" if number == 0 else None
                 axes.plot(curve[:, 0] / scale, curve[:, 1], **look, markersize=3, linewidth=1, alpha=0.75, label=shown)
         if record.target is not None and record.target.score == score:
             axes.axhline(record.target.value, color="black", linewidth=1, linestyle=(0, (1, 2)), label="target")
@@ -124,16 +124,20 @@ def _going(record: TrainingRecord, name: str, title: str, looks: Looks) -> Pictu
 
 def _steps(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     label = part.label or ""
-    found, every = part.survival(), part.to_target
+    survival, every = part.survival(), part.to_target
     look: dict[str, Any] = {"color": looks.colour(label), "linestyle": looks.line(label)}
     end = max(t.seconds for t in every) / scale
-    times = np.concatenate([[0.0], found.times / scale, [end]])
-    going = np.concatenate([[1.0], found.going, found.going[-1:] if len(found.going) else [1.0]])
+    times = np.concatenate([[0.0], survival.times / scale, [end]])
+    going = np.concatenate([[1.0], survival.going, survival.going[-1:] if len(survival.going) else [1.0]])
     axes.plot(
-        times, going, drawstyle="steps-post", label=f"{label or 'runs'}, {found.reached} of {found.n} reached it", **look
+        times,
+        going,
+        drawstyle="steps-post",
+        label=f"{label or 'runs'}, {survival.reached} of {survival.n} reached it",
+        **look,
     )
-    if len(found.low):
-        low, high = (np.concatenate([[1.0], _known(ends), _known(ends)[-1:]]) for ends in (found.low, found.high))
+    if len(survival.low):
+        low, high = (np.concatenate([[1.0], _known(ends), _known(ends)[-1:]]) for ends in (survival.low, survival.high))
         axes.fill_between(times, low, high, step="post", color=look["color"], alpha=0.13, linewidth=0)
     late = np.array([t.seconds for t in every if not t.reached]) / scale
     heights = going[np.searchsorted(times[:-1], late, side="right") - 1]
@@ -149,9 +153,9 @@ def _known(ends: np.ndarray) -> np.ndarray:
 
 
 def _told(part: Runs) -> str:
-    found = part.survival()
-    median = "no median" if found.median is None else f"median {duration(found.median)}"
-    return f"{part.label or 'runs'}: {found.reached} of {found.n} reached it, {median}"
+    survival = part.survival()
+    median = "no median" if survival.median is None else f"median {duration(survival.median)}"
+    return f"{part.label or 'runs'}: {survival.reached} of {survival.n} reached it, {median}"
 
 
 def _finish(axes: Axes) -> None:
@@ -162,5 +166,5 @@ def _finish(axes: Axes) -> None:
 def left_out(records: Sequence[TrainingRecord]) -> list[str]:
     """What is not drawn of these records, in sentences."""
     counts = [len([run for run in r.runs if run.label == label]) - MOST_RUNS for r in records for label in r.labels()]
-    more = sum(max(count, 0) for count in counts)
-    return [f"{more} runs are not drawn: of each system the first {MOST_RUNS} are"] if more else []
+    extra = sum(max(count, 0) for count in counts)
+    return [f"{extra} runs are not drawn: of each system the first {MOST_RUNS} are"] if extra else []

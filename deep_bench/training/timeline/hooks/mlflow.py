@@ -26,8 +26,8 @@ def log(target: Target, scalars: Scalars) -> None:
     if target is None and run is None:
         raise InvalidArgument("no MLflow run", "a run's ID, or an active run", "call it within mlflow.start_run()")
     run_id = target if target is not None else run.info.run_id
-    now, client = int(time.time() * 1e3), mlflow.MlflowClient()
-    metrics = [Metric(_allowed(name), value, now, step) for step, values in scalars for name, value in values.items()]
+    timestamp, client = int(time.time() * 1e3), mlflow.MlflowClient()
+    metrics = [Metric(_allowed(name), value, timestamp, step) for step, values in scalars for name, value in values.items()]
     for start in range(0, len(metrics), _MOST_AT_ONCE):
         client.log_batch(run_id, metrics=metrics[start : start + _MOST_AT_ONCE])
 

@@ -85,8 +85,8 @@ def _tiled(q, k, v, bias, softcap, precision):
             scores = (scores + bias[..., i : i + QUERIES, j : j + KEYS]).astype(precision, copy=False)
             new = np.maximum(largest[rows], np.max(scores, axis=-1, keepdims=True))
             shift = finite_or_zero(new)
-            kept, weights = np.exp(largest[rows] - shift), np.exp(scores - shift)
-            weight[rows] = kept * weight[rows] + np.sum(weights, axis=-1, keepdims=True)
-            total[rows] = kept * total[rows] + np.matmul(weights.astype(v.dtype, copy=False), v[block])
+            decay, weights = np.exp(largest[rows] - shift), np.exp(scores - shift)
+            weight[rows] = decay * weight[rows] + np.sum(weights, axis=-1, keepdims=True)
+            total[rows] = decay * total[rows] + np.matmul(weights.astype(v.dtype, copy=False), v[block])
             largest[rows] = new
     return total / weight

@@ -51,7 +51,7 @@ def cook_toom(outputs: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     if n - 1 > len(POINTS):
         raise Unsupported(f"a tile of {n} elements, {outputs} outputs of {taps} taps", f"at most {len(POINTS) + 1} elements")
     points = [Fraction(p) for p in POINTS[: n - 1]]
-    basis = [_with_roots([p for p in points if p != own]) for own in points]
+    basis = [_with_roots([p for p in points if p != point]) for point in points]
     scales = [_value(coefficients, p) for coefficients, p in zip(basis, points, strict=True)]
     at = [[*(p**row for p in points), Fraction(row == outputs - 1)] for row in range(outputs)]
     g = [[p**k / scale for k in range(taps)] for p, scale in zip(points, scales, strict=True)]

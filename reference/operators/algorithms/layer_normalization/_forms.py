@@ -18,8 +18,8 @@ def layer_normalization_by(moments: Callable[[Any], tuple[Any, Any]]) -> Callabl
         wide, first = widened(x), axis % x.ndim
         lead = x.shape[:first]
         rows = wide.reshape(*lead, int(np.prod(x.shape[first:])))
-        kept = (*lead, *(1,) * (x.ndim - first))
-        mean, variance = (v.reshape(kept) for v in moments(rows))
+        stat_shape = (*lead, *(1,) * (x.ndim - first))
+        mean, variance = (v.reshape(stat_shape) for v in moments(rows))
         inverse = 1 / np.sqrt(variance + epsilon)
         y = (wide - mean) * inverse * widened(scale)
         y = (y if b is None else y + widened(b)).astype(x.dtype, copy=False)

@@ -19,10 +19,10 @@ def matmul_by(product: Product) -> Callable[..., Any]:
 
     @in_float32
     def MatMul(a, b):
-        left, right = (a[np.newaxis] if a.ndim == 1 else a), (b[:, np.newaxis] if b.ndim == 1 else b)
-        if left.shape[-1] != right.shape[-2]:
+        lhs, right = (a[np.newaxis] if a.ndim == 1 else a), (b[:, np.newaxis] if b.ndim == 1 else b)
+        if lhs.shape[-1] != right.shape[-2]:
             raise InvalidInput(f"MatMul of {list(a.shape)} and {list(b.shape)}", "as many columns as rows")
-        y = product(left, right)
+        y = product(lhs, right)
         y = y if b.ndim > 1 else y[..., 0]
         return y if a.ndim > 1 else y[..., 0, :] if b.ndim > 1 else y[..., 0]
 

@@ -19,6 +19,6 @@ def product(a, b):
         NVIDIA CUTLASS, Efficient GEMM in CUDA, section Parallelized Reductions.
     """
     y = zeros(a, b)
-    for left, right in zip(np.array_split(a, PARTS, axis=-1), np.array_split(b, PARTS, axis=-2), strict=True):
-        y = y + np.matmul(left, right)
+    for lhs, right in zip(np.array_split(a, PARTS, axis=-1), np.array_split(b, PARTS, axis=-2), strict=True):
+        y = y + np.matmul(lhs, right)
     return y

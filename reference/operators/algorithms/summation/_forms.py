@@ -31,9 +31,9 @@ def _reduction(total: Total, name: str, before: Callable[..., Any], after: Calla
     @in_float32
     def reduce(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
         over = reduced_axes(x, axes, noop_with_empty_axes)
-        kept = [axis for axis in range(x.ndim) if axis not in over]
+        remaining_axes = [axis for axis in range(x.ndim) if axis not in over]
         count = math.prod(x.shape[axis] for axis in over)
-        rows = np.transpose(before(x), (*kept, *over)).reshape(*(x.shape[axis] for axis in kept), count)
+        rows = np.transpose(before(x), (*remaining_axes, *over)).reshape(*(x.shape[axis] for axis in remaining_axes), count)
         y = after(total(rows), count).astype(x.dtype, copy=False)
         return y.reshape([1 if axis in over else n for axis, n in enumerate(x.shape)]) if keepdims else y
 
