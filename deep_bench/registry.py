@@ -121,3 +121,197 @@ def _exists(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # a package on the way to it
         return False
+
+
+frameworks = Registry(
+    "framework",
+    "deep_bench.frameworks",
+    builtin={
+        "onnxruntime": "deep_bench.adapters.onnxruntime:OnnxRuntimeAdapter",
+        "reference": "deep_bench.reference.network:ReferenceAdapter",
+        "tensorflow": "deep_bench.adapters.tensorflow:TensorFlowAdapter",
+        "torch": "deep_bench.adapters.torch:TorchAdapter",
+    },
+    requires={"onnxruntime": ("onnxruntime",), "tensorflow": ("tensorflow",), "torch": ("torch",)},
+    extras={name: f"deep-bench[{name}]" for name in ("onnxruntime", "tensorflow", "torch")},
+)
+
+_OPTIMIZERS = {
+    "accelegrad": "deep_bench.reference.training.accelegrad:AcceleGrad",
+    "adadelta": "deep_bench.reference.training.squares:AdaDelta",
+    "adafactor": "deep_bench.reference.training.adafactor:Adafactor",
+    "adagrad": "deep_bench.reference.training.squares:AdaGrad",
+    "adam": "deep_bench.reference.training.adam:Adam",
+    "adamax": "deep_bench.reference.training.adam_relatives:AdaMax",
+    "adamw": "deep_bench.reference.training.adam:AdamW",
+    "amsgrad": "deep_bench.reference.training.adam:AMSGrad",
+    "lamb": "deep_bench.reference.training.layerwise:LAMB",
+    "lars": "deep_bench.reference.training.layerwise:LARS",
+    "lbfgs": "deep_bench.reference.training.lbfgs:LBFGS",
+    "lion": "deep_bench.reference.training.layerwise:Lion",
+    "momentum": "deep_bench.reference.training.sgd:Momentum",
+    "muon": "deep_bench.reference.training.muon:Muon",
+    "nadam": "deep_bench.reference.training.adam_relatives:NAdam",
+    "nesterov": "deep_bench.reference.training.sgd:Nesterov",
+    "radam": "deep_bench.reference.training.adam_relatives:RAdam",
+    "rmsprop": "deep_bench.reference.training.squares:RMSProp",
+    "sgd": "deep_bench.reference.training.sgd:SGD",
+    "shampoo": "deep_bench.reference.training.shampoo:Shampoo",
+    "tensorflow.adadelta": "deep_bench.adapters.tensorflow.optimizers:Adadelta",
+    "tensorflow.adafactor": "deep_bench.adapters.tensorflow.optimizers:Adafactor",
+    "tensorflow.adagrad": "deep_bench.adapters.tensorflow.optimizers:Adagrad",
+    "tensorflow.adam": "deep_bench.adapters.tensorflow.optimizers:Adam",
+    "tensorflow.adamax": "deep_bench.adapters.tensorflow.optimizers:Adamax",
+    "tensorflow.adamw": "deep_bench.adapters.tensorflow.optimizers:AdamW",
+    "tensorflow.ftrl": "deep_bench.adapters.tensorflow.optimizers:Ftrl",
+    "tensorflow.lamb": "deep_bench.adapters.tensorflow.optimizers:Lamb",
+    "tensorflow.lion": "deep_bench.adapters.tensorflow.optimizers:Lion",
+    "tensorflow.muon": "deep_bench.adapters.tensorflow.optimizers:Muon",
+    "tensorflow.nadam": "deep_bench.adapters.tensorflow.optimizers:Nadam",
+    "tensorflow.rmsprop": "deep_bench.adapters.tensorflow.optimizers:RMSprop",
+    "tensorflow.sgd": "deep_bench.adapters.tensorflow.optimizers:SGD",
+    "torch.adadelta": "deep_bench.adapters.torch.optimizers:Adadelta",
+    "torch.adafactor": "deep_bench.adapters.torch.optimizers:Adafactor",
+    "torch.adagrad": "deep_bench.adapters.torch.optimizers:Adagrad",
+    "torch.adam": "deep_bench.adapters.torch.optimizers:Adam",
+    "torch.adamax": "deep_bench.adapters.torch.optimizers:Adamax",
+    "torch.adamw": "deep_bench.adapters.torch.optimizers:AdamW",
+    "torch.asgd": "deep_bench.adapters.torch.optimizers:ASGD",
+    "torch.lbfgs": "deep_bench.adapters.torch.optimizers:LBFGS",
+    "torch.muon": "deep_bench.adapters.torch.optimizers:Muon",
+    "torch.nadam": "deep_bench.adapters.torch.optimizers:NAdam",
+    "torch.radam": "deep_bench.adapters.torch.optimizers:RAdam",
+    "torch.rmsprop": "deep_bench.adapters.torch.optimizers:RMSprop",
+    "torch.rprop": "deep_bench.adapters.torch.optimizers:Rprop",
+    "torch.sgd": "deep_bench.adapters.torch.optimizers:SGD",
+}
+
+optimizers = Registry(
+    "optimizer",
+    "deep_bench.optimizers",
+    builtin=_OPTIMIZERS,
+    requires={name: (name.partition(".")[0],) for name in _OPTIMIZERS if "." in name},
+    extras={name: f"deep-bench[{name.partition('.')[0]}]" for name in _OPTIMIZERS if "." in name},
+)
+
+distributed_optimizers = Registry(
+    "distributed optimizer",
+    "deep_bench.distributed_optimizers",
+    builtin={
+        "allreduce": "deep_bench.distributed.schemes.allreduce:AllReduce",
+        "asynchronous": "deep_bench.distributed.schemes.asynchronous:Asynchronous",
+        "averaging": "deep_bench.distributed.schemes.averaging:Averaging",
+        "decentralised": "deep_bench.distributed.schemes.decentralised:Decentralised",
+        "gossip": "deep_bench.distributed.schemes.gossip:Gossip",
+        "gradient-push": "deep_bench.distributed.schemes.push:GradientPush",
+        "hierarchical": "deep_bench.distributed.schemes.hierarchical:Hierarchical",
+        "low-rank": "deep_bench.distributed.schemes.low_rank:LowRank",
+        "one-bit": "deep_bench.distributed.schemes.one_bit:OneBit",
+        "parameter-server": "deep_bench.distributed.schemes.parameter_server:ParameterServer",
+        "post-local": "deep_bench.distributed.schemes.post_local:PostLocal",
+        "quantised": "deep_bench.distributed.schemes.quantised:Quantised",
+        "sharded-state": "deep_bench.distributed.schemes.sharded_state:ShardedState",
+        "sparse": "deep_bench.distributed.schemes.sparse:Sparse",
+        "stale-synchronous": "deep_bench.distributed.schemes.stale:StaleSynchronous",
+    },
+)
+
+datasets = Registry(
+    "data set",
+    "deep_bench.datasets",
+    builtin={
+        "cifar10": "deep_bench.training.sets.originals:cifar10",
+        "cifar100": "deep_bench.training.sets.originals:cifar100",
+        "co2": "deep_bench.training.sets.packed:co2",
+        "digits": "deep_bench.training.sets.digits:digits",
+        "fashion-mnist": "deep_bench.training.sets.originals:fashion_mnist",
+        "hamlet": "deep_bench.training.workload.hamlet:hamlet",
+        "imagenet": "deep_bench.training.sets.imagenet:imagenet",
+        "images": "deep_bench.training.sets.images:images",
+        "mnist": "deep_bench.training.sets.originals:mnist",
+        "mnist5k": "deep_bench.training.sets.packed:mnist5k",
+        "movielens-100k": "deep_bench.training.sets.packed:movielens100k",
+        "synthetic": "deep_bench.training.sets.synthetic:synthetic",
+        "tokens": "deep_bench.training.sets.tokens:Tokens",
+    },
+)
+
+samplers = Registry(
+    "sampler",
+    "deep_bench.samplers",
+    builtin={
+        "bucketed": "deep_bench.training.samplers:Bucketed",
+        "infinite": "deep_bench.training.samplers:Infinite",
+        "sequential": "deep_bench.training.samplers:Sequential",
+        "shuffled": "deep_bench.training.samplers:Shuffled",
+        "stratified": "deep_bench.training.samplers:Stratified",
+        "weighted": "deep_bench.training.samplers:Weighted",
+        "with-replacement": "deep_bench.training.samplers:WithReplacement",
+    },
+)
+
+networks = Registry(
+    "network",
+    "deep_bench.networks",
+    builtin={
+        "digits-cnn": "deep_bench.training.networks:digits_cnn",
+        "lenet": "deep_bench.training.networks:lenet",
+        "mlp": "deep_bench.training.networks:mlp",
+        "ncf": "deep_bench.training.networks:ncf",
+        "recurrent": "deep_bench.training.networks:recurrent",
+        "resnet": "deep_bench.training.networks:resnet",
+        "resnet-cifar": "deep_bench.training.networks:resnet_cifar",
+        "temporal-convolution": "deep_bench.training.networks:temporal_convolution",
+        "transformer": "deep_bench.training.networks:transformer",
+    },
+)
+
+suites = Registry(
+    "suite",
+    "deep_bench.suites",
+    builtin={
+        "convnet/1d": "deep_bench.operators.suites.convnet:one_dimensional",
+        "convnet/3d": "deep_bench.operators.suites.convnet:three_dimensional",
+        "convnet/depthwise": "deep_bench.operators.suites.convnet:depthwise",
+        "convnet/dilated": "deep_bench.operators.suites.convnet:dilated",
+        "convnet/grouped": "deep_bench.operators.suites.convnet:grouped",
+        "convnet/mobilenet_v2": "deep_bench.operators.suites.convnet:mobilenet_v2",
+        "convnet/resnet50": "deep_bench.operators.suites.convnet:resnet50",
+        "convnet/unet": "deep_bench.operators.suites.convnet:unet",
+        "deepbench/conv/device": "deep_bench.operators.suites.deepbench:conv_device",
+        "deepbench/conv/server": "deep_bench.operators.suites.deepbench:conv_server",
+        "deepbench/conv/training": "deep_bench.operators.suites.deepbench:conv_training",
+        "deepbench/gemm/device": "deep_bench.operators.suites.deepbench:gemm_device",
+        "deepbench/gemm/server": "deep_bench.operators.suites.deepbench:gemm_server",
+        "deepbench/gemm/training": "deep_bench.operators.suites.deepbench:gemm_training",
+        "deepbench/rnn/device": "deep_bench.operators.suites.deepbench:rnn_device",
+        "deepbench/rnn/server": "deep_bench.operators.suites.deepbench:rnn_server",
+        "deepbench/rnn/training": "deep_bench.operators.suites.deepbench:rnn_training",
+        "deepbench/sparse_gemm/device": "deep_bench.operators.suites.deepbench:sparse_gemm_device",
+        "deepbench/sparse_gemm/server": "deep_bench.operators.suites.deepbench:sparse_gemm_server",
+        "transformer/attention": "deep_bench.operators.suites.transformer:attention",
+        "transformer/cross_entropy": "deep_bench.operators.suites.transformer:cross_entropy",
+        "transformer/embedding": "deep_bench.operators.suites.transformer:embedding",
+        "transformer/gelu": "deep_bench.operators.suites.transformer:gelu",
+        "transformer/layer_norm": "deep_bench.operators.suites.transformer:layer_norm",
+        "transformer/linear": "deep_bench.operators.suites.transformer:linear",
+        "transformer/rms_norm": "deep_bench.operators.suites.transformer:rms_norm",
+        "transformer/rotary": "deep_bench.operators.suites.transformer:rotary",
+        "transformer/softmax": "deep_bench.operators.suites.transformer:softmax",
+        "transformer/swiglu": "deep_bench.operators.suites.transformer:swiglu",
+    },
+    made=True,
+)
+
+communicators = Registry(
+    "communicator",
+    "deep_bench.communicators",
+    builtin={
+        "counting": "deep_bench.distributed.communicators.counting:Counting",
+        "local": "deep_bench.distributed.communicators.local:LocalCommunicator",
+        "mpi": "deep_bench.adapters.mpi:MpiCommunicator",
+        "torch": "deep_bench.adapters.torch.communicator:TorchCommunicator",
+    },
+    requires={"mpi": ("mpi4py",), "torch": ("torch",)},
+    extras={name: f"deep-bench[{name}]" for name in ("mpi", "torch")},
+)

@@ -20,28 +20,26 @@ from deep_bench.operators.operator import Operator
 if TYPE_CHECKING:
     from deep_bench.operators.checks.patches import Originals
 
-_HERE = "deep_bench.operators.checks"
-
 _DEATHS = 2
 """So many checks in a row end the process of a kernel before it is given up on a case."""
 
 CHECKS: Mapping[str, str] = {
-    "contract": f"{_HERE}.contract:contract_check",
-    "forward": f"{_HERE}.forward:forward_check",
-    "layout": f"{_HERE}.layout:layout_check",
-    "sizes": f"{_HERE}.sizes:sizes_check",
-    "backward": f"{_HERE}.backward:backward_check",
-    "slopes": f"{_HERE}.slopes:slopes_check",
-    "reruns": f"{_HERE}.repeatability:reruns_check",
-    "threads": f"{_HERE}.repeatability:threads_check",
-    "batch": f"{_HERE}.repeatability:batch_check",
-    "fresh": f"{_HERE}.honesty:fresh_check",
-    "reuse": f"{_HERE}.honesty:reuse_check",
-    "unwritten": f"{_HERE}.honesty:unwritten_check",
-    "unfinished": f"{_HERE}.unfinished:unfinished_check",
-    "remembering": f"{_HERE}.remembering:remembering_check",
-    "memory": f"{_HERE}.memory:memory_check",
-    "patches": f"{_HERE}.patches:patches_check",
+    "contract": "deep_bench.operators.checks.contract:contract_check",
+    "forward": "deep_bench.operators.checks.forward:forward_check",
+    "layout": "deep_bench.operators.checks.layout:layout_check",
+    "sizes": "deep_bench.operators.checks.sizes:sizes_check",
+    "backward": "deep_bench.operators.checks.backward:backward_check",
+    "slopes": "deep_bench.operators.checks.slopes:slopes_check",
+    "reruns": "deep_bench.operators.checks.repeatability:reruns_check",
+    "threads": "deep_bench.operators.checks.repeatability:threads_check",
+    "batch": "deep_bench.operators.checks.repeatability:batch_check",
+    "fresh": "deep_bench.operators.checks.honesty:fresh_check",
+    "reuse": "deep_bench.operators.checks.honesty:reuse_check",
+    "unwritten": "deep_bench.operators.checks.honesty:unwritten_check",
+    "unfinished": "deep_bench.operators.checks.unfinished:unfinished_check",
+    "remembering": "deep_bench.operators.checks.remembering:remembering_check",
+    "memory": "deep_bench.operators.checks.memory:memory_check",
+    "patches": "deep_bench.operators.checks.patches:patches_check",
 }
 """Name of a check to its function, in the order in which they are run."""
 

@@ -7,16 +7,14 @@ from deep_bench.registry import Registry
 MEASUREMENT = "measurement"
 """The kind of a record that names none: of a network, of operators or of communication."""
 
-_HERE = "deep_bench.results.reading"
-
 record_kinds = Registry(
     "kind of record",
     "deep_bench.record_kinds",
     builtin={
-        MEASUREMENT: f"{_HERE}.measurement:read",
+        MEASUREMENT: "deep_bench.results.reading.measurement:read",
         "mlperf": "deep_bench.mlperf.inference.reading:read",
-        "scaling": f"{_HERE}.scaling:read",
-        "training": f"{_HERE}.training:read",
+        "scaling": "deep_bench.results.reading.scaling:read",
+        "training": "deep_bench.results.reading.training:read",
     },
 )
 """What ``kind`` is in a record's file, to the function that makes results of the file."""
