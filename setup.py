@@ -52,14 +52,15 @@ setup(
     package_data={
         "deep_bench": [
             "py.typed",
+            "**/*.pyi",
             "data/*",
             "operators/data/*",
             "operators/native_code/*.h",
             "training/recipes/*.yaml",
             "mlperf/training/references/*.json",
-            "experiments/ready/*.yaml",
+            "recipes/ready/*.yaml",
             "distributed/scaling/*.cpp",
-            "results/report/pages/*",
+            "records/report/pages/*",
         ]
     },
     install_requires=[
@@ -67,6 +68,7 @@ setup(
         "onnx>=1.20",
         "onnx-ir>=0.1.12",
         "packaging>=24",
+        "lazy-loader>=0.4",
         "ml-dtypes>=0.5",
         "scipy>=1.14",
         "h5py>=3.12",
@@ -93,6 +95,6 @@ setup(
     },
     entry_points={
         "console_scripts": ["deep-bench = deep_bench.cli:main"],
-        "pytest11": ["deep_bench = deep_bench.results.pytest_plugin"],
+        "pytest11": ["deep_bench = deep_bench.records.pytest_plugin"],
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.operators import Case, Operator
-from deep_bench.operators.studies.quantities import FORWARD
+from deep_bench.operators.studies.settings import FORWARD
 from deep_bench.operators.studies.system import OperatorSystem
 
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from deep_bench.measure.comparison import ratio
-from deep_bench.measure.fleet import Contender
+from deep_bench.measure.compare import ratio
 from deep_bench.measure.session import Plan, measure
 from deep_bench.measure.statistics import launch_interval, summarize
 from deep_bench.measure.timing import Block
+from deep_bench.workers.fleet import Contender
 
 HERE = Path(__file__).parent
 

@@ -19,12 +19,12 @@ from rich.table import Table
 
 import deep_bench as db
 from deep_bench.check import InProcessSubject, Truth, Verdict, establish, judge
-from deep_bench.measure.comparison import ratio
-from deep_bench.measure.fleet import Contender
+from deep_bench.measure.compare import ratio
 from deep_bench.measure.session import Plan, measure
 from deep_bench.measure.statistics import summarize
 from deep_bench.reference.operators import find
 from deep_bench.reference.operators.algorithms import algorithms, less_accurate, name_of
+from deep_bench.workers.fleet import Contender
 
 
 def verdict(truth: Truth, operator: str, name: str, *, declared: bool) -> Verdict:

@@ -28,7 +28,7 @@ from _allreduce_systems import SYSTEMS, overlapping
 from _side_by_side import Bar, Outcome, told
 
 import deep_bench as db
-from deep_bench.measure.comparison import ratio
+from deep_bench.measure.compare import ratio
 from deep_bench.measure.timing import Block
 
 RANKS = 2

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import deep_bench as db
-from deep_bench.measure.comparison import ratio
+from deep_bench.measure.compare import ratio
 from deep_bench.measure.timing import Block
 
 SIZES = (8, 64, 512, 4 * 2**10, 32 * 2**10, 256 * 2**10, 2**20, 4 * 2**20)

@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from deep_bench.measure.comparison import ratio
-from deep_bench.measure.fleet import Contender
+from deep_bench.measure.compare import ratio
 from deep_bench.measure.session import Measurement, Plan, measure
 from deep_bench.measure.statistics import summarize
 from deep_bench.training.containers import memory, parse_kind, write_container
+from deep_bench.workers.fleet import Contender
 
 COUNT, BATCH = 5_000, 64
 KINDS = (

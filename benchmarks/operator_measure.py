@@ -29,15 +29,24 @@ import numpy as np  # noqa: E402 (the threads are chosen when it is imported)
 from _operator_measure_systems import Product  # noqa: E402
 
 import deep_bench as db  # noqa: E402
-from deep_bench.events import Moment  # noqa: E402
-from deep_bench.measure.alone import time_call  # noqa: E402
-from deep_bench.measure.fleet import Contender, Fleet  # noqa: E402
-from deep_bench.measure.observed import in_turn  # noqa: E402
-from deep_bench.measure.session import Measurement, Plan, measure_launch  # noqa: E402
+from deep_bench.events import (
+    Moment,
+    in_turn,
+)
+from deep_bench.measure.session import (  # noqa: E402
+    Measurement,
+    Plan,
+    measure_launch,
+    time_call,
+)
 from deep_bench.measure.statistics import HEAVY_PREEMPTION, summarize  # noqa: E402
-from deep_bench.operators.kernel import KernelAdapter  # noqa: E402
-from deep_bench.operators.studies.contestants import contestants_of, dumped  # noqa: E402
-from deep_bench.operators.studies.quantities import FORWARD  # noqa: E402
+from deep_bench.operators.operator import (
+    KernelAdapter,
+    dumped,
+)
+from deep_bench.operators.studies.contestants import contestants_of  # noqa: E402
+from deep_bench.operators.studies.settings import FORWARD  # noqa: E402
+from deep_bench.workers.fleet import Contender, Fleet  # noqa: E402
 
 SIZES = {"7 us": 64, "0.2 ms": 220, "2.6 ms": 512}
 _HERE = Path(__file__).parent

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 import deep_bench as db
-from deep_bench.measure.fleet import Contender
 from deep_bench.measure.session import Measurement, Plan, measure
 from deep_bench.measure.statistics import summarize
+from deep_bench.workers.fleet import Contender
 
 _BARS = {"torch": 1.0, "onnxruntime": 1.0, "tensorflow": 3.0}
 """Seconds."""

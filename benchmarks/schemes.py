@@ -18,8 +18,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from deep_bench.training.record import TrainingRecord
-from deep_bench.training.runs.storage import load
+from deep_bench.training.record import TrainingRecord, load_training
 
 SCHEMES = (
     "allreduce",
@@ -97,7 +96,7 @@ def outcome(scheme: str, ranks: int, on: str, seed: int) -> Outcome | str:
         found = sorted(Path(folder).glob("*_training_*.json"))
         if not found:
             return f"{scheme}: exit status {ended.returncode}: {ended.stderr.strip()[-400:]}"
-        return Outcome.of(scheme, load(found[0]))
+        return Outcome.of(scheme, load_training(found[0]))
 
 
 def table(outcomes: list[Outcome], ranks: int, on: str) -> str:

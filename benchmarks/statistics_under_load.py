@@ -23,7 +23,7 @@ import numpy as np
 
 from deep_bench.measure.environment import StealMeter
 from deep_bench.measure.statistics import summarize
-from deep_bench.measure.workers import Worker
+from deep_bench.workers.process import Worker
 
 TOLERANCE = 0.02
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -1,25 +1,32 @@
-"""What a framework must offer: a device with arrays, an adapter that prepares networks, an executor that runs them."""
+"""What a framework must offer: a device with arrays, an adapter that prepares networks, an executor that runs them.
+
+`Watched` is an executor that tells a callback what it does. What `Executor.gradients` is asked for is checked in the same way
+and the same words by every executor.
+"""
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from itertools import count
+from time import perf_counter_ns
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from deep_bench.arrays import ArrayFunctions
-from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.events import Callback, Moment, NodeEvent
+from deep_bench.errors import InvalidArgument, InvalidInput, Stopped, Unsupported
+from deep_bench.events import Callback, Moment, NodeEvent, NodeProfile
 from deep_bench.fault import KnownFault
 from deep_bench.graph import Network
-from deep_bench.node_profile import NodeProfile
-from deep_bench.tensor import TensorSpec
+from deep_bench.tensor import STRING, TensorSpec, is_float
 
 A = TypeVar("A")
 """A framework's native array type."""
+
 
 Mode = Literal["inference", "train"]
 Form = Literal["native", "decomposed", "fallback"]
@@ -195,7 +202,7 @@ class Executor(ABC, Generic[A]):
             Unsupported: The executor was not prepared with ``mode="train"``, or a node has no gradient here.
             InvalidArgument: ``loss`` is no output of one element, or a name in ``wrt`` is no parameter or real input.
             InvalidInput: A missing or unknown input, or one of a wrong shape or element type; see
-                `deep_bench.request.check_native`.
+                `deep_bench.framework.check_native`.
         """
         del inputs, loss, wrt, on_ready
         raise Unsupported(f"{type(self).__name__} computes no gradients", "an executor with a method gradients")
@@ -262,7 +269,6 @@ class Executor(ABC, Generic[A]):
             >>> seen[:2]
             ['stem', 'stem_norm']
         """
-        from deep_bench.watching import Watched
 
         return Watched(self, callback, self.events if moments is None else moments)
 
@@ -363,3 +369,248 @@ def _check_input(spec: TensorSpec, array: np.ndarray, sizes: dict[str, int]) -> 
         sizes_text = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
         raise InvalidInput(came, f"{spec}{sizes_text}", "change the array's shape, or the network's sizes")
     return array.astype(object) if strings else array
+
+
+_NODES = frozenset({Moment.BEFORE_NODE, Moment.AFTER_NODE})
+
+
+class Watched(Executor[A]):
+    """Another executor, with a callback told of some of its moments.
+
+    It holds the other one, which knows nothing of it: what nobody watches costs what it always did.
+
+    Args:
+        executor: What runs.
+        callback: Told of each moment; when it returns ``True`` the run ends with `Stopped`.
+        moments: Those to tell of.
+
+    Raises:
+        Unsupported: A moment that the executor cannot report.
+    """
+
+    def __init__(self, executor: Executor[A], callback: Callback, moments: Iterable[Moment]) -> None:
+        requested = frozenset(moments)
+        if unknown := requested - executor.events:
+            raise Unsupported(
+                f"{type(executor).__name__} cannot report {', '.join(sorted(m.value for m in unknown))}",
+                f"some of {', '.join(sorted(m.value for m in executor.events))}",
+                "watch fewer moments; the reference reports every node",
+            )
+        self.device, self.inputs, self.output_names = executor.device, executor.inputs, executor.output_names
+        self.parameters, self.forms, self.network = executor.parameters, executor.forms, executor.network
+        self._executor, self._callback, self._moments = executor, callback, requested
+        self._calls = count()
+
+    def forward(self, inputs: Mapping[str, A]) -> dict[str, A]:
+        """Run the network and report."""
+        if self._moments & _NODES:
+            return self._call(lambda: self._executor.walk(inputs, self._numbered()))
+        return self._call(lambda: self._executor.forward(inputs))
+
+    def bind(self, inputs: Mapping[str, A]) -> Callable[[], dict[str, A]]:
+        """A call that runs the network on these inputs and reports."""
+        if self._moments & _NODES:
+            return lambda: self.forward(inputs)
+        return self._told(self._executor.bind(inputs))
+
+    def gradients(
+        self,
+        inputs: Mapping[str, A],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, A], None] | None = None,
+    ) -> tuple[dict[str, A], dict[str, A]]:
+        """Run and differentiate the network, and report the call.
+
+        Raises:
+            Unsupported: Nodes are watched: those of the way back are no nodes of the network.
+        """
+        if self._moments & _NODES:
+            raise Unsupported("nodes are not reported while gradients are computed", "moments of calls only")
+        return self._call(lambda: self._executor.gradients(inputs, loss, wrt=wrt, on_ready=on_ready))
+
+    def profile(
+        self, inputs: Mapping[str, A], *, repeat: int = 20, loss: str | None = None, wrt: Sequence[str] | None = None
+    ) -> NodeProfile:
+        """The profile of the executor itself, without the callback."""
+        return self._executor.profile(inputs, repeat=repeat, loss=loss, wrt=wrt)
+
+    def algorithms(self, inputs: Mapping[str, A]) -> Mapping[str, tuple[str, ...] | str]:
+        """That of the executor that is watched; the callback is not told of it."""
+        return self._executor.algorithms(inputs)
+
+    def _told(self, run: Callable[[], dict[str, A]]) -> Callable[[], dict[str, A]]:
+        """A call that does the same as `_call`, with everything at hand that it needs: it is timed."""
+        tell, numbers, clock = self._callback, self._calls, perf_counter_ns
+        before, after = (moment if moment in self._moments else None for moment in (Moment.BEFORE_CALL, Moment.AFTER_CALL))
+
+        def call() -> dict[str, A]:
+            index = next(numbers)
+            if before is not None and tell(before, index, clock(), None) is True:
+                raise _stopped(before, index)
+            result = run()
+            if after is not None and tell(after, index, clock(), None) is True:
+                raise _stopped(after, index)
+            return result
+
+        return call
+
+    def _call(self, run: Callable[[], Any]) -> Any:
+        index = next(self._calls)
+        self._tell(Moment.BEFORE_CALL, index, None)
+        result = run()
+        self._tell(Moment.AFTER_CALL, index, None)
+        return result
+
+    def _numbered(self) -> Callable[[Moment, NodeEvent], None]:
+        """What a walk tells: nodes are numbered as they begin; a subgraph's lie between those of the node around it."""
+        numbers, begun = count(), list[int]()
+
+        def tell(moment: Moment, event: NodeEvent) -> None:
+            if moment is Moment.BEFORE_NODE:
+                begun.append(next(numbers))
+            self._tell(moment, begun[-1] if moment is Moment.BEFORE_NODE else begun.pop(), event)
+
+        return tell
+
+    def _tell(self, moment: Moment, index: int, data: NodeEvent | None) -> None:
+        if moment in self._moments and self._callback(moment, index, perf_counter_ns(), data) is True:
+            raise _stopped(moment, index, data)
+
+
+def _stopped(moment: Moment, index: int, data: NodeEvent | None = None) -> Stopped:
+    where = f"node {data.node!r}" if data is not None else f"call {index}"
+    return Stopped(f"a callback stopped the run at {moment.value}, {where}")
+
+
+Describe: TypeAlias = "Callable[[Any], tuple[Sequence[int], np.dtype] | None]"
+"""From a native array to its shape and NumPy element type; ``None`` for what is no array of the framework."""
+
+
+def describe_numpy(value: Any) -> tuple[Sequence[int], np.dtype] | None:
+    """`Describe` of a framework whose native arrays are NumPy's.
+
+    Example:
+        >>> describe_numpy(np.zeros((2, 3))), describe_numpy([0.0])
+        (((2, 3), dtype('float64')), None)
+    """
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray | np.generic) else None
+
+
+def names_once(wrt: Iterable[str]) -> tuple[str, ...]:
+    """The names to differentiate with respect to, as a tuple.
+
+    Raises:
+        InvalidArgument: A string instead of a sequence of names, or a name that is there twice.
+
+    Example:
+        >>> names_once(["w", "b"])
+        ('w', 'b')
+    """
+    if isinstance(wrt, str):
+        raise InvalidArgument(f"wrt={wrt!r}, a string", "a sequence of names", f"write wrt=[{wrt!r}]")
+    names = tuple(wrt)
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise InvalidArgument(f"{twice!r} is in wrt {names.count(twice)} times", "each name once")
+    return names
+
+
+def checked_request(
+    whose: str,
+    outputs: Collection[str],
+    parameters: Collection[str],
+    inputs: Sequence[TensorSpec],
+    loss: str,
+    wrt: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """The names to differentiate with respect to: those asked for, or all parameters, or else all real inputs.
+
+    Args:
+        whose: Name of the network, for messages.
+        outputs: Names of what the executor returns.
+        parameters: Names of its parameters that have gradients.
+        inputs: What it takes.
+        loss: Name of the output to differentiate.
+        wrt: The names asked for; ``None`` for all parameters, or all floating-point inputs where there are none.
+
+    Raises:
+        InvalidArgument: ``loss`` is no output; one of ``wrt`` is no parameter and no floating-point input; or a name is
+            there twice.
+    """
+    if loss not in outputs:
+        raise InvalidArgument(f"{whose} has no output {loss!r}", f"one of {', '.join(outputs)}", _nearest(loss, outputs))
+    specs = {spec.name: spec for spec in inputs}
+    real = [name for name, spec in specs.items() if spec.is_tensor and is_float(spec.dtype)]
+    names = names_once((parameters or real) if wrt is None else wrt)
+    differentiable = {*parameters, *real}
+    for name in names:
+        if name in differentiable:
+            continue
+        expected = f"some of {', '.join([*parameters, *real]) or '(none)'}"
+        if name in specs:
+            raise InvalidArgument(f"the input {specs[name]} of {whose} is no floating-point tensor", expected)
+        came = f"{whose} has no parameter or floating-point input {name!r}"
+        raise InvalidArgument(came, expected, _nearest(name, differentiable))
+    return names
+
+
+def check_native(
+    specs: Sequence[TensorSpec], inputs: Mapping[str, Any], describe: Describe, working: np.dtype | None = None
+) -> None:
+    """Compare native arrays with the declarations of what they are fed to; nothing is copied or converted.
+
+    Args:
+        specs: The declarations.
+        inputs: Name to native array; a sequence is a list of them, an empty optional is ``None``.
+        describe: See `Describe`.
+        working: An element type that floating-point inputs may have in place of the declared one: what an executor runs in.
+
+    Raises:
+        InvalidInput: A missing or unknown name, something that is no native array, or a wrong shape or element type.
+
+    Example:
+        >>> spec = TensorSpec("x", ("n", 2), np.dtype(np.float32))
+        >>> check_native([spec], {"x": np.zeros((5, 2), np.float32)}, describe_numpy)
+    """
+    check_input_names(specs, inputs)
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        value = inputs[spec.name]
+        if spec.is_tensor:
+            shape = _checked_type(spec, spec.name, value, describe, working)
+            if not fits(spec, shape, sizes):
+                came = f"input {spec.name!r} has {spec.dtype}{list(shape)}"
+                suffix = f" with {', '.join(f'{k}={v}' for k, v in sizes.items())}" if sizes else ""
+                raise InvalidInput(came, f"{spec}{suffix}", "change the array's shape, or the network's sizes")
+        elif "sequence" in spec.containers and value is not None:
+            if not isinstance(value, list | tuple):
+                raise InvalidInput(f"input {spec.name!r} is a {type(value).__name__}", f"{spec}, as a list of native arrays")
+            for index, item in enumerate(value):
+                _checked_type(spec, f"{spec.name}[{index}]", item, describe, working)
+        elif value is not None:
+            _checked_type(spec, spec.name, value, describe, working)
+        elif "optional" not in spec.containers:
+            raise InvalidInput(f"input {spec.name!r} is None", f"{spec}")
+
+
+def _checked_type(spec: TensorSpec, name: str, value: Any, describe: Describe, working: np.dtype | None) -> Sequence[int]:
+    """The shape of a native array of the right element type."""
+    description = describe(value)
+    if description is None:
+        raise InvalidInput(
+            f"input {name!r} is a {type(value).__name__}",
+            f"{spec}, as a native array of the framework",
+            "convert it: executor.device.from_numpy(array)",
+        )
+    shape, dtype = description
+    strings = spec.dtype == STRING and dtype.kind in "OUST"
+    if dtype == spec.dtype or strings or (working is not None and dtype == working and is_float(spec.dtype)):
+        return shape
+    raise InvalidInput(f"input {name!r} has {dtype}{list(shape)}", str(spec), "convert it to the declared element type")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(name), list(names), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""

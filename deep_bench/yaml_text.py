@@ -19,7 +19,7 @@ _MOST_VALUES = 200_000
 """Aliases written out: a short text can stand for more values than fit into memory."""
 
 
-class _Loader(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """Plain data only; ``1e-3`` is a number, which YAML 1.1 takes for a string, and ``on`` and ``off`` are words."""
 
 
@@ -37,13 +37,13 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     return loader.construct_mapping(node, deep=True)
 
 
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-_Loader.yaml_implicit_resolvers = {
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_StrictLoader.yaml_implicit_resolvers = {
     first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:bool"]
-    for first, rules in _Loader.yaml_implicit_resolvers.items()
+    for first, rules in _StrictLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?i:yes|no|true|false)$"), list("yYnNtTfF"))
-_Loader.add_implicit_resolver(
+_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?i:yes|no|true|false)$"), list("yYnNtTfF"))
+_StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
 )
 
@@ -112,7 +112,7 @@ def _read(text: str, subject: str) -> tuple[Any, yaml.Node | None]:
     if len(text) > _MOST_CHARACTERS:
         raise InvalidArgument(f"{subject} has {len(text)} characters", f"at most {_MOST_CHARACTERS}")
     try:
-        loader = _Loader(text)
+        loader = _StrictLoader(text)
         node = loader.get_single_node()
         if node is not None and _size(node, {}, set()) > _MOST_VALUES:
             raise InvalidArgument(f"{subject} stands for more than {_MOST_VALUES} values", "fewer, or fewer aliases")

@@ -5,8 +5,8 @@ python examples/piece_by_piece.py
 
 import deep_bench as db
 from deep_bench.check.judge import judge
+from deep_bench.check.oracle import establish
 from deep_bench.check.subject import InProcessSubject
-from deep_bench.check.truth import establish
 from deep_bench.data import digits
 
 images, labels = digits("test")

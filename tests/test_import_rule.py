@@ -14,20 +14,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "deep_bench"
 
 ORDER = (
-    ("tensor", "errors", "lazy", "registry", "events", "data", "arrays", "yaml_text"),
+    ("tensor", "errors", "registry", "events", "data", "arrays", "yaml_text"),
     ("graph",),
     ("fault",),
-    ("framework", "node_profile", "request", "variant", "watching"),
-    ("measure", "check"),
+    ("framework", "variant"),
+    ("measure", "workers", "check", "records", "study"),
     ("environments",),
     ("operators",),
     ("network",),
     ("training",),
     ("distributed",),
-    ("results",),
     ("mlperf",),
-    ("experiments",),
-    ("repeating",),
+    ("recipes",),
     ("cli", "__main__"),
 )
 """Each part imports from its own group and those before it."""

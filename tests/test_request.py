@@ -12,8 +12,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
-from deep_bench.framework import Executor
-from deep_bench.request import check_native, describe_numpy
+from deep_bench.framework import Executor, check_native, describe_numpy
 from deep_bench.tensor import STRING, TensorSpec
 from deep_bench.variant import Variant
 

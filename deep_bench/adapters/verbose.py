@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from deep_bench.errors import Unsupported
 
-_ASKED = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKL_VERBOSE")
+_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKL_VERBOSE")
 _MKL = re.compile(r"MKL_VERBOSE (\w+)\(")
 
 
@@ -25,9 +25,9 @@ def overheard() -> Iterator[Callable[[], tuple[str, ...]]]:
     Raises:
         Unsupported: The process was started without the variables.
     """
-    if not any(os.environ.get(name, "0") not in ("", "0", "none") for name in _ASKED):
+    if not any(os.environ.get(name, "0") not in ("", "0", "none") for name in _VERBOSE_VARIABLES):
         raise Unsupported(
-            f"none of {', '.join(_ASKED)} is set, so that the libraries do not say what they run",
+            f"none of {', '.join(_VERBOSE_VARIABLES)} is set, so that the libraries do not say what they run",
             "a process that was started with them",
             "call deep_bench.network.chosen_algorithms, which starts one",
         )

@@ -1,13 +1,43 @@
-"""What all wrappers of native code share: which names arguments and results have."""
+"""What adapters and wrappers of native code share: options, names of arguments and results, the way back "
+"of a forward run."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.tensor import TensorSpec
+
+MOST_THREADS = 4096
+"""More than any machine has cores; frameworks crash, or stop without a word, on numbers that the system cannot start."""
+
+
+def one_of(option: str, value: str | None, allowed: Collection[str]) -> str | None:
+    """``value``, if it is allowed or ``None``.
+
+    Raises:
+        InvalidArgument: It is neither.
+    """
+    if value is not None and value not in allowed:
+        raise InvalidArgument(f"option {option}={value}", f"one of {', '.join(allowed)}")
+    return value
+
+
+def thread_count(value: int | None) -> int | None:
+    """``value``, if it is a possible number of threads or ``None`` (the framework's own choice).
+
+    Raises:
+        InvalidArgument: It is no whole number, below one, or more threads than a process can have.
+    """
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_THREADS):
+        raise InvalidArgument(
+            f"option threads={value!r}", f"a whole number from 1 to {MOST_THREADS}; this machine has {os.cpu_count()} cores"
+        )
+    return value
+
 
 T = TypeVar("T")
 
@@ -155,3 +185,46 @@ def check_mode(mode: str) -> None:
     """
     if mode not in ("inference", "train"):
         raise InvalidArgument(f"mode={mode!r}", "'inference' or 'train'")
+
+
+Pull = Callable[[Sequence[Any]], tuple[Any, ...]]
+"""From the gradients of the outputs to those of the inputs."""
+
+
+class Remembered:
+    """An `Operator.backward` by a framework's own differentiation, which runs the function once for each new inputs.
+
+    So the time of a repeated call is that of the way back alone, as frameworks' own users know it.
+
+    Args:
+        run: Runs the function on inputs with attributes, and returns the way back.
+        version: Tells whether an array was written into: a number that is another one then.
+
+    Example:
+        >>> runs = []
+        >>> square = Remembered(lambda inputs, _: runs.append(1) or (lambda grads: (2 * inputs[0] * grads[0],)))
+        >>> x = [3.0]
+        >>> square([1.0], x, [9.0]), square([2.0], x, [9.0]), len(runs)
+        ((6.0,), (12.0,), 1)
+    """
+
+    def __init__(
+        self, run: Callable[[Sequence[Any], Mapping[str, Any]], Pull], version: Callable[[Any], int] = lambda _: 0
+    ) -> None:
+        self._run, self._version = run, version
+        self._inputs: tuple[Any, ...] = ()
+        self._versions: tuple[int, ...] = ()
+        self._attributes: Mapping[str, Any] = {}
+        self._pull: Pull | None = None
+
+    def __call__(
+        self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], **attributes: Any
+    ) -> tuple[Any, ...]:
+        """See `deep_bench.operators.Operator.backward`."""
+        del outputs
+        versions = tuple(map(self._version, inputs))
+        identical = len(inputs) == len(self._inputs) and all(a is b for a, b in zip(inputs, self._inputs, strict=True))
+        if self._pull is None or not identical or versions != self._versions or attributes != self._attributes:
+            self._pull = self._run(inputs, attributes)
+            self._inputs, self._versions, self._attributes = tuple(inputs), versions, attributes
+        return self._pull(grads)

@@ -4,8 +4,8 @@
 """
 
 from deep_bench.check.judge import judge
+from deep_bench.check.oracle import Effort, Truth, establish
 from deep_bench.check.subject import InProcessSubject, Subject
-from deep_bench.check.truth import Effort, Truth, establish
 from deep_bench.check.verdict import NodeVerdict, OutputVerdict, Repeatability, Verdict, Word
 
 __all__ = [

@@ -1,15 +1,30 @@
-"""Comparing a result with the oracle's: significant bits, the largest studentised error, clusters, and plain norms."""
+"""Comparing a result with the oracle's: significant bits, the largest studentised error, clusters, plain norms; a first opinion.
+
+The opinion is clear, grey, or beyond what rounding does. Discrete results are compared by where they differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 
-from deep_bench.check.thresholds import EXACT_BITS, LINEAR_POINTS, NORM_WISE
-from deep_bench.tensor import unit_roundoff
+from deep_bench.check.thresholds import (
+    EXACT_BITS,
+    GREY_BITS,
+    GREY_SHARE,
+    LARGEST_RATIO,
+    LINEAR_POINTS,
+    LINEAR_SHARE,
+    NORM_WISE,
+    ROUNDING_BITS,
+)
+from deep_bench.graph.node import operator_name
+from deep_bench.tensor import is_float, is_inexact, significand_bits, unit_roundoff
 
 _NEIGHBOURS = 16
 _PRIOR_SAMPLES = 4.0
@@ -226,3 +241,131 @@ def pooled(value: np.ndarray, samples: Sequence[np.ndarray], form: np.dtype) -> 
     for sample in samples:
         deviations.add(np.asarray(sample))
     return deviations.expectation(form)
+
+
+Level = Literal["clear", "grey", "beyond", "impossible"]
+_ORDER: tuple[Level, ...] = ("clear", "grey", "beyond", "impossible")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opinion:
+    """A first opinion of one array.
+
+    Args:
+        level: *clear*: rounding explains it. *grey*: perhaps. *beyond*: not in this format. *impossible*: in no format.
+        reason: What is wrong with it.
+        bits: Its significant bits.
+        deficit: How many bits of its format are missing, by the worst of all tests.
+        agreement: The comparison, where there was one.
+    """
+
+    level: Level
+    reason: str = ""
+    bits: float = EXACT_BITS
+    deficit: float = 0.0
+    agreement: Agreement | None = None
+
+    @property
+    def rank(self) -> int:
+        """Larger is worse."""
+        return _ORDER.index(self.level)
+
+
+def assess(actual: np.ndarray, expected: Expectation | np.ndarray) -> Opinion:
+    """A first opinion of one result.
+
+    Args:
+        actual: What the system under test returned.
+        expected: What it may return.
+    """
+    if not isinstance(expected, Expectation):
+        return _exact(actual, expected)
+    if actual.shape != expected.value.shape or actual.dtype != expected.form:
+        came = f"{actual.dtype}{list(actual.shape)}"
+        return Opinion("impossible", f"is {came} instead of {expected.form}{list(expected.value.shape)}", 0.0, 99.0)
+    agreement = compare(actual, expected)
+    return opinion_of(agreement, significand_bits(expected.form))
+
+
+def opinion_of(agreement: Agreement, precision: int) -> Opinion:
+    """The opinion that a comparison leads to, for a format of this many significand bits."""
+    if agreement.misplaced:
+        reason = f"has {agreement.misplaced} elements that are infinite, NaN or finite where the oracle's are not"
+        return Opinion("impossible", reason, 0.0, 99.0, agreement)
+    overall = precision - agreement.bits
+    sliced = precision - agreement.worst_slice_bits
+    single = float(np.log2(max(agreement.largest, 1e-300) / LARGEST_RATIO)) + ROUNDING_BITS
+    deficit = max(overall, sliced - 0.5, single)
+    if deficit <= ROUNDING_BITS:
+        return Opinion("clear", "", agreement.bits, deficit, agreement)
+    reason = _described(agreement, overall, sliced, single)
+    grey = deficit <= min(GREY_BITS, precision * GREY_SHARE)
+    return Opinion("grey" if grey else "beyond", reason, agreement.bits, deficit, agreement)
+
+
+def _described(agreement: Agreement, overall: float, sliced: float, single: float) -> str:
+    where = list(agreement.where)
+    if single > overall + 3:
+        return f"is off by {agreement.largest:.3g} times its estimate at {where}, far more than elsewhere"
+    if sliced > overall + 2:
+        return f"has its errors in few places, the largest at {where}"
+    if agreement.linear_share > LINEAR_SHARE:
+        share = f"{agreement.linear_share:.0%} of its error is proportional to it"
+        return f"has {agreement.bits:.1f} significant bits, and {share}"
+    return f"has {agreement.bits:.1f} significant bits"
+
+
+def _exact(actual: np.ndarray, expected: np.ndarray) -> Opinion:
+    if actual.shape != expected.shape:
+        return Opinion("impossible", f"has shape {list(actual.shape)} instead of {list(expected.shape)}", 0.0, 99.0)
+    if actual.dtype != expected.dtype and not (expected.dtype == object or expected.dtype.kind in "SU"):
+        return Opinion("impossible", f"is {actual.dtype} instead of {expected.dtype}", 0.0, 99.0)
+    differs = differing(actual, expected)
+    different = int(np.sum(differs))
+    if not different:
+        return Opinion("clear")
+    where = [int(i) for i in np.argwhere(differs)[0]] if actual.ndim else []
+    return Opinion("beyond", f"differs in {different} of {actual.size} elements, first at {where}", 0.0, 99.0)
+
+
+_QUOTIENT = 1
+"""The input of `QuantizeLinear` in whose format it divides: the scale."""
+
+
+_POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)  # how one rounds to powers of two is not settled
+
+
+def quantizes(node: ir.Node) -> bool:
+    """Whether a node rounds what it computed in a wider format."""
+    return operator_name(node) == "QuantizeLinear"
+
+
+def rounds_to(node: ir.Node, form: np.dtype | None) -> bool:
+    """Whether a node rounds once to this floating-point format, which is that of its result."""
+    return form is not None and is_inexact(form) and form != _POWERS and quantizes(node)
+
+
+def working_format(node: ir.Node, formats: Mapping[str, np.dtype]) -> np.dtype | None:
+    """What such a node computes in: what it states, or the format of its scale."""
+    precision = node.attributes.get("precision")
+    if precision is not None and precision.as_int():
+        return np.dtype(ir.DataType(precision.as_int()).numpy())
+    scale = node.inputs[_QUOTIENT]
+    return None if scale is None else formats.get(str(scale.name))
+
+
+def differing(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where two arrays of one shape differ; NaN is NaN.
+
+    Example:
+        >>> differing(np.array([1.0, np.nan, 2.0]), np.array([1.0, np.nan, 3.0], np.float32)).tolist()
+        [False, False, True]
+    """
+    a, b = widened(a), widened(b)
+    different = np.asarray(a != b)
+    return different & ~(np.isnan(a) & np.isnan(b)) if is_float(a.dtype) and is_float(b.dtype) else different
+
+
+def widened(y: np.ndarray) -> np.ndarray:
+    """Floating-point numbers in float64; anything else as it is."""
+    return y.astype(np.float64) if is_float(y.dtype) else y

@@ -1,22 +1,50 @@
-"""``judge``: one verdict on a system under test."""
+"""``judge``: one verdict on a system under test.
+
+The outputs of the whole network are held against what rounding can make of the oracle's; every node is judged alone; and what
+the replay of one leaves open is settled: other summation orders, narrower formats, the precision ladder.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from deep_bench.check.decisions import impose, open_decisions
-from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
-from deep_bench.check.information import nothing_to_compare
-from deep_bench.check.nodes import judge_nodes
-from deep_bench.check.replay import expected_of_whole
+from deep_bench.check.estimate import Agreement, Expectation, Opinion, assess, compare, pooled, rounds_to, same_kind
+from deep_bench.check.oracle import SAMPLES, Truth
+from deep_bench.check.replay import (
+    Expected,
+    IsolatedNodes,
+    NodeReplay,
+    evaluations,
+    expectations,
+    expected_of_whole,
+    form_of,
+    isolate,
+    replay,
+    samples_for,
+)
+from deep_bench.check.special import DecisionTrials, impose, nothing_to_compare, open_decisions, recognise
 from deep_bench.check.subject import Subject, named
-from deep_bench.check.truth import Truth
-from deep_bench.check.verdict import NodeVerdict, Repeatability, Verdict, Word
-from deep_bench.tensor import is_inexact
+from deep_bench.check.thresholds import (
+    END_TO_END_RATIO,
+    EXACT_BITS,
+    FEWEST_BITS,
+    GREY_BITS,
+    INFORMATION,
+    LARGEST_RATIO,
+    LINEAR_SHARE,
+    MARGIN_RATIO,
+    ROUNDING_BITS,
+    SHRINKS_BY,
+)
+from deep_bench.check.verdict import NodeVerdict, OutputVerdict, Repeatability, Verdict, Word
+from deep_bench.graph import operator_name
+from deep_bench.tensor import is_inexact, significand_bits, unit_roundoff
 
 _LISTED = 10
 
@@ -86,8 +114,8 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
 
 
 def _with_decisions(
-    truth: Truth, subject: Subject, actual: Mapping[str, np.ndarray], whole: Whole, decisions: Any, findings: list[str]
-) -> Whole:
+    truth: Truth, subject: Subject, actual: Mapping[str, np.ndarray], whole: EndToEnd, decisions: Any, findings: list[str]
+) -> EndToEnd:
     try:
         imposed = impose(truth, subject, decisions)
     except Exception as error:  # a framework may fail in any way when asked for values inside its network
@@ -101,7 +129,7 @@ def _with_decisions(
     return assess_whole(truth, actual, imposed.outputs, imposed.samples, decisions)
 
 
-def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: int) -> tuple[Word, str]:
+def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: EndToEnd, refused: int) -> tuple[Word, str]:
     """The worst of what was found, and the sentence that says so."""
     if truth.random:
         return "cannot tell", "it draws random numbers, and distributions are not compared yet"
@@ -124,7 +152,7 @@ def _verdict(truth: Truth, nodes: Sequence[NodeVerdict], whole: Whole, refused: 
     return "right", f"all {len(nodes)} nodes replayed alone and the outputs differ from the oracle by rounding only"
 
 
-def _bits(worst: Sequence[NodeVerdict], whole: Whole) -> float:
+def _bits(worst: Sequence[NodeVerdict], whole: EndToEnd) -> float:
     """Of the worst node that rounds, else of the outputs; NaN where nothing in the network rounds."""
     rounding = [n.bits for n in worst if n.format]
     if rounding:
@@ -159,3 +187,451 @@ def _repeatability(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndar
             difference = float(np.nanmax(np.abs(wide_a - wide_b), initial=0.0))
             spread = max(spread, difference / (float(np.nanmax(np.abs(wide_a), initial=0.0)) or 1.0))
     return Repeatability(bitwise, spread)
+
+
+@dataclass(frozen=True, slots=True)
+class EndToEnd:
+    """What the outputs of the network say.
+
+    Args:
+        outputs: One verdict for each.
+        word: *right*, *cannot tell* (outside what rounding does), or *wrong* (what rounding never does).
+        reason: Why not *right*, or why there is no information.
+        information: Whether rounding drowns some output.
+        impossible: Whether no format explains it: another shape or type, or NaN where the oracle has none.
+    """
+
+    outputs: tuple[OutputVerdict, ...]
+    word: Word
+    reason: str = ""
+    information: bool = False
+    impossible: bool = False
+
+    @property
+    def clear(self) -> bool:
+        """Whether rounding explains all outputs."""
+        return self.word == "right"
+
+    @property
+    def bits(self) -> float:
+        """The significant bits of the worst output."""
+        return min((o.bits for o in self.outputs), default=EXACT_BITS)
+
+    def because(self, reason: str) -> EndToEnd:
+        """The same outputs, wrong for this reason."""
+        return dataclasses.replace(self, word="wrong", reason=reason)
+
+
+def assess_whole(
+    truth: Truth,
+    actual: Mapping[str, np.ndarray],
+    oracle: Mapping[str, Any],
+    samples: Sequence[Mapping[str, Any]],
+    decisions: Mapping[str, DecisionTrials] | None = None,
+    expected: Mapping[str, Expectation] | None = None,
+) -> EndToEnd:
+    """Compare all outputs.
+
+    Args:
+        truth: Of the network.
+        actual: The outputs of the system under test, by the network's names.
+        oracle, samples: The oracle's outputs and those with rounding errors, perhaps with decisions imposed.
+        decisions: What discrete outputs may be.
+        expected: What outputs may be, as far as that is known already from the very samples.
+    """
+    expectations = expected or {}
+    verdicts: list[OutputVerdict] = []
+    word: Word = "right"
+    reason, drowned = "", False
+    for name, reference in oracle.items():
+        rounded = [s[name] for s in samples]
+        verdict, level = _assess_output(
+            truth, name, actual[name], reference, rounded, decisions or {}, expectations.get(name)
+        )
+        verdicts.append(verdict)
+        drowned |= verdict.information >= INFORMATION
+        if level != "right" and word != "wrong":
+            word, reason = level, f"output {name!r} {verdict.reason}"
+    if word == "right" and drowned:
+        reason = "rounding alone changes the outputs by as much as their own spread"
+    return EndToEnd(tuple(verdicts), word, reason, drowned, any(o.bits == 0.0 or o.mismatches for o in verdicts))
+
+
+def _assess_output(
+    truth: Truth,
+    name: str,
+    actual: Any,
+    expected: Any,
+    samples: Sequence[Any],
+    decisions: Mapping[str, DecisionTrials],
+    precomputed: Expectation | None,
+) -> tuple[OutputVerdict, Word]:
+    if isinstance(expected, list) or isinstance(actual, list):
+        return _assess_list(name, actual)
+    expected = np.asarray(expected)
+    form = truth.formats.get(name, expected.dtype)
+    shape = tuple(int(d) for d in actual.shape)
+    if not is_inexact(expected.dtype):
+        return _assess_discrete(name, actual, expected, form, decisions)
+    if actual.shape != expected.shape or actual.dtype != form:
+        reason = f"is {actual.dtype}{list(shape)} instead of {form}{list(expected.shape)}"
+        return OutputVerdict(name, shape, str(actual.dtype), reason, 0.0), "wrong"
+    expectation = precomputed if precomputed is not None and precomputed.form == form else pooled(expected, samples, form)
+    agreement = compare(actual, expectation)
+    level, reason = _level(agreement, form, 1.0)
+    if level != "right" and not agreement.misplaced:
+        typical = max((compare_ratio(np.asarray(s), expectation) for s in samples), default=1.0)
+        level, reason = _level(agreement, form, typical)
+    where = agreement.where
+    if agreement.misplaced:
+        where = _first_misplaced(actual, expectation)
+        reason += f": first {list(where)}, which is {actual[where]:.6g} instead of {expected[where]:.6g}"
+    bits = agreement.bits - (significand_bits(form) - _working_bits(truth, form))
+    verdict = OutputVerdict(
+        name,
+        shape,
+        str(form),
+        reason,
+        bits if agreement.bits < EXACT_BITS or agreement.max_abs_error else EXACT_BITS,
+        agreement.largest,
+        where,
+        agreement.linear_share,
+        agreement.information,
+        agreement.max_abs_error,
+        agreement.max_rel_error,
+        agreement.l1_error,
+        agreement.l2_rel_error,
+        agreement.max_ulp,
+        agreement.misplaced,
+    )
+    return verdict, level
+
+
+def _first_misplaced(actual: np.ndarray, expectation: Expectation) -> tuple[int, ...]:
+    """The first element that is NaN, infinite or finite where the oracle's is not."""
+    wide = actual.astype(np.complex128 if np.iscomplexobj(expectation.value) else np.float64)
+    apart = expectation.settled & ~same_kind(wide, expectation.value)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
+
+
+def compare_ratio(sample: np.ndarray, expectation: Expectation) -> float:
+    """The root mean square of a sample's studentised deviations."""
+    if sample.shape != expectation.value.shape:
+        return 1.0
+    with np.errstate(all="ignore"):
+        z = np.abs(sample - expectation.value) / expectation.spread
+    return float(np.sqrt(np.mean(np.square(np.where(np.isfinite(z), z, 0.0))))) if z.size else 1.0
+
+
+def _level(agreement: Agreement, form: np.dtype, typical: float) -> tuple[Word, str]:
+    """Whether an output's error lies inside the distribution of evaluations with rounding errors."""
+    if agreement.misplaced:
+        return "wrong", f"has {agreement.misplaced} elements that are infinite, NaN or finite where the oracle's are not"
+    ratio = 2.0**-agreement.bits / unit_roundoff(form)
+    sliced = 2.0**-agreement.worst_slice_bits / unit_roundoff(form)
+    allowed = END_TO_END_RATIO * max(typical, 1.0)
+    excess = max(ratio, sliced / 2, agreement.largest / LARGEST_RATIO * 2) / allowed
+    if excess <= 1:
+        return "right", ""
+    reason = f"is off by {ratio:.3g} times what rounding explains, at most {agreement.largest:.3g} times"
+    return ("cannot tell" if excess <= 2.0 ** (GREY_BITS - ROUNDING_BITS) else "wrong"), reason
+
+
+def _assess_discrete(
+    name: str, actual: np.ndarray, expected: np.ndarray, form: np.dtype, decisions: Mapping[str, DecisionTrials]
+) -> tuple[OutputVerdict, Word]:
+    shape = tuple(int(d) for d in actual.shape)
+    strings = form.kind in "OSU"
+    if actual.dtype != form and not strings:
+        return OutputVerdict(name, shape, str(actual.dtype), f"is {actual.dtype} instead of {form}", 0.0), "wrong"
+    identical = actual.shape == expected.shape and np.array_equal(actual, expected)
+    if identical or (name in decisions and decisions[name].admits(actual)):
+        return OutputVerdict(name, shape, str(form), "", EXACT_BITS), "right"
+    if actual.shape != expected.shape:
+        reason = f"has shape {list(shape)} instead of {list(expected.shape)}"
+        return OutputVerdict(name, shape, str(form), reason, 0.0), "wrong"
+    count = int(np.sum(np.asarray(actual != expected)))
+    reason = f"differs in {count} of {actual.size} elements"
+    return OutputVerdict(name, shape, str(form), reason, 0.0, mismatches=count), "wrong"
+
+
+def _assess_list(name: str, actual: Any) -> tuple[OutputVerdict, Word]:
+    reason = f"is {type(actual).__name__}, and sequences are not compared"
+    return OutputVerdict(name, (), "sequence", reason, 0.0), "cannot tell"
+
+
+def _working_bits(truth: Truth, form: np.dtype) -> int:
+    """The precision of the narrowest format that the network works in, at most the output's own."""
+    forms = {d for n, d in truth.formats.items() if is_inexact(d) and d.itemsize > 1 and n not in truth.settings}
+    return min((significand_bits(d) for d in forms), default=significand_bits(form))
+
+
+def settle_whole(
+    truth: Truth,
+    subject: Any,
+    whole: EndToEnd,
+    *,
+    besides: str = ", although all nodes alone are right",
+    precise_oracle: Callable[[], Mapping[str, Any]] | None = None,
+) -> EndToEnd:
+    """Where all nodes alone are right but the outputs are not.
+
+    The network is run afresh; sums may have been added term by term, which loses bits on long ones; last comes float64.
+
+    Args:
+        truth: Of the network.
+        subject: The system under test.
+        whole: What was said of its outputs: *cannot tell* or *wrong*.
+        besides: What is known already, for the reason.
+        precise_oracle: Gives what the network in float64 must give, where that is not the oracle's outputs: constants of
+            ``truth.network`` may be rounded to its own precision.
+    """
+    again = named(subject.run(truth.network, truth.inputs), truth.outputs)
+    fresh = assess_whole(truth, again, truth.outputs, truth.samples)
+    if fresh.clear:
+        return whole.because(f"{whole.reason}, but not when the network is prepared and run afresh")
+    if _added_term_by_term(truth, again).clear:
+        return dataclasses.replace(whole, word="right", reason="")
+    if whole.word == "wrong":
+        return whole.because(f"{whole.reason}{besides}")
+    try:
+        precise = subject.run_precisely(truth.network, truth.inputs)
+    except Exception:  # a framework says in its own ways that it has no such kernel
+        return dataclasses.replace(whole, reason=f"{whole.reason}, and it cannot run in float64 here")
+    expected = truth.outputs if precise_oracle is None else precise_oracle()
+    if all(_vanishes(expected[o.name], precise.get(o.name), o.max_abs_error) for o in whole.outputs):
+        return dataclasses.replace(whole, word="right", reason="")
+    return whole.because(f"{whole.reason}{besides}; in float64 the error stays")
+
+
+def _added_term_by_term(truth: Truth, actual: Mapping[str, np.ndarray]) -> EndToEnd:
+    samples = truth.sampled(len(truth.samples), 7, accumulation="sequential")
+    return assess_whole(truth, actual, truth.outputs, samples)
+
+
+def _vanishes(expected: Any, precise: np.ndarray | None, error: float) -> bool:
+    """Whether an output in float64 is far closer to the oracle's than by ``error``."""
+    expected = np.asarray(expected)
+    if precise is None or precise.shape != expected.shape:
+        return False
+    if not is_inexact(expected.dtype):
+        return bool(np.array_equal(precise, expected))
+    with np.errstate(all="ignore"):
+        largest = float(np.nanmax(np.abs(precise - expected), initial=0.0))
+    return largest <= max(error * SHRINKS_BY, float(np.finfo(np.float32).tiny))
+
+
+_EXAMINED = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedNodes:
+    """What the replay of all nodes said.
+
+    Args:
+        verdicts: One for each node that ran alone; those that were clear at once come first.
+        refusals: The nodes that did not run alone, each with the reason.
+        findings: Remarks that do not decide.
+    """
+
+    verdicts: Sequence[NodeVerdict]
+    refusals: Sequence[NodeReplay]
+    findings: Sequence[str]
+
+
+def judge_nodes(
+    truth: Truth,
+    subject: Subject,
+    norm_wise: Collection[str] = (),
+    told: Callable[[NodeVerdict], object] | None = None,
+) -> JudgedNodes:
+    """Replay all nodes; examine those that are not clear, the worst first.
+
+    Args:
+        truth: Of the network.
+        subject: The system under test.
+        norm_wise: Operators that are judged relative to the largest elements of their results.
+        told: Called with each verdict as soon as it is there, for who may be interrupted; for a node that must be examined
+            first with *cannot tell*, and again later.
+    """
+    tell = told or (lambda _: None)
+    verdicts: list[NodeVerdict] = []
+    doubted: list[tuple[NodeReplay, Any]] = []
+    remarks: dict[str, str] = {}
+    refusals: list[NodeReplay] = []
+    for replayed in replay(truth, subject):
+        if replayed.refused:
+            refusals.append(replayed)
+            continue
+        replayed = as_decisions(replayed)
+        if replayed.operator in norm_wise:
+            replayed = replayed.norm_wise()
+        opinions = first_opinions(replayed)
+        if remark := relative_loss(replayed):
+            remarks.setdefault(replayed.operator, remark)
+        if all(o.level == "clear" for o in opinions.values()):
+            verdicts.append(node_verdict(replayed, opinions, NodeFinding("right")))
+            tell(verdicts[-1])
+        else:
+            doubted.append((replayed, opinions))
+            tell(node_verdict(replayed, opinions, _doubted(opinions, "not examined yet")))
+    doubted.sort(key=lambda pair: -max(o.deficit for o in pair[1].values()))
+    for number, (replayed, opinions) in enumerate(doubted):
+        examined = number < _EXAMINED
+        unexamined = _doubted(opinions, f"{_EXAMINED} worse nodes were examined")
+        settled = settle(truth, subject, replayed, opinions) if examined else unexamined
+        verdicts.append(node_verdict(replayed, opinions, settled))
+        tell(verdicts[-1])
+    findings = list(remarks.values())
+    if refusals:
+        first = refusals[0]
+        findings.append(
+            f"{len(refusals)} nodes did not run alone, first {first.node.name!r} ({first.operator}): {first.refused}"
+        )
+    return JudgedNodes(verdicts, refusals, findings)
+
+
+def _doubted(opinions: Mapping[str, Any], reason: str) -> NodeFinding:
+    worst = max(opinions.values(), key=lambda o: o.deficit)
+    return NodeFinding("cannot tell", f"{worst.reason}; {reason}", worst)
+
+
+_SAMPLES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFinding:
+    """What was found out about a node."""
+
+    word: Word
+    reason: str = ""
+    opinion: Opinion = Opinion("clear")  # noqa: RUF009 (immutable)
+
+
+def as_decisions(replayed: NodeReplay) -> NodeReplay:
+    """The same, with what is rounded once to a floating-point format expected exactly."""
+    exact = {
+        name: e.value.astype(e.form)
+        for name, e in replayed.expected.items()
+        if isinstance(e, Expectation) and rounds_to(replayed.node, e.form)
+    }
+    return replace(replayed, expected={**replayed.expected, **exact}) if exact else replayed
+
+
+def first_opinions(replayed: NodeReplay) -> dict[str, Opinion]:
+    """The opinion of each output of a replayed node."""
+    return {name: assess(replayed.actual[name], e) for name, e in replayed.expected.items()}
+
+
+def settle(truth: Truth, subject: Any, replayed: NodeReplay, opinions: Mapping[str, Opinion]) -> NodeFinding:
+    """Examine a node whose first opinions are not all clear."""
+    worst = max(opinions.values(), key=lambda o: (o.rank, o.deficit))
+    alone = isolate(form_of(truth.network, subject.upgrades), [replayed.node], truth.values)
+    discrete = {n for n, e in replayed.expected.items() if not isinstance(e, Expectation)}
+    doubted = {n for n, o in opinions.items() if o.level != "clear"}
+    if any(opinions[n].level == "impossible" for n in doubted):
+        return NodeFinding("wrong", worst.reason, worst)
+    if doubted & discrete:
+        refused = _beyond_margin(alone, replayed, doubted & discrete)
+        if refused or doubted <= discrete:
+            return (
+                NodeFinding("wrong", worst.reason, worst)
+                if refused
+                else NodeFinding("right", "a decision within its margin")
+            )
+    size = sum(x.nbytes for x in (*alone.inputs.values(), *replayed.actual.values()))
+    if sequential := _sequential(alone, replayed.actual, samples_for(size, SAMPLES[truth.effort])):
+        precise = _precisely(subject, alone, replayed)
+        if precise is None or _all_shrink(replayed, precise):
+            return NodeFinding("right", "it adds term by term, which loses bits on long sums", sequential)
+        return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
+    if narrow := recognise(alone, replayed.actual, replayed.expected):
+        return NodeFinding("reduced precision", f"it computes in {narrow}", worst)
+    return _by_ladder(subject, alone, replayed, worst)
+
+
+def _beyond_margin(alone: IsolatedNodes, replayed: NodeReplay, names: set[str]) -> bool:
+    """Whether a discrete result differs where rounding leaves no choice."""
+    trials = evaluations(alone, _SAMPLES, scale=MARGIN_RATIO)
+    for name in names:
+        observation = DecisionTrials(np.asarray(replayed.expected[name]), [np.asarray(t[name]) for t in trials])
+        if not observation.admits(replayed.actual[name]):
+            return True
+    return False
+
+
+def _sequential(alone: IsolatedNodes, actual: Mapping[str, np.ndarray], samples: int) -> Opinion | None:
+    """The opinion if sums are taken to be added term by term, where that makes all clear."""
+    expected: Mapping[str, Expected] = expectations(alone, samples, accumulation="sequential")
+    opinions = [assess(actual[n], e) for n, e in expected.items()]
+    return max(opinions, key=lambda o: o.deficit) if all(o.level == "clear" for o in opinions) else None
+
+
+def _by_ladder(subject: Any, alone: IsolatedNodes, replayed: NodeReplay, worst: Opinion) -> NodeFinding:
+    """Run the node in float64: rounding shrinks, a fault stays."""
+    precise = _precisely(subject, alone, replayed)
+    if precise is not None:
+        if _all_shrink(replayed, precise):
+            if worst.bits < FEWEST_BITS:
+                return NodeFinding("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
+            return NodeFinding("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
+        return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
+    if worst.level == "beyond":
+        return NodeFinding("wrong", worst.reason, worst)
+    if worst.agreement is not None and worst.agreement.linear_share > LINEAR_SHARE:
+        return NodeFinding("wrong", worst.reason, worst)
+    return NodeFinding("cannot tell", f"{worst.reason}, and it cannot run in float64 here", worst)
+
+
+def _precisely(subject: Any, alone: IsolatedNodes, replayed: NodeReplay) -> Mapping[str, np.ndarray] | None:
+    """The node's results in float64, if it has any in the same shapes."""
+    try:
+        precise: Mapping[str, np.ndarray] = subject.run_precisely(alone.network, alone.inputs)
+    except Exception:  # a framework says in its own ways that it has no such kernel
+        return None
+    return precise if all(n in precise and precise[n].shape == a.shape for n, a in replayed.actual.items()) else None
+
+
+def _all_shrink(replayed: NodeReplay, precise: Mapping[str, np.ndarray]) -> bool:
+    return all(_shrinks(replayed.actual[n], precise[n], e) for n, e in replayed.expected.items())
+
+
+def _shrinks(actual: np.ndarray, precise: np.ndarray, expected: Expected) -> bool:
+    if not isinstance(expected, Expectation):
+        return bool(np.array_equal(precise, expected))
+    before, after = compare(actual, expected), compare(precise, expected)
+    if after.misplaced:
+        return False
+    p = significand_bits(expected.form)
+    gained = -np.log2(SHRINKS_BY)
+    return after.bits >= min(before.bits + gained, p + 2.5) and after.largest <= max(before.largest * SHRINKS_BY, 1.0)
+
+
+def node_verdict(replayed: NodeReplay, opinions: Mapping[str, Opinion], settled: NodeFinding) -> NodeVerdict:
+    """What is reported of a node."""
+    name, operator = str(replayed.node.name), replayed.operator
+    forms = [e.form for e in replayed.expected.values() if isinstance(e, Expectation)]
+    worst = max(opinions.values(), key=lambda o: o.deficit if o.bits < EXACT_BITS else -np.inf)
+    deficit = settled.opinion.deficit if settled.word == "right" and settled.reason else worst.deficit
+    form = str(forms[0]) if forms else ""
+    return NodeVerdict(name, operator, settled.word, settled.reason, worst.bits, form, float(deficit))
+
+
+def relative_loss(replayed: NodeReplay) -> str:
+    """A remark on a bounded, positive operator whose small results lose relative accuracy, or ``""``."""
+    if operator_name(replayed.node) not in ("Sigmoid", "Softmax"):
+        return ""
+    for name, expected in replayed.expected.items():
+        if not isinstance(expected, Expectation) or replayed.actual[name].shape != expected.value.shape:
+            continue
+        y = np.abs(expected.value)
+        u = 2.0 ** -significand_bits(expected.form)
+        with np.errstate(all="ignore"):
+            relative = np.abs(replayed.actual[name].astype(np.float64) - expected.value) / y
+        lost = (y > 1e-30) & (relative > 64 * u)
+        if lost.any():
+            return (
+                f"{replayed.operator} loses relative accuracy where its result is below {np.max(y[lost]):.2g} "
+                f"(by up to {np.max(relative[lost]):.1g})"
+            )
+    return ""

@@ -1,29 +1,35 @@
-"""How the reference executor evaluates a network as the oracle does, or with the rounding errors of its working formats."""
+"""How the reference evaluates a network as the oracle does, or with the rounding errors of its working format.
+
+`establish` finds everything that is known of a network on given inputs before any system under test is looked at. Some values
+of a network only set it up (shapes, indices, trip counts, the scales of a resize); some errors belong to an operator as a whole,
+beyond those of the operations that its reference is written with.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.check.allowances import allowance
-from deep_bench.check.arithmetic import as_plain, disturb
-from deep_bench.check.discrete import quantizes, rounds_to, working_format
-from deep_bench.check.rounding import Accumulation, Recall, Rounding
-from deep_bench.check.settings import SETTING_INPUTS
+from deep_bench.check.arithmetic import Accumulation, Recall, Rounding, as_plain, disturb
+from deep_bench.check.estimate import quantizes, rounds_to, working_format
 from deep_bench.check.thresholds import NORM_WISE
-from deep_bench.graph import operator_name
+from deep_bench.graph import Network, operator_name
+from deep_bench.graph.node import is_standard, settings, subgraphs
+from deep_bench.graph.node import operator_name as node_operator_name
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
 
 _CASTS = frozenset({"Cast", "CastLike"})
 _STASHING = frozenset({"GroupNormalization", "LayerNormalization", "RMSNormalization"})
 
 
-class Step(Protocol):
+class ExecutorStep(Protocol):
     """What is asked of one step of the reference executor."""
 
     node: ir.Node
@@ -66,14 +72,14 @@ class WideArithmetic:
         self.recall, self.norm_wise = recall, norm_wise
         self._executed: Counter[str] = Counter()
 
-    def __call__(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    def __call__(self, step: ExecutorStep, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         """The outputs of one step."""
         with np.errstate(all="ignore"):
             result = self._evaluate(step, function, inputs)
         outputs = result if isinstance(result, tuple) else (result,)
         return tuple(self.imposed.get(n, y) for n, y in zip(step.outputs, outputs, strict=False))
 
-    def _evaluate(self, step: Step, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    def _evaluate(self, step: ExecutorStep, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         if step.bodies:
             return function(*inputs)
         operator = operator_name(step.node)
@@ -93,7 +99,7 @@ class WideArithmetic:
         outputs = result if isinstance(result, tuple) else (result,)
         return tuple(self._finished(y, n, step.node, inputs, rounding) for n, y in zip(step.outputs, outputs, strict=False))
 
-    def _format(self, step: Step) -> np.dtype:
+    def _format(self, step: ExecutorStep) -> np.dtype:
         """The working format of a step: its first floating-point output's, else input's; or another one that it states."""
         if quantizes(step.node) and (declared := working_format(step.node, self.formats)) is not None:
             return declared
@@ -106,7 +112,7 @@ class WideArithmetic:
         form = self.formats.get(name)
         return x.astype(form) if form is not None and isinstance(x, np.ndarray) and x.dtype != form else x
 
-    def _cast(self, x: Any, step: Step, target: np.dtype) -> np.ndarray:
+    def _cast(self, x: Any, step: ExecutorStep, target: np.dtype) -> np.ndarray:
         source = self.formats.get(step.inputs[0], x.dtype)
         if x.dtype == object:
             x = x.astype(np.float64)
@@ -166,3 +172,309 @@ def _plain_values(y: Any) -> Any:
         y = np.asarray(as_plain(y))
         return y.astype(np.float64, copy=False) if is_float(y.dtype) else y
     return y
+
+
+_BOUNDED = ("Sigmoid", "Softmax", "Tanh", "Erf", "Softsign", "Sin", "Cos", "HardSigmoid", "LSTM", "GRU", "RNN")
+_EXPONENTIAL = ("Elu", "Selu", "Celu", "Softplus", "Mish")
+
+Allowance = Callable[[Sequence[Any], Mapping[str, Any], np.ndarray], Any]
+
+
+def allowance(node: ir.Node, inputs: Sequence[Any], y: np.ndarray) -> Any:
+    """The amplitude of the error that is allowed in addition, in units of the working format's roundoff; 0 for most.
+
+    Args:
+        node: The node.
+        inputs: Its inputs in float64.
+        y: One of its outputs.
+    """
+    rule = _ALLOWANCES.get(operator_name(node))
+    return 0.0 if rule is None else rule(inputs, settings(node), y)
+
+
+def _one_rounding(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001 (an Allowance)
+    """Results bounded by 1 may be off by one rounding of 1: that is how kernels approximate them."""
+    return 1.0
+
+
+def _exponential(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001
+    """ONNX defines these by ``exp(x) - 1`` or ``log(exp(x) + 1)``: where these are small, so are their last digits."""
+    scale = max(abs(float(settings.get("alpha", 1.75))), 1.0)
+    return np.where(np.abs(y) < scale, scale, 0.0)
+
+
+def _batch(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
+    """Batch normalisation folded into ``x * a + (b - mean * a)`` with ``a = scale / sqrt(variance + epsilon)``."""
+    x, scale, _, mean, variance = (np.asarray(v, np.float64) for v in inputs[:5])
+    if y.shape != x.shape:
+        return 0.0
+    each = (-1, *(1,) * (x.ndim - 2))
+    a = scale / np.sqrt(variance + settings.get("epsilon", 1e-5))
+    return np.abs(a).reshape(each) * np.sqrt(x**2 + (mean**2).reshape(each))
+
+
+def _instance(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
+    """Instance normalisation, folded likewise."""
+    x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
+    axes = tuple(range(2, x.ndim))
+    return _folded(x, axes, settings.get("epsilon", 1e-5), scale.reshape(-1, *(1,) * (x.ndim - 2)), y)
+
+
+def _group(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
+    """Group normalisation, folded likewise."""
+    x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
+    grouped = x.reshape(x.shape[0], int(settings["num_groups"]), -1)
+    each = np.ones_like(x) * scale.reshape(-1, *(1,) * (x.ndim - 2))
+    amplitude = _folded(grouped, (2,), settings.get("epsilon", 1e-5), each.reshape(grouped.shape), grouped)
+    return np.reshape(amplitude, y.shape) if y.shape == x.shape else 0.0
+
+
+def _layer(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
+    """Layer normalisation, folded likewise."""
+    x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
+    axes = tuple(range(settings.get("axis", -1) % x.ndim, x.ndim))
+    return _folded(x, axes, settings.get("epsilon", 1e-5), scale, y)
+
+
+def _folded(x: np.ndarray, axes: tuple[int, ...], epsilon: float, scale: np.ndarray, y: np.ndarray) -> Any:
+    if y.shape != x.shape:
+        return 0.0
+    mean, variance = np.mean(x, axis=axes, keepdims=True), np.var(x, axis=axes, keepdims=True)
+    return np.abs(scale) * np.sqrt((x**2 + mean**2) / (variance + epsilon))
+
+
+_ALLOWANCES: Mapping[str, Allowance] = {
+    **dict.fromkeys(_BOUNDED, _one_rounding),
+    **dict.fromkeys(_EXPONENTIAL, _exponential),
+    "BatchNormalization": _batch,
+    "InstanceNormalization": _instance,
+    "GroupNormalization": _group,
+    "LayerNormalization": _layer,
+}
+
+
+SETTING_INPUTS: Mapping[str, frozenset[int]] = {
+    operator: frozenset(positions)
+    for operators, positions in (
+        ("Reshape Expand Tile Split Squeeze Unsqueeze TopK Trilu CumSum Gather GatherElements GatherND", {1}),
+        (
+            "Scatter ScatterElements ScatterND ReverseSequence CenterCropPad AffineGrid Compress Upsample SplitToSequence",
+            {1},
+        ),
+        ("ReduceMax ReduceMin ReduceMean ReduceSum ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp", {1}),
+        ("ReduceSumSquare SequenceAt SequenceErase", {1}),
+        ("Shape Size ConstantOfShape EyeLike If RandomNormalLike RandomUniformLike", {0}),
+        ("Loop OneHot", {0, 1}),
+        ("Pad STFT", {1, 3}),
+        ("DFT Col2Im MaxUnpool", {1, 2}),
+        ("NonMaxSuppression RoiAlign QuantizeLinear DequantizeLinear", {2}),
+        ("Resize", {1, 2, 3}),
+        ("Slice", {1, 2, 3, 4}),
+        ("QLinearConv", {2, 5, 7}),
+        ("QLinearMatMul", {2, 5, 7}),
+    )
+    for operator in operators.split()
+}
+"""The inputs of each operator that set it up instead of being computed with."""
+
+
+_ARITHMETIC = frozenset(
+    """
+    Add Sub Mul Div Mod Pow Floor Ceil Round Neg Abs Sqrt Exp Log Reciprocal Sign Min Max Sum Mean Clip Relu
+    Cast CastLike Identity Concat Gather GatherElements GatherND Slice Squeeze Unsqueeze Reshape Flatten Transpose Split
+    Expand Tile Range Where Equal Greater GreaterOrEqual Less LessOrEqual And Or Not Xor Shape Size Constant ConstantOfShape
+    ReduceMax ReduceMin ReduceProd ReduceSum ReduceMean CumSum Pad ScatterElements ScatterND OneHot NonZero
+    """.split()  # noqa: SIM905 (reads better than a list of strings)
+)
+"""The operators that shapes and indices are computed with; a result of any other one is data."""
+
+
+def settings_of(graph: ir.Graph) -> frozenset[str]:
+    """The names of the values that only feed settings, through nothing but the arithmetic of shapes and indices."""
+    data: set[ir.Value] = set(graph.outputs)
+    while True:
+        before = len(data)
+        _mark_data(graph, data)
+        if len(data) == before:
+            break
+    computed = {str(v.name) for n in graph.all_nodes() for v in n.outputs if _is_setting(v, n, data)}
+    return frozenset(computed | {str(v.name) for v in graph.initializers.values() if v.uses() and v not in data})
+
+
+def _is_setting(value: ir.Value, node: ir.Node, data: set[ir.Value]) -> bool:
+    needed = bool(value.uses()) or value.is_graph_output()
+    return value not in data and needed and node_operator_name(node) in _ARITHMETIC
+
+
+def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
+    """One pass from the back: the inputs of whatever computes data are data, settings aside."""
+    for node in reversed(graph):
+        inner = subgraphs(node)
+        if inner:
+            _mark_control(node, inner, data)
+            continue
+        if node_operator_name(node) in _ARITHMETIC and not any(v in data for v in node.outputs):
+            continue
+        settings = SETTING_INPUTS.get(node_operator_name(node), frozenset())
+        data.update(v for i, v in enumerate(node.inputs) if v is not None and i not in settings)
+
+
+def _mark_control(node: ir.Node, inner: Mapping[str, ir.Graph], data: set[ir.Value]) -> None:
+    for body in inner.values():
+        data.update(_linked(node, body, data))
+        _mark_data(body, data)
+        skipped = {"If": 0, "Loop": 2}.get(node.op_type, 0)
+        fed = list(node.inputs)[skipped:]
+        received = list(body.inputs)[skipped:]
+        data.update(v for v, b in zip(fed, received, strict=False) if v is not None and b in data)
+
+
+def _linked(node: ir.Node, body: ir.Graph, data: set[ir.Value]) -> Iterable[ir.Value]:
+    """The outputs of a body that become data outputs of the node, or that the body's next iteration uses as data."""
+    skipped = 1 if node.op_type == "Loop" else 0
+    outputs = list(body.outputs)[skipped:]
+    yield from (b for b, v in zip(outputs, node.outputs, strict=False) if v in data)
+    if node.op_type == "If":
+        return
+    carried = list(body.inputs)[2 if node.op_type == "Loop" else 0 :]
+    yield from (b for b, v in zip(outputs, carried, strict=False) if v in data)
+
+
+Effort = Literal["quick", "full"]
+SAMPLES: Mapping[str, int] = {"quick": 4, "full": 16}
+"""How many evaluations with rounding errors each effort makes."""
+
+
+@dataclass(eq=False)
+class Truth:
+    """The oracle's results, and what rounding can do to them.
+
+    Args:
+        network: The network as it was given.
+        inputs: What it is judged on.
+        effort: ``"quick"`` or ``"full"``.
+        outputs: The oracle's outputs, in float64 where they are floating point.
+        samples: Outputs with the errors of rounding, one mapping for each evaluation.
+        formats: Name of every value to its element type in the network.
+        values: Name of every value to the oracle's, in the network's element types, at the first execution of its node.
+        random: Names of nodes that draw random numbers.
+        seconds: What all this took.
+    """
+
+    network: Network
+    inputs: Mapping[str, np.ndarray]
+    effort: Effort
+    reference: Any
+    outputs: Mapping[str, Any]
+    samples: Sequence[Mapping[str, Any]]
+    formats: Mapping[str, np.dtype]
+    settings: frozenset[str]
+    values: Mapping[str, np.ndarray]
+    random: tuple[str, ...]
+    seconds: float
+    replays: dict[bool, Any] = field(default_factory=dict, repr=False)
+
+    def arithmetic(self, rng: np.random.Generator | None = None, **options: Any) -> WideArithmetic:
+        """The oracle's arithmetic for this network, with rounding errors if there is a generator."""
+        return WideArithmetic(self.formats, self.settings, rng=rng, **options)
+
+    def evaluate(self, arithmetic: WideArithmetic, observe: Callable[..., None] | None = None) -> dict[str, Any]:
+        """The network's outputs with a given arithmetic."""
+        return self.reference.evaluate(self.inputs, arithmetic=arithmetic, observe=observe)
+
+    def sampled(self, count: int, seed: int, **options: Any) -> list[dict[str, Any]]:
+        """The network's outputs in ``count`` evaluations with rounding errors."""
+        recall = Recall()
+        generators = (np.random.default_rng([seed, k]) for k in range(count))
+        return [self.evaluate(self.arithmetic(rng, recall=recall, **options)) for rng in generators]
+
+
+def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort = "quick", *, seed: int = 0) -> Truth:
+    """Evaluate a network plainly, as the oracle, and with rounding errors.
+
+    Args:
+        network: Any network whose operators have a reference. Kernels in it are what is judged, and not asked.
+        inputs: Name to array.
+        effort: ``"quick"`` makes 4 evaluations with rounding errors, ``"full"`` 16.
+        seed: Of the rounding errors.
+
+    Raises:
+        UnsupportedOperator: A node has no reference.
+    """
+    from deep_bench import frameworks
+
+    start = time.perf_counter()
+    reference = frameworks["reference"]().prepare(network.without_kernels())
+    formats = formats_of(reference, inputs)
+    upgraded = network.upgraded()
+    settings = settings_of(upgraded.graph)
+    recorder = _Recorder(formats)
+    oracle = WideArithmetic(formats, settings)
+    outputs = reference.evaluate(inputs, arithmetic=oracle, observe=recorder)
+    random = tuple(str(n.name) for n in upgraded.all_nodes() if draws_at_random(n))
+    truth = Truth(
+        network,
+        inputs,
+        effort,
+        reference,
+        outputs,
+        (),
+        formats,
+        settings,
+        recorder.values,
+        random,
+        time.perf_counter() - start,
+    )
+    truth.samples = truth.sampled(SAMPLES[effort], seed)
+    truth.seconds = time.perf_counter() - start
+    return truth
+
+
+def formats_of(reference: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.dtype]:
+    """The element type of every value, from one evaluation in the network's own types."""
+    formats = {name: np.asarray(x).dtype for name, x in inputs.items()}
+
+    def observe(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+        for name, x in zip((*step.inputs, *step.outputs), (*arrays, *results), strict=False):
+            if name and isinstance(x, np.ndarray | np.generic):
+                formats.setdefault(name, x.dtype)
+
+    with np.errstate(all="ignore"):
+        reference.evaluate(inputs, observe=observe)
+    return formats
+
+
+@dataclass(eq=False)
+class _Recorder:
+    """Keeps the inputs and outputs of every node at its first execution, in the network's element types."""
+
+    formats: Mapping[str, np.dtype]
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __call__(self, step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+        if any(name in self.values for name in step.outputs if name):
+            return
+        for name, x in zip((*step.inputs, *step.outputs), (*arrays, *results), strict=False):
+            if name and isinstance(x, np.ndarray | np.generic) and not self._kept(name, x):
+                self.values[name] = narrowed(np.asarray(x), self.formats.get(name))
+
+    def _kept(self, name: str, x: Any) -> bool:
+        return name in self.values and self.values[name].shape == x.shape
+
+
+def narrowed(x: np.ndarray, form: np.dtype | None) -> np.ndarray:
+    """``x`` in an element type of the network; strings and integers as they are."""
+    if form is None or x.dtype == form or not is_inexact(x.dtype):
+        return x
+    if is_float(form) or not is_float(x.dtype):
+        with np.errstate(all="ignore"):
+            return x.astype(form)
+    return x
+
+
+def draws_at_random(node: ir.Node) -> bool:
+    """Whether a node's results differ from run to run."""
+    return is_standard(node) and node.op_type in _RANDOM
+
+
+_RANDOM = frozenset(["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"])

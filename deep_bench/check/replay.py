@@ -1,4 +1,7 @@
-"""Replaying nodes: each one alone, in the system under test, on the oracle's inputs."""
+"""Replaying nodes: each one alone, in the system under test, on the oracle's inputs.
+
+Networks are made that hold many single nodes of another network side by side, each with inputs of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from deep_bench.check.arithmetic import Recall
 from deep_bench.check.estimate import Deviations, Expectation
-from deep_bench.check.isolate import Isolated, isolate, replayable
-from deep_bench.check.oracle import WideArithmetic
-from deep_bench.check.rounding import Recall
-from deep_bench.check.settings import settings_of
+from deep_bench.check.oracle import SAMPLES, Truth, WideArithmetic, draws_at_random, formats_of, settings_of
 from deep_bench.check.subject import named
-from deep_bench.check.truth import SAMPLES, Truth, formats_of
 from deep_bench.graph import Network
-from deep_bench.graph.node import operator_name
+from deep_bench.graph.node import as_array, keep_attached, operator_name, subgraphs
 from deep_bench.tensor import is_inexact
 
 _CHUNK_BYTES = 96 * 2**20
@@ -30,6 +30,21 @@ Expected = Expectation | np.ndarray
 """What a node may return: an estimate for floating point, else the one right array."""
 
 
+@dataclass(frozen=True, slots=True)
+class IsolatedNodes:
+    """Single nodes side by side.
+
+    Args:
+        network: The nodes; its outputs are all of theirs, under their own names.
+        inputs: What to feed.
+        nodes: The nodes as the original network has them.
+    """
+
+    network: Network
+    inputs: Mapping[str, np.ndarray]
+    nodes: tuple[ir.Node, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
     """Nodes that are replayed in one call, and what each output may be.
@@ -40,13 +55,13 @@ class Chunk:
         whole: Whether they are a network of a single node, and its own evaluations with rounding errors said so.
     """
 
-    isolated: Isolated
+    isolated: IsolatedNodes
     expected: Mapping[str, Expected]
     whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replayed:
+class NodeReplay:
     """One node's outputs as the system under test computed them, or the reason why it did not."""
 
     node: ir.Node
@@ -59,13 +74,13 @@ class Replayed:
         """The operator, as messages name it."""
         return operator_name(self.node)
 
-    def norm_wise(self) -> Replayed:
+    def norm_wise(self) -> NodeReplay:
         """The same, expected to be accurate relative to its largest elements only."""
         expected = {n: e.norm_wise() if isinstance(e, Expectation) else e for n, e in self.expected.items()}
         return replace(self, expected=expected)
 
 
-def evaluations(isolated: Isolated, samples: int, **options: Any) -> Iterator[dict[str, Any]]:
+def evaluations(isolated: IsolatedNodes, samples: int, **options: Any) -> Iterator[dict[str, Any]]:
     """The outputs of isolated nodes: first the oracle's, then those of evaluations with rounding errors.
 
     Args:
@@ -85,13 +100,15 @@ def evaluations(isolated: Isolated, samples: int, **options: Any) -> Iterator[di
         yield reference.evaluate(isolated.inputs, arithmetic=arithmetic)
 
 
-def expectations(isolated: Isolated, samples: int, **options: Any) -> dict[str, Expected]:
+def expectations(isolated: IsolatedNodes, samples: int, **options: Any) -> dict[str, Expected]:
     """What the outputs of isolated nodes may be, estimated from evaluations with rounding errors."""
     rounds = evaluations(isolated, samples, **options)
     return _gathered(isolated, next(rounds), rounds)
 
 
-def _gathered(isolated: Isolated, outputs: Mapping[str, Any], rounds: Iterable[Mapping[str, Any]]) -> dict[str, Expected]:
+def _gathered(
+    isolated: IsolatedNodes, outputs: Mapping[str, Any], rounds: Iterable[Mapping[str, Any]]
+) -> dict[str, Expected]:
     """What the outputs may be, from the oracle's and those of evaluations with rounding errors."""
     oracle = {spec.name: np.asarray(outputs[spec.name]) for spec in isolated.network.outputs}
     rounded = {n: Deviations(y) for n, y in oracle.items() if is_inexact(y.dtype)}
@@ -102,7 +119,7 @@ def _gathered(isolated: Isolated, outputs: Mapping[str, Any], rounds: Iterable[M
     return {n: rounded[n].expectation(forms[n]) if n in rounded else y for n, y in oracle.items()}
 
 
-def replay(truth: Truth, subject: Any) -> Iterator[Replayed]:
+def replay(truth: Truth, subject: Any) -> Iterator[NodeReplay]:
     """Run every node of the network alone in the system under test.
 
     Args:
@@ -113,14 +130,14 @@ def replay(truth: Truth, subject: Any) -> Iterator[Replayed]:
         yield from _run(truth, subject, chunk)
 
 
-def _run(truth: Truth, subject: Any, chunk: Chunk) -> Iterator[Replayed]:
+def _run(truth: Truth, subject: Any, chunk: Chunk) -> Iterator[NodeReplay]:
     """One chunk; if it fails as a whole, its halves, down to single nodes."""
     nodes = chunk.isolated.nodes
     try:
         actual = subject.run(chunk.isolated.network, chunk.isolated.inputs)
     except Exception as error:  # whatever a framework raises: the node at fault is found below
         if len(nodes) == 1:
-            yield Replayed(nodes[0], chunk.expected, {}, refused=_first_line(error))
+            yield NodeReplay(nodes[0], chunk.expected, {}, refused=_first_line(error))
             return
         form = form_of(truth.network, subject.upgrades)
         for part in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
@@ -129,7 +146,7 @@ def _run(truth: Truth, subject: Any, chunk: Chunk) -> Iterator[Replayed]:
     actual = named(actual, (spec.name for spec in chunk.isolated.network.outputs))
     for node in nodes:
         names = [str(v.name) for v in node.outputs if v.name in chunk.expected]
-        yield Replayed(node, {n: chunk.expected[n] for n in names}, {n: actual[n] for n in names})
+        yield NodeReplay(node, {n: chunk.expected[n] for n in names}, {n: actual[n] for n in names})
 
 
 def form_of(network: Network, upgrades: bool) -> Network:
@@ -181,7 +198,7 @@ def _expected(truth: Truth, form: Network, nodes: Sequence[ir.Node], samples: in
     return estimates | (_gathered(isolated, truth.outputs, truth.samples) if whole else expectations(isolated, samples))
 
 
-def _is_whole(truth: Truth, form: Network, isolated: Isolated, samples: int) -> bool:
+def _is_whole(truth: Truth, form: Network, isolated: IsolatedNodes, samples: int) -> bool:
     """Whether isolated nodes are a network of a single node, of which enough evaluations with rounding errors are known."""
     if len(truth.samples) < samples or sum(1 for _ in form.all_nodes()) > 1:
         return False
@@ -235,3 +252,90 @@ def _bytes(expected: Expected) -> int:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)[:300]
+
+
+SUFFIX = "__replayed"
+"""What is added to the name of a value that is fed to a node alone."""
+
+
+def replayable(network: Network, values: Mapping[str, np.ndarray]) -> Iterator[ir.Node]:
+    """The nodes, those in subgraphs included, that can be run alone: all inputs and outputs are known tensors."""
+    for node in network.all_nodes():
+        if node.op_type == "Constant" or draws_at_random(node) or subgraphs(node):
+            continue
+        inputs = [v for v in node.inputs if v is not None]
+        inputs_known = all(v.name in values or as_array(v) is not None for v in inputs)
+        if inputs_known and any(v.name in values for v in node.outputs):
+            yield node
+
+
+def isolate(network: Network, nodes: Sequence[ir.Node], values: Mapping[str, np.ndarray]) -> IsolatedNodes:
+    """A network of these nodes alone.
+
+    Args:
+        network: The network they are from.
+        nodes: Some of its nodes.
+        values: Name to array of every value that they read or write. Initializers and constants stay what they are, so
+            that a runtime knows them when it prepares.
+    """
+    fed: dict[str, ir.Value] = {}
+    constants: dict[str, ir.Value] = {}
+    copies = [_copy(node, values, fed, constants) for node in nodes]
+    outputs = [v for copy in copies for v in copy.outputs if v.name]
+    graph = ir.Graph(
+        tuple(fed.values()),
+        outputs,
+        nodes=copies,
+        initializers=tuple(constants.values()),
+        opset_imports=dict(network.graph.opset_imports),
+        name="replay",
+    )
+    model = ir.Model(graph, ir_version=network.model.ir_version, functions=tuple(network.model.functions.values()))
+    feeds = {name: values[name.removesuffix(SUFFIX)] for name in fed}
+    return IsolatedNodes(Network(model, name=f"{network.name} replayed"), feeds, tuple(nodes))
+
+
+def _copy(
+    node: ir.Node, values: Mapping[str, np.ndarray], fed: dict[str, ir.Value], constants: dict[str, ir.Value]
+) -> ir.Node:
+    inputs = [None if v is None else _source(v, values, fed, constants) for v in node.inputs]
+    outputs = [ir.Value(name=v.name if v.name in values else "") for v in node.outputs]
+    for value in outputs:
+        if value.name:
+            _declare(value, values[value.name])
+    copy = ir.Node(
+        node.domain,
+        node.op_type,
+        inputs,
+        list(node.attributes.values()),
+        overload=node.overload,
+        outputs=outputs,
+        version=node.version,
+        name=node.name,
+    )
+    keep_attached(node, copy)
+    return copy
+
+
+def _source(
+    value: ir.Value, values: Mapping[str, np.ndarray], fed: dict[str, ir.Value], constants: dict[str, ir.Value]
+) -> ir.Value:
+    name = str(value.name)
+    array = as_array(value)
+    if array is not None:
+        if name not in constants:
+            tensor = value.const_value if value.const_value is not None else ir.tensor(array, name=name)
+            constants[name] = ir.Value(name=f"{name}{SUFFIX}", const_value=tensor)
+            _declare(constants[name], array)
+        return constants[name]
+    fresh = f"{name}{SUFFIX}"
+    if fresh not in fed:
+        fed[fresh] = ir.Value(name=fresh)
+        _declare(fed[fresh], values[name])
+    return fed[fresh]
+
+
+def _declare(value: ir.Value, array: np.ndarray) -> None:
+    strings = array.dtype == object or array.dtype.kind in "US"
+    value.type = ir.TensorType(ir.DataType.STRING if strings else ir.DataType.from_numpy(array.dtype))
+    value.shape = ir.Shape(array.shape)

@@ -1,16 +1,22 @@
-"""The system under test, as the checker sees it."""
+"""The system under test, as the checker sees it; and the precision ladder.
+
+The ladder is the same network in float64, where rounding shrinks and a fault stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 
-from deep_bench.check.ladder import in_float64
 from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
+from deep_bench.graph.node import as_array, is_standard, schema, subgraphs
+from deep_bench.tensor import is_float
 
 Arrays = dict[str, np.ndarray]
 
@@ -88,3 +94,128 @@ class InProcessSubject:
     def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """As `run`, in float64."""
         return self.run(*in_float64(network, inputs))
+
+
+_WIDENED = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+_TYPE_ATTRIBUTES = ("to", "dtype", "stash_type", "softmax_precision", "output_dtype", "output_datatype")
+_FLOAT, _DOUBLE = ir.DataType.FLOAT.value, ir.DataType.DOUBLE.value
+
+
+def in_float64(network: Network, inputs: Mapping[str, np.ndarray]) -> tuple[Network, dict[str, np.ndarray]]:
+    """A network and its inputs with float32, float16 and bfloat16 widened to float64: weights, casts and constants too.
+
+    Inputs that the standard has in narrower types only, such as the scales of ``Resize``, keep their type.
+    """
+    changed = network.copy()
+    _widen_graph(changed.graph, changed.opsets)
+    wide = {n: x.astype(np.float64) if is_float(x.dtype) and x.dtype.itemsize > 1 else x for n, x in inputs.items()}
+    return Network(changed.model, name=f"{network.name} in float64"), wide
+
+
+def _widen_graph(graph: ir.Graph, opsets: Mapping[str, int]) -> None:
+    nodes = [(node, schema(node, opsets.get("" if is_standard(node) else node.domain, 0))) for node in graph]
+    unwidened = {value for node, definition in nodes if definition is not None for value in _keep_narrow(node, definition)}
+    for value in graph.initializers.values():
+        if value.const_value is not None and value.const_value.dtype in _WIDENED and value not in unwidened:
+            value.const_value = ir.tensor(value.const_value.numpy().astype(np.float64), name=value.name)
+            value.type = ir.TensorType(ir.DataType.DOUBLE)
+    for node, definition in nodes:
+        narrow = set() if definition is None else set(_narrow_outputs(node, definition))
+        for value in node.outputs:
+            if value in narrow:
+                _widen_after(node, value)
+            else:
+                _widen_type(value)
+        for name, attribute in list(node.attributes.items()):
+            _widen_attribute(
+                node, name, attribute, states_type=definition is None or not any(map(_only_narrow, definition.outputs))
+            )
+        if definition is not None:
+            _widen_defaults(node, definition)
+        for body in subgraphs(node).values():
+            _widen_graph(body, opsets)
+    for value in (*graph.inputs, *graph.outputs):
+        _widen_type(value)
+
+
+def _keep_narrow(node: ir.Node, definition: onnx.defs.OpSchema) -> Iterator[ir.Value]:
+    """Feed the inputs that may be float32 but not float64 with values of their own; yields those that are constants."""
+    for index, (value, formal) in enumerate(zip(node.inputs, definition.inputs, strict=False)):
+        if value is None or not _only_narrow(formal):
+            continue
+        graph, array = node.graph, as_array(value)
+        assert graph is not None
+        if array is None:
+            cast = ir.Node("", "Cast", [value], [ir.AttrInt64("to", _FLOAT)], num_outputs=1)
+            graph.insert_before(node, cast)
+            node.replace_input_with(index, cast.outputs[0])
+        else:
+            name = f"{value.name}.kept.{node.name}.{index}"
+            tensor = ir.tensor(array, name=name)
+            copy = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+            graph.register_initializer(copy)
+            node.replace_input_with(index, copy)
+            if not value.uses() and not value.is_graph_output() and value.name in graph.initializers:
+                del graph.initializers[str(value.name)]
+            yield copy
+
+
+def _narrow_outputs(node: ir.Node, definition: onnx.defs.OpSchema) -> Iterator[ir.Value]:
+    """The outputs that the standard has in types narrower than float64 only."""
+    last = definition.outputs[-1] if definition.outputs else None
+    for index, value in enumerate(node.outputs):
+        formal = definition.outputs[index] if index < len(definition.outputs) else last
+        if formal is not None and _only_narrow(formal):
+            yield value
+
+
+def _only_narrow(formal: onnx.defs.OpSchema.FormalParameter) -> bool:
+    return "tensor(float)" in formal.types and "tensor(double)" not in formal.types
+
+
+def _widen_after(node: ir.Node, value: ir.Value) -> None:
+    """Let what comes after a node have its result in float64."""
+    if isinstance(value.type, ir.TensorType) and value.type.dtype not in _WIDENED:
+        return
+    graph, name = node.graph, value.name
+    assert graph is not None
+    cast = ir.Node("", "Cast", [value], [ir.AttrInt64("to", _DOUBLE)], num_outputs=1)
+    wide = cast.outputs[0]
+    wide.type, wide.shape = ir.TensorType(ir.DataType.DOUBLE), value.shape
+    value.replace_all_uses_with(wide, replace_graph_outputs=True)
+    cast.replace_input_with(0, value)
+    value.name, wide.name = f"{name}.narrow", name
+    value.type = ir.TensorType(ir.DataType.FLOAT)
+    graph.insert_after(node, cast)
+
+
+def _widen_defaults(node: ir.Node, definition: onnx.defs.OpSchema) -> None:
+    """State float64 where a node leaves out what is float32 by default."""
+    if node.op_type == "ConstantOfShape" and "value" not in node.attributes:
+        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float64)))
+    if any(map(_only_narrow, definition.outputs)):
+        return
+    for name in ("dtype", "output_datatype", "stash_type"):
+        declared = definition.attributes.get(name)
+        if declared is not None and name not in node.attributes and declared.default_value.i == _FLOAT:
+            node.attributes[name] = ir.AttrInt64(name, _DOUBLE)
+
+
+def _widen_type(value: ir.Value) -> None:
+    if isinstance(value.type, ir.TensorType) and value.type.dtype in _WIDENED:
+        value.type = ir.TensorType(ir.DataType.DOUBLE)
+
+
+def _widen_attribute(node: ir.Node, name: str, attribute: ir.Attr, *, states_type: bool) -> None:
+    if attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in _WIDENED:
+        node.attributes[name] = ir.AttrTensor(name, ir.tensor(attribute.value.numpy().astype(np.float64)))
+    elif name in ("value_float", "value_floats") and node.op_type == "Constant":
+        del node.attributes[name]
+        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.asarray(attribute.value, np.float64)))
+    elif (
+        states_type
+        and name in _TYPE_ATTRIBUTES
+        and attribute.type is ir.AttributeType.INT
+        and attribute.value in [d.value for d in _WIDENED]
+    ):
+        node.attributes[name] = ir.AttrInt64(name, _DOUBLE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from deep_bench.cli.compare import Share
+from deep_bench.cli.compare import ShareOfValue
 from deep_bench.cli.verb import Verb
 
 _SIGNS = {"pass": "+", "fail": "-", "unknown": "?"}
@@ -22,7 +22,7 @@ _SIGNS = {"pass": "+", "fail": "-", "unknown": "?"}
 @click.option("--archive", default="", help="Where it lies for good.")
 @click.option("--paper", default="", help="What it belongs to.")
 @click.option("--reruns", type=click.IntRange(min=1), default=3, show_default=True, help="Asked of submissions to MLPerf.")
-@click.option("--tolerance", type=Share(), default=0.05, show_default="5%", help="Allowed to these reruns.")
+@click.option("--tolerance", type=ShareOfValue(), default=0.05, show_default="5%", help="Allowed to these reruns.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
@@ -41,8 +41,7 @@ def command(
     Badges for results that other people reproduced are never given here.
     """
     from deep_bench.errors import printable
-    from deep_bench.repeating.badges import badges
-    from deep_bench.repeating.evidence import Claims
+    from deep_bench.recipes.badges import Claims, badges
 
     claims = Claims(doi=doi, archive=archive, paper=paper)
     awards = badges(source, repetitions=repetitions, claims=claims, reruns=reruns, tolerance=tolerance)

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from deep_bench.cli.options import FileToWrite
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, Verb
 
 
-class Place(click.ParamType[tuple[str, str]]):
+class NameAndPlace(click.ParamType[tuple[str, str]]):
     """Something, and where it can be had: ``net.onnx=https://…``."""
 
     name = "name=where"
@@ -33,7 +32,7 @@ class Place(click.ParamType[tuple[str, str]]):
 @click.option("--command", "words", metavar="'COMMAND …'", help="What repeats it. Default: what the records say.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path, exists=True), multiple=True,
               help="A further file or folder that it reads. Repeat for more.")  # fmt: skip
-@click.option("--elsewhere", type=Place(), multiple=True, metavar="NAME=WHERE",
+@click.option("--elsewhere", type=NameAndPlace(), multiple=True, metavar="NAME=WHERE",
               help="Where others can have a network that is gone, or a file too large. Repeat for more.")  # fmt: skip
 @click.option("--licence", default="", metavar="NAME", help="Under which it is shared: CC-BY-4.0, …")
 @click.option("--licence-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The licence's text.")
@@ -58,8 +57,8 @@ def command(
     was called. A file of the run that is gone, or is another now, is refused.
     """
     from deep_bench.errors import printable
-    from deep_bench.repeating import bundle
-    from deep_bench.repeating.manifest import told
+    from deep_bench.recipes.bundles import bundle
+    from deep_bench.recipes.manifest import omission_line as told
 
     archive = bundle(
         records,

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED, USAGE
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb
 from deep_bench.errors import DeepBenchError, NotKept
 
 if TYPE_CHECKING:
-    from deep_bench.distributed.collectives.result import Result
+    from deep_bench.distributed.collectives.result import CommunicationResult
     from deep_bench.distributed.communicators.communicator import Communicator
 
 
-class Pair(click.ParamType[tuple[int, int]]):
+class RankPair(click.ParamType[tuple[int, int]]):
     """Two ranks: ``0,1``."""
 
     name = "rank,rank"
@@ -43,7 +42,7 @@ class Pair(click.ParamType[tuple[int, int]]):
 @click.option("--sizes", default="8:4Mi", show_default=True, help="Or a list 8,1Ki,3000; or deepbench/allreduce.")
 @click.option("--over", "over", multiple=True, default=("mpi",), show_default=True, help="mpi, gloo … Repeat to compare.")
 @click.option("--dtype", default="float32", show_default=True, help="The element type.")
-@click.option("--pair", type=Pair(), default="0,1", show_default=True, help="The ranks of latency and bandwidths.")
+@click.option("--pair", type=RankPair(), default="0,1", show_default=True, help="The ranks of latency and bandwidths.")
 @click.option("--budget", type=Seconds(), default="1s", show_default=True, help="For each operation and size.")
 @click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -64,13 +63,12 @@ def command(
     interrupted (what was measured is kept).
     """
     options.pop("debug")  # looked for by the main program
-    from deep_bench.distributed.collectives.settings import Settings
-    from deep_bench.distributed.collectives.study import study
-    from deep_bench.distributed.collectives.systems import check_names, opened
-    from deep_bench.distributed.communicators.guard import guarded
+    from deep_bench.distributed.collectives.study import BenchmarkSettings as Settings
+    from deep_bench.distributed.collectives.study import check_names, opened, study
+    from deep_bench.distributed.communicators.communicator import guarded
     from deep_bench.distributed.launch import launch
-    from deep_bench.distributed.machine.model import load_machine
-    from deep_bench.measure.folder import output_folder
+    from deep_bench.distributed.machine import load_machine
+    from deep_bench.records.folders import output_folder
 
     leads = launch().rank == 0
     try:
@@ -94,7 +92,9 @@ def command(
     sys.exit(status)
 
 
-def _shown(result: Result, json_file: Path | None, plot_file: Path | None, unwritten: list[DeepBenchError]) -> int:
+def _shown(
+    result: CommunicationResult, json_file: Path | None, plot_file: Path | None, unwritten: list[DeepBenchError]
+) -> int:
     """Print the table, whatever can be written; the exit status."""
     click.echo(result.table())
     try:
@@ -106,9 +106,9 @@ def _shown(result: Result, json_file: Path | None, plot_file: Path | None, unwri
     return FAILED if unwritten else _status(result)
 
 
-def _write(result: Result, json_file: Path | None, plot_file: Path | None) -> None:
+def _write(result: CommunicationResult, json_file: Path | None, plot_file: Path | None) -> None:
     if json_file is not None:
-        from deep_bench.measure.storage import written
+        from deep_bench.records.store import written
 
         text = json.dumps(result.as_json(), indent=1) + "\n"
         written(json_file, lambda path: path.write_text(text, encoding="utf-8"))
@@ -117,7 +117,7 @@ def _write(result: Result, json_file: Path | None, plot_file: Path | None) -> No
         click.echo(f"picture: {result.plot(plot_file)}")
 
 
-def _status(result: Result) -> int:
+def _status(result: CommunicationResult) -> int:
     if result.record.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         return INTERRUPTED

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli.options import PictureToWrite
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import PictureToWrite, Verb
 from deep_bench.errors import InvalidArgument, InvalidRecord
 
 if TYPE_CHECKING:
-    from deep_bench.results import Results
+    from deep_bench.records import Results
 
 
-class Share(click.ParamType[float]):
+class ShareOfValue(click.ParamType[float]):
     """A share: ``2%`` or ``0.02``."""
 
     name = "share"
@@ -46,7 +45,7 @@ class Share(click.ParamType[float]):
     "--across", metavar="LABEL", multiple=True, help="What may differ as well: a label, a fact, or a group of facts."
 )
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Only this figure (repeat for more).")
-@click.option("--margin", type=Share(), default=0.02, show_default="2%", help="A difference that counts as none.")
+@click.option("--margin", type=ShareOfValue(), default=0.02, show_default="2%", help="A difference that counts as none.")
 @click.option("--correction", type=click.Choice(["holm", "bh", "none"]), default="holm", show_default=True,
               help="How many comparisons are taken into account: Holm, Benjamini-Hochberg, or not at all.")  # fmt: skip
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True,
@@ -83,7 +82,7 @@ def command(
 
     Exit status: 0, 1 if a condition of --fail-on holds, 2 for what cannot be compared or a condition that cannot be judged.
     """
-    from deep_bench.results.comparing import Condition, compare, compare_within, failures, unjudged
+    from deep_bench.records.compare import Condition, compare, compare_within, failures, unjudged
 
     requirements = [Condition.parse(text) for text in conditions]
     sides = _sides(records, base)
@@ -108,7 +107,7 @@ def command(
 
 def _sides(records: tuple[Path, ...], base: str | None) -> list[Results]:
     """The results of each path; what cannot be read is told, and refused where it was named."""
-    from deep_bench.results import gather
+    from deep_bench.records import gather
 
     required = 1 if base is not None else 2
     if len(records) > required:

@@ -12,8 +12,7 @@ import click
 from tqdm import tqdm
 
 from deep_bench.cli import INTERRUPTED
-from deep_bench.cli.options import FileToWrite, check_systems
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, Verb, check_systems
 
 _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -80,15 +79,14 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, d
 
 def _write(file: Path, reports: list[dict[str, Any]], *, several: bool) -> None:
     """Write it whole or not at all: one object, or a list of them if several systems were asked for."""
-    from deep_bench.measure.storage import replace
+    from deep_bench.records.store import replace
 
     content = json.dumps(reports if several else reports[0], indent=1)
     replace(file, lambda temporary: temporary.write_text(content, encoding="utf-8"))
 
 
 def _text(report: Any, *, gradients: bool, every_operator: bool) -> str:
-    from deep_bench.testing.gradient_report import gradients_as_text
-    from deep_bench.testing.report import as_text
+    from deep_bench.testing.report import as_text, gradients_as_text
 
     return (gradients_as_text if gradients else as_text)(report, every_operator=every_operator)
 
@@ -105,9 +103,7 @@ def _run(
     keep: Callable[[Any], None],
 ) -> Any:
     from deep_bench.testing.case import Case
-    from deep_bench.testing.conformance import chosen_cases, run_conformance
-    from deep_bench.testing.gradient_conformance import run_gradients
-    from deep_bench.testing.process import check_cases
+    from deep_bench.testing.conformance import check_cases, chosen_cases, run_conformance, run_gradients
 
     kinds = kinds or (("node",) if gradients else _STANDARD)
     check_cases(chosen_cases(system, kinds, None, limit), operators, cases)

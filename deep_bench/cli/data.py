@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import Seconds
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import Seconds, Verb
 from deep_bench.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
-    from deep_bench.measure.session import Progress
-    from deep_bench.training.containers.measurement import Latencies, Measured, Subject
+    from deep_bench.measure.session import SessionProgress
+    from deep_bench.training.containers.measurement import Latencies, ReadingMeasurement, ReadingSubject
     from deep_bench.training.dataset import Dataset
 
 
@@ -41,7 +40,7 @@ class HeightAndWidth(click.ParamType[tuple[int, int]]):
 
 
 @dataclass
-class _Known:
+class _SetFacts:
     """What is known of one set.
 
     Args:
@@ -53,17 +52,19 @@ class _Known:
 
     name: str
     facts: dict[str, Any]
-    subjects: list[Subject] = field(default_factory=list)
+    subjects: list[ReadingSubject] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
 
-_KEPT = "Keep it so: cifar, folder, hdf5, idx, memory, npy, recordio, tar, tfrecord or webdataset. Repeat for more."
+_CONTAINER_HELP = (
+    "Keep it so: cifar, folder, hdf5, idx, memory, npy, recordio, tar, tfrecord or webdataset. Repeat for more."
+)
 
 
 @click.command("data", cls=Verb)
 @click.argument("names", nargs=-1, required=True, metavar="NAME|PATH…")
 @click.option("--root", type=click.Path(path_type=Path), help="The folder of data sets, for those that have files.")
-@click.option("--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help=_KEPT)
+@click.option("--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help=_CONTAINER_HELP)
 @click.option("--measure", "measuring", is_flag=True, help="Time batches: in order and at random, from disk and memory.")
 @click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Samples in a batch.")
 @click.option("--budget", type=Seconds(), help="Time for measuring all. Default: 10s for each container.")
@@ -102,7 +103,7 @@ def command(
     if size is not None and kind is None and not containers:
         raise click.UsageError("--resize changes what --convert or --container writes: give one of them")
     with ExitStack() as stack:
-        summaries = [_known(name, root, containers, size, verify, stack) for name in names]
+        summaries = [_set_facts(name, root, containers, size, verify, stack) for name in names]
         written = [_converted(names[0], root, kind, size, output)] if kind is not None and output is not None else []
         measured = _measure([s for summary in summaries for s in summary.subjects], root, timing) if measuring else None
     if as_json:
@@ -128,7 +129,7 @@ def _check(names: Sequence[str], containers: Sequence[str], kind: str | None, ou
     if (kind is None) != (output is None):
         raise InvalidArgument("--convert and --output", "both, or none of them", "write --convert KIND --output PATH")
     if kind is not None:
-        from deep_bench.training.containers.writing import check_target
+        from deep_bench.training.containers.kinds import check_target
 
         if len(names) > 1:
             raise InvalidArgument(f"--convert of {len(names)} sets", "one set", "convert them one by one")
@@ -137,13 +138,13 @@ def _check(names: Sequence[str], containers: Sequence[str], kind: str | None, ou
         check_target(output)  # type: ignore[arg-type]
 
 
-def _known(
+def _set_facts(
     name: str, root: Path | None, containers: Sequence[str], size: tuple[int, int] | None, verify: bool, stack: ExitStack
-) -> _Known:
+) -> _SetFacts:
     """Open a set, describe it, and write it to the containers asked for."""
     from deep_bench.training.containers import Container
-    from deep_bench.training.containers.measurement import Subject
-    from deep_bench.training.containers.named import open_set
+    from deep_bench.training.containers.measurement import ReadingSubject as Subject
+    from deep_bench.training.sets import open_set
 
     dataset = open_set(name, root)
     with ExitStack() as opened:
@@ -154,7 +155,7 @@ def _known(
         elif verify:
             advice = "the files of sets that are known by name are always verified"
             raise InvalidArgument(f"--verify of {name}", "the path of a container", advice)
-        summary = _Known(name, _facts(dataset))
+        summary = _SetFacts(name, _facts(dataset))
         if not containers:
             summary.subjects.append(Subject(name, name))
         for text in containers:
@@ -168,10 +169,10 @@ def _resized(dataset: Dataset, size: tuple[int, int] | None) -> Dataset:
     return dataset if size is None else Resized(dataset, size)
 
 
-def _contain(summary: _Known, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
+def _contain(summary: _SetFacts, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
     """Write a set to a temporary container, or say why that cannot hold it."""
     from deep_bench.training.containers import open_container, parse_kind, write_container
-    from deep_bench.training.containers.measurement import Subject
+    from deep_bench.training.containers.measurement import ReadingSubject as Subject
 
     kind, options = parse_kind(text)
     label = f"{summary.name} in {text}"
@@ -214,7 +215,7 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
 
 def _converted(name: str, root: Path | None, kind: str, size: tuple[int, int] | None, output: Path) -> Path:
     from deep_bench.training.containers import Container, convert, parse_kind
-    from deep_bench.training.containers.named import open_set
+    from deep_bench.training.sets import open_set
 
     chosen, options = parse_kind(kind)
     dataset = open_set(name, root)
@@ -225,7 +226,7 @@ def _converted(name: str, root: Path | None, kind: str, size: tuple[int, int] | 
             dataset.close()
 
 
-def _measure(subjects: Sequence[Subject], root: Path | None, timing: dict[str, Any]) -> Measured | None:
+def _measure(subjects: Sequence[ReadingSubject], root: Path | None, timing: dict[str, Any]) -> ReadingMeasurement | None:
     from deep_bench.measure.progress import Bars
     from deep_bench.training.containers.measurement import measure_reading
 
@@ -234,7 +235,7 @@ def _measure(subjects: Sequence[Subject], root: Path | None, timing: dict[str, A
     bars = Bars()
     begun = False
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: SessionProgress) -> None:
         nonlocal begun
         if not begun:
             bars.phase("measuring", progress.budget_s, "s")
@@ -248,16 +249,16 @@ def _measure(subjects: Sequence[Subject], root: Path | None, timing: dict[str, A
         bars.close()
 
 
-def _as_json(summaries: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> dict[str, Any]:
+def _as_json(summaries: Sequence[_SetFacts], measured: ReadingMeasurement | None, written: Sequence[Path]) -> dict[str, Any]:
     sets = [{"name": summary.name, **summary.facts, "refused": summary.refused} for summary in summaries]
     latencies = [] if measured is None else [latency.as_json() for latency in measured.latencies]
     return {"sets": sets, "latencies": latencies, "written": [str(path) for path in written]}
 
 
-def _show(summaries: Sequence[_Known], measured: Measured | None, written: Sequence[Path]) -> None:
+def _show(summaries: Sequence[_SetFacts], measured: ReadingMeasurement | None, written: Sequence[Path]) -> None:
     from rich.console import Console
 
-    from deep_bench.measure.tables import columns, print_line
+    from deep_bench.records.table import columns, print_line
 
     console = Console(width=columns())
     for summary in summaries:
@@ -269,7 +270,7 @@ def _show(summaries: Sequence[_Known], measured: Measured | None, written: Seque
         print_line(console, f"written: {path}")
 
 
-def _lines(summary: _Known) -> list[str]:
+def _lines(summary: _SetFacts) -> list[str]:
     from deep_bench.measure.units import in_bytes
 
     facts = summary.facts
@@ -288,8 +289,8 @@ def _show_latencies(console: Any, latencies: Sequence[Latencies]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from deep_bench.measure.tables import print_line, print_table
     from deep_bench.measure.units import duration, duration_range, significant
+    from deep_bench.records.table import print_line, print_table
 
     table = Table("set", "read", title="batches: medians")
     for name in ("batch", "latency", "95 % interval", "samples/s"):

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_files, check_systems, one_each
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Size, Verb, check_files, check_systems, one_each
 from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork, WorkerError
-from deep_bench.measure.workers import told
+from deep_bench.workers.process import failure_text
 
 if TYPE_CHECKING:
     from deep_bench.network.divergence import Divergence
@@ -62,7 +61,9 @@ def command(
         raise
     finally:
         if divergences or errors:
-            _write(on, divergences, {s: told(errors[s], s) if s in errors else reason for s in on}, json_file, pictures)
+            _write(
+                on, divergences, {s: failure_text(errors[s], s) if s in errors else reason for s in on}, json_file, pictures
+            )
     if debug:
         for system, failure in errors.items():
             click.echo(f"{system}:\n{getattr(failure, 'details', failure)}", err=True)
@@ -127,7 +128,7 @@ def _write(
 
 def write_json(path: Path, content: Any) -> None:
     """Write a file of JSON, whole or not at all."""
-    from deep_bench.measure.storage import replace
+    from deep_bench.records.store import replace
 
     text = json.dumps(content, indent=2, allow_nan=False)
     replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -17,9 +17,8 @@ from deep_bench.cli.verb import Verb
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     """This machine: what would disturb a measurement, and what to do about it."""
-    from deep_bench.measure.environment import capture
-    from deep_bench.measure.risks import risks
-    from deep_bench.measure.tables import columns, print_table
+    from deep_bench.measure.environment import capture, risks
+    from deep_bench.records.table import columns, print_table
 
     environment = capture()
     findings = risks(environment)

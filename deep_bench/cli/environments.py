@@ -36,7 +36,7 @@ def list_them(file: Path | None, as_json: bool, debug: bool) -> None:  # noqa: A
     from rich.text import Text
 
     from deep_bench.environments import Declarations, all_built
-    from deep_bench.measure.tables import columns, print_table
+    from deep_bench.records.table import columns, print_table
 
     declared = Declarations.read(file)
     rows = [_row(name, declared.get(name)) for name in sorted({*declared, *all_built()})]
@@ -62,7 +62,7 @@ def list_them(file: Path | None, as_json: bool, debug: bool) -> None:  # noqa: A
 def build_it(name: str, file: Path | None, again: bool, unlocked: bool, debug: bool) -> None:  # noqa: ARG001
     """Build NAME from its lock, or from what is declared. This installs packages, which runs their code."""
     from deep_bench.environments import Lock
-    from deep_bench.environments.locking import lock_file, read_lock
+    from deep_bench.environments.building import lock_file, read_lock
 
     declared = _declarations(file)
     declaration = declared[name]
@@ -85,7 +85,7 @@ def build_it(name: str, file: Path | None, again: bool, unlocked: bool, debug: b
 @_DEBUG
 def lock_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
     """Write the lock of NAME, built if it is not there, beside the file that declares it: NAME.lock.txt."""
-    from deep_bench.environments.locking import lock_file, write_lock
+    from deep_bench.environments.building import lock_file, write_lock
 
     declared = _declarations(file)
     environment = _built(name, declared[name])
@@ -102,8 +102,7 @@ def check_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
     Exit status: 0 it does; 1 it differs from a lock; 2 it cannot be worked in, or its lock file is none.
     """
     from deep_bench.environments import all_built, built, differences, place_of
-    from deep_bench.environments.checking import looked_at
-    from deep_bench.environments.locking import lock_file
+    from deep_bench.environments.building import lock_file, looked_at
 
     environment, declared = built(name) if name in all_built() else None, _declarations(file)
     lean = environment is not None and not environment.declaration.deep_bench
@@ -136,7 +135,7 @@ def remove_it(name: str, debug: bool) -> None:  # noqa: ARG001
 def _otherwise_locked(environment: Built, path: Path) -> list[str]:
     """How an environment differs from the lock beside its declaration, if there is one."""
     from deep_bench.environments import Lock
-    from deep_bench.environments.locking import read_lock
+    from deep_bench.environments.building import read_lock
 
     lock = read_lock(path, environment.name)
     if lock is None:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import click
 
-from deep_bench.cli.options import FileToWrite
-from deep_bench.cli.records import WHERE, gathered
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import WHERE, FileToWrite, Verb, gather_chosen
 from deep_bench.errors import on_a_line
 
 
@@ -42,10 +40,10 @@ def command(
 
     The status is 1 where a record could not be read: the file has all others.
     """
-    from deep_bench.results.export.files import check
+    from deep_bench.records.results import check_export as check
 
     check(output, form, samples)
-    results = gathered(paths, where)
+    results = gather_chosen(paths, where)
     results.export(output, form, samples=samples)
     count = len(results)
     click.echo(f"{count} result{'s' * (count != 1)}: {on_a_line(output)}")

@@ -15,9 +15,9 @@ from rich.text import Text
 from deep_bench import frameworks
 from deep_bench.cli.verb import Verb
 from deep_bench.errors import DeepBenchError
-from deep_bench.measure.tables import columns, print_table
-from deep_bench.measure.workers import Worker
+from deep_bench.records.table import columns, print_table
 from deep_bench.variant import Variant, option_types
+from deep_bench.workers.process import Worker
 
 
 @click.command("list", cls=Verb)
@@ -39,7 +39,7 @@ def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     print_table(Console(width=columns()), table)
 
 
-class Description:
+class FrameworkFacts:
     """What a framework says of itself; made in a process of its own, where it may print what it likes."""
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,9 @@ def _row(name: str) -> dict[str, Any]:
         return row | {"problem": f"not installed: pip install 'deep-bench[{name}]'"}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with Worker("deep_bench.cli.list:Description", {"name": name}, label=name, log=Path(folder) / "log") as worker:
+            with Worker(
+                "deep_bench.cli.list:FrameworkFacts", {"name": name}, label=name, log=Path(folder) / "log"
+            ) as worker:
                 return row | worker.call("facts")
         except DeepBenchError as error:
             return row | {"problem": f"installed, but does not work: {error.came}"}

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from deep_bench.cli.records import WHERE, gathered
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import WHERE, Verb, gather_chosen
 
 
 @click.command("ls", cls=Verb)
@@ -29,9 +28,9 @@ def command(
 
     Folders are searched down. The status is 1 where a file could not be read.
     """
-    results = gathered(paths, where)
+    results = gather_chosen(paths, where)
     if as_json:
-        from deep_bench.results.export.rows import as_json as shown
+        from deep_bench.records.formats import as_json as shown
 
         refused = [{"file": str(r.file), "reason": r.reason} for r in results.refused]
         click.echo(json.dumps({"results": [shown(result) for result in results], "refused": refused}, indent=2))

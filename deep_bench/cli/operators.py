@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_files, check_systems
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb, check_files, check_systems
 from deep_bench.errors import NotKept
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _BY_SUITE = "(named for the suite)"
 _KINDS = ("time", "error", "violin", "roofline")
 
 
-class Picture(PictureToWrite):
+class SuitePicture(PictureToWrite):
     """A picture, or none named: then its name is made from the suite's."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
@@ -56,7 +55,7 @@ class Picture(PictureToWrite):
 @click.option(
     "--plot",
     "plot_file",
-    type=Picture(),
+    type=SuitePicture(),
     is_flag=False,
     flag_value=_BY_SUITE,
     help="Write a picture; without a name here, named for the suite.",
@@ -81,7 +80,7 @@ def command(
     """
     on = options.pop("on")
     check_systems(on)
-    from deep_bench.measure.folder import output_folder
+    from deep_bench.records.folders import output_folder
 
     suite = _suite(options["seed"], **{name: options.pop(name) for name in ("suite", "cases", "sample", "dtype")})
     if plot_file == Path(_BY_SUITE):
@@ -90,7 +89,7 @@ def command(
     folder = output_folder(output)
     if not operators and not on:
         raise click.UsageError("name an operator (my_kernels.py:FastGelu), a framework (--on torch), or both")
-    from deep_bench.operators.studies.study import study
+    from deep_bench.operators.studies.experiment import study
 
     options["twin"] = not options.pop("no_twin")
     unwritten: NotKept | None = None
@@ -117,7 +116,7 @@ def _suite(seed: int, suite: str, cases: Sequence[str], sample: int | None, dtyp
     """The cases that were asked for."""
     from dataclasses import replace
 
-    from deep_bench.operators.suites.find import suite_of
+    from deep_bench.operators.suites.from_network import suite_of
 
     selection = suite_of(suite)
     if cases:
@@ -130,7 +129,7 @@ def _suite(seed: int, suite: str, cases: Sequence[str], sample: int | None, dtyp
 def _show(outcome: Study, plot_file: Path | None, kind: str, json_file: Path | None) -> None:
     click.echo(outcome.table())
     if json_file is not None:
-        from deep_bench.measure.storage import replace
+        from deep_bench.records.store import replace
 
         text = json.dumps(outcome.as_json(), indent=1) + "\n"
         replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))

@@ -12,8 +12,7 @@ import click
 from click.core import ParameterSource
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Size, check_systems
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Size, Verb, check_systems
 
 _OF_TIMES = {
     "loss": "--backward", "repeat": "--repeat", "top": "--top", "everything": "--all", "in_process": "--in-process",
@@ -55,14 +54,14 @@ def command(
         _refuse_beside_algorithms()
         arguments = {name: options[name] for name in ("inputs", "batch", "seed")}
         sys.exit(0 if _show_algorithms(network, systems, json_file, sizes=sizes, **arguments) else FAILED)
-    from deep_bench.network.profiling.profile import profile
+    from deep_bench.network.profiling import profile
 
     outcome = profile(network, systems, options.pop("inputs"), sizes=sizes, **options)
     click.echo(outcome.table(None if everything else top))
     if json_file is not None:
         click.echo(f"profile: {outcome.save(json_file)}")
     if plot_file is not None:
-        from deep_bench.network.profiling.picture import plot
+        from deep_bench.network.plots import plot_profile as plot
 
         click.echo(f"picture: {plot(outcome, plot_file)}")
     if outcome.interrupted:
@@ -84,8 +83,8 @@ def _show_algorithms(network: str, systems: Sequence[str] | None, json_file: Pat
     from deep_bench import frameworks
     from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork
     from deep_bench.graph import as_network
-    from deep_bench.measure.storage import replace
-    from deep_bench.network.profiling.algorithms import algorithm_lines, chosen_algorithms
+    from deep_bench.network.profiling import algorithm_lines, chosen_algorithms
+    from deep_bench.records.store import replace
 
     graph = as_network(network)
     algorithms: dict[str, Any] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_OWN = ("output", "plot_file", "as_json", "debug")
+_OWN_OPTIONS = ("output", "plot_file", "as_json", "debug")
 """Options that need not be the same on all ranks: what rank 0 alone writes and shows."""
 
 _OF_RANKS = ("over", "scaling", "samples", "patience", "synchronise_statistics", "synchronise_normalization")
@@ -39,7 +39,7 @@ class _AllFail(Exception):
 
 
 @dataclass(frozen=True)
-class Joined:
+class TrainingRanks:
     """The ranks that train together.
 
     Args:
@@ -80,7 +80,7 @@ class Joined:
         failed = self.comm.allgather(np.array([failure is not None])).reshape(-1)
         if failed.any():
             if failure is not None and not failed.all():
-                failure = _placed(failure, f"on {self._where()}")
+                failure = _with_place(failure, f"on {self._where()}")
             raise _AllFail(failure if self.comm.rank == int(failed.argmax()) else None)
         return result
 
@@ -94,12 +94,12 @@ class Joined:
         Raises:
             RanksDiffer: Something differs; on all ranks.
         """
-        from deep_bench.distributed.training.same import check_same
+        from deep_bench.distributed.training.messages import check_same
 
-        options = {f"--{name.replace('_', '-')}": value for name, value in self.options.items() if name not in _OWN}
+        options = {f"--{name.replace('_', '-')}": value for name, value in self.options.items() if name not in _OWN_OPTIONS}
         fields = recipe.fields.model_dump(mode="json", exclude={"data"})
         facts = {**options, "--on": " ".join(frameworks), **fields}
-        check_same(self.comm, {name: _told(value) for name, value in facts.items()})
+        check_same(self.comm, {name: _value_text(value) for name, value in facts.items()})
 
     def all(self, mine: Callable[[], bool]) -> bool:
         """Whether it holds on all ranks."""
@@ -147,7 +147,7 @@ class Joined:
         return f"rank {self.comm.rank} of {self.comm.size} on {self.started.node}"
 
 
-def _placed(failure: Exception, where: str) -> Exception:
+def _with_place(failure: Exception, where: str) -> Exception:
     """The same in words that begin with the place."""
     if isinstance(failure, DeepBenchError):
         return DeepBenchError(f"{where}: {failure.came}", failure.expected, failure.advice)
@@ -158,7 +158,7 @@ def _placed(failure: Exception, where: str) -> Exception:
 
 
 @contextmanager
-def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
+def training_ranks(options: dict[str, Any]) -> Iterator[TrainingRanks | None]:
     """Join the other ranks, if training is to be distributed; if this one fails where others do not, all end.
 
     Ranks but the first print nothing to standard output.
@@ -174,9 +174,9 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
     for name in ("apart", "validate"):
         if options[name]:
             raise click.UsageError(f"--{name} with --distributed: it is for one process")
-    from deep_bench.distributed.faults.watch import watched
     from deep_bench.distributed.launch import distributed_world
-    from deep_bench.distributed.training.same import RanksDiffer
+    from deep_bench.distributed.training.messages import RanksDiffer
+    from deep_bench.distributed.watch import watched
 
     with _once(started):
         threads = _overlaps(options["distributed"])
@@ -184,7 +184,7 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
     if comm.size == 1:
         how = "it was started alone" if not started.started else f"{started.launcher} started it alone"
         click.echo(f"one rank, since {how}; for four: mpirun -n 4 deep-bench {' '.join(sys.argv[1:])}", err=True)
-        yield Joined(comm, started, options)
+        yield TrainingRanks(comm, started, options)
         return
     if comm.rank:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
@@ -198,7 +198,7 @@ def joined(options: dict[str, Any]) -> Iterator[Joined | None]:
             host=started.node,
             but=(_AllFail, RanksDiffer),
         ):
-            yield Joined(comm, started, options)
+            yield TrainingRanks(comm, started, options)
     except _AllFail as end:
         raise end.failure or click.exceptions.Exit(2) from None
     except RanksDiffer:
@@ -213,7 +213,7 @@ def _once(started: Launch) -> Iterator[None]:
     try:
         yield
     except RanksAbsent as absent:
-        from deep_bench.distributed.faults.leaving import FAULT, say
+        from deep_bench.distributed.watch import FAULT, say
 
         if absent.teller == started.rank:
             say(str(absent))
@@ -239,7 +239,7 @@ def _check_alone(started: Launch) -> None:
 
 def _overlaps(scheme: str) -> bool:
     """Whether threads of a rank send at the same time; a scheme that cannot be read is refused later, by all together."""
-    from deep_bench.distributed.training.scheme import settings_of
+    from deep_bench.distributed.training.train import settings_of
 
     try:
         return settings_of(scheme)[1].get("overlap") is True
@@ -247,5 +247,5 @@ def _overlaps(scheme: str) -> bool:
         return False
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str) if isinstance(value, Mapping) else str(value)

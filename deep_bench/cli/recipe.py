@@ -13,24 +13,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.group import Subcommands
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import Subcommands, Verb
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from deep_bench.experiments import Cell, Experiment, Outcome
+    from deep_bench.recipes import Cell, Experiment, Outcome
 
-_HERE = "deep_bench.cli.recipe"
+_MODULE = "deep_bench.cli.recipe"
 
 command = Subcommands(
     "recipe",
     {
-        "list": (f"{_HERE}:listing", "The recipes that ship."),
-        "check": (f"{_HERE}:check", "Whether a recipe is sound; with --here, whether this machine can run it."),
-        "expand": (f"{_HERE}:expand", "The cells of a recipe, and the command of each."),
-        "run": (f"{_HERE}:run", "Measure all cells of a recipe, here or as jobs of SLURM."),
-        "resume": (f"{_HERE}:resume", "Go on with a run: measure the cells that are not done."),
-        "status": (f"{_HERE}:status", "What became of the cells of a run."),
+        "list": (f"{_MODULE}:listing", "The recipes that ship."),
+        "check": (f"{_MODULE}:check", "Whether a recipe is sound; with --here, whether this machine can run it."),
+        "expand": (f"{_MODULE}:expand", "The cells of a recipe, and the command of each."),
+        "run": (f"{_MODULE}:run", "Measure all cells of a recipe, here or as jobs of SLURM."),
+        "resume": (f"{_MODULE}:resume", "Go on with a run: measure the cells that are not done."),
+        "status": (f"{_MODULE}:status", "What became of the cells of a run."),
     },
     "State an experiment as a file - what is fixed, what varies, what is accepted - and run it cell by cell.",
 )
@@ -58,8 +57,8 @@ def listing(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
     from rich.table import Table
     from rich.text import Text
 
-    from deep_bench.experiments import READY, load_experiment
-    from deep_bench.measure.tables import columns, print_table
+    from deep_bench.recipes import READY, load_experiment
+    from deep_bench.records.table import columns, print_table
 
     experiments = [load_experiment(name) for name in READY]
     rows = [{"name": e.name, "level": e.level, "cells": len(e.cells), "title": e.fields.title} for e in experiments]
@@ -88,8 +87,8 @@ def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, deb
         f"{experiment.name}: level {experiment.level}, cells: {len(experiment.cells)}, conditions: {len(experiment.rules)}"
     )
     if here:
-        from deep_bench.experiments.fitting import wrong_here
-        from deep_bench.experiments.here import missing_here
+        from deep_bench.recipes.fitting import wrong_here
+        from deep_bench.recipes.requirements import missing_here
 
         faults = [f"missing: {fault}" for fault in missing_here(experiment)]
         faults += [f"wrong: {fault}" for fault in wrong_here(experiment)] if experiment.home.is_dir() else []
@@ -117,7 +116,7 @@ def expand(recipe: str, changes: Sequence[str], allow_code: bool, as_json: bool,
 
 
 def _expanded(cell: Cell) -> dict[str, Any]:
-    from deep_bench.experiments.words import as_typed
+    from deep_bench.recipes.cell import as_typed
 
     return {
         "id": cell.id,
@@ -147,8 +146,8 @@ def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequen
 
     Exit status: 0 all was accepted; 1 a cell failed, or something was not accepted; 2 bad usage or input; 130 interrupted.
     """
-    from deep_bench.experiments import run_experiment
-    from deep_bench.experiments.matrix import selected
+    from deep_bench.recipes import run_experiment
+    from deep_bench.recipes.recipe import select_cells as selected
 
     experiment = _load(recipe, changes, options["allow_code"])
     if options["dry_run"]:
@@ -175,7 +174,7 @@ def resume(folder: Path, failed: bool, **options: Any) -> None:
 
     Exit status: as of `deep-bench recipe run`.
     """
-    from deep_bench.experiments import resume_experiment
+    from deep_bench.recipes import resume_experiment
 
     with _space_told():
         outcome = resume_experiment(folder, failed=failed, allow_code=options["allow_code"], **_how(options))
@@ -189,7 +188,7 @@ def _how(options: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _space_told() -> Iterator[None]:
     """A disk that is full is no bad input."""
-    from deep_bench.experiments import NotWritten
+    from deep_bench.recipes import NotWritten
 
     try:
         yield
@@ -207,7 +206,7 @@ def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (r
 
     Exit status: 0 all was accepted; 1 not, or not yet.
     """
-    from deep_bench.experiments import experiment_status
+    from deep_bench.recipes import experiment_status
 
     outcome = experiment_status(folder)
     click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())
@@ -217,7 +216,7 @@ def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (r
 
 
 def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
-    from deep_bench.experiments import load_experiment
+    from deep_bench.recipes import load_experiment
 
     experiment = load_experiment(recipe, *changes, allow_code=allow_code)
     ran = [f"the program {recipe}"] if recipe.endswith(".py") else []
@@ -230,7 +229,7 @@ def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
 
 def _check_words(recipe: str, cell: Cell) -> None:
     """See that the verb that measures a cell takes its words, which it reads and does nothing with."""
-    from deep_bench.experiments.words import plain_words
+    from deep_bench.recipes.cell import plain_words
 
     name, *words = plain_words(cell)
     verb: click.Command = import_module(f"deep_bench.cli.{name}").command

@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from deep_bench.cli import INTERRUPTED
-from deep_bench.cli.options import Seconds, Size, check_files, check_systems
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import Seconds, Size, Verb, check_files, check_systems
 from deep_bench.errors import InvalidArgument
 
 
@@ -122,8 +121,8 @@ def _factor(condition: str) -> float | None:
 
 def _check_folder(output: Path, *, force: bool) -> None:
     """Make the folder; one that holds files is refused, unless that is what is wanted."""
-    from deep_bench.measure.folder import output_folder
-    from deep_bench.network.reduction.save import FILES
+    from deep_bench.network.reduction import FILES
+    from deep_bench.records.folders import output_folder
 
     output_folder(output)
     check_files([output / name for name in FILES], "--output")

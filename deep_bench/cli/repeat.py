@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from deep_bench.cli import FAILED
-from deep_bench.cli.compare import Share
-from deep_bench.cli.options import Seconds
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.compare import ShareOfValue
+from deep_bench.cli.verb import Seconds, Verb
 
 _OF_PIP = (
     "Collecting ",
@@ -31,7 +30,9 @@ _OF_PIP = (
               help="Where it is unpacked and run; a new folder.")  # fmt: skip
 @click.option("--here", is_flag=True, help="In this environment, not in a clean one from the lock.")
 @click.option("--allow-code", is_flag=True, help="Run code that came with the bundle.")
-@click.option("--margin", type=Share(), default=0.05, show_default="5%", help="A difference of figures that counts as none.")
+@click.option(
+    "--margin", type=ShareOfValue(), default=0.05, show_default="5%", help="A difference of figures that counts as none."
+)
 @click.option("--limit", type=Seconds(), help="End it after so long: 10min.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
@@ -49,8 +50,8 @@ def command(
 
     Exit status: 0 repeated, 1 not repeated or cannot tell, 2 for what is no bundle or cannot be run.
     """
-    from deep_bench.repeating import repeat
-    from deep_bench.repeating.kept import keep
+    from deep_bench.recipes.repetition import keep_repetition as keep
+    from deep_bench.recipes.repetition import repeat
 
     def tell(text: str) -> None:
         if not text.lstrip().startswith(_OF_PIP):

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from deep_bench.cli.options import FileToWrite
-from deep_bench.cli.records import WHERE, gathered
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import WHERE, FileToWrite, Verb, gather_chosen
 from deep_bench.errors import DeepBenchError, on_a_line
 
 
@@ -18,7 +16,7 @@ class ReportToWrite(FileToWrite):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Read a path that ends in a format that can be written here."""
-        from deep_bench.results.report.writing import writer_of
+        from deep_bench.records.report.writing import writer_of
 
         path = super().convert(value, param, ctx)
         try:
@@ -52,10 +50,10 @@ def command(
     Folders are searched down. A page (.html) is one file that needs no other; Markdown (.md) has its plots in a folder
     beside it; a PDF has the records attached. What could not be read is in the report, with the reason.
     """
-    from deep_bench.results.report import write
-    from deep_bench.results.report.verdicts import sentence
+    from deep_bench.records.report import write
+    from deep_bench.records.report.summary import verdict_sentence as sentence
 
-    results = gathered(paths, where)
+    results = gather_chosen(paths, where)
     written = write(results, file, base=base, title=title, notes=notes)
     click.echo(f"{sentence(results)} {len(results)} results, {len(results.refused)} files not read.")
     click.echo(f"report: {on_a_line(written)}")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds, check_systems
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb, check_systems
 
 if TYPE_CHECKING:
-    from deep_bench.measure.session import Progress
+    from deep_bench.measure.session import SessionProgress
 
 
 class Threads(click.ParamType[tuple[int, ...]]):
@@ -54,15 +53,14 @@ def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tup
     del debug  # looked for by the main program
     check_systems(on)
     from deep_bench.measure.progress import Bars
-    from deep_bench.measure.roofline import DTYPES, roofline
-    from deep_bench.measure.roofline.report import as_text
-    from deep_bench.measure.tables import columns
+    from deep_bench.measure.roofline import DTYPES, as_text, roofline
+    from deep_bench.records.table import columns
 
     bars = Bars()
     options["dtypes"] = options["dtypes"] or DTYPES
     begun = False
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: SessionProgress) -> None:
         nonlocal begun
         if not begun:
             bars.phase("measuring", progress.budget_s, "s")
@@ -75,13 +73,13 @@ def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tup
         bars.close()
     click.echo(as_text(outcome, columns()))
     if json_file is not None:
-        from deep_bench.measure.storage import replace
+        from deep_bench.records.store import replace
 
         text = outcome.model_dump_json(indent=1) + "\n"
         replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
         click.echo(f"roofline: {json_file}")
     if plot_file is not None:
-        from deep_bench.operators.plots.roofline import plot
+        from deep_bench.operators.plots import plot_roofline as plot
 
         click.echo(f"picture: {plot(outcome, plot_file)}")
     if any(note.startswith("interrupted") for note in outcome.notes):

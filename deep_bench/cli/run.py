@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import Seconds, Size, Sweep, check_systems
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import Seconds, Size, Sweep, Verb, check_systems
 from deep_bench.errors import NotKept
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     settings = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
     del settings["no_twin"]
     chosen = _transformed(network, settings.pop("steps"), options["output"])
-    outcome, unwritten = _found(chosen, sweep, settings)
+    outcome, unwritten = _run_or_sweep(chosen, sweep, settings)
     click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())
     if debug and not as_json:
         _print_details(outcome)
@@ -67,8 +66,9 @@ def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Netw
     if not steps:
         return network
     from deep_bench.graph import load
-    from deep_bench.measure.folder import output_folder
-    from deep_bench.network.transform.steps import Step, transformed
+    from deep_bench.network.transform.steps import TransformStep as Step
+    from deep_bench.network.transform.steps import transformed
+    from deep_bench.records.folders import output_folder
 
     parsed = [Step.parse(text) for text in steps]
     output_folder(output)
@@ -79,13 +79,13 @@ def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Netw
     return transformed(load(network), parsed, unchanged=unchanged)
 
 
-def _found(
+def _run_or_sweep(
     network: str | Network, sweep: tuple[str, tuple[int, ...]] | None, settings: dict[str, Any]
 ) -> tuple[Any, NotKept | None]:
     """What was measured, and why it is not kept if it could not be."""
     try:
         if sweep is not None:
-            from deep_bench.network.sweep import run_sweep
+            from deep_bench.network.run import run_sweep
 
             return run_sweep(network, *sweep, **settings), None
         from deep_bench.network.run import run

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli.options import FileToWrite, PictureToWrite, Seconds
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb
 
 if TYPE_CHECKING:
-    from deep_bench.distributed.machine.model import Link
+    from deep_bench.distributed.machine import Link
     from deep_bench.distributed.scaling.study import Prediction
 
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -31,7 +30,7 @@ _HOW = (
 )
 
 
-class Ranks(click.ParamType[tuple[int, ...]]):
+class RankCounts(click.ParamType[tuple[int, ...]]):
     """Numbers of ranks: ``4..65536`` (doubled from the first to the last), or ``4,6,12``."""
 
     name = "from..to|list"
@@ -86,7 +85,7 @@ class Algorithm(click.ParamType[tuple[str, str]]):
         return collective, algorithm
 
 
-class Trace(FileToWrite):
+class TraceFile(FileToWrite):
     """A file for a simulator, whose format its name tells."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
@@ -100,7 +99,7 @@ class Trace(FileToWrite):
 @click.command("scale", cls=Verb)
 @click.argument("recipe", metavar="NAME|FILE.yaml")
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE]…")
-@click.option("--ranks", type=Ranks(), default="4..65536", show_default=True, help="Doubled; or a list 4,6,12.")
+@click.option("--ranks", type=RankCounts(), default="4..65536", show_default=True, help="Doubled; or a list 4,6,12.")
 @click.option("--machine", type=click.Path(path_type=Path), help="What messages cost, as `deep-bench communicate` wrote it.")
 @click.option("--over", help="The communicator of the machine file. Default: the first.")
 @click.option("--latency", type=Quantity("time", _TIMES, "1us"), help="Of a message, instead of a machine file: 1us.")
@@ -123,7 +122,7 @@ class Trace(FileToWrite):
 @click.option("--measured", type=click.Path(path_type=Path), multiple=True, help="Such records, to compare with. Repeat.")
 @click.option("--steps", type=click.IntRange(min=3), help="To trace. Default: until the scheme repeats itself.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--trace", "trace_file", type=Trace(), help="Write it for LogGOPSim (.goal) or ASTRA-sim (.et, .json).")
+@click.option("--trace", "trace_file", type=TraceFile(), help="Write it for LogGOPSim (.goal) or ASTRA-sim (.et, .json).")
 @click.option("--trace-ranks", type=click.IntRange(min=2), help="Of how many ranks. Default: the fewest predicted.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
@@ -137,9 +136,10 @@ def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
 
     Exit status: 0 predicted; 2 bad usage or input, or a pattern that says nothing about more ranks; 130 interrupted.
     """
-    from deep_bench.distributed.scaling.study import Question, scale
-    from deep_bench.measure.folder import output_folder
+    from deep_bench.distributed.scaling.study import ScalingQuestion as Question
+    from deep_bench.distributed.scaling.study import scale
     from deep_bench.measure.progress import Bars
+    from deep_bench.records.folders import output_folder
     from deep_bench.training.recipes import load_recipe
 
     link, words = _link(options)
@@ -174,7 +174,8 @@ def _first_installed(names: Sequence[str]) -> str:
 
 def _link(options: dict[str, Any]) -> tuple[Link, str]:
     """What messages cost, and the same in words."""
-    from deep_bench.distributed.scaling.machines import of_file, stated
+    from deep_bench.distributed.scaling.study import machine_of_file as of_file
+    from deep_bench.distributed.scaling.study import stated_machine as stated
 
     if options["machine"] is not None:
         if options["latency"] or options["bandwidth"]:
@@ -198,7 +199,7 @@ def _show(prediction: Prediction, options: dict[str, Any], path: Path) -> None:
     if verbose:
         click.echo(f"record: {path}")
     if options["plot_file"] is not None:
-        from deep_bench.distributed.scaling.plot import draw
+        from deep_bench.distributed.plots import draw_scaling as draw
 
         drawn = draw(record, options["plot_file"])
         if verbose:
@@ -208,8 +209,7 @@ def _show(prediction: Prediction, options: dict[str, Any], path: Path) -> None:
 
 
 def _export(prediction: Prediction, file: Path, ranks: int | None, verbose: bool) -> None:
-    from deep_bench.distributed.scaling.chakra import write_chakra
-    from deep_bench.distributed.scaling.goal import write_goal
+    from deep_bench.distributed.scaling.simulators import write_chakra, write_goal
 
     count = ranks or prediction.record.points[0].ranks
     program = prediction.program(count)

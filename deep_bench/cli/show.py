@@ -24,11 +24,10 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
 
     Of a folder, the single record in it, or the one whose name has a part that no other has: results/3cbf11d3.
     """
-    from deep_bench.measure.storage import load
-    from deep_bench.results import gather
-    from deep_bench.results.reading.chosen import chosen
-    from deep_bench.results.reading.files import kind_of
-    from deep_bench.results.reading.kinds import MEASUREMENT, record_kinds
+    from deep_bench.records import gather
+    from deep_bench.records.gathering import MEASUREMENT, kind_of, record_kinds
+    from deep_bench.records.gathering import choose_record as chosen
+    from deep_bench.records.store import load
 
     file = chosen(record)
     kind = kind_of(file)
@@ -57,12 +56,11 @@ def _shown(show: Callable[[Path, bool, bool], bool], file: Path, as_json: bool, 
 
 
 def _show_measurement(file: Path, as_json: bool, rules: bool) -> bool:
-    from deep_bench.distributed.collectives.result import Result as Communication
+    from deep_bench.distributed.collectives.result import CommunicationResult as Communication
     from deep_bench.distributed.collectives.result import is_communication
-    from deep_bench.measure.storage import load
-    from deep_bench.network.report import rules_table
-    from deep_bench.network.result import Result
+    from deep_bench.network.result import Result, rules_table
     from deep_bench.operators.studies.result import Study
+    from deep_bench.records.store import load
 
     read = load(file)
     if rules:
@@ -75,7 +73,7 @@ def _show_measurement(file: Path, as_json: bool, rules: bool) -> bool:
 
 
 def _show_training(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
-    from deep_bench.training.runs import Runs
+    from deep_bench.training.results import Runs
 
     runs = Runs.load(file)
     click.echo(runs.record.model_dump_json(indent=2) if as_json else runs.report())
@@ -102,8 +100,8 @@ def _show_mlperf(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG00
 
 def _show_results(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
     """A kind without a report of its own: its results as a table."""
-    from deep_bench.results import gather
-    from deep_bench.results.export.rows import as_json as shown
+    from deep_bench.records import gather
+    from deep_bench.records.formats import as_json as shown
 
     results = gather(file)
     click.echo(json.dumps([shown(result) for result in results], indent=2) if as_json else results.table())

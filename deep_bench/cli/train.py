@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.options import PictureToWrite, Seconds, check_systems
-from deep_bench.cli.ranks import Joined, joined
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.ranks import TrainingRanks, training_ranks
+from deep_bench.cli.verb import PictureToWrite, Seconds, Verb, check_systems
 from deep_bench.errors import DeepBenchError, NotKept, shortened
 
 if TYPE_CHECKING:
     from deep_bench.training.recipes import Recipe
-    from deep_bench.training.runs import Runs
+    from deep_bench.training.results import Runs
 
 Keeping = tuple[Path, dict[str, Any]]
 """The folder of a framework's checkpoints, and how often one is written beside those at epochs' ends."""
@@ -122,16 +121,18 @@ def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **option
     is not finite in the end, a step was wrong, or what was measured could not be written; 2 bad usage or input; 3 a rank was
     lost, and the others ended; 130 interrupted (what is there is kept).
     """
-    with joined(options) as ranks:
+    with training_ranks(options) as ranks:
         status = _run(recipe, changes, on, options, ranks)
     if ranks is not None and ranks.lost_some:
-        from deep_bench.distributed.faults.leaving import leave
+        from deep_bench.distributed.watch import leave
 
         leave(status)  # MPI's own end may wait for ever for those that were lost
     sys.exit(status)
 
 
-def _run(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: dict[str, Any], ranks: Joined | None) -> int:
+def _run(
+    recipe: str, changes: tuple[str, ...], on: tuple[str, ...], options: dict[str, Any], ranks: TrainingRanks | None
+) -> int:
     """Everything, on this rank; the exit status."""
     prepare = partial(_prepared, recipe, changes, on, options, writes=ranks is None or ranks.first)
     loaded_recipe, frameworks, folder, seeds, target = prepare() if ranks is None else ranks.agreed(prepare)
@@ -182,7 +183,7 @@ def _prepared(
 ) -> tuple[Recipe, Sequence[str], Path | None, list[int], tuple[str, float] | None]:
     """What is to be trained, where, and where it is written: all that can be refused before anything begins."""
     check_systems(on)
-    from deep_bench.measure.folder import output_folder
+    from deep_bench.records.folders import output_folder
 
     loaded_recipe = _recipe(recipe, changes, options)
     frameworks = on or _installed(loaded_recipe.fields.frameworks)
@@ -199,7 +200,7 @@ def _prepared(
 def _check_scheme(options: dict[str, Any]) -> None:
     if options["distributed"] is None:
         return
-    from deep_bench.distributed.training.scheme import settings_of
+    from deep_bench.distributed.training.train import settings_of
 
     kind, _ = settings_of(options["distributed"])
     if options["checkpoint_every"] and not kind.lockstep:
@@ -284,7 +285,7 @@ def _train(
     folder: Path | None,
     options: dict[str, Any],
     into: Runs | None,
-    ranks: Joined | None,
+    ranks: TrainingRanks | None,
 ) -> Runs:
     """Runs on a framework, in one record with those on others."""
     from deep_bench.training.runs import several
@@ -317,7 +318,7 @@ def _trainer(
     keeping: Keeping | None,
     resume: bool,
     changed: bool,
-    ranks: Joined | None,
+    ranks: TrainingRanks | None,
     seed: int,
     callbacks: Sequence[Any],
 ) -> Any:

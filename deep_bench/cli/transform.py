@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED
-from deep_bench.cli.options import FileToWrite, check_files
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import FileToWrite, Verb, check_files
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
-    from deep_bench.network.transform.steps import Step
+    from deep_bench.network.transform.steps import TransformStep
 
 _STEPS = "deep_bench.transform.steps"
 
@@ -73,7 +72,7 @@ def command(ctx: click.Context, network: str, **options: Any) -> None:
     Exit status: 0 all right; 1 a check did not find a transformation right; 2 bad usage or input.
     """
     from deep_bench.graph import load
-    from deep_bench.network.transform.steps import Step
+    from deep_bench.network.transform.steps import TransformStep as Step
 
     steps = [Step.parse(text) for text in ctx.meta.get(_STEPS, [])]
     output = options["output"]
@@ -94,7 +93,7 @@ def command(ctx: click.Context, network: str, **options: Any) -> None:
     sys.exit(0 if all(row.get("verdict", "right") == "right" for row in rows) else FAILED)
 
 
-def _apply(network: Network, steps: list[Step], options: dict[str, Any]) -> tuple[Network, list[dict[str, Any]]]:
+def _apply(network: Network, steps: list[TransformStep], options: dict[str, Any]) -> tuple[Network, list[dict[str, Any]]]:
     rows = [{"step": network.name, **_facts(network)}]
     for step in steps:
         applied = step.apply(network, verify=not options["check"])

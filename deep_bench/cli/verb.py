@@ -1,13 +1,240 @@
-"""What every verb refuses before it begins: an option that is given twice, and an output that is one of its own inputs."""
+"""What verbs are made of: the command that refuses contradictions, the types of its options, and verbs with verbs of their own.
+
+Options are durations, sizes, systems, files to write, and labels by which records are chosen.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
+import secrets
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli.options import FileToWrite, Size, check_files
+from deep_bench.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from deep_bench.records import Results
+
+_FILES_KEY = "deep_bench.cli.files"
+_PICTURES = (".eps", ".jpg", ".jpeg", ".pdf", ".png", ".svg", ".webp")
+_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+class Seconds(click.ParamType[float]):
+    """A duration: ``20``, ``20s``, ``2m``, ``.5h``, ``500ms``."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a number with a unit."""
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(value))
+        if match is None or match[2] not in _UNITS:
+            self.fail(f"{value!r} is no duration: write 20s, 500ms or 2m", param, ctx)
+        return float(match[1]) * _UNITS[match[2]]
+
+
+class Size(click.ParamType[tuple[str, int]]):
+    """A dimension and its size: ``seq=128``."""
+
+    name = "dimension=size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Read a pair."""
+        if isinstance(value, tuple):
+            return value
+        name, _, size = str(value).rpartition("=")
+        if not name or not size.isdecimal():
+            self.fail(f"{value!r}: write a dimension and its size, such as seq=128", param, ctx)
+        return name, int(size)
+
+
+class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """A dimension and several sizes: ``batch=1,8,64``."""
+
+    name = "dimension=size,size,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, tuple[int, ...]]:
+        """Read a name and a list."""
+        if isinstance(value, tuple):
+            return value
+        name, _, sizes = str(value).rpartition("=")
+        parts = sizes.split(",")
+        if not name or not all(p.isdecimal() for p in parts):
+            self.fail(f"{value!r}: write a dimension and its sizes, such as batch=1,8,64", param, ctx)
+        return name, tuple(map(int, parts))
+
+
+class FileToWrite(click.ParamType[Path]):
+    """A file that is written in the end, refused in the beginning if it cannot be.
+
+    Args:
+        stem: Whether other names may be made from it, which the verb then checks itself (`check_files`).
+    """
+
+    name = "path"
+
+    def __init__(self, *, stem: bool = False) -> None:
+        self.stem = stem
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Read a path, and see that a file can be written there that no other option names."""
+        path = Path(value)
+        if fault := unwritable(path):
+            self.fail(fault, param, ctx)
+        if ctx is not None and param is not None:
+            writers = ctx.meta.setdefault(_FILES_KEY, {})
+            option = writers.setdefault(path.resolve(), param.opts[0])
+            if option != param.opts[0]:
+                self.fail(f"{path} is what {option} writes: name another file", param, ctx)
+        return path
+
+
+class PictureToWrite(FileToWrite):
+    """The same for a picture, whose format its name tells."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Read a path with a suffix that says the format, and see that there is something to draw with."""
+        path = super().convert(value, param, ctx)
+        if path.suffix.lower() not in _PICTURES:
+            self.fail(f"{path} is no picture: write a name that ends in one of {', '.join(_PICTURES)}", param, ctx)
+        if importlib.util.find_spec("matplotlib") is None:
+            self.fail(f"{path} needs matplotlib, which is not installed: pip install 'deep-bench[report]'", param, ctx)
+        return path
+
+
+def unwritable(path: Path) -> str:
+    """Why no file can be written there, with what to do; empty if one can.
+
+    A file is tried beside it, as `deep_bench.records.store.replace` writes one.
+    """
+    if path.is_dir():
+        return f"{path} is a folder: name a file"
+    if not path.parent.is_dir():
+        missing = "is no folder" if path.parent.exists() else "does not exist"
+        return f"{path} cannot be written: {path.parent} {missing}; create it, or name another"
+    if path.exists() and not path.is_file():
+        return f"{path} is no regular file: name another"
+    if path.exists() and not os.access(path, os.W_OK):
+        return f"{path} is read-only: name another file"
+    trial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror}; name another file"
+    return ""
+
+
+def check_files(paths: Sequence[Path], option: str) -> None:
+    """See that files can be written there, and that none of them is one that the command reads.
+
+    Args:
+        paths: What an option names, or what is made from it.
+        option: As it is written.
+
+    Raises:
+        BadParameter: One cannot be, or is an input.
+    """
+    context = click.get_current_context(silent=True)
+    for path in paths:
+        if fault := unwritable(path):
+            raise click.BadParameter(fault, param_hint=option)
+        if path.exists() and context is not None and (read := _read_as(path, context)):
+            raise click.BadParameter(f"{path} is {read}: name another file", param_hint=option)
+
+
+def _read_as(path: Path, context: click.Context) -> str:
+    """What a file is to the command that is about to run, if that reads it, whatever the two names of it; else nothing."""
+    for param in context.command.params:
+        if isinstance(param.type, FileToWrite):
+            continue
+        value = context.params.get(str(param.name))
+        for argument in value if isinstance(value, tuple) else (value,):
+            for name in _files_in(argument):
+                description = (
+                    f"read as {param.opts[0]}" if isinstance(param, click.Option) else f"the {param.human_readable_name}"
+                )
+                if path.samefile(name):
+                    return f"{description} of this command"
+                if name.suffix == ".onnx" and _holds_data(name, path):
+                    return f"where {name} has its tensors"
+    return ""
+
+
+def _files_in(value: object) -> list[Path]:
+    """The file that a value names, alone (``in.npz``) or with what is meant in it (``kernels.py:Gelu``), if it is there."""
+    if not isinstance(value, str | Path):
+        return []
+    return [file for file in map(Path, {str(value), str(value).rpartition(":")[0]}) if _is_file(file)]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that cannot be one is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _holds_data(network: Path, path: Path) -> bool:
+    """Whether the external data of a network are in this file; what is no network holds none, which its reader says."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.load(network, format="protobuf", load_external_data=False)
+    except (DecodeError, UnicodeDecodeError, ValueError, OSError):
+        return False
+    locations = {entry.value for t in _external(proto) for entry in t.external_data if entry.key == "location"}
+    return any(_is_file(data) and path.samefile(data) for data in (network.parent / location for location in locations))
+
+
+def _external(proto: Any) -> list[Any]:
+    """The tensors of a network that are in other files."""
+    from onnx.external_data_helper import _get_all_tensors, uses_external_data
+
+    return [tensor for tensor in _get_all_tensors(proto) if uses_external_data(tensor)]
+
+
+def one_each(path: Path, systems: Sequence[str]) -> list[Path]:
+    """A file for each system: the one that was named if there is one system, else names with theirs, each different.
+
+    Example:
+        >>> [file.name for file in one_each(Path("p.png"), ["torch", "torch:threads=1"])]
+        ['p-torch.png', 'p-torch-threads-1.png']
+    """
+    if len(systems) == 1:
+        return [path]
+    stems = [f"{path.stem}-{re.sub(r'[^0-9A-Za-z]', '-', system)}" for system in systems]
+    numbered = [f"{stem}-{i + 1}" if stems.count(stem) > 1 else stem for i, stem in enumerate(stems)]
+    return [path.with_stem(stem) for stem in numbered]
+
+
+def check_systems(systems: Sequence[str]) -> None:
+    """See that all systems exist and each is asked for once, before minutes are spent on the first.
+
+    Raises:
+        UnknownName, FrameworkMissing: As `Variant.parse`.
+        InvalidArgument: One comes twice; the order of its options makes no difference.
+    """
+    from deep_bench.variant import Variant
+
+    visited: dict[Any, str] = {}
+    for system in systems:
+        variant = Variant.parse(system)
+        key = variant.framework, variant.environment, tuple(sorted(variant.options.items()))
+        if key in visited:
+            raise InvalidArgument(f"--on {visited[key]} and --on {system}", "each system once")
+        visited[key] = system
 
 
 class Verb(click.Command):
@@ -50,3 +277,90 @@ def _check_sizes(param: click.Parameter, sizes: tuple[tuple[str, int], ...]) -> 
         if count > 1:
             values = ", ".join(str(size) for key, size in sizes if key == name)
             raise click.BadParameter(f"{name} is given {count} times ({values}): give each once", param_hint=param.opts[0])
+
+
+class Subcommands(click.Group):
+    """Imports a subcommand's module when it is used, so that `--help` is quick.
+
+    Args:
+        name: The verb's.
+        table: Name of each subcommand to where it is (``"module:attribute"``) and what it does, in one line.
+        help_text: What the verb is for.
+
+    Example:
+        >>> group = Subcommands("tell", {"list": ("deep_bench.cli.list:command", "Frameworks.")}, "Tell something.")
+        >>> group.list_commands(click.Context(group))
+        ['list']
+    """
+
+    def __init__(self, name: str, table: Mapping[str, tuple[str, str]], help_text: str) -> None:
+        super().__init__(name, help=help_text, context_settings={"help_option_names": ["-h", "--help"]})
+        self._table = dict(sorted(table.items()))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        """The names, sorted."""
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The subcommand of this name, imported now; ``None`` if there is none."""
+        if cmd_name not in self._table:
+            return None
+        module, _, attribute = self._table[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List them without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
+
+
+class LabelAndValue(click.ParamType[tuple[str, str]]):
+    """A label and a value: ``system=torch``, ``option.threads=1``."""
+
+    name = "label=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Read a pair."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, requested = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r}: write a label and a value, such as system=torch", param, ctx)
+        return name, requested
+
+
+WHERE = click.option(
+    "--where",
+    multiple=True,
+    type=LabelAndValue(),
+    metavar="LABEL=VALUE",
+    help="Only results with it; * stands for any characters. Repeat for several labels, or for several values of one.",
+)
+
+
+def gather_chosen(paths: Sequence[Path], where: Sequence[tuple[str, str]]) -> Results:
+    """Read records, with a bar on a terminal, and choose among them.
+
+    Args:
+        paths: Files and folders.
+        where: Labels and values; several values of one label: any of them.
+    """
+    from deep_bench.measure.progress import Bars
+    from deep_bench.records import gather
+
+    bars = Bars(delay=1.0)
+
+    def progress(done: int, total: int) -> None:
+        if done == 1:
+            bars.phase("reading records", total, "files")
+        bars.advance()
+
+    try:
+        results = gather(*paths, progress=progress)
+    finally:
+        bars.close()
+    filters: dict[str, list[str]] = {}
+    for name, value in where:
+        filters.setdefault(name, []).append(value)
+    return results.where(**filters)

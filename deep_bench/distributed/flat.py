@@ -1,12 +1,20 @@
-"""Flat buffers: the arrays of all parameters one after the other in NumPy memory, which is what communicators take."""
+"""Flat buffers: the arrays of all parameters one after the other in NumPy memory, which is what communicators take.
+
+Buckets go to a thread of their own as soon as they are complete, while gradients are still computed.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from queue import SimpleQueue
+from threading import Thread
+from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,7 +30,7 @@ _ALIGNED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterPlace:
     """Where a parameter lies.
 
     Args:
@@ -58,7 +66,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FlatLayout:
     """How parameters lie in flat buffers: one buffer for each element type, without gaps, in backward order.
 
     Backward order is the reverse of the parameters' order: gradients of the last layers are there first.
@@ -79,12 +87,12 @@ class Layout:
     """
 
     names: tuple[str, ...]
-    places: Mapping[str, Place]
+    places: Mapping[str, ParameterPlace]
     dtypes: tuple[np.dtype, ...]
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, arrays: Mapping[str, A], xp: ArrayFunctions[A], *, at_least: np.dtype | None = None) -> Layout:
+    def of(cls, arrays: Mapping[str, A], xp: ArrayFunctions[A], *, at_least: np.dtype | None = None) -> FlatLayout:
         """The layout of some arrays.
 
         Args:
@@ -92,14 +100,14 @@ class Layout:
             xp: Their functions.
             at_least: Floating-point types narrower than this one are held in it.
         """
-        places: dict[str, Place] = {}
+        places: dict[str, ParameterPlace] = {}
         sizes: dict[np.dtype, int] = {}
         for name in reversed(list(arrays)):
             shape, dtype = xp.shape(arrays[name]), xp.dtype(arrays[name])
             held = at_least if at_least is not None and is_float(dtype) and dtype.itemsize < at_least.itemsize else dtype
             start = sizes.setdefault(held, 0)
             sizes[held] = start + prod(shape)
-            places[name] = Place(name, shape, dtype, list(sizes).index(held), start, sizes[held])
+            places[name] = ParameterPlace(name, shape, dtype, list(sizes).index(held), start, sizes[held])
         return cls(tuple(arrays), places, tuple(sizes), tuple(sizes.values()))
 
     def fits(self, hosts: Mapping[str, np.ndarray]) -> bool:
@@ -158,7 +166,7 @@ class Buffers:
         array([0., 0., 0.])
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: FlatLayout) -> None:
         self.layout = layout
         pairs = [_aligned(size, dtype) for size, dtype in zip(layout.sizes, layout.dtypes, strict=True)]
         self._owners, self.flats = tuple(owner for owner, _ in pairs), tuple(flat for _, flat in pairs)
@@ -238,20 +246,20 @@ class Pool(Generic[A]):
         buckets: Its buckets.
     """
 
-    layout: Layout | None = None
+    layout: FlatLayout | None = None
     buckets: tuple[Bucket, ...] = ()
 
     def __init__(self, limit: int | None = None, at_least: np.dtype | None = None) -> None:
         self._limit, self._at_least = limit, at_least
         self._made: list[Buffers] = []
 
-    def prepare(self, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> Layout:
+    def prepare(self, arrays: Mapping[str, A], xp: ArrayFunctions[A]) -> FlatLayout:
         """The layout of these arrays; that of the last ones if they are alike."""
         return self._prepared({name: xp.host(array) for name, array in arrays.items()})
 
-    def _prepared(self, hosts: Mapping[str, np.ndarray]) -> Layout:
+    def _prepared(self, hosts: Mapping[str, np.ndarray]) -> FlatLayout:
         if self.layout is None or not self.layout.fits(hosts):
-            self.layout = Layout.of(hosts, NUMPY, at_least=self._at_least)
+            self.layout = FlatLayout.of(hosts, NUMPY, at_least=self._at_least)
             self.buckets = self.layout.buckets(self._limit)
             self._made.clear()
         return self.layout
@@ -299,3 +307,113 @@ def _aligned(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     owner = np.empty(size * dtype.itemsize + _ALIGNED, np.uint8)
     skipped = -owner.ctypes.data % _ALIGNED
     return owner, owner[skipped : skipped + size * dtype.itemsize].view(dtype)
+
+
+Work = Callable[[], None]
+
+
+class SendingThread:
+    """One thread that does what it is given, in order.
+
+    It is a daemon: a message that never comes, because another rank has died, does not keep this process alive.
+
+    Example:
+        >>> done = []
+        >>> Progress().give(lambda: done.append(1)).result()
+        >>> done
+        [1]
+    """
+
+    def __init__(self) -> None:
+        self._todo: SimpleQueue[tuple[Work, Future[None]] | None] = SimpleQueue()
+        Thread(target=_work_off, args=(self._todo,), name="progress", daemon=True).start()
+        self._end = weakref.finalize(self, self._todo.put, None)
+
+    def give(self, work: Work) -> Future[None]:
+        """Have something done; what it raises is raised by the future's ``result``."""
+        future: Future[None] = Future()
+        self._todo.put((work, future))
+        return future
+
+
+def _work_off(todo: SimpleQueue[tuple[Work, Future[None]] | None]) -> None:
+    while (task := todo.get()) is not None:
+        work, future = task
+        failure: BaseException | None = None
+        try:
+            work()
+        except BaseException as error:
+            failure = error
+        del task, work  # before anyone is told that it is done: from then on its buffers are not in use
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)
+        del future, failure
+
+
+class Flight:
+    """The gradients of one step on their way.
+
+    Buckets are sent in the layout's order on all ranks, whatever the order in which a rank completes them.
+
+    Args:
+        buffers: Where gradients are gathered; they become the sums.
+        buckets: Of its layout.
+        weight: The number that gradients are multiplied with, asked for when the first one is there.
+        host: From a native array to its contents.
+        send: Sums a part of the buffers over all ranks, in place.
+        progress: The thread.
+    """
+
+    def __init__(
+        self,
+        buffers: Buffers,
+        buckets: tuple[Bucket, ...],
+        *,
+        weight: Callable[[], float],
+        host: Callable[[Any], np.ndarray],
+        send: Callable[[np.ndarray], None],
+        progress: SendingThread,
+    ) -> None:
+        self._buffers, self._buckets = buffers, buckets
+        self._weight, self._host, self._send, self._progress = weight, host, send, progress
+        self._of = {name: index for index, bucket in enumerate(buckets) for name in bucket.names}
+        self._missing = [set(bucket.names) for bucket in buckets]
+        self._sent: list[Future[None]] = []
+
+    def ready(self, name: str, gradient: Any) -> None:
+        """Take a gradient that is final.
+
+        Raises:
+            InvalidArgument: It was told before, or is none of the layout's.
+        """
+        missing = self._missing[self._of[name]] if name in self._of else set()
+        if name not in missing:
+            raise InvalidArgument(f"the gradient {name!r} twice, or of no parameter", "each parameter's once")
+        self._buffers.put(name, self._host(gradient), self._weight())
+        missing.remove(name)
+        while len(self._sent) < len(self._buckets) and not self._missing[len(self._sent)]:
+            part = self._buffers.part(self._buckets[len(self._sent)])
+            self._sent.append(self._progress.give(lambda part=part: self._send(part)))  # type: ignore[misc]
+
+    def land(self) -> tuple[Buffers, int]:
+        """Wait until all are summed.
+
+        Returns:
+            The buffers, and how many nanoseconds this thread waited.
+
+        Raises:
+            InvalidArgument: Some gradients were never told.
+        """
+        lacking = sorted(name for names in self._missing for name in names)
+        if lacking:
+            raise InvalidArgument(f"no gradient of {', '.join(lacking)} was told", "on_ready called with each of them")
+        start = perf_counter_ns()
+        self.wait()
+        return self._buffers, perf_counter_ns() - start
+
+    def wait(self) -> None:
+        """Wait for what is under way."""
+        for future in self._sent:
+            future.result()

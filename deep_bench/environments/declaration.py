@@ -1,26 +1,36 @@
-"""Environments that are declared: what is installed in each, and what must be done before its Python starts."""
+"""Environments that are declared: what is installed in each, what must be done before its Python starts; and where they lie.
+
+What stands after the ``@`` of a variant names one: a declared environment that was built, or a Python.
+"""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.records.folders import user_cache
+from deep_bench.records.store import read_model, replace
+from deep_bench.workers.remote import Place
 from deep_bench.yaml_text import parsed
 
 FILE = "environments.yaml"
 """Where environments are declared, in the folder where deep-bench is called."""
 
+
 VARIABLE = "DEEP_BENCH_ENVIRONMENTS"
 """The environment variable that names another file."""
+
 
 _NAME = re.compile(r"[A-Za-z][\w.-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
@@ -196,3 +206,166 @@ def _declaration(name: str, fields: Any, path: Path | None) -> Declaration:
         raise InvalidArgument(
             f"{where}environment {name}: {field}: {first['msg']}", f"fields {', '.join(Declaration.model_fields)}"
         ) from error
+
+
+_FINISHED = "built.json"
+
+
+class Built(BaseModel):
+    """A finished environment.
+
+    Attributes:
+        name: As it was declared.
+        declaration: What it was built from.
+        python: The interpreter's name and version.
+        lock: The exact versions that pip installed, as a requirements file, with the hashes of their archives.
+        created: When it was finished.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    declaration: Declaration
+    python: str
+    lock: str
+    created: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def lock_sha256(self) -> str:
+        """Of the lock's text."""
+        return hashlib.sha256(self.lock.encode()).hexdigest()
+
+    @property
+    def interpreter(self) -> Path:
+        """Its Python."""
+        return folder_of(self.name) / "venv" / "bin" / "python"
+
+    def facts(self) -> dict[str, Any]:
+        """What a record keeps of it."""
+        declared = self.declaration.model_dump(mode="json", exclude_defaults=True)
+        return {
+            "declaration": declared,
+            "lock": self.lock,
+            "lock_sha256": self.lock_sha256,
+            "built": self.created.isoformat(),
+        }
+
+    def keep(self) -> None:
+        """Say in its folder that it is finished."""
+        replace(folder_of(self.name) / _FINISHED, lambda file: file.write_text(self.model_dump_json(indent=1), "utf-8"))
+
+
+def folder_of(name: str) -> Path:
+    """The folder of an environment, finished or not.
+
+    Raises:
+        InvalidArgument: The name is none.
+    """
+    check_name(name)
+    return user_cache() / "environments" / name
+
+
+def built(name: str) -> Built | None:
+    """A finished environment; None if there is none of this name, or only what a build left that was ended.
+
+    Raises:
+        InvalidRecord: What is kept of it cannot be read.
+    """
+    file = folder_of(name) / _FINISHED
+    return read_model(file, Built, "an environment that was built") if file.is_file() else None
+
+
+def all_built() -> list[str]:
+    """The names of all finished environments."""
+    return sorted(file.parent.name for file in (user_cache() / "environments").glob(f"*/{_FINISHED}"))
+
+
+def current(name: str, declaration: Declaration | None) -> Built:
+    """An environment that is finished, and as it is declared now.
+
+    Args:
+        name: Its name.
+        declaration: As it is declared now; None where it is not, and is taken as it was built.
+
+    Raises:
+        InvalidArgument: It was not built, or from another declaration.
+    """
+    environment = built(name)
+    if environment is None:
+        raise InvalidArgument(f"the environment {name} is not built", advice=f"deep-bench environments build {name}")
+    if declaration is not None and declaration.sha256 != environment.declaration.sha256:
+        raise InvalidArgument(
+            f"the environment {name} was built from another declaration",
+            "one that is as declared",
+            f"deep-bench environments build --again {name}",
+        )
+    return environment
+
+
+ANY_SOURCE = "DEEP_BENCH_ANY_SOURCE"
+"""The environment variable that, set to 1, allows environments whose deep_bench differs from this one."""
+
+
+def place_of(text: str, *, lean: bool = False, declared: Declarations | None = None) -> Place:
+    """The place that a variant names.
+
+    Args:
+        text: A path (it has a slash, or begins with a dot or a tilde): the folder of a virtual environment or a conda
+            prefix, or an interpreter. Else the name of a declared environment, or of one that was built; or a folder here.
+        lean: Whether the framework does without deep_bench there.
+        declared: The declared environments; by default those of the file here.
+
+    Raises:
+        InvalidArgument: A path that is no environment, or an environment that is not built.
+        UnknownName: A name that is not declared; the nearest one is suggested.
+    """
+    any_source = os.environ.get(ANY_SOURCE) == "1"
+    if os.sep in text or text.startswith((".", "~")):
+        return Place(text, (str(_interpreter(text)),), lean=lean, any_source=any_source)
+    declared = Declarations.read() if declared is None else declared
+    if text in declared or text in all_built():
+        declaration = declared.get(text)
+        environment = current(text, declaration)
+        declaration = declaration or environment.declaration
+        return Place(
+            text,
+            (*declaration.prefix, str(environment.interpreter)),
+            declaration.variables,
+            lean,
+            declaration.any_source or any_source,
+            environment.facts(),
+        )
+    if Path(text).exists():
+        return Place(text, (str(_interpreter(text)),), lean=lean, any_source=any_source)
+    raise UnknownName("environment", text, {*declared, *all_built()}, f"declare it in {declared.path}, or name a folder")
+
+
+def _interpreter(text: str) -> Path:
+    """The interpreter that a path leads to; the link that a virtual environment has is not followed."""
+    path = Path(text).expanduser().absolute()
+    if path.is_dir():
+        python = next((path / "bin" / name for name in ("python", "python3") if os.path.lexists(path / "bin" / name)), None)
+        if python is None:
+            raise InvalidArgument(
+                f"the folder {text} is no Python environment: it has no bin/python",
+                "a virtual environment, a conda prefix, or an interpreter",
+                f"make one: python -m venv {text}",
+            )
+        if not os.access(python, os.X_OK):
+            gone = "leads to an interpreter that is gone" if not python.exists() else "cannot be executed"
+            raise InvalidArgument(f"the environment {text} does not work: its {python.name} {gone}", advice="make it anew")
+        return python
+    if not path.exists():
+        near = _nearest(path)
+        advice = f"did you mean {Path(text).with_name(near)}?" if near else "name a folder, an interpreter or a declared one"
+        raise InvalidArgument(f"there is no environment {text}", "a folder with bin/python, or an interpreter", advice)
+    if not os.access(path, os.X_OK):
+        raise InvalidArgument(f"{text} cannot be executed", "a Python interpreter, or an environment's folder")
+    return path
+
+
+def _nearest(path: Path) -> str:
+    try:
+        beside = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return ""
+    return next(iter(difflib.get_close_matches(path.name, beside, n=1)), "")

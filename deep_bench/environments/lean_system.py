@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from deep_bench.errors import FrameworkMissing, InvalidArgument, Unsupported
-from deep_bench.measure.wire import Named
+from deep_bench.workers.wire import ForeignObject
 
 
 class LeanSystem:
-    """What a worker holds of such a framework; see `deep_bench.measure.system.System`.
+    """What a worker holds of such a framework; see `deep_bench.workers.host.System`.
 
     The adapter is made of the options, as text. It has ``describe()`` (name to text), ``prepare(model)``, which takes the
     bytes of an ONNX file and returns a prepared network, and ``synchronize()``. The prepared network has ``nodes`` (the
@@ -64,7 +64,7 @@ class LeanSystem:
         return {
             "upgrades": False,
             "description": self._description(),
-            "forms": Named("Forms", {"native": tuple(self._prepared.nodes)}),
+            "forms": ForeignObject("Forms", {"native": tuple(self._prepared.nodes)}),
             "exposures": [],
             "import_ns": imported - begin,
             "prepare_ns": prepared - imported,

@@ -1,4 +1,7 @@
-"""Contents for the inputs of a network, by a seeded generator that looks at what each input feeds."""
+"""What the inputs of a network are given: sizes for the dimensions that it leaves open, and drawn contents.
+
+A seeded generator looks at what each input feeds.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from deep_bench.errors import InvalidInput
+from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.graph.network import Network
 from deep_bench.graph.node import as_array, is_standard, subgraphs
-from deep_bench.graph.upgrade.edit import inferred
+from deep_bench.graph.shapes import inferred
 from deep_bench.tensor import TensorSpec, is_float, is_integer
+
+__all__ = ["Sizes", "choose_sizes"]
 
 Shape: TypeAlias = tuple[int | None, ...]
 
@@ -70,10 +75,10 @@ def _integers(
         longest = max((d for s in network.inputs for d in s.shape[1:] if isinstance(d, int)), default=1)
         return np.full(shape, longest)
     limits = list(_meanings(value, set(), _Shapes(network)))
-    compared = [m.value for m in limits if isinstance(m, _Compared)]
+    compared = [m.value for m in limits if isinstance(m, _EqualityTest)]
     if compared:
         return generator.choice(compared, size=shape)
-    highest = min((m.size for m in limits if isinstance(m, _Index)), default=0) or _default_bound(value)
+    highest = min((m.size for m in limits if isinstance(m, _Indexing)), default=0) or _default_bound(value)
     return generator.integers(0, highest, size=shape)
 
 
@@ -82,14 +87,14 @@ def _default_bound(value: ir.Value) -> int:
 
 
 @dataclass(frozen=True)
-class _Index:
+class _Indexing:
     """The value indexes a dimension of this size."""
 
     size: int
 
 
 @dataclass(frozen=True)
-class _Compared:
+class _EqualityTest:
     """The value is tested for equality with this number."""
 
     value: int
@@ -98,7 +103,7 @@ class _Compared:
 _PASSING = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Expand"}
 
 
-def _meanings(value: ir.Value, visited: set[str], shapes: _Shapes) -> Iterator[_Index | _Compared]:
+def _meanings(value: ir.Value, visited: set[str], shapes: _Shapes) -> Iterator[_Indexing | _EqualityTest]:
     """What a value is used for, followed through nodes that only move it."""
     for use in value.uses():
         node = use.node
@@ -108,7 +113,7 @@ def _meanings(value: ir.Value, visited: set[str], shapes: _Shapes) -> Iterator[_
             operand = node.inputs[1 - use.idx]
             constant = as_array(operand) if operand is not None else None
             if constant is not None and constant.size == 1 and float(constant.item()).is_integer():
-                yield _Compared(int(constant.item()))
+                yield _EqualityTest(int(constant.item()))
         elif node.op_type in _PASSING and node.name not in visited and not subgraphs(node):
             visited.add(str(node.name))
             yield from _meanings(node.outputs[0], visited, shapes)
@@ -128,7 +133,7 @@ _INDICES = {
 """Operator to which of its inputs indexes: labels of a loss index the scores of the classes."""
 
 
-def _indexed(node: ir.Node, shapes: _Shapes) -> Iterator[_Index]:
+def _indexed(node: ir.Node, shapes: _Shapes) -> Iterator[_Indexing]:
     """The sizes that the indices of a node must stay below, as far as they are known."""
     if node.op_type == "OneHot":
         depth = as_array(node.inputs[1]) if node.inputs[1] is not None else None
@@ -136,7 +141,7 @@ def _indexed(node: ir.Node, shapes: _Shapes) -> Iterator[_Index]:
     else:
         data = shapes.of(node.inputs[0]) or ()
         sizes = data[_dimensions(node, data, shapes.of(node.inputs[1]) or ())]
-    yield from (_Index(size) for size in sizes if size is not None)
+    yield from (_Indexing(size) for size in sizes if size is not None)
 
 
 def _dimensions(node: ir.Node, data: Shape, indices: Shape) -> slice:
@@ -175,3 +180,91 @@ class _Shapes:
     @cached_property
     def _inferred(self) -> Mapping[str, onnx.TypeProto.Tensor]:
         return inferred(self._network)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What each open dimension was fixed to.
+
+    Args:
+        given: Sizes that the caller stated, or that the given inputs have.
+        chosen: Sizes that nobody stated; a report says them.
+    """
+
+    given: Mapping[str, int]
+    chosen: Mapping[str, int]
+
+    @property
+    def all(self) -> dict[str, int]:
+        """Given and chosen ones."""
+        return {**self.given, **self.chosen}
+
+
+def choose_sizes(
+    network: Network, stated: Mapping[str, int], *, batch: int | None = None, inputs: Mapping[str, np.ndarray] | None = None
+) -> Sizes:
+    """Decide the size of every open dimension.
+
+    In this order: what ``stated`` says; ``batch`` for the open first dimensions; what given inputs have; and otherwise a
+    choice by name and place: 1 for a batch, 128 for a sequence, 16,000 for audio samples, 224 for an image's side.
+
+    Raises:
+        InvalidArgument: A name that no input has, or a size below zero.
+        InvalidInput: A given input of another rank than declared.
+    """
+    unknown = sorted(set(stated) - set(network.open_dimensions))
+    if unknown:
+        network.with_sizes(stated)  # raises, with the names that exist
+    sizes = dict(stated)
+    if batch is not None:
+        for name in _batch_dimensions(network):
+            if sizes.setdefault(name, batch) != batch:
+                raise InvalidArgument(
+                    f"a batch of {batch}, and {sizes[name]} for {name!r}, which is a batch dimension",
+                    "one size",
+                    "leave one of them out",
+                )
+    for spec in network.inputs if inputs is not None else ():
+        if inputs is not None and spec.name in inputs:
+            _take_from(spec, np.shape(inputs[spec.name]), sizes)
+    chosen = {
+        name: _guess(name, spec, axis)
+        for spec in network.inputs
+        for axis, name in enumerate(spec.shape)
+        if isinstance(name, str) and name not in sizes
+    }
+    return Sizes(sizes, chosen)
+
+
+def _batch_dimensions(network: Network) -> list[str]:
+    names = [s.shape[0] for s in network.inputs if s.shape and isinstance(s.shape[0], str)]
+    names += [d for d in network.open_dimensions if re.search(r"batch", d, re.IGNORECASE)]
+    if not names:
+        raise InvalidArgument(
+            f"a batch size for {network.name}, whose first dimensions are all fixed",
+            "a network with an open first dimension",
+            f"leave --batch out; open dimensions: {', '.join(network.open_dimensions) or 'none'}",
+        )
+    return [str(n) for n in names]
+
+
+def _take_from(spec: TensorSpec, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+    if len(shape) != spec.rank:
+        raise InvalidInput(f"input {spec.name!r} has shape {list(shape)}", str(spec), "change the array's shape")
+    for name, size in zip(spec.shape, shape, strict=True):
+        if isinstance(name, str):
+            sizes.setdefault(name, size)
+
+
+_BY_NAME = ((r"batch|^n$", 1), (r"sample|audio|wave", 16_000), (r"seq|len|time|frame|token", 128), (r"height|width", 224))
+
+
+def _guess(name: str, spec: TensorSpec, axis: int) -> int:
+    for pattern, size in _BY_NAME:
+        if re.search(pattern, name, re.IGNORECASE):
+            return size
+    if axis == 0:
+        return 1
+    if spec.rank == 4 and axis >= 2:
+        return 224
+    return 128 if axis == spec.rank - 1 else 1

@@ -1,4 +1,7 @@
-"""A composite operator, written out in the operators that the ONNX standard itself defines it by."""
+"""A composite operator, written out in the operators that the ONNX standard itself defines it by.
+
+Bodies of the standard that lose digits of float64 have their constants and conversions in float64 instead.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import TensorProto, numpy_helper
 
-from deep_bench.graph.network import OPSET
+from deep_bench.graph.edit import Names
+from deep_bench.graph.network import OPSET, newest_schema, upgrade_nodes
 from deep_bench.graph.node import outer_values, subgraphs
-from deep_bench.graph.upgrade import newest_schema, upgrade_nodes
-from deep_bench.graph.upgrade.edit import Names
-from deep_bench.graph.wide_body import wide_body
 
 
 def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) -> ir.Graph | None:
@@ -40,11 +43,11 @@ def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) 
     Source:
         ``FunctionProto`` of the operator's schema.
     """
-    call = _Call(node)
+    call = _BodyCall(node)
     function = _function(node, call.proto, types)
     if function is None:
         return None
-    renamed = _Body(node, call, function, names).graph()
+    renamed = _FunctionBody(node, call, function, names).graph()
     inputs = [v for v in node.inputs if v is not None] + call.captured
     proto = onnx.GraphProto(name=names.fresh(f"{node.name}.body"), node=renamed)
     proto.input.extend(onnx.ValueInfoProto(name=v.name) for v in dict.fromkeys(inputs))
@@ -60,7 +63,7 @@ def expand(node: ir.Node, types: Sequence[onnx.TypeProto | None], names: Names) 
     return graph
 
 
-class _Call:
+class _BodyCall:
     """A node as the standard's code shall see it: the names in its graphs replaced by some that no body uses itself.
 
     Args:
@@ -146,10 +149,10 @@ def _plain_function(domain: str, op_type: str) -> onnx.FunctionProto:
     return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
 
 
-class _Body:
+class _FunctionBody:
     """A function's nodes with the names of one call."""
 
-    def __init__(self, node: ir.Node, call: _Call, function: onnx.FunctionProto, names: Names) -> None:
+    def __init__(self, node: ir.Node, call: _BodyCall, function: onnx.FunctionProto, names: Names) -> None:
         self.node, self.function, self.names = node, function, names
         self.attributes = {**_defaults(node.domain, node.op_type), **{a.name: a for a in function.attribute_proto}}
         self.attributes |= {a.name: ir.to_proto(a) for a in node.attributes.values()}
@@ -210,3 +213,41 @@ class _Body:
 def _defaults(domain: str, op_type: str) -> Mapping[str, onnx.AttributeProto]:
     schema = _schema(domain, op_type)
     return {n: a.default_value for n, a in schema.attributes.items() if a.default_value.name}
+
+
+_ROUNDING = frozenset({"Attention"})
+"""Operators whose body computes scale and mask in float32, whatever the type of the inputs."""
+
+
+def wide_body(op_type: str, function: onnx.FunctionProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto:
+    """A body as it should be for these inputs; itself for most operators and types.
+
+    The standard's text has Attention's scale, ``1 / sqrt(head size)``, and its mask in the type of the inputs; its body has
+    them in float32, which leaves float64 with 27 bits.
+
+    Args:
+        op_type: The operator.
+        function: Its body for these inputs.
+        types: What is known of them.
+    """
+    first = types[0] if types else None
+    if op_type not in _ROUNDING or first is None or first.tensor_type.elem_type != TensorProto.DOUBLE:
+        return function
+    clone = onnx.FunctionProto()
+    clone.CopyFrom(function)
+    for node in clone.node:
+        _widen(node)
+    return clone
+
+
+def _widen(node: onnx.NodeProto) -> None:
+    for attribute in node.attribute:
+        if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+            attribute.i = TensorProto.DOUBLE
+        elif node.op_type in ("Constant", "ConstantOfShape") and attribute.name == "value":
+            array = numpy_helper.to_array(attribute.t)
+            if array.dtype == np.float32:
+                attribute.t.CopyFrom(numpy_helper.from_array(array.astype(np.float64)))
+    if node.op_type == "ConstantOfShape" and not node.attribute:
+        zero = onnx.helper.make_attribute("value", numpy_helper.from_array(np.zeros(1)))
+        node.attribute.append(zero)

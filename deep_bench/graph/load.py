@@ -11,14 +11,14 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from deep_bench.errors import InvalidArgument, InvalidNetwork
-from deep_bench.graph.network import OPSET, Network
-from deep_bench.graph.reading import read_model
-from deep_bench.graph.runtime import known_to_onnx
+from deep_bench.graph.network import OLDEST_OPSET, OPSET, Network, known_to_onnx, read_model
 
 DATA = Path(__file__).parent.parent / "data"
-OLDEST_OPSET = 1
+
+
 _OPSETS_SINCE_IR = 3
 """Before this IR version a file stated no operator sets, and meant opset 1."""
+
 
 _INFERRED_BELOW = 2**31 - 2**20
 

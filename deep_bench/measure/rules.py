@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.grounds import grounds
-from deep_bench.measure.record import Record, SystemRecord
-from deep_bench.measure.statistics import launch_interval, select, summarize
+from deep_bench.measure.statistics import grounds, launch_interval, select, summarize
 from deep_bench.measure.timing import Block
+from deep_bench.records.model import Record, SystemRecord
 
 _LISTED = 5
 
 State = Literal["holds", "fails", "does not apply"]
-Said: TypeAlias = tuple[State, str]
+Ruling: TypeAlias = tuple[State, str]
 
 _GRANTS = ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "PBS_NUM_PPN", "PBS_NP", "LSB_DJOB_NUMPROC")
 """In which a scheduler says how many CPUs it gave."""
@@ -47,7 +46,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Check:
+class RuleCheck:
     """One rule, whether a record keeps it, and why."""
 
     number: int
@@ -57,7 +56,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedFigure:
     """One figure of a report.
 
     Args:
@@ -76,7 +75,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RuleFacts:
     """What the rules are judged by.
 
     Args:
@@ -98,13 +97,13 @@ class Facts:
     cpus: Sequence[int] = ()
     failed: Sequence[str] = ()
     complete: bool = True
-    timed: Sequence[Timed] = ()
+    timed: Sequence[TimedFigure] = ()
     known: Mapping[str, Any] = field(default_factory=dict)
     documented: str = ""
-    settled: Mapping[int, Said] = field(default_factory=dict)
+    settled: Mapping[int, Ruling] = field(default_factory=dict)
 
 
-def check(record: Record, *, plotted: bool = False) -> list[Check]:
+def check(record: Record, *, plotted: bool = False) -> list[RuleCheck]:
     """Judge a record, as deep_bench reports it, by all twelve rules.
 
     Args:
@@ -114,7 +113,7 @@ def check(record: Record, *, plotted: bool = False) -> list[Check]:
     return judged(facts_of(record, plotted=plotted))
 
 
-def judged(facts: Facts) -> list[Check]:
+def judged(facts: RuleFacts) -> list[RuleCheck]:
     """Judge a report by all twelve rules.
 
     Example:
@@ -122,11 +121,11 @@ def judged(facts: Facts) -> list[Check]:
         >>> checks[0].state, checks[8].state, checks[8].reason
         ('does not apply', 'fails', 'the environment is not known')
     """
-    return [Check(i, rule, *(facts.settled.get(i) or judge(facts)))
+    return [RuleCheck(i, rule, *(facts.settled.get(i) or judge(facts)))
             for i, (rule, judge) in enumerate(zip(RULES, _JUDGES, strict=True), 1)]  # fmt: skip
 
 
-def facts_of(record: Record, *, plotted: bool = False) -> Facts:
+def facts_of(record: Record, *, plotted: bool = False) -> RuleFacts:
     """What a record of networks or operators gives to judge by.
 
     Args:
@@ -137,13 +136,13 @@ def facts_of(record: Record, *, plotted: bool = False) -> Facts:
     systems = {system.label for system, _, _, _ in series}
     main = series[0][1] if series else ""
     timed_labels = {system.label for system, quantity, _, _ in series if quantity == main}
-    timed = [_timed(name, launches, ratio=system.twin_of is None and (quantity == main or system.label not in timed_labels),
+    timed = [_timed_figure(name, launches, ratio=system.twin_of is None and (quantity == main or system.label not in timed_labels),
                     lacking="" if system.label in timed_labels else f"{main} was not timed")
              for system, quantity, name, launches in series]  # fmt: skip
     r, e = record, record.environment
     failed = [s.label for s in r.systems if s.error]
     failed += [f"{s.label} on {t.case}" for s in r.systems for t in s.trials if t.error]
-    return Facts(
+    return RuleFacts(
         systems=sum(s.twin_of is None and s.label in systems for s in r.systems),
         environment=e,
         notes=r.notes,
@@ -155,7 +154,7 @@ def facts_of(record: Record, *, plotted: bool = False) -> Facts:
             "seeds": r.recipe.seeds, **known_of(e),
         },
         documented=f"command, {'cases' if r.suite else 'network, data'}, seeds, hardware and software",
-        settled=_settled(record, plotted),
+        settled=_settled_rulings(record, plotted),
     )  # fmt: skip
 
 
@@ -174,14 +173,14 @@ def _series(record: Record) -> list[_Series]:
     return [entry for entry in series if entry[3]]
 
 
-def _timed(name: str, launches: list[list[Block]], *, ratio: bool, lacking: str) -> Timed:
+def _timed_figure(name: str, launches: list[list[Block]], *, ratio: bool, lacking: str) -> TimedFigure:
     summaries = [summarize(blocks) for blocks in launches]
     if len(launches) > 1:
         interval = launch_interval([s.median for s in summaries])
     else:
         interval = summaries[0].interval
     groups = [select(blocks)[0] for blocks in launches]
-    return Timed(
+    return TimedFigure(
         name,
         None if interval is None else basis_of(interval.basis),
         ratio=ratio,
@@ -208,7 +207,7 @@ def known_of(e: Environment) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _settled(record: Record, plotted: bool) -> dict[int, Said]:
+def _settled_rulings(record: Record, plotted: bool) -> dict[int, Ruling]:
     threaded = any(s.threaded for s in record.systems if s.samples or s.trials)
     return {
         3: ("holds", "only times, which are costs, are summarised"),
@@ -222,16 +221,16 @@ def _settled(record: Record, plotted: bool) -> dict[int, Said]:
     }  # fmt: skip
 
 
-NO_BOUND: Said = ("fails", "no upper bound of the performance is known here")
+NO_BOUND: Ruling = ("fails", "no upper bound of the performance is known here")
 
 
-def _speed_up(f: Facts) -> Said:
+def _speed_up(f: RuleFacts) -> Ruling:
     if f.systems < 2:
         return "does not apply", "a single system was measured"
     return "holds", "each ratio stands beside the absolute value of its base, which is named"
 
 
-def _subset(f: Facts) -> Said:
+def _subset(f: RuleFacts) -> Ruling:
     part, reason = _part_of_the_machine(f)
     if part and not reason:
         return "fails", (
@@ -243,7 +242,7 @@ def _subset(f: Facts) -> Said:
     return "holds", "; ".join([*statements, *used, *([] if f.complete else ["the run ended early, which is said"])])
 
 
-def _part_of_the_machine(f: Facts) -> tuple[str, str]:
+def _part_of_the_machine(f: RuleFacts) -> tuple[str, str]:
     """How many CPUs of how many could be used, empty for all of them; and why, empty where nobody says."""
     e = f.environment or Environment()
     allowed, logical = len(f.cpus or e.cpus_allowed or ()), e.logical_cpus or 0
@@ -258,13 +257,13 @@ def _at_most(number: str, most: int) -> bool:
     return number.isascii() and number.isdecimal() and int(number[:9]) <= most
 
 
-def _ratios(f: Facts) -> Said:
+def _ratios(f: RuleFacts) -> Ruling:
     if f.systems < 2:
         return "does not apply", "no ratio is given"
     return "holds", "each ratio is one of two medians or of two total times; none is averaged"
 
 
-def _intervals(f: Facts) -> Said:
+def _intervals(f: RuleFacts) -> Ruling:
     if not f.timed:
         return "does not apply", "nothing was measured"
     without = [timing.name for timing in f.timed if timing.basis is None]
@@ -275,7 +274,7 @@ def _intervals(f: Facts) -> Said:
     return "holds", f"95 % interval of each median, over {_named(bases)}{within}"
 
 
-def _comparison(f: Facts) -> Said:
+def _comparison(f: RuleFacts) -> Ruling:
     if f.systems < 2:
         return "does not apply", "a single system was measured"
     lacking = [timing for timing in f.timed if timing.ratio and timing.lacking]
@@ -284,14 +283,14 @@ def _comparison(f: Facts) -> Said:
     return "holds", "ratios have intervals, over blocks or launches; no difference is a test of its own"
 
 
-def _centre(f: Facts) -> Said:
+def _centre(f: RuleFacts) -> Ruling:
     split = [timing.name for timing in f.timed if timing.split]
     if split:
         return "fails", f"several modes, for which one median stands badly: {_named(split)}"
     return "holds", "no sign of several modes; percentiles are given where the samples are enough"
 
 
-def _setup(f: Facts) -> Said:
+def _setup(f: RuleFacts) -> Ruling:
     if f.environment is None:
         return "fails", "the environment is not known"
     missing = [name for name, value in f.known.items() if not value]
@@ -301,7 +300,7 @@ def _setup(f: Facts) -> Said:
     return "holds", f"{f.documented} are in the record{open_facts}"
 
 
-def _unsettled(_: Facts) -> Said:
+def _unsettled(_: RuleFacts) -> Ruling:
     return "does not apply", "nothing is known of it"
 
 
@@ -310,7 +309,7 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
 
-_JUDGES: tuple[Callable[[Facts], Said], ...] = (
+_JUDGES: tuple[Callable[[RuleFacts], Ruling], ...] = (
     _speed_up, _subset, _unsettled, _ratios, _intervals, _unsettled, _comparison, _centre, _setup, _unsettled, _unsettled,
     _unsettled,
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""The measurement itself: systems in random order, block by block, round after round, all but one of them stopped."""
+"""The measurement itself: systems in random order, block by block, round after round, all but one of them stopped.
+
+`time_call` times a single call in this process, as quickly as an interval of the wanted width can be had.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Any, Literal
 
 import numpy as np
 
 from deep_bench.errors import DeepBenchError, InvalidArgument
-from deep_bench.measure.fleet import Contender, Fleet, Runner, Started
-from deep_bench.measure.statistics import median_interval, select
-from deep_bench.measure.timing import Block
-from deep_bench.measure.warmup import WarmUp
+from deep_bench.measure.statistics import Summary, median_interval, select, summarize
+from deep_bench.measure.timing import Block, Timer, WarmUp, sample_block, warm_up
+from deep_bench.workers.fleet import Contender, Fleet, StartedSystems, SystemHandle
 
 StoppedBecause = Literal["width reached", "budget spent", "failed", "interrupted"]
 
@@ -85,7 +87,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SessionProgress:
     """How far a measurement is, told after each block.
 
     Args:
@@ -132,7 +134,7 @@ class Measurement:
         return [s.blocks for s in self.series if (s.label, s.quantity) == (label, quantity) and s.blocks]
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[SessionProgress], None]
 
 
 def measure(
@@ -171,7 +173,7 @@ def measure(
 
 
 def measure_launch(
-    fleet: Started, plan: Plan, result: Measurement | None = None, *, launch: int = 0, watch: Watch = lambda _: None
+    fleet: StartedSystems, plan: Plan, result: Measurement | None = None, *, launch: int = 0, watch: Watch = lambda _: None
 ) -> Measurement:
     """Time all calls of a fleet that is already prepared: one launch. See `measure`.
 
@@ -186,7 +188,7 @@ def measure_launch(
         ``result``.
     """
     result = result if result is not None else Measurement(plan, in_process=fleet.in_process)
-    run = _Launch(fleet, plan, launch, watch)
+    run = _LaunchSession(fleet, plan, launch, watch)
     result.series += run.series
     try:
         run.warm_up()
@@ -200,10 +202,10 @@ def measure_launch(
     return result
 
 
-class _Launch:
+class _LaunchSession:
     """The state of one launch: the clock, and a series for each call."""
 
-    def __init__(self, fleet: Started, plan: Plan, launch: int, watch: Watch) -> None:
+    def __init__(self, fleet: StartedSystems, plan: Plan, launch: int, watch: Watch) -> None:
         self.fleet, self.plan, self.launch, self.watch = fleet, plan, launch, watch
         self.series = [
             Series(label, name, launch)
@@ -258,7 +260,7 @@ class _Launch:
                     series.process = self._do(series, lambda r: r.process_facts()) or {}
 
     @staticmethod
-    def _warming(name: str, max_ns: int, block_ns: int) -> Callable[[Runner], WarmUp]:
+    def _warming(name: str, max_ns: int, block_ns: int) -> Callable[[SystemHandle], WarmUp]:
         return lambda runner: runner.warm_up(name, max_ns=max_ns, block_ns=block_ns)
 
     def _sample(self, series: Series, most_ns: int) -> None:
@@ -267,7 +269,7 @@ class _Launch:
         if block is not None:
             series.blocks.append(block)
 
-    def _do(self, series: Series, action: Callable[[Runner], Any]) -> Any:
+    def _do(self, series: Series, action: Callable[[SystemHandle], Any]) -> Any:
         if series.label not in self.fleet.runners:
             series.stopped_because = "failed"
             return None
@@ -295,7 +297,9 @@ class _Launch:
 
     def _tell(self, series: Series, number: int) -> None:
         elapsed = self.launch * self.budget_s + min(perf_counter() - self.begin, self.budget_s)
-        self.watch(Progress(elapsed, self.plan.budget_s, self.launch, number, series.label, series.quantity, self.width))
+        self.watch(
+            SessionProgress(elapsed, self.plan.budget_s, self.launch, number, series.label, series.quantity, self.width)
+        )
 
 
 def relative_half_width(blocks: Sequence[Block]) -> float | None:
@@ -305,3 +309,92 @@ def relative_half_width(blocks: Sequence[Block]) -> float | None:
     groups, _ = select(blocks)
     interval = median_interval(groups)
     return None if interval is None else (interval.high - interval.low) / 2 / float(np.median(np.concatenate(groups)))
+
+
+_BLOCK_NS = 3_000_000
+_BLOCK_CALLS = 4
+_WARM_UP_BLOCK_NS = 500_000
+_FEWEST_BLOCKS = 10
+_NEXT_LOOK = 1.3
+_LONG_NS = 100_000
+
+
+@dataclass(frozen=True)
+class CallTiming:
+    """What timing a call gave.
+
+    Args:
+        summary: The statistics, in nanoseconds.
+        blocks: All samples.
+        warm_up: What warming up took.
+        reached: Whether the interval is as narrow as was asked for.
+    """
+
+    summary: Summary
+    blocks: tuple[Block, ...]
+    warm_up: WarmUp
+    reached: bool
+
+
+def time_call(
+    call: Callable[[], Any],
+    *,
+    synchronize: Callable[[], Any] = lambda: None,
+    timer: Timer | None = None,
+    threaded: bool = False,
+    ci_width: float = 0.01,
+    least_samples: int = 30,
+    budget_s: float = 1.0,
+) -> CallTiming:
+    """Warm a call up, and time it in short blocks until the interval of its median is narrow.
+
+    Nothing else is timed meanwhile, so drift between systems is not seen: to compare several, let them take turns
+    (`deep_bench.operators.study`, `deep_bench.measure.session.measure`).
+
+    Args:
+        call: What is timed.
+        synchronize: Waits for the device; inside the stamps.
+        timer: The device's own clock.
+        threaded: Whether the call works in several threads.
+        ci_width: Stop when half the 95 % interval is at most this share of the median …
+        least_samples: … and there are so many samples …
+        budget_s: … or after so many seconds, warm-up included.
+
+    Raises:
+        InvalidArgument: A number out of range.
+
+    Example:
+        >>> timed = time_call(lambda: sum(range(1000)), ci_width=0.5)
+        >>> timed.summary.n >= 30, timed.summary.median > 0
+        (True, True)
+    """
+    if not (ci_width > 0 and least_samples >= 1 and 0 < budget_s < float("inf")):
+        raise InvalidArgument(f"ci_width={ci_width}, least_samples={least_samples}, budget_s={budget_s}", "numbers above 0")
+    begin = perf_counter_ns()
+    end = begin + int(budget_s * 1e9)
+    warmed = warm_up(
+        call, synchronize, timer=timer, block_ns=_WARM_UP_BLOCK_NS, block_calls=1, max_ns=int(budget_s * 1e9 / 4)
+    )
+    long = bool(warmed.medians_ns) and warmed.medians_ns[-1] >= _LONG_NS
+    blocks: list[Block] = []
+    look, reached = _FEWEST_BLOCKS, False
+    while not reached and (not blocks or perf_counter_ns() < end):
+        blocks.append(
+            sample_block(
+                call,
+                synchronize,
+                min_ns=_BLOCK_NS,
+                min_calls=_BLOCK_CALLS,
+                max_ns=max(end - perf_counter_ns(), _BLOCK_NS),
+                batch=warmed.batch,
+                threaded=threaded,
+                timer=timer,
+                cpu_time=long and not threaded and timer is None,
+            )
+        )
+        if len(blocks) >= look:  # not after each: it takes time
+            look = max(look + 1, int(look * _NEXT_LOOK))
+            width = relative_half_width(blocks)
+            enough = sum(len(block.ns) for block in blocks) >= least_samples
+            reached = enough and width is not None and width <= ci_width
+    return CallTiming(summarize(blocks), tuple(blocks), warmed, reached)

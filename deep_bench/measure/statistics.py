@@ -1,6 +1,7 @@
 """Statistics of raw samples, computed on reading; each says what it is and where it comes from.
 
-Times of one system are given as *groups*: one array of nanoseconds for each block (within one launch of its process).
+Whether there are grounds for an interval, over what it is taken, and why there is none, is decided here for all. Two samples of
+a few values each (launches, runs) have an exact rank test, and the interval that belongs to it.
 """
 
 from __future__ import annotations
@@ -8,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, log
+from math import ceil, comb, log
 from typing import Literal
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from deep_bench.measure.timing import Block
-from deep_bench.measure.warmup import trend
+from deep_bench.measure.timing import Block, trend
 
 Times = NDArray[np.float64]
 Basis = Literal["samples", "blocks", "launches"]
@@ -25,6 +25,8 @@ Selection = Literal["all samples", "samples not preempted", "preempted samples a
 CONFIDENCE = 0.95
 HEAVY_PREEMPTION = 0.01
 """From this share of preempted samples on, the median is not that of all samples; see `select`."""
+
+
 _MOST_BATCHES = 10
 _LEAST_RHO, _MOST_RHO = 1 / 3, 0.9
 _PERCENTILES = (0.9, 0.95, 0.99, 0.999)
@@ -392,3 +394,176 @@ def modes(samples: Times, bins: int = 512) -> tuple[float, ...]:
     density = scipy.ndimage.gaussian_filter1d(counts.astype(float), bandwidth / (edges[1] - edges[0]), mode="constant")
     peaks, _ = scipy.signal.find_peaks(density, prominence=0.2 * density.max())
     return tuple(float(np.exp((edges[i] + edges[i + 1]) / 2)) for i in peaks)
+
+
+Ends = tuple[float, float]
+Values = NDArray[np.float64]
+
+_MOST_EXACT = 2_000
+"""Up to so many pairs the distribution is counted out; above, it is normal to three digits."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    r"""By how much the values of one sample exceed those of another.
+
+    All differences of pairs are sorted. Under the hypothesis that both samples come from one distribution but for a shift
+    :math:`\theta`, the number of differences below :math:`\theta` has the distribution of Mann and Whitney, whatever the
+    distribution of the values: its quantiles give the ranks of the interval's ends, and its tail the p-value. So the p-value
+    of a shift is at most 5 % exactly if the 95 % interval leaves it out.
+
+    A run that ended without reaching what was asked of it (censored) has a value of at least its time. A pair of which it is
+    not known which came first counts against every claim (Gehan's generalisation, made conservative), and so do ties.
+
+    Args:
+        low: The least that each difference can be, sorted.
+        high: The most.
+        sizes: Of the two samples.
+
+    Source:
+        Mann and Whitney, Ann. Math. Statist. 18 (1947); Hodges and Lehmann, Ann. Math. Statist. 34 (1963); Gehan, *A
+        generalized Wilcoxon test for comparing arbitrarily singly-censored samples*, Biometrika 52 (1965); Hollander, Wolfe
+        and Chicken, *Nonparametric statistical methods*, 2014, section 4.3.
+    """
+
+    low: Values
+    high: Values
+    sizes: tuple[int, int]
+
+    def interval(self, confidence: float = 0.95) -> Ends | None:
+        """The ends of the shift's interval; ``None`` where the samples are too small for one."""
+        tail = (1 - confidence) / 2
+        at_most = int(np.searchsorted(_cumulative(*self.sizes), tail * (1 + 1e-9), side="right"))  # so many ranks are out
+        return None if at_most == 0 else (float(self.low[at_most - 1]), float(self.high[-at_most]))
+
+    def below(self, shift: float) -> float:
+        """The p-value of the hypothesis that the true shift is at most this one."""
+        return self._tail(int(np.count_nonzero(self.low <= shift)))
+
+    def above(self, shift: float) -> float:
+        """The p-value of the hypothesis that the true shift is at least this one."""
+        return self._tail(int(np.count_nonzero(self.high >= shift)))
+
+    def _tail(self, count: int) -> float:
+        return float(min(_cumulative(*self.sizes)[count], 1.0))
+
+
+def shift(after: Values, before: Values, *, late: NDArray[np.bool_], late_before: NDArray[np.bool_]) -> Shift:
+    """The shift from one sample to another.
+
+    Args:
+        after: The values of one.
+        before: Those of the other.
+        late: Which of ``after`` are censored: the true value is at least this.
+        late_before: Which of ``before`` are.
+
+    Example:
+        >>> none = np.zeros(5, bool)
+        >>> found = shift(np.arange(5.0) + 10, np.arange(5.0), late=none, late_before=none)
+        >>> found.interval(), round(found.below(0.0), 4)
+        ((7.0, 13.0), 0.004)
+    """
+    with np.errstate(invalid="ignore"):
+        low = after[:, None] - np.where(late_before, np.inf, before)[None, :]
+        high = np.where(late, np.inf, after)[:, None] - before[None, :]
+    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    return Shift(np.sort(low, axis=None), np.sort(high, axis=None), (len(after), len(before)))
+
+
+def least_p(n: int, m: int) -> float:
+    """The least two-sided p-value that samples of these sizes can have.
+
+    Example:
+        >>> round(least_p(3, 3), 4), round(least_p(4, 4), 4), round(least_p(10, 10), 6)
+        (0.1, 0.0286, 1.1e-05)
+    """
+    return min(2 / comb(n + m, n), 1.0)
+
+
+@lru_cache(maxsize=64)
+def _cumulative(n: int, m: int) -> Values:
+    """The probability that at most so many of the n x m differences are below the true shift."""
+    if n * m > _MOST_EXACT:
+        spread = (n * m * (n + m + 1) / 12) ** 0.5
+        return np.asarray(scipy.stats.norm.cdf((np.arange(n * m + 1) + 0.5 - n * m / 2) / spread))
+    ways = [np.zeros(n * m + 1) for _ in range(m + 1)]  # of samples of 0 and of 0 … m values
+    for row in ways:
+        row[0] = 1
+    for _ in range(n):
+        grown = [ways[0]]
+        for second_size in range(1, m + 1):  # the largest of all belongs to the second sample, or to the first
+            moved = np.zeros(n * m + 1)
+            moved[second_size:] = ways[second_size][: n * m + 1 - second_size]
+            grown.append(grown[-1] + moved)
+        ways = grown
+    return np.cumsum(ways[m]) / ways[m].sum()
+
+
+FEWEST_BLOCKS = 6
+
+
+def grounds(base: Sequence[Sequence[Times]], launches: Sequence[Sequence[Times]]) -> tuple[Basis, str]:
+    """Over what the interval of a ratio is taken, and why there is none: all that compares times decides it here.
+
+    Samples of one go are no blocks, however many there are: what lasts longer than the go is in none of them.
+
+    Args:
+        base: For each launch of the system that another is compared with its blocks, each with its samples.
+        launches: Those of the other.
+
+    Returns:
+        ``"launches"`` where both have several, else ``"blocks"``; and the reason, empty where there is an interval.
+
+    Example:
+        >>> few, many = [[np.ones(10)] * 3], [[np.ones(10)] * 12]
+        >>> grounds(few, many)
+        ('blocks', '3 and 12 blocks, where an interval takes 6 of each: measure for longer (--budget)')
+        >>> grounds([[np.ones(5)]] * 4, [[np.ones(5)]] * 4)
+        ('launches', '')
+    """
+    sides = [[[group for group in launch if len(group)] for launch in side] for side in (base, launches)]
+    counts = [sum(map(bool, side)) for side in sides]
+    if min(counts) > 1:
+        enough = least_p(counts[0], counts[1]) <= 1 - CONFIDENCE
+        few = f"{counts[0]} and {counts[1]} launches are too few: from 4 and 4 on there is an interval (--launches)"
+        return "launches", "" if enough else few
+    blocks = [[len(group) for launch in side for group in launch] for side in sides]
+    samples = [sum(side) for side in blocks]
+    if min(samples) < 2:
+        return "blocks", "a single value shows no spread: measure it several times"
+    if min(map(len, blocks)) >= FEWEST_BLOCKS:
+        return "blocks", ""
+    few = f"{len(blocks[0])} and {len(blocks[1])} blocks, where an interval takes {FEWEST_BLOCKS} of each"
+    return "blocks", f"{few}: measure for longer (--budget)"
+
+
+def without_interval(launches: Sequence[Sequence[Times]]) -> str:
+    """Why the median over some launches has no interval, and what to do; empty where it has one.
+
+    Args:
+        launches: For each launch its blocks, each with its samples.
+
+    Example:
+        >>> without_interval([[np.arange(5.0)]])
+        '5 samples, where an interval takes 6: measure for longer (--budget)'
+        >>> without_interval([[np.arange(20.0)]])
+        '1 block of samples that are alike, where an interval takes 6 blocks: measure for longer (--budget)'
+        >>> without_interval([[np.arange(5.0)]] * 3)
+        '3 launches or runs, where an interval takes 6: make more of them (--launches, --runs)'
+        >>> without_interval([[np.array([4.0, 1.0, 5.0, 2.0, 6.0, 3.0])]])
+        ''
+    """
+    filled = [[group for group in groups if len(group)] for groups in launches if sum(map(len, groups))]
+    if len(filled) > 1:
+        interval = launch_interval([float(np.median(np.concatenate(groups))) for groups in filled])
+        few = f"{len(filled)} launches or runs, where an interval takes 6: make more of them (--launches, --runs)"
+        return "" if interval is not None else few
+    if not filled:
+        return "nothing was measured"
+    if median_interval(filled[0]) is not None:
+        return ""
+    count, blocks = sum(map(len, filled[0])), len(filled[0])
+    if count == 1:
+        return "a single value, which shows no spread"
+    few = f"{blocks} block{'s' * (blocks != 1)} of samples that are alike, where an interval takes 6 blocks"
+    return f"{few if count >= 6 else f'{count} samples, where an interval takes 6'}: measure for longer (--budget)"

@@ -15,7 +15,7 @@ from rich.text import Text
 from deep_bench.measure.units import duration, duration_range, significant
 
 if TYPE_CHECKING:
-    from deep_bench.network.comparison import Compared, NetworkComparison
+    from deep_bench.network.comparison import ComparedSystem, NetworkComparison
     from deep_bench.network.differences import Difference
 
 _SYSTEMS = ("system", "what it is", "verdict", "by its", "bits", "median (95 % interval)")
@@ -94,11 +94,11 @@ def _table(columns: Iterable[str], rows: Iterable[list[str]]) -> Table:
     return table
 
 
-def _system(system: Compared) -> list[str]:
+def _system(system: ComparedSystem) -> list[str]:
     return [system.label, system.kind, system.word, system.judged or "–", _bits(system.bits), _time(system)]
 
 
-def _time(system: Compared) -> str:
+def _time(system: ComparedSystem) -> str:
     summary = system.summary
     if summary is None:
         return "–"
@@ -122,7 +122,7 @@ def _bits(bits: float | None) -> str:
     return "–" if bits is None else "all" if math.isinf(bits) else f"{bits:.1f}"
 
 
-def _system_json(system: Compared) -> dict[str, Any]:
+def _system_json(system: ComparedSystem) -> dict[str, Any]:
     summary = system.summary
     interval = None if summary is None else summary.interval
     return {

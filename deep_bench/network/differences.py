@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.check.decisions import Seen, open_decisions
-from deep_bench.check.endtoend import assess_whole
 from deep_bench.check.estimate import Expectation, compare
+from deep_bench.check.judge import assess_whole
+from deep_bench.check.oracle import Truth
+from deep_bench.check.special import DecisionTrials, open_decisions
 from deep_bench.check.thresholds import EXACT_BITS
-from deep_bench.check.truth import Truth
 from deep_bench.check.verdict import OutputVerdict, Word
 from deep_bench.tensor import is_inexact
 
@@ -116,7 +116,7 @@ def _ratio(a: float, b: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Assessed:
+class OutputsAssessment:
     """What the estimate of rounding errors says of one output.
 
     Args:
@@ -141,29 +141,29 @@ class Yardstick:
         self.truth = truth
 
     @cached_property
-    def decisions(self) -> Mapping[str, Seen]:
+    def decisions(self) -> Mapping[str, DecisionTrials]:
         """What rounding can make discrete results in the network and among its outputs be."""
         with np.errstate(all="ignore"):
             return open_decisions(self.truth)
 
-    def assess(self, name: str, actual: np.ndarray) -> Assessed:
+    def assess(self, name: str, actual: np.ndarray) -> OutputsAssessment:
         """One output against the oracle's."""
         oracle = self.truth.outputs[name]
         return self._assessed(name, actual, oracle, [sample[name] for sample in self.truth.samples])
 
-    def between(self, name: str, actual: np.ndarray, base: np.ndarray) -> Assessed:
+    def between(self, name: str, actual: np.ndarray, base: np.ndarray) -> OutputsAssessment:
         r"""One output of a system against another system's: each may have the errors of rounding, their difference both.
 
         What is expected of the difference has :math:`\sqrt 2` times the spread of one system's error.
         """
         oracle = np.asarray(self.truth.outputs[name])
         if actual.dtype != base.dtype and not {actual.dtype.kind, base.dtype.kind} <= set("OSU"):
-            return Assessed("wrong", f"is {actual.dtype} instead of {base.dtype}", 0.0)
+            return OutputsAssessment("wrong", f"is {actual.dtype} instead of {base.dtype}", 0.0)
         if not is_inexact(oracle.dtype):
             both = (self._assessed(name, actual, base, []), self._assessed(name, base, actual, []))
             return max(both, key=lambda assessed: badness(assessed.word))
         if not is_inexact(base.dtype) or base.shape != oracle.shape:
-            return Assessed("cannot tell", "both are of another type or shape than the reference's", 0.0)
+            return OutputsAssessment("cannot tell", "both are of another type or shape than the reference's", 0.0)
         value = base.astype(oracle.dtype)
         with np.errstate(all="ignore"):
             samples = [
@@ -172,26 +172,30 @@ class Yardstick:
             ]
         return self._assessed(name, actual, value, samples)
 
-    def _assessed(self, name: str, actual: np.ndarray, expected: Any, samples: list[Any]) -> Assessed:
+    def _assessed(self, name: str, actual: np.ndarray, expected: Any, samples: list[Any]) -> OutputsAssessment:
         if self.truth.random:
-            return Assessed("cannot tell", "the network draws random numbers, and distributions are not compared yet", 0.0)
+            return OutputsAssessment(
+                "cannot tell", "the network draws random numbers, and distributions are not compared yet", 0.0
+            )
         oracle, sampled, actually = {name: expected}, [{name: s} for s in samples], {name: actual}
         whole = assess_whole(self.truth, actually, oracle, sampled)
         if whole.clear:
-            return Assessed("no information" if whole.information else "right", whole.reason, whole.bits)
+            return OutputsAssessment("no information" if whole.information else "right", whole.reason, whole.bits)
         verdict: OutputVerdict = whole.outputs[0]
         if verdict.bits == 0.0 and not verdict.mismatches:  # another shape or element type
-            return Assessed(whole.word, verdict.reason, 0.0)
+            return OutputsAssessment(whole.word, verdict.reason, 0.0)
         if name in self.decisions and self.decisions[name].admits(actual):
-            return Assessed("right", "decided otherwise than the reference, within the margin of rounding", EXACT_BITS)
+            return OutputsAssessment(
+                "right", "decided otherwise than the reference, within the margin of rounding", EXACT_BITS
+            )
         if self.decisions and name not in self.decisions:
             undecided = "; but decisions in the network lie within the margin of rounding, and this may follow from one"
-            return Assessed("cannot tell", f"{verdict.reason}{undecided}", whole.bits)
+            return OutputsAssessment("cannot tell", f"{verdict.reason}{undecided}", whole.bits)
         misplaced = verdict.mismatches and is_inexact(np.asarray(expected).dtype)  # NaN or infinity, which no bits measure
-        return Assessed(whole.word, verdict.reason, 0.0 if misplaced else whole.bits)
+        return OutputsAssessment(whole.word, verdict.reason, 0.0 if misplaced else whole.bits)
 
 
-def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> Assessed:
+def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> OutputsAssessment:
     """All outputs of a network against the oracle's: the worst of them.
 
     Raises:
@@ -202,11 +206,11 @@ def assess_outputs(truth: Truth, outputs: Mapping[str, np.ndarray]) -> Assessed:
     return worst(assessments)
 
 
-def worst(found: Mapping[str, Assessed]) -> Assessed:
+def worst(found: Mapping[str, OutputsAssessment]) -> OutputsAssessment:
     """The worst of what is said of several outputs, with its name in the reason."""
     name = max(found, key=lambda n: (badness(found[n].word), -found[n].bits))
     assessment = found[name]
-    return Assessed(
+    return OutputsAssessment(
         assessment.word,
         f"output {name!r} {assessment.reason}" if assessment.reason else "",
         min(a.bits for a in found.values()),
@@ -287,7 +291,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes() if a.dtype != object else bool(np.all(a == b))
 
 
-def _bits(assessed: Assessed, figures: Norms) -> float | None:
+def _bits(assessed: OutputsAssessment, figures: Norms) -> float | None:
     """Bits by the estimate; those that agree in the mean where another element type kept it from being made."""
     if figures.size and figures.not_finite == figures.size:
         return figures.comparable_bits

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.check.thresholds import EXACT_BITS
-from deep_bench.measure.tables import columns, print_line, print_table
+from deep_bench.records.table import columns, print_line, print_table
 
 if TYPE_CHECKING:
     from deep_bench.network.divergence import Divergence, NodePrecision
@@ -28,7 +28,7 @@ def as_text(found: Divergence, *, every: bool = False) -> str:
     """The table, under it the first divergences and what else is worth knowing."""
     out = io.StringIO()
     console = Console(file=out, width=columns(), highlight=False, color_system=None)
-    shown = list(range(len(found.nodes))) if every else _chosen(found)
+    shown = list(range(len(found.nodes))) if every else _listed_nodes(found)
     table = Table(title=Text(_title(found)), title_justify="left", pad_edge=False)
     for name in ("#", "node", "operator", "alone", "bits", "carried", "bits", "why"):
         table.add_column(name, justify="right" if name in ("#", "bits") else "left")
@@ -133,7 +133,7 @@ def _title(divergence: Divergence) -> str:
     return f"{prefix}{divergence.network} on {divergence.system}: precision of {len(divergence.nodes)} nodes{partial}"
 
 
-def _chosen(divergence: Divergence) -> list[int]:
+def _listed_nodes(divergence: Divergence) -> list[int]:
     """The nodes around the first divergences, those that something is said of, and those with the fewest bits."""
     nodes = divergence.nodes
     chosen: set[int] = set()

@@ -1,23 +1,31 @@
-"""A framework under suspicion: it runs networks, and may give the values inside them."""
+"""A framework under suspicion: it runs networks, and may give the values inside them.
+
+It may be in a process of its own, as if it were in this one: what crashes there costs that framework only.
+"""
 
 from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from deep_bench import frameworks
-from deep_bench.check.ladder import in_float64
-from deep_bench.check.subject import Arrays
-from deep_bench.errors import DeepBenchError, WorkerError
-from deep_bench.framework import Adapter
+from deep_bench.check.subject import Arrays, in_float64
+from deep_bench.errors import DeepBenchError, WorkerDied, WorkerError
+from deep_bench.framework import Adapter, Executor, Forms, Mode, map_arrays
 from deep_bench.graph import Network
+from deep_bench.graph.node import attach_kernels
+from deep_bench.network.problem import pickled, unpickled
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
+from deep_bench.workers.process import LastingWorker, Worker, failure_text, with_details
 
 
 def as_adapter(on: str | Variant | Adapter[Any]) -> Adapter[Any]:
@@ -127,3 +135,232 @@ class Suspect:
 def as_float(y: Any, form: np.dtype) -> Any:
     """A float in another floating-point type; anything else as it is."""
     return y.astype(form) if isinstance(y, np.ndarray) and is_float(form) and is_float(y.dtype) else y
+
+
+class ProcessAdapter(Adapter[np.ndarray]):
+    """Prepares and runs networks in a worker process, which is started anew when a network has ended it.
+
+    Use it in a ``with`` statement, which ends the process.
+
+    Args:
+        variant: The framework with its options.
+        limit: The most seconds a request may take; then the process is ended. None waits.
+
+    Raises:
+        InvalidArgument, UnknownName, FrameworkMissing: As `Variant.create`.
+
+    Example:
+        >>> import deep_bench as db
+        >>> with Apart(Variant.parse("reference")) as adapter:
+        ...     executor = adapter.prepare(db.load("digits-cnn"))
+        ...     executor({"image": np.zeros((2, 1, 8, 8), np.float32)})["logits"].shape
+        (2, 10)
+    """
+
+    name = "apart"
+    runs_kernels = True  # or not: the adapter there says so
+
+    def __init__(self, variant: Variant, *, limit: float | None = None) -> None:
+        label = str(variant)
+        self._process = LastingWorker(f"{__name__}:System", {"variant": label}, label, limit=limit)
+        self._made = 0
+        self._unused: list[int] = []
+        try:
+            facts = self.ask("facts")
+        except BaseException:
+            self.close()
+            raise
+        self.upgrades = facts["upgrades"]  # type: ignore[misc]  # the adapter's there
+        self.differentiates = facts["differentiates"]  # type: ignore[misc]
+
+    def prepare(
+        self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None
+    ) -> ProcessExecutor:
+        """Prepare a network there."""
+        self._made += 1
+        file = self._process.folder / f"{self._made}.onnx"
+        network.without_kernels().save(file)
+        arguments = (str(file), network.name, pickled(network), mode, None if outputs is None else list(outputs))
+        executor = ProcessExecutor(self, self._made, arguments)
+        weakref.finalize(executor, self._unused.append, self._made)
+        executor.made()
+        return executor
+
+    def describe(self) -> Mapping[str, str]:
+        """What the adapter there says."""
+        return dict(self.ask("describe"))
+
+    def from_numpy(self, array: np.ndarray) -> np.ndarray:
+        """The array itself: it goes to the process with the call."""
+        return array
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return array
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for: results come as NumPy arrays."""
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the system there.
+
+        Raises:
+            DeepBenchError: What it raised of this kind.
+            WorkerError: It raised anything else.
+            WorkerDied: The process ended; the next call starts another.
+        """
+        label = self._process.label
+        try:
+            return self._process.call(method, *arguments)
+        except WorkerDied:
+            raise
+        except WorkerError as error:
+            message = failure_text(error, label)
+            raise with_details(WorkerError(message.partition(": ")[2] or message), error) from error
+
+    @property
+    def worker(self) -> Worker:
+        """The process; started if there is none."""
+        return self._process.worker
+
+    @property
+    def deaths(self) -> int:
+        """How many times a process ended."""
+        return self._process.deaths
+
+    def forget(self) -> None:
+        """Let go there of what was prepared and is used by nobody any more."""
+        unused, self._unused[:] = list(self._unused), []
+        for number in unused:
+            for file in self._process.folder.glob(f"{number}.onnx*"):
+                file.unlink()
+        if unused:
+            self.ask("forget", unused)
+
+    def close(self) -> None:
+        """End the process, for good."""
+        self._process.close()
+
+    def __enter__(self) -> ProcessAdapter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ProcessExecutor(Executor[np.ndarray]):
+    """A network that is prepared in another process, and again in the next one should that end."""
+
+    forms = Forms()
+
+    def __init__(self, adapter: ProcessAdapter, number: int, arguments: tuple[Any, ...]) -> None:
+        self.device = self._adapter = adapter
+        self.inputs, self.output_names, self.parameters = (), (), {}
+        self._number, self._arguments = number, arguments
+        self._process: Worker | None = None
+
+    def made(self) -> int:
+        """Its number there, once it is prepared in the process that runs now."""
+        self._adapter.forget()
+        if self._process is not self._adapter.worker:
+            self._adapter.ask("prepare", self._number, *self._arguments)
+            self._process = self._adapter.worker
+        return self._number
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run it there."""
+        return dict(self._adapter.ask("run", self.made(), dict(inputs)))
+
+    def forward(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run it there."""
+        return self(inputs)
+
+    def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
+        """A call that runs it there."""
+        return lambda: self(inputs)
+
+    @property
+    def code(self) -> str:
+        """The framework's own code that the network was turned into; empty where its executor shows none."""
+        return str(self._adapter.ask("code", self.made()))
+
+    def gradients(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        loss: str,
+        *,
+        wrt: Sequence[str] | None = None,
+        on_ready: Callable[[str, np.ndarray], None] | None = None,
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Run and differentiate it there."""
+        outputs, gradients = self._adapter.ask("gradients", self.made(), dict(inputs), loss, wrt and list(wrt))
+        for name, gradient in gradients.items() if on_ready is not None else ():
+            on_ready(name, gradient)  # type: ignore[misc]
+        return outputs, gradients
+
+
+class AdapterServer:
+    """What the process holds: the adapter, and the networks that it has prepared.
+
+    Args:
+        variant: The framework with its options, as on the command line.
+    """
+
+    def __init__(self, variant: str) -> None:
+        self._adapter = Variant.parse(variant).create()
+        self._prepared: dict[int, Executor[Any]] = {}
+
+    def facts(self) -> dict[str, bool]:
+        """What is asked of an adapter before a network is prepared."""
+        return {"upgrades": self._adapter.upgrades, "differentiates": self._adapter.differentiates}
+
+    def describe(self) -> dict[str, str]:
+        """The adapter's own facts."""
+        return dict(self._adapter.describe())
+
+    def prepare(
+        self,
+        number: int,
+        file: str,
+        name: str,
+        kernels: Mapping[str, bytes] = MappingProxyType({}),
+        mode: Mode = "inference",
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """Prepare the network in a file, under a number."""
+        network = Network(ir.load(file), name=name)
+        attach_kernels(network.all_nodes(), unpickled(kernels))
+        self._prepared[number] = self._adapter.prepare(network, mode=mode, outputs=outputs)
+
+    def run(self, number: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one of them."""
+        with np.errstate(all="ignore"):
+            return self._prepared[number](inputs)
+
+    def gradients(
+        self, number: int, inputs: Mapping[str, np.ndarray], loss: str, wrt: Sequence[str] | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The outputs and gradients of one of them."""
+        adapter = self._adapter
+        with np.errstate(all="ignore"):
+            native = {name: adapter.from_numpy(array) for name, array in inputs.items()}
+            outputs, gradients = self._prepared[number].gradients(native, loss, wrt=wrt)
+            adapter.synchronize()
+            as_arrays = {n: map_arrays(adapter.to_numpy, y) for n, y in outputs.items()}
+            return as_arrays, {n: np.array(adapter.to_numpy(g)) for n, g in gradients.items()}
+
+    def code(self, number: int) -> str:
+        """The framework's own code of one of them."""
+        return code_of(self._prepared[number])
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Let go of some."""
+        for number in numbers:
+            self._prepared.pop(number, None)
+
+
+def code_of(executor: Executor[Any]) -> str:
+    """The framework's own code that a network was turned into; empty where the executor shows none."""
+    if isinstance(executor, ProcessExecutor):
+        return executor.code
+    return str(getattr(getattr(executor, "module", None), "code", "")).strip()

@@ -1,4 +1,9 @@
-"""An operator in the place of a network's node: what executors call."""
+"""An operator in the place of a network's node: what executors call.
+
+Arguments of kernels in a network must stay as they are: others read the same memory. NumPy arrays come read-only. Where
+nothing keeps a kernel from writing (native code, tensors of torch), it gets copies in its first call with arrays of given
+shapes, and is refused if it changes these: no other array is touched then.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +16,56 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import DeepBenchError, InvalidInput, Unsupported, UnsupportedOperator
-from deep_bench.framework import Device
+from deep_bench.framework import Describe, Device, describe_numpy
 from deep_bench.graph import attributes, operator_name
-from deep_bench.graph.attached import Kernel, function_of, kernel_of
-from deep_bench.graph.node import as_array
+from deep_bench.graph.node import Kernel, as_array, function_of, kernel_of
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.case_schema import spelled
-from deep_bench.operators.checks.failure import KernelFailure, in_a_line
-from deep_bench.operators.host import Host
-from deep_bench.operators.kernel import keywords
-from deep_bench.operators.operator import Operator
-from deep_bench.operators.placed_guard import Guard
-from deep_bench.operators.placed_shapes import Results, fits
-from deep_bench.request import Describe, describe_numpy
+from deep_bench.operators.checks.arrays import equal_arrays
+from deep_bench.operators.checks.finding import KernelFailure, in_a_line
+from deep_bench.operators.operator import Host, Operator, keywords
+from deep_bench.operators.results import NodeResults, fits
 from deep_bench.tensor import STRING, TensorSpec
 
 THROUGH_NUMPY = "a kernel of the user's, through NumPy"
 """How a node is run whose kernel does not take the framework's own arrays."""
 
+
 Arrays = tuple[Any, ...]
+
+
+class Guard:
+    """What one kernel is given.
+
+    Args:
+        to_numpy: Reads an array of its device.
+    """
+
+    def __init__(self, to_numpy: Callable[[Any], np.ndarray]) -> None:
+        self._to_numpy = to_numpy
+        self._seen: set[Any] = set()
+
+    def given(self, groups: Groups) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+        """The arguments, NumPy's read-only, and whether they are copies: no arrays of such shapes were seen before."""
+        if _forms(groups) in self._seen:
+            return tuple(tuple(map(_read_only, group)) for group in groups), False
+        return tuple(tuple(_read_only(_copied(x)) for x in group) for group in groups), True
+
+    def changed(self, groups: Groups, given: Groups) -> tuple[int, int] | None:
+        """The group and the place of the first argument whose copy is no longer like it.
+
+        Where there is none, arrays of such shapes are given themselves from now on.
+        """
+        for g, (group, copies) in enumerate(zip(groups, given, strict=True)):
+            for i, (x, copied) in enumerate(zip(group, copies, strict=True)):
+                if _writable(x) and not equal_arrays(self._read(x), self._read(copied)):
+                    return g, i
+        self._seen.add(_forms(groups))
+        return None
+
+    def _read(self, x: Any) -> np.ndarray:
+        return x if isinstance(x, np.ndarray) else np.asarray(self._to_numpy(x))
 
 
 @dataclass
@@ -59,11 +94,11 @@ class Placed:
     dtypes: Sequence[np.dtype | None]
     computes: str | Callable[..., Any]
     _case: Any = field(default=None, init=False, repr=False)
-    _results: Results = field(init=False, repr=False)
+    _results: NodeResults = field(init=False, repr=False)
     _guards: dict[str, Guard] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._results = Results(self.computes, self.stated, len(self.dtypes), self._read)
+        self._results = NodeResults(self.computes, self.stated, len(self.dtypes), self._read)
         self._guards = {"forward": Guard(self._read), "backward": Guard(self._read)}
 
     @property
@@ -98,7 +133,7 @@ class Placed:
             raise InvalidInput(f"{self._where}: {self.kernel.name}.forward returned {came}", expected)
         if describe is not None:
             self._check(results, inputs, describe)
-        return tuple(map(_own, results)) if getattr(self.kernel, "reuses_outputs", False) else results
+        return tuple(map(_unshared, results)) if getattr(self.kernel, "reuses_outputs", False) else results
 
     def backward(
         self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], describe: Describe | None = None
@@ -303,7 +338,7 @@ def _settled(result: Any) -> np.ndarray:
     return array if array.flags.writeable else np.array(array)
 
 
-def _own(array: Any) -> Any:
+def _unshared(array: Any) -> Any:
     """An array that no later call writes into: of NumPy or torch a copy; those of others cannot be written to."""
     if isinstance(array, np.ndarray):
         return np.array(array)
@@ -312,3 +347,26 @@ def _own(array: Any) -> Any:
 
 def _has_setup(kernel: Kernel) -> bool:
     return isinstance(kernel, Operator) and type(kernel).setup is not Operator.setup
+
+
+Groups = Sequence[Sequence[Any]]
+
+
+def _writable(x: Any) -> bool:
+    return isinstance(x, np.ndarray) or hasattr(x, "clone")
+
+
+def _forms(groups: Groups) -> Any:
+    return tuple(tuple((x.shape, x.dtype) if _writable(x) else None for x in group) for group in groups)
+
+
+def _copied(x: Any) -> Any:
+    return np.array(x) if isinstance(x, np.ndarray) else x.clone() if _writable(x) else x
+
+
+def _read_only(x: Any) -> Any:
+    if not isinstance(x, np.ndarray) or not x.flags.writeable:
+        return x
+    view = x.view()
+    view.flags.writeable = False
+    return view

@@ -18,15 +18,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 from tqdm import tqdm
 
-from deep_bench.check.endtoend import Whole
-from deep_bench.check.ladder import in_float64
-from deep_bench.check.truth import Truth
+from deep_bench.check.judge import EndToEnd
+from deep_bench.check.oracle import Truth
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork, Unsupported
 from deep_bench.fault import exposures
 from deep_bench.framework import Adapter
-from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
+from deep_bench.network.gradient.pullback import GradientSubject, judge_gradients, truth_of_gradients
 from deep_bench.testing.case import Case, standard_cases
-from deep_bench.testing.gradient_conformance import has_gradient
+from deep_bench.testing.conformance import has_gradient
 from deep_bench.testing.gradients import LOSS, gradient_outcome, gradient_problem
 from deep_bench.variant import Variant
 
@@ -36,7 +36,7 @@ AGREEMENT_WORDS: tuple[Word, ...] = get_args(Word)
 
 
 @dataclass(frozen=True)
-class Agreement:
+class GradientAgreement:
     """How the gradients of one case compare with the oracle's.
 
     Args:
@@ -55,7 +55,7 @@ class Agreement:
     reason: str = ""
 
 
-def gradient_agreement(system: str, case: Case, *, double: bool = False) -> Agreement:
+def gradient_agreement(system: str, case: Case, *, double: bool = False) -> GradientAgreement:
     """Compare the gradients of a case.
 
     Args:
@@ -78,13 +78,13 @@ def gradient_agreement(system: str, case: Case, *, double: bool = False) -> Agre
         with np.errstate(all="ignore"):  # cases overflow and divide by zero on purpose
             truth = truth_of_gradients(network, LOSS, problem.wrt, inputs)
             if truth.random:
-                return Agreement(case.name, "random")
+                return GradientAgreement(case.name, "random")
             adapter = Variant.parse(system).create()
-            whole = judge_gradients(truth, Differentiated(adapter, network, LOSS, problem.wrt, inputs))
+            whole = judge_gradients(truth, GradientSubject(adapter, network, LOSS, problem.wrt, inputs))
     except (Unsupported, InvalidNetwork, InvalidArgument) as error:
-        return Agreement(case.name, "refused", reason=str(error))
+        return GradientAgreement(case.name, "refused", reason=str(error))
     except (DeepBenchError, Exception) as error:  # whatever a framework raises, it costs this case only
-        return Agreement(case.name, _blamed(adapter, truth) or "failed", reason=f"{type(error).__name__}: {error}")
+        return GradientAgreement(case.name, _blamed(adapter, truth) or "failed", reason=f"{type(error).__name__}: {error}")
     return _agreement(adapter, truth, case, whole)
 
 
@@ -95,25 +95,25 @@ def _blamed(adapter: Adapter[Any] | None, truth: Truth | None) -> Word | None:
     return "known fault"
 
 
-def _agreement(adapter: Adapter[Any], truth: Truth, case: Case, whole: Whole) -> Agreement:
+def _agreement(adapter: Adapter[Any], truth: Truth, case: Case, whole: EndToEnd) -> GradientAgreement:
     outcome = None if whole.clear else gradient_outcome(adapter, case)
     if outcome is not None and outcome.word == "kink":
-        return Agreement(case.name, "kink")
+        return GradientAgreement(case.name, "kink")
     if outcome is not None and outcome.word == "refused":  # its results are no more than draws of its own
-        return Agreement(case.name, "random", reason=outcome.detail)
+        return GradientAgreement(case.name, "random", reason=outcome.detail)
     word: Word = next(w for w in AGREEMENT_WORDS if w == whole.word)
     if not whole.clear:
         word = _blamed(adapter, truth) or word
-    return Agreement(case.name, word, whole.bits, whole.reason)
+    return GradientAgreement(case.name, word, whole.bits, whole.reason)
 
 
-def gradient_agreements(system: str, cases: Iterable[Case], *, double: bool = False) -> Iterator[Agreement]:
+def gradient_agreements(system: str, cases: Iterable[Case], *, double: bool = False) -> Iterator[GradientAgreement]:
     """The same for many cases."""
     for case in cases:
         yield gradient_agreement(system, case, double=double)
 
 
-def counted(system: str, agreements: Iterable[Agreement], *, double: bool) -> dict[str, Any]:
+def counted(system: str, agreements: Iterable[GradientAgreement], *, double: bool) -> dict[str, Any]:
     """How a framework did, as plain data: the cases that are not right with their reasons, and the fewest bits."""
     entries = list(agreements)
     return {

@@ -10,20 +10,27 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from deep_bench.arrays import NUMPY
-from deep_bench.check.arithmetic import as_plain
-from deep_bench.check.assess import assess
-from deep_bench.check.estimate import pooled
-from deep_bench.check.rounding import Rounding
-from deep_bench.check.truth import SAMPLES
+from deep_bench.check.arithmetic import Rounding, as_plain
+from deep_bench.check.estimate import assess, pooled
+from deep_bench.check.oracle import SAMPLES
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.errors import CommunicationFailed, InvalidArgument
-from deep_bench.reference.distributed.asynchronous import Asynchronous
-from deep_bench.reference.distributed.gossip import Gossip
-from deep_bench.reference.distributed.stale_synchronous import StaleSynchronous
-from deep_bench.testing.scheme_problem import Arrays, Problem, drawn_problem, joined, wide
-from deep_bench.testing.schemes import SchemeFinding, SchemeReport, Unusable, located, pair_of
+from deep_bench.reference.distributed.neighbours import Gossip
+from deep_bench.reference.distributed.server import Asynchronous, StaleSynchronous
+from deep_bench.testing.schemes import (
+    Arrays,
+    SchemeFinding,
+    SchemeProblem,
+    SchemeReport,
+    Unusable,
+    drawn_problem,
+    joined,
+    located,
+    pair_of,
+    wide,
+)
 
 Record: TypeAlias = "list[tuple[int, int]]"
 Make: TypeAlias = "Callable[[Communicator, Record], DistributedOptimizer[Any, Any]]"
@@ -93,7 +100,7 @@ def check_asynchronous(
 
 
 def _run(
-    make: Make, problem: Problem, record: Record, steps: int, names: set[str], comm: LocalCommunicator
+    make: Make, problem: SchemeProblem, record: Record, steps: int, names: set[str], comm: LocalCommunicator
 ) -> tuple[str, Held]:
     """What the scheme promises, and what one rank held; the scheme's name is noted."""
     optimizer, rank = make(comm, record), comm.rank
@@ -117,7 +124,7 @@ def _slopes(drawn: Arrays, at: Arrays) -> Arrays:
     return {name: g + _PULL * at[name] for name, g in drawn.items()}
 
 
-def _judged(reference: Any, problem: Problem, record: Record, held: Held) -> tuple[list[str], float]:
+def _judged(reference: Any, problem: SchemeProblem, record: Record, held: Held) -> tuple[list[str], float]:
     """What is wrong with a run, and the fewest bits."""
     took = Counter(rank for rank, step in held if step is not None)
     if (step_counts := Counter(rank for rank, _ in record)) != took:
@@ -138,7 +145,7 @@ def _judged(reference: Any, problem: Problem, record: Record, held: Held) -> tup
     return [], fewest
 
 
-def _replayed(reference: Any, problem: Problem, record: Record, rng: np.random.Generator | None) -> Held:
+def _replayed(reference: Any, problem: SchemeProblem, record: Record, rng: np.random.Generator | None) -> Held:
     """What ranks hold where the record is repeated in float64, with rounding errors if they can be drawn.
 
     What a worker got from a server after its last gradient is not recorded, and not here.

@@ -20,8 +20,7 @@ from functools import partial
 from threading import Timer
 
 import deep_bench as db
-from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.distributed.communicators.guard import guarded
+from deep_bench.distributed.communicators.communicator import Communicator, guarded
 from deep_bench.distributed.communicators.local import run_local
 from deep_bench.testing.communicator_checks import COMMUNICATOR_CHECKS
 

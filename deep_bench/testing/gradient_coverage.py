@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from deep_bench.testing.agreement import AGREEMENT_WORDS
+from deep_bench.testing.conformance import GRADIENT_WORDS
 from deep_bench.testing.coverage import read
-from deep_bench.testing.gradient_conformance import GRADIENT_WORDS
 from deep_bench.testing.report import one_line, plain_refusal
 
 Run = Mapping[str, Any]

@@ -159,7 +159,7 @@ def _check_deviation(quantity: str, deviation: float, error: float) -> None:
 
 
 @dataclass(frozen=True)
-class Draw:
+class RandomNode:
     """A node that draws, and the test that its draws must pass.
 
     Args:
@@ -229,21 +229,21 @@ _UNIFORM: Mapping[str, Any] = {"low": -2.0, "high": 5.0}
 _AS_NORMAL = partial(check_continuous, distribution=stats.norm(2, 3))
 _AS_UNIFORM = partial(check_continuous, distribution=stats.uniform(-2, 7))
 
-DRAWN: Mapping[str, Draw] = {
-    "Bernoulli": Draw(
+DRAWN: Mapping[str, RandomNode] = {
+    "Bernoulli": RandomNode(
         "Bernoulli", _test_bernoulli, [np.repeat(np.array(_SHARES, np.float32)[:, np.newaxis], DRAWS, axis=1)]
     ),
-    "Dropout": Draw("Dropout", _test_dropout, [_DROPPED, np.array(_RATIO, np.float32), np.array(True)], outputs=2),
-    "Multinomial": Draw(
+    "Dropout": RandomNode("Dropout", _test_dropout, [_DROPPED, np.array(_RATIO, np.float32), np.array(True)], outputs=2),
+    "Multinomial": RandomNode(
         "Multinomial",
         partial(check_counts, probabilities=dict(enumerate(_CLASSES))),
         [np.log(np.array([_CLASSES], np.float32)) + 3],
         {"sample_size": DRAWS},
     ),
-    "RandomNormal": Draw("RandomNormal", _AS_NORMAL, attributes={"shape": [DRAWS], **_NORMAL}),
-    "RandomNormalLike": Draw("RandomNormalLike", _AS_NORMAL, [_EMPTY], _NORMAL),
-    "RandomUniform": Draw("RandomUniform", _AS_UNIFORM, attributes={"shape": [DRAWS], **_UNIFORM}),
-    "RandomUniformLike": Draw("RandomUniformLike", _AS_UNIFORM, [_EMPTY], _UNIFORM),
+    "RandomNormal": RandomNode("RandomNormal", _AS_NORMAL, attributes={"shape": [DRAWS], **_NORMAL}),
+    "RandomNormalLike": RandomNode("RandomNormalLike", _AS_NORMAL, [_EMPTY], _NORMAL),
+    "RandomUniform": RandomNode("RandomUniform", _AS_UNIFORM, attributes={"shape": [DRAWS], **_UNIFORM}),
+    "RandomUniformLike": RandomNode("RandomUniformLike", _AS_UNIFORM, [_EMPTY], _UNIFORM),
 }
 """Operator to what is drawn with it, and how that is tested."""
 
@@ -261,15 +261,15 @@ def repeats_with_seed(adapter: Adapter[Any], operator: str) -> None:
     """Two executors prepared with one seed give the same draws, of the right distribution; another seed gives others."""
     draw = DRAWN[operator]
     (first,), (second,), (third,) = (draw.outcomes(adapter, **_seed(operator, value)) for value in (3, 3, 4))
-    assert _same(first, second), "one seed gave two different draws"
-    assert not _same(first, third), "two seeds gave the same draws"
+    assert _equal_draws(first, second), "one seed gave two different draws"
+    assert not _equal_draws(first, third), "two seeds gave the same draws"
     draw.test(*first)
 
 
 def varies_without_seed(adapter: Adapter[Any], operator: str) -> None:
     """Without a seed, two calls of one executor differ."""
     first, second = DRAWN[operator].outcomes(adapter, calls=2)
-    assert not _same(first, second), "two calls without a seed gave the same draws"
+    assert not _equal_draws(first, second), "two calls without a seed gave the same draws"
 
 
 def _seed(operator: str, value: int) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def _seed(operator: str, value: int) -> dict[str, Any]:
     return {"seed": value if operator == "Dropout" else float(value)}
 
 
-def _same(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> bool:
+def _equal_draws(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 

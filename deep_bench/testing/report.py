@@ -1,4 +1,4 @@
-"""How an adapter did on the standard's cases, to be read in a terminal."""
+"""How an adapter did on the standard's cases, and how its gradients came out, to be read in a terminal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from deep_bench.testing.amendments import AMENDMENTS
-from deep_bench.testing.conformance import BAD, GENERATED, WORDS, CaseResult, Conformance
-from deep_bench.testing.gradient_conformance import GradientResult
+from deep_bench.testing.case import AMENDMENTS
+from deep_bench.testing.conformance import (
+    BAD,
+    GENERATED,
+    GRADIENT_BAD,
+    GRADIENT_WORDS,
+    WORDS,
+    Conformance,
+    ConformanceResult,
+    GradientConformance,
+    GradientResult,
+)
 from deep_bench.testing.standard import FORMS
 
 _WIDTH = 160
@@ -70,7 +79,7 @@ def _title(conformance: Conformance) -> str:
     return f"{conformance.system} {conformance.facts.get('version', '')}: {' and '.join(sources)}, {form}{ended}"
 
 
-def _print_table(console: Console, label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> None:
+def _print_table(console: Console, label: str, groups: Sequence[tuple[str, Sequence[ConformanceResult]]]) -> None:
     if console.width >= _NARROW:
         console.print(_table(label, groups))
         return
@@ -80,7 +89,7 @@ def _print_table(console: Console, label: str, groups: Sequence[tuple[str, Seque
         console.print(Text(f"{name}: {listed}"))
 
 
-def _table(label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> Table:
+def _table(label: str, groups: Sequence[tuple[str, Sequence[ConformanceResult]]]) -> Table:
     table = Table(label, pad_edge=False)
     for column in _COLUMNS:
         table.add_column("silently wrong" if column == "wrong" else column, justify="right")
@@ -93,7 +102,7 @@ def _table(label: str, groups: Sequence[tuple[str, Sequence[CaseResult]]]) -> Ta
     return table
 
 
-def counts_of(results: Iterable[CaseResult]) -> Counter[str]:
+def counts_of(results: Iterable[ConformanceResult]) -> Counter[str]:
     """How many there are, how many ended in each way, and how many of the passed were run in each form."""
     results = list(results)
     words = Counter(r.word for r in results)
@@ -105,7 +114,7 @@ def more_operators(count: int) -> str:
     return f"{count} more operator{'' if count == 1 else 's'}"
 
 
-def _is_plain(results: Iterable[CaseResult]) -> bool:
+def _is_plain(results: Iterable[ConformanceResult]) -> bool:
     return all(r.word == "passed" and r.outcome.form in ("native", "folded") for r in results)
 
 
@@ -128,7 +137,9 @@ def _lines(conformance: Conformance) -> Iterator[str]:
         yield "every case that is wrong or failed is a known failure" if bad else "no case is silently wrong"
 
 
-def reasons(word: str, results: Iterable[CaseResult | GradientResult], reason_of: Callable[[str], str]) -> Iterator[str]:
+def reasons(
+    word: str, results: Iterable[ConformanceResult | GradientResult], reason_of: Callable[[str], str]
+) -> Iterator[str]:
     """One line for each reason why cases ended in some way, the most frequent first."""
     by_reason: dict[str, list[str]] = {}
     for result in results:
@@ -153,3 +164,56 @@ def one_line(detail: str) -> str:
     if "\n" in detail.strip() and last and len(last) <= _LONGEST // 2:
         return f"{line[: _LONGEST - len(last)]} … {one_line(last)}"
     return f"{line[:_LONGEST]} …"
+
+
+def gradients_as_text(found: GradientConformance, *, every_operator: bool = False, width: int | None = None) -> str:
+    """The counts by kind and by operator, and every case that is not right.
+
+    Args:
+        found: The result.
+        every_operator: List also the operators of which all cases are right.
+        width: In characters; by default the terminal's.
+    """
+    out = io.StringIO()
+    console = console_for(out, width)
+    console.print(Text(_gradient_title(found)))
+    kinds = {kind: [r for r in found.results if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found.results)}
+    console.print(_gradient_table("kind", [*kinds.items(), ("all", found.results)]))
+    operators = found.by_operator()
+    shown = {name: rows for name, rows in operators.items() if every_operator or any(r.word != "right" for r in rows)}
+    if shown:
+        console.print(_gradient_table("operator, in cases that contain it", list(shown.items())))
+    if len(shown) < len(operators):
+        console.print(Text(f"{more_operators(len(operators) - len(shown))}: every case right"))
+    for line in _gradient_lines(found):
+        console.print(Text(line))
+    return out.getvalue().rstrip("\n")
+
+
+def _gradient_title(conformance: GradientConformance) -> str:
+    ended = "; interrupted" if conformance.interrupted else ""
+    against = "against differences of the reference in float64"
+    system = f"{conformance.system} {conformance.facts.get('version', '')}"
+    return f"{system}: gradients of the cases of onnx {onnx.__version__}, {against}{ended}"
+
+
+def _gradient_table(label: str, groups: Sequence[tuple[str, Sequence[GradientResult]]]) -> Table:
+    table = Table(label, pad_edge=False)
+    for column in ("cases", *GRADIENT_WORDS):
+        table.add_column(column, justify="right")
+    for name, results in groups:
+        counts = [len(results), *(sum(r.word == word for r in results) for word in GRADIENT_WORDS)]
+        table.add_row(name, *(f"{count:,}" if count else "–" for count in counts))
+    return table
+
+
+def _gradient_lines(conformance: GradientConformance) -> Iterator[str]:
+    """What is not right, the worst last, where it is seen."""
+    yield from reasons("refused", conformance.results, plain_refusal)
+    for result in conformance.results:
+        if result.word in GRADIENT_BAD:
+            suffix = f"; known: {result.known}" if result.known else ""
+            yield f"{result.word}: {result.name}: {one_line(result.outcome.detail)}{suffix}"
+    if conformance.ok:
+        bad = any(result.word in GRADIENT_BAD for result in conformance.results)
+        yield "every case that is wrong or failed is a known failure" if bad else "no gradient is wrong"

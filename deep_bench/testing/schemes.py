@@ -1,24 +1,248 @@
-"""Anyone's distributed optimizer beside the reference of its scheme, rank by rank and step by step."""
+"""Anyone's distributed optimizer beside the reference of its scheme, rank by rank and step by step.
+
+Usual mistakes are made in the reference on purpose, to say which one explains a wrong result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from deep_bench.arrays import NUMPY
-from deep_bench.check.assess import Opinion, assess
-from deep_bench.check.estimate import Expectation
+from deep_bench.check.arithmetic import Rounding, as_plain, disturb
+from deep_bench.check.estimate import Expectation, Opinion, assess, pooled
+from deep_bench.check.oracle import SAMPLES
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.optimizer import DistributedOptimizer
 from deep_bench.errors import CommunicationFailed, DeepBenchError, InvalidArgument
+from deep_bench.reference.distributed.averaged import AllReduce
 from deep_bench.reference.distributed.scheme import Scheme
-from deep_bench.testing.scheme_problem import Arrays, Problem, drawn_problem, expected, joined
-from deep_bench.testing.scheme_suspects import suspected
+
+Arrays: TypeAlias = "dict[str, np.ndarray]"
+
+_SHAPES = {"kernel": (4, 3, 2), "bias": (7,), "scalar": (), "late": (5, 6)}
+
+
+@dataclass(frozen=True, eq=False)
+class SchemeProblem:
+    """Seeded parameters, gradients and samples.
+
+    Args:
+        size: The number of ranks.
+        steps: Steps with gradients.
+        quiet: Steps with gradients of 0 after these.
+        dtype: The working format.
+        parameters: Where all ranks begin.
+        gradients: Of each step and rank.
+        samples: Of each step and rank; ``None`` for a step in which nobody says how many there are.
+    """
+
+    size: int
+    steps: int
+    quiet: int
+    dtype: np.dtype
+    parameters: Arrays
+    gradients: tuple[tuple[Arrays, ...], ...]
+    samples: tuple[tuple[int, ...] | None, ...]
+
+
+def drawn_problem(
+    size: int, steps: int, quiet: int, dtype: np.dtype, seed: int, *, contracts: bool, weighted: bool = False
+) -> SchemeProblem:
+    """A problem on which schemes differ.
+
+    Numbers are those of float32 in either format. One parameter begins at 0, so that it is nothing but steps; elements have
+    sizes of their own, and signs that mostly stay, so that what is left out for several steps adds up.
+
+    Args:
+        size: The number of ranks.
+        steps: Steps with gradients.
+        quiet: Steps without, where the scheme contracts.
+        dtype: The working format.
+        seed: Of what is drawn.
+        contracts: Whether it does.
+        weighted: Whether ranks say how many samples they have, which are uneven then.
+    """
+    rng = np.random.default_rng([seed, size])
+    parameters = {n: _drawn(rng, s) if n != "late" else np.zeros(s, np.float32) for n, s in _SHAPES.items()}
+    leaning = [{n: _drawn(rng, s, spread=1.0) for n, s in _SHAPES.items()} for _ in range(size)]
+    gradients = [
+        tuple({n: lean[n] * (0.5 + rng.random(s, np.float32)) for n, s in _SHAPES.items()} for lean in leaning)
+        for _ in range(steps)
+    ]
+    quiet = quiet if contracts else 0
+    gradients += [tuple({n: np.zeros(s, np.float32) for n, s in _SHAPES.items()} for _ in range(size))] * quiet
+    uneven = [tuple(int(n) for n in rng.integers(1, 9, size)) for _ in gradients]
+    return SchemeProblem(
+        size,
+        steps,
+        quiet,
+        dtype,
+        {n: np.asarray(x, dtype) for n, x in parameters.items()},
+        tuple(
+            tuple({n: np.asarray(g, dtype) for n, g in rank_gradients.items()} for rank_gradients in of_ranks)
+            for of_ranks in gradients
+        ),
+        tuple(uneven) if weighted else (None,) * len(gradients),
+    )
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...], spread: float = 0.0) -> np.ndarray:
+    sizes = 10.0 ** rng.uniform(-spread, spread, shape)
+    return np.asarray(sizes * rng.standard_normal(shape), np.float32)
+
+
+def expected(reference: Scheme, problem: SchemeProblem) -> list[list[Expectation]]:
+    """What each rank's parameters may be after each step, as one vector: few elements are judged by their neighbours."""
+    plain = trajectory(reference, problem)
+    samples = []
+    for number in range(SAMPLES["quick"]):
+        rng = np.random.default_rng([number, problem.size])
+        # Every second one makes the same errors in each step: where a step adds the same, it rounds alike.
+        samples.append(trajectory(reference, problem, rng, alike=number % 2 == 1))
+    return [
+        [pooled(joined(x), [joined(s[step][rank]) for s in samples], problem.dtype) for rank, x in enumerate(of_ranks)]
+        for step, of_ranks in enumerate(plain)
+    ]
+
+
+def joined(x: Arrays) -> np.ndarray:
+    """All arrays one after the other, each row by row."""
+    return np.concatenate([array.reshape(-1) for array in x.values()])
+
+
+def trajectory(
+    reference: Scheme, problem: SchemeProblem, rng: np.random.Generator | None = None, *, alike: bool = False
+) -> list[list[Arrays]]:
+    """Each rank's parameters after each step, in float64.
+
+    Args:
+        reference: The scheme.
+        problem: What it runs on.
+        rng: Where rounding errors are drawn from; none without it.
+        alike: Draw the same ones in every step.
+    """
+    rounding = Rounding(problem.dtype, rng)
+    start = {} if rng is None else rng.bit_generator.state
+    held: list[Any] = [wide(problem.parameters, rounding) for _ in range(problem.size)]
+    state, history = reference.init(held), []
+    for gradients, samples in zip(problem.gradients, problem.samples, strict=True):
+        if rng is not None and alike:
+            rng.bit_generator.state = start
+        slopes = [wide(arrays, rounding) for arrays in gradients]
+        held, state = reference.step(slopes, counts(samples, problem.size), state, held)
+        history.append([{name: np.asarray(as_plain(x)) for name, x in arrays.items()} for arrays in held])
+    return history
+
+
+def counts(samples: Sequence[int] | None, size: int) -> list[int]:
+    """The samples of each rank: one each where nobody says."""
+    return [1] * size if samples is None else list(samples)
+
+
+def wide(x: Arrays, rounding: Rounding) -> dict[str, Any]:
+    """Arrays in float64, which make rounding errors where these can be drawn."""
+    if rounding.rng is None:
+        return {name: array.astype(np.float64) for name, array in x.items()}
+    return {name: disturb(array, rounding) for name, array in x.items()}
+
+
+_CLOSE = 2.0**-16
+"""How near to a mistake's result, relative to its largest element, the result must be for the mistake to explain it."""
+
+
+_NEARER = 8.0
+"""So many times nearer than to the right result: a mistake that changes nothing explains nothing."""
+
+
+def suspected(reference: Scheme, problem: SchemeProblem, held: Sequence[Arrays], step: int) -> str:
+    """The mistake that leads to these parameters, in words; the size of the error where none of the usual ones does.
+
+    Args:
+        reference: The scheme as it should be.
+        problem: What it ran on.
+        held: The parameters of all ranks after a step that is wrong.
+        step: Its number, from 0.
+    """
+    short = replace(problem, gradients=problem.gradients[: step + 1], samples=problem.samples[: step + 1])
+    error = _distance(held, trajectory(reference, short)[-1])
+    for words, mistake in _mistakes(reference, short):
+        distance = _distance(held, mistake())
+        if distance <= _CLOSE and distance * _NEARER < error:
+            return f"as if {words}"
+    rounding = float(ml_dtypes.finfo(problem.dtype).eps) / 2
+    return f"off by up to {error:.2g} of a parameter's largest element, where {problem.dtype} rounds by {rounding:.1g}"
+
+
+def _distance(held: Sequence[Arrays], targets: Sequence[Arrays]) -> float:
+    """The largest difference of an element, relative to the largest element of its parameter."""
+    largest = 0.0
+    for mine, target in zip(held, targets, strict=True):
+        for name, x in target.items():
+            off, scale = float(np.max(np.abs(mine[name] - x), initial=0.0)), float(np.max(np.abs(x), initial=0.0))
+            largest = max(largest, off / scale if scale else np.inf if off else 0.0)
+    return largest
+
+
+def _mistakes(reference: Scheme, problem: SchemeProblem) -> Iterator[tuple[str, Callable[[], Sequence[Arrays]]]]:
+    size = problem.size
+
+    def run(scheme: Scheme, **changed: Any) -> Callable[[], Sequence[Arrays]]:
+        return lambda: trajectory(scheme, replace(problem, **changed))[-1]
+
+    for rank in range(size if size > 1 else 0):
+        yield f"rank {rank}'s gradient counted as 0", run(reference, gradients=_without(problem, rank))
+        yield f"rank {rank}'s gradient were left out", run(reference, samples=_weightless(problem, rank))
+    summed = tuple(
+        tuple({n: size * g for n, g in rank_gradients.items()} for rank_gradients in of_ranks)
+        for of_ranks in problem.gradients
+    )
+    if size > 1:
+        yield "gradients were added up without a mean", run(reference, gradients=summed)
+        yield "all ranks had equally many samples", run(reference, samples=(None,) * len(problem.samples))
+        if not isinstance(reference, AllReduce):
+            yield "gradients were averaged and nothing else", run(AllReduce(reference.inner))
+    state = reference.init([problem.parameters] * size)
+    for part in state:
+        if part != "steps":
+            yield f"the scheme's {part!r} were forgotten after each step", run(_Forgetful(reference.inner, reference, part))
+
+
+def _without(problem: SchemeProblem, rank: int) -> tuple[tuple[Arrays, ...], ...]:
+    return tuple(
+        tuple(g if i != rank else {n: np.zeros_like(x) for n, x in g.items()} for i, g in enumerate(of_ranks))
+        for of_ranks in problem.gradients
+    )
+
+
+def _weightless(problem: SchemeProblem, rank: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(n if i != rank else 0 for i, n in enumerate(counts(samples, problem.size))) for samples in problem.samples
+    )
+
+
+@dataclass(frozen=True)
+class _Forgetful(Scheme):
+    """A scheme that begins each step with a part of its state as it was at first."""
+
+    scheme: Scheme
+    part: str
+
+    def init(self, parameters: list[Arrays]) -> dict[str, Any]:
+        return self.scheme.init(parameters)
+
+    def step(
+        self, gradients: list[Arrays], samples: list[int], state: dict[str, Any], parameters: list[Arrays]
+    ) -> tuple[list[Arrays], dict[str, Any]]:
+        forgotten = {**state, self.part: self.scheme.init(parameters)[self.part]}
+        return self.scheme.step(gradients, samples, forgotten, parameters)
+
 
 Make = Callable[[Communicator], DistributedOptimizer[Any, Any]]
 Broadcast = Callable[[Communicator, Arrays], Arrays]
@@ -121,7 +345,7 @@ def check_scheme(
         >>> import deep_bench as db
         >>> from dataclasses import dataclass
         >>> from deep_bench.distributed.optimizer import DistributedOptimizer
-        >>> from deep_bench.reference.distributed.allreduce import AllReduce
+        >>> from deep_bench.reference.distributed.averaged import AllReduce
         >>> @dataclass(frozen=True)
         ... class Sum(DistributedOptimizer):
         ...     def init(self, parameters, xp):
@@ -150,7 +374,7 @@ def check_scheme(
             else:
                 wrong, bits = _differences(reference, problem, runs)
                 fewest = min(fewest, bits)
-                run_findings = [*_told(runs), *wrong, *_broken_promises(reference, problem, runs)]
+                run_findings = [*_complaints(runs), *wrong, *_broken_promises(reference, problem, runs)]
             findings += run_findings
             if run_findings:
                 break
@@ -168,7 +392,7 @@ def _ways(reference: Scheme, size: int, ranks: Sequence[int]) -> list[tuple[str,
 
 
 @dataclass
-class _Run:
+class _RankRun:
     """What one rank saw."""
 
     start: Arrays
@@ -177,14 +401,16 @@ class _Run:
     complaints: dict[int, str] = field(default_factory=dict)
 
 
-def _run(make: Make, problem: Problem, broadcast: Broadcast | None, names: set[str], comm: LocalCommunicator) -> _Run:
+def _run(
+    make: Make, problem: SchemeProblem, broadcast: Broadcast | None, names: set[str], comm: LocalCommunicator
+) -> _RankRun:
     """All steps of one rank, which notes the scheme's name."""
     optimizer, rank = make(comm), comm.rank
     names.add(type(optimizer).__name__)
     held: Mapping[str, np.ndarray] = _copied(problem.parameters)
     if broadcast is not None:
         held = broadcast(comm, {name: np.asarray(x + rank, x.dtype) for name, x in held.items()})
-    run = _Run(_copied(held), optimizer.promise)
+    run = _RankRun(_copied(held), optimizer.promise)
     state = optimizer.init(held, NUMPY)
     before: list[tuple[Mapping[str, np.ndarray], Arrays]] = [(held, _copied(held))]
     for step, (gradients, samples) in enumerate(zip(problem.gradients, problem.samples, strict=True)):
@@ -195,9 +421,9 @@ def _run(make: Make, problem: Problem, broadcast: Broadcast | None, names: set[s
         held, state = pair_of(optimizer.update(own_gradients, state, held, NUMPY, samples=sample_count), step)
         _check_usable(held, problem, step)
         run.held.append(_copied(held))
-        if not _same(own_gradients, gradients[rank]):
+        if not _equal_arrays(own_gradients, gradients[rank]):
             run.complaints.setdefault(step + 1, "the gradients that were handed in have changed")
-        if not all(_same(*pair) for pair in before):
+        if not all(_equal_arrays(*pair) for pair in before):
             run.complaints.setdefault(step + 1, "parameters of an earlier step have changed: their memory is used again")
         before.append((held, run.held[-1]))
     return run
@@ -225,7 +451,7 @@ def pair_of(returned: Any, step: int) -> tuple[Any, Any]:
     return parameters, state
 
 
-def _check_usable(held: Mapping[str, Any], problem: Problem, step: int) -> None:
+def _check_usable(held: Mapping[str, Any], problem: SchemeProblem, step: int) -> None:
     came, declared = (
         {name: f"{name!r}: {x.dtype}{list(x.shape)}" for name, x in arrays.items()} for arrays in (held, problem.parameters)
     )
@@ -242,11 +468,11 @@ def _copied(x: Mapping[str, Any]) -> Arrays:
     return {name: np.array(array) for name, array in x.items()}
 
 
-def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+def _equal_arrays(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     return list(a) == list(b) and all(np.array_equal(a[name], b[name], equal_nan=True) for name in b)
 
 
-def _told(runs: Sequence[_Run]) -> list[SchemeFinding]:
+def _complaints(runs: Sequence[_RankRun]) -> list[SchemeFinding]:
     """What ranks complained of, and different parameters at the start."""
     size = len(runs)
     findings = [
@@ -255,13 +481,13 @@ def _told(runs: Sequence[_Run]) -> list[SchemeFinding]:
         for step, text in list(run.complaints.items())[:1]
     ]
     for rank, run in enumerate(runs):
-        if not _same(run.start, runs[0].start):
+        if not _equal_arrays(run.start, runs[0].start):
             findings.append(SchemeFinding(size, rank, 0, "other parameters than rank 0: they were not broadcast"))
             break
     return findings
 
 
-def _differences(reference: Scheme, problem: Problem, runs: Sequence[_Run]) -> tuple[list[SchemeFinding], float]:
+def _differences(reference: Scheme, problem: SchemeProblem, runs: Sequence[_RankRun]) -> tuple[list[SchemeFinding], float]:
     """The first step and rank at which parameters are not the reference's, and the fewest bits."""
     expectations, fewest = expected(reference, problem), float("inf")
     for step, of_ranks in enumerate(expectations):
@@ -298,7 +524,7 @@ _FAR = 16.0
 """So many times its estimate an element is called wrong from; the verdict itself is that of `deep_bench.check`."""
 
 
-def _broken_promises(reference: Scheme, problem: Problem, runs: Sequence[_Run]) -> list[SchemeFinding]:
+def _broken_promises(reference: Scheme, problem: SchemeProblem, runs: Sequence[_RankRun]) -> list[SchemeFinding]:
     """Where ranks are not as far together as the scheme promises."""
     size = len(runs)
     if runs[0].promise != reference.promise:
@@ -319,7 +545,7 @@ def _broken_promises(reference: Scheme, problem: Problem, runs: Sequence[_Run]) 
     return []
 
 
-def _apart(runs: Sequence[_Run], step: int) -> float:
+def _apart(runs: Sequence[_RankRun], step: int) -> float:
     """The largest difference between ranks."""
     stacks = [np.stack([run.held[step][name] for run in runs]) for name in runs[0].held[step]]
     return max(float(np.max(np.ptp(stack, axis=0), initial=0.0)) for stack in stacks)

@@ -1,4 +1,7 @@
-"""The ONNX standard's own test cases, run on an adapter."""
+"""The ONNX standard's own test cases, run on an adapter.
+
+On a generated case, whether rounding alone explains how a system differs from the reference.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,49 @@ from typing import Any, Literal
 
 import numpy as np
 
+from deep_bench.check import InProcessSubject, establish, judge
 from deep_bench.errors import DeepBenchError, InvalidNetwork, Unsupported
 from deep_bench.framework import Adapter, Forms
 from deep_bench.graph import Network, operator_name
-from deep_bench.tensor import is_float, is_integer
-from deep_bench.testing.amendments import AMENDMENTS, amended
-from deep_bench.testing.case import Case
+from deep_bench.tensor import is_float, is_inexact, is_integer
+from deep_bench.testing.case import AMENDMENTS, Case, amended
 from deep_bench.testing.random import draws_always, is_random
-from deep_bench.testing.rounding import rounding_verdict
+
+
+class _GivenOutputs(InProcessSubject):
+    """A system whose outputs were seen already: a second evaluation may be right where the first was not."""
+
+    def __init__(
+        self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    ) -> None:
+        super().__init__(adapter, network, inputs)
+        self._found = outputs
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs that were seen."""
+        return {name: np.array(array) for name, array in self._found.items()}
+
+
+def rounding_verdict(
+    adapter: Adapter[Any], network: Network, inputs: Mapping[str, Any], found: Mapping[str, Any]
+) -> tuple[str, str]:
+    """The checker's word and reason.
+
+    Args:
+        adapter: The system under test.
+        network: The case's network.
+        inputs: Name to value.
+        found: Name to value of its outputs.
+
+    Returns:
+        ``wrong`` at once where nothing is rounded or a value is no tensor.
+    """
+    specs = (*network.inputs, *network.outputs)
+    if not all(spec.is_tensor for spec in specs) or not any(is_inexact(spec.dtype) for spec in specs):
+        return "wrong", "nothing is rounded here"
+    verdict = judge(establish(network, inputs), _GivenOutputs(adapter, network, inputs, found))
+    return verdict.word, verdict.reason
+
 
 DIFFER = "elements differ"
 
@@ -23,6 +61,7 @@ Word = Literal["passed", "wrong", "refused", "failed", "undecided", "skipped"]
 """``wrong``: an answer, and not the right one; ``refused``: said in ``prepare`` that it cannot; ``failed``: any other error;
 ``undecided``: a generated case differs, and the checker cannot tell whether by rounding; ``skipped``: other draws than the
 case's, where the case is random."""
+
 
 CaseForm = Literal["native", "decomposed", "fallback", "folded"]
 FORMS: tuple[CaseForm, ...] = ("native", "decomposed", "fallback", "folded")

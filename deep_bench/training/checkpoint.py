@@ -1,8 +1,19 @@
-"""Checkpoints: a training run in an HDF5 file, from which it goes on exactly."""
+"""Checkpoints: a training run in an HDF5 file, from which it goes on exactly.
+
+One run writes into a folder at a time.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import platform
 import re
+import time
+import warnings
+from contextlib import suppress
+from io import FileIO
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter_ns
@@ -13,23 +24,24 @@ import h5py
 import numpy as np
 
 from deep_bench.arrays import grown, leaves
-from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.errors import InvalidArgument, InvalidRecord, printable
 from deep_bench.events import Moment
-from deep_bench.measure.file_for_hdf5 import FileForHdf5
-from deep_bench.measure.storage import written
-from deep_bench.training.lock import FolderLock
-from deep_bench.training.progress import Progress
-from deep_bench.training.samplers.draws import natural
+from deep_bench.records.store import FileForHdf5, written
+from deep_bench.training.run_state import Progress
+from deep_bench.training.samplers import natural
 from deep_bench.training.steps import Tree
 
 FORMAT = 1
 """The version of the layout: a group for each branch of the tree, a data set for each leaf."""
 
+
 _LEAVES, _EMPTY = " leaves", " empty"
 """Names of the data sets that list the paths of all leaves, and of branches without any; no key has a space once escaped."""
 
+
 _HEAD = 512
 """Bytes that HDF5 leaves to the user at the beginning of a file; the check sum of all that follows is there."""
+
 
 _SEAL = b"deep_bench checkpoint, CRC-32 %08x\n"
 _MAGIC = _SEAL.index(b"%")
@@ -169,7 +181,7 @@ def _keys(path: str) -> tuple[str, ...]:
 class Checkpoints:
     """A callback that writes checkpoints into a folder, and keeps the last ones.
 
-    While a run goes on, no other can write into the folder, which is locked (`deep_bench.training.lock.FolderLock`).
+    While a run goes on, no other can write into the folder, which is locked (`deep_bench.training.checkpoint.FolderLock`).
 
     One is written at the end of a run too, unless an error ended it, or Ctrl-C amid a step; with
     `deep_bench.training.callbacks.StopAtSignal` beside it, Ctrl-C ends a run after its step.
@@ -334,3 +346,107 @@ def _is_damaged(path: Path) -> bool:
 
 def _checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step_" + "[0-9]" * 10 + ".h5"))
+
+
+FILE = ".lock"
+"""The file that is locked. It is gone when its run ends; after a run that was killed it stays, and is nobody's."""
+
+
+_TAKEN = (errno.EAGAIN, errno.EACCES)
+"""What the system answers where somebody has it; anything else means that there are no locks."""
+
+
+_LONGEST = 300
+
+
+class FolderLock:
+    """The right to write into a folder. The system takes it back when the process ends, however it does.
+
+    Args:
+        folder: The folder, which must exist when it is taken.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mine = FolderLock(folder)
+        ...     mine.take()
+        ...     try:
+        ...         FolderLock(folder).take()
+        ...     except InvalidArgument as error:
+        ...         print("is in use by another run: process" in str(error))
+        ...     mine.give_back()
+        ...     FolderLock(folder).take()
+        True
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self._file: FileIO | None = None
+
+    def take(self) -> None:
+        """Take it, if this has not taken it already. Where the file system has no locks, that is a warning.
+
+        Raises:
+            InvalidArgument: Another run has it, which is named; or the file cannot be written.
+        """
+        if self._file is not None:
+            return
+        file = self._opened()
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            with file:
+                if error.errno in _TAKEN:
+                    raise self._in_use(file) from error
+            self._path.unlink(missing_ok=True)
+            note = f"{self._folder} is on a file system without locks ({error.strerror}): see that no other run writes there"
+            warnings.warn(note, RuntimeWarning, stacklevel=2)
+            return
+        if not self._is_there(file):  # another run has just ended, and taken its file away
+            file.close()
+            self.take()
+            return
+        self._file = file
+        holder = f"process {os.getpid()} on {platform.node()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
+        with suppress(OSError):  # a full disk: others are then refused without a name
+            file.truncate(0)
+            file.write(holder.encode())
+
+    def give_back(self) -> None:
+        """Let others have it."""
+        if self._file is not None:
+            if self._is_there(self._file):
+                self._path.unlink()
+            self._file.close()
+            self._file = None
+
+    def __del__(self) -> None:
+        self.give_back()
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / FILE
+
+    def _opened(self) -> FileIO:
+        try:  # no link is followed, which would have another file emptied
+            return FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+        except OSError as error:
+            raise InvalidArgument(
+                f"cannot write {self._path}: {error.strerror}", "a folder with space that can be written"
+            ) from error
+
+    def _is_there(self, file: FileIO) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(file.fileno()))
+        except FileNotFoundError:
+            return False
+
+    def _in_use(self, file: FileIO) -> InvalidArgument:
+        file.seek(0)
+        text = file.read(_LONGEST).decode(errors="replace").strip()
+        holder = printable(text) or "a process that does not say which"
+        return InvalidArgument(
+            f"{self._folder} is in use by another run: {holder}",
+            "one run at a time, or files of both would be mixed",
+            "wait until it has ended, end it, or name another folder",
+        )

@@ -11,7 +11,7 @@ import numpy as np
 
 from deep_bench.arrays import mapped
 from deep_bench.errors import InvalidArgument
-from deep_bench.network.update_rule import updated
+from deep_bench.network.train_step import updated
 from deep_bench.training.optimizer import BETA, COUNT, NOT_NEGATIVE, POSITIVE, Allowed, Optimizer, norm, setting
 
 Part: TypeAlias = Callable[[Optimizer], Optimizer]

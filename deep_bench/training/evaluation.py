@@ -10,9 +10,9 @@ import numpy as np
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.framework import A, Executor
 from deep_bench.training.dataset import Dataset
-from deep_bench.training.feed import Feed
-from deep_bench.training.loader.fetch import Fetch
-from deep_bench.training.samplers.draws import natural
+from deep_bench.training.form import Feed
+from deep_bench.training.loader import Fetch
+from deep_bench.training.samplers import natural
 from deep_bench.training.scores import Score
 
 

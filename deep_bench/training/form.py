@@ -1,18 +1,23 @@
-"""The two forms of a network that training needs: one to take steps with, one to evaluate."""
+"""The two forms of a network that training needs, one to take steps with and one to evaluate, and what may be fed to them.
+
+Batches are looked at before they leave NumPy: names, shapes and types, and whether whole numbers are classes or rows of a
+table that the network has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.graph import Network, NetworkLike, as_network, operator_name
-from deep_bench.network.gradient.symbol import Symbol
-from deep_bench.network.gradient.tape import Tape
+from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
+from deep_bench.framework import check_native, describe_numpy
+from deep_bench.graph import Network, NetworkLike, as_network, attributes, operator_name
+from deep_bench.graph.shapes import Knowledge
+from deep_bench.network.gradient.tape import Symbol, Tape
 from deep_bench.network.transform.draft import Draft
 from deep_bench.tensor import TensorSpec
 
@@ -116,13 +121,13 @@ def training_form(network: NetworkLike) -> TrainingForm:
     training, evaluation = (Draft(network, base, _OPSET) for base in ("training", "evaluation"))
     state: dict[str, str] = {}
     initial: dict[str, np.ndarray] = {}
-    for node in _those(training, "BatchNormalization"):
+    for node in _nodes_of(training, "BatchNormalization"):
         _by_the_batch(training, node, state, initial)
-    draws = tuple(_dropped(training, node) for node in _those(training, "Dropout"))
-    for node in _those(evaluation, "BatchNormalization"):
+    draws = tuple(_dropped(training, node) for node in _nodes_of(training, "Dropout"))
+    for node in _nodes_of(evaluation, "BatchNormalization"):
         _by_the_statistics(evaluation, node)
-    for node in _those(evaluation, "Dropout"):
-        _kept(evaluation, node)
+    for node in _nodes_of(evaluation, "Dropout"):
+        _pass_through(evaluation, node)
     return TrainingForm(network, training.finish(), evaluation.finish(), state, initial, draws)
 
 
@@ -137,7 +142,7 @@ def _refuse_inner(network: Network) -> None:
             )
 
 
-def _those(draft: Draft, operator: str) -> tuple[ir.Node, ...]:
+def _nodes_of(draft: Draft, operator: str) -> tuple[ir.Node, ...]:
     return tuple(node for node in draft.graph if operator_name(node) == operator)
 
 
@@ -242,10 +247,165 @@ def _masked(tape: Tape, node: ir.Node, draw: ir.Value) -> tuple[Symbol, Symbol]:
     return tape.Where(mask, x * scale, tape.constant(0, x.dtype)), mask
 
 
-def _kept(draft: Draft, node: ir.Node) -> None:
+def _pass_through(draft: Draft, node: ir.Node) -> None:
     data = node.inputs[0]
     assert data is not None
     if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
         x = Symbol(draft.tape(), data)
         draft.supplant(node.outputs[1], x.tape.constant(True, bool).expand(x.tape.Shape(x)).value)
     draft.supplant(node.outputs[0], data, copied=True)
+
+
+class Feed:
+    """Takes from each batch the arrays that a network has as inputs, and refuses what does not fit them.
+
+    Args:
+        specs: The inputs that come from the data.
+        network: Tells which labels and indices there are; ``None`` if it is not known.
+
+    Example:
+        >>> feed = Feed([TensorSpec("x", ("n", 2), np.dtype("float32"))])
+        >>> list(feed({"x": np.zeros((3, 2), np.float32), "id": np.arange(3)}))
+        ['x']
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec], network: Network | None = None) -> None:
+        self.specs = tuple(specs)
+        self._fitting: list[tuple[Sequence[int], np.dtype] | None] | None = None
+        names = {spec.name for spec in specs}
+        self._limits = tuple(limit for limit in limits_of(network) if limit.name in names) if network is not None else ()
+
+    def __call__(
+        self, batch: Mapping[str, np.ndarray], numbers: Sequence[int] | np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """The arrays.
+
+        Args:
+            batch: Name to array, samples along the first axis.
+            numbers: Those of the samples in their set, for messages.
+
+        Raises:
+            InvalidInput: One is missing, of another shape or type, or holds a label or index out of range.
+        """
+        for spec in self.specs:
+            if spec.name not in batch:
+                raise InvalidInput(f"samples without {spec.name!r}: {', '.join(batch)}", f"what the network takes: {spec}")
+        fed = {spec.name: batch[spec.name] for spec in self.specs}
+        forms = [describe_numpy(array) for array in fed.values()]
+        if forms != self._fitting:  # most batches are like the one before
+            check_native(self.specs, fed, describe_numpy)
+            self._fitting = forms
+        for limits in self._limits:
+            limits.check(fed[limits.name], numbers)
+        return fed
+
+
+_LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+_PASSED = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that give every number on as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedLimits:
+    """What the numbers of an input may be. Outside of them some frameworks fail, and others go on with anything.
+
+    Args:
+        name: The input's.
+        low: The least,
+        high: and the largest.
+        what: What they number.
+        ignored: A number that is allowed besides.
+    """
+
+    name: str
+    low: int
+    high: int
+    what: str
+    ignored: int | None = None
+
+    def check(self, array: np.ndarray, numbers: Sequence[int] | np.ndarray | None = None) -> None:
+        """Compare an array with them.
+
+        Args:
+            array: Samples along its first axis; one that does not hold whole numbers is none of this check's matter.
+            numbers: Those of the samples in their set.
+
+        Raises:
+            InvalidInput: One is outside; the message names the sample.
+
+        Example:
+            >>> Limits("label", 0, 9, "classes of the loss 'loss'").check(np.array([3, 10]), numbers=[70, 71])
+            Traceback (most recent call last):
+                ...
+            deep_bench.errors.InvalidInput: sample 71: 10 in 'label'
+            Expected: 0 to 9, classes of the loss 'loss'
+            What to do: correct the data, or state an ignore_index of the loss
+        """
+        if array.dtype.kind not in "iu" or not array.size or (array.min() >= self.low and array.max() <= self.high):
+            return
+        outside = (array < self.low) | (array > self.high)
+        if self.ignored is not None:
+            outside &= array != self.ignored
+        if not outside.any():
+            return
+        first = tuple(np.argwhere(outside)[0])
+        row = int(first[0]) if first else 0
+        which = f"sample {row} of its batch" if numbers is None else f"sample {numbers[row]}"
+        besides = "" if self.ignored is None else f", or {self.ignored} to be ignored"
+        advice = "correct the data" + (", or state an ignore_index of the loss" if self.low == 0 and not besides else "")
+        raise InvalidInput(
+            f"{which}: {array[first]} in {self.name!r}", f"{self.low} to {self.high}, {self.what}{besides}", advice
+        )
+
+
+def limits_of(network: Network) -> tuple[FeedLimits, ...]:
+    """The limits of a network's inputs, as far as they are known before a run.
+
+    They are those of labels of ``SoftmaxCrossEntropyLoss`` and ``NegativeLogLikelihoodLoss``, and of the indices of
+    ``Gather``, which ONNX lets count from the end as well.
+
+    Args:
+        network: The network, with its loss.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
+        >>> limits_of(network)
+        (Limits(name='label', low=0, high=9, what="classes of the loss 'loss'", ignored=None),)
+    """
+    inputs = {spec.name for spec in network.inputs}
+    uses = [(node, name) for node in network.nodes if (name := _numbered_by(node)) in inputs]
+    if not uses:
+        return ()
+    knowledge = Knowledge(network)
+    all_limits = [limits for node, name in uses for limits in _limits(node, str(name), knowledge)]
+    return tuple({(limit.name, limit.low, limit.high, limit.ignored): limit for limit in reversed(all_limits)}.values())[
+        ::-1
+    ]
+
+
+def _numbered_by(node: ir.Node) -> str | None:
+    """Name of the value that the numbers come from."""
+    if operator_name(node) not in (*_LOSSES, "Gather"):
+        return None
+    value = node.inputs[1]
+    while value is not None and (maker := value.producer()) is not None and operator_name(maker) in _PASSED:
+        value = maker.inputs[0]
+    return None if value is None else str(value.name)
+
+
+def _limits(node: ir.Node, name: str, knowledge: Knowledge) -> Iterator[FeedLimits]:
+    of, settings = node.inputs[0], attributes(node)
+    dims = None if of is None else knowledge.dims(of)
+    looks_up = operator_name(node) == "Gather"
+    axis = settings.get("axis", 0) if looks_up else 1
+    if dims is None or not -len(dims) <= axis < len(dims):
+        return
+    size = dims[axis]
+    if not isinstance(size, int):
+        return
+    if looks_up:
+        assert of is not None
+        yield FeedLimits(name, -size, size - 1, f"rows of {of.name!r}, from the end if negative")
+    else:
+        yield FeedLimits(name, 0, size - 1, f"classes of the loss {node.outputs[0].name!r}", settings.get("ignore_index"))

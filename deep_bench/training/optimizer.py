@@ -1,18 +1,26 @@
-"""``Optimizer``: how parameters follow from gradients. It holds settings only; what it remembers is handed in and out."""
+"""``Optimizer``: how parameters follow from gradients; schedules of its rates, and the defaults of other libraries.
+
+An optimizer holds settings only; what it remembers is handed in and out. Schedules are written through ``xp``, so that they
+can be traced.
+
+A schedule is called with the number of steps done before, an int64 scalar, and the functions of its arrays; it returns a
+float64 scalar. Any such function is one.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from math import inf
+from math import inf, pi
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from deep_bench.arrays import ArrayFunctions, Tree, is_number
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, UnknownName
 
 A = TypeVar("A")
 S = TypeVar("S", bound=Tree)
@@ -20,8 +28,10 @@ S = TypeVar("S", bound=Tree)
 Arrays: TypeAlias = Mapping[str, A]
 """Name of each parameter to an array."""
 
+
 Evaluate: TypeAlias = Callable[[Mapping[str, Any]], tuple[Any, dict[str, Any]]]
 """From parameters to the loss there and its gradients."""
+
 
 Rate: TypeAlias = "float | Callable[[Any, Any], Any]"
 """A learning rate: a number, or a schedule, which is a function of the number of steps before this one and of ``xp``."""
@@ -32,7 +42,7 @@ class Optimizer(ABC, Generic[A, S]):
     """An update rule: a frozen dataclass of settings with ``init`` and ``update``.
 
     Everything is computed through ``xp`` and Python's operators, so that one rule serves the arrays of every framework and,
-    traced, becomes an ONNX graph (`deep_bench.network.training_step`). A rule that is to be traced has no branch that
+    traced, becomes an ONNX graph (`deep_bench.network.train_step`). A rule that is to be traced has no branch that
     depends on the contents of an array.
 
     The state is a tree of dicts whose leaves are native arrays; the number of steps done is an int64 scalar.
@@ -245,3 +255,274 @@ def norm(arrays: Any, xp: ArrayFunctions[A]) -> A:
     for term in terms:
         total = total + xp.cast(term, total)
     return xp.sqrt(total)
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    r"""Falls by a factor every so many steps: :math:`r \gamma^{\lfloor t / n \rfloor}`.
+
+    Args:
+        lr: :math:`r`.
+        every: :math:`n`.
+        factor: :math:`\gamma`.
+
+    Example:
+        >>> values(StepDecay(1.0, every=2, factor=0.1), 5)
+        [1.0, 1.0, 0.1, 0.1, 0.01]
+
+    Source:
+        He, Zhang, Ren and Sun, *Deep residual learning*, CVPR 2016, section 3.4; torch's ``StepLR``.
+    """
+
+    lr: float
+    every: int
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check("step decay", lr=(self.lr, NOT_NEGATIVE), every=(self.every, COUNT), factor=(self.factor, NOT_NEGATIVE))
+
+    def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
+        return self.lr * xp.power(self.factor, xp.floor(xp.cast(steps, float) / self.every))
+
+
+@dataclass(frozen=True)
+class Cosine:
+    r"""Half a cosine: :math:`l + \frac12 (r - l) (1 + \cos(\pi t / n))`, and :math:`l` from then on.
+
+    Args:
+        lr: :math:`r`.
+        steps: :math:`n`.
+        last: :math:`l`.
+
+    Example:
+        >>> values(Cosine(1.0, steps=4), 6)
+        [1.0, 0.853553, 0.5, 0.146447, 0.0, 0.0]
+
+    Source:
+        Loshchilov and Hutter, *SGDR: stochastic gradient descent with warm restarts*, ICLR 2017, equation 5.
+    """
+
+    lr: float
+    steps: int
+    last: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("cosine", lr=(self.lr, NOT_NEGATIVE), steps=(self.steps, COUNT), last=(self.last, NOT_NEGATIVE))
+
+    def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
+        return self.last + 0.5 * (self.lr - self.last) * (1 + xp.cos(pi * _progress(steps, self.steps, xp)))
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    r"""A power of what is left: :math:`l + (r - l) (1 - t / n)^p`, and :math:`l` from then on.
+
+    Args:
+        lr: :math:`r`.
+        steps: :math:`n`.
+        power: :math:`p`; 1 is a straight line.
+        last: :math:`l`.
+
+    Example:
+        >>> values(Polynomial(1.0, steps=4, power=2.0), 6)
+        [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]
+
+    Source:
+        Liu, Rabinovich and Berg, *ParseNet*, 2015, section 4; torch's ``PolynomialLR``.
+    """
+
+    lr: float
+    steps: int
+    power: float = 1.0
+    last: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("polynomial", lr=(self.lr, NOT_NEGATIVE), steps=(self.steps, COUNT), power=(self.power, POSITIVE))
+        _check("polynomial", last=(self.last, NOT_NEGATIVE))
+
+    def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
+        return self.last + (self.lr - self.last) * (1 - _progress(steps, self.steps, xp)) ** self.power
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    r"""Rises in a straight line, :math:`r (t + 1) / n` for :math:`t < n`; then another schedule, counted from there.
+
+    Args:
+        then: What follows: a number or a schedule. :math:`r` is its first value.
+        steps: :math:`n`.
+
+    Example:
+        >>> values(WarmUp(Cosine(1.0, steps=4), steps=2), 6)
+        [0.5, 1.0, 1.0, 0.853553, 0.5, 0.146447]
+
+    Source:
+        Goyal et al., *Accurate, large minibatch SGD*, arXiv:1706.02677, section 2.2.
+    """
+
+    then: Rate
+    steps: int
+
+    def __post_init__(self) -> None:
+        _check("warm-up", then=(self.then, RATE), steps=(self.steps, COUNT))
+
+    def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
+        counted = steps - self.steps
+        late = rate_at(self.then, xp.where(counted > 0, counted, 0), xp)
+        return late * xp.minimum((xp.cast(steps, float) + 1) / self.steps, 1.0)
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    r"""Half a cosine up to the rate, and half a cosine down to far below the start.
+
+    Args:
+        lr: The largest rate, :math:`r`.
+        steps: :math:`n`, all steps together.
+        rising: :math:`p`, the share of steps in which it rises; ``p n - 1`` steps, as torch counts.
+        start: The first rate is :math:`r` over this.
+        end: The last rate is the first over this.
+
+    Example:
+        >>> values(OneCycle(1.0, steps=5, rising=0.4), 5)
+        [0.04, 1.0, 0.750001, 0.250003, 4e-06]
+
+    Source:
+        Smith and Topin, *Super-convergence*, 2018, section 3, with cosines as in torch's ``OneCycleLR``.
+    """
+
+    lr: float
+    steps: int
+    rising: float = 0.3
+    start: float = 25.0
+    end: float = 1e4
+
+    def __post_init__(self) -> None:
+        _check("one-cycle", lr=(self.lr, NOT_NEGATIVE), steps=(self.steps, COUNT), rising=(self.rising, SHARE))
+        _check("one-cycle", start=(self.start, POSITIVE), end=(self.end, POSITIVE))
+        if not 1 < self.rising * self.steps < self.steps:
+            came = f"one-cycle over {self.steps} steps of which a share of {self.rising} rises"
+            raise InvalidArgument(came, "more than one step that rises, and some that fall")
+
+    def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
+        t, top = xp.cast(steps, float), self.rising * self.steps - 1
+        first, last = self.lr / self.start, self.lr / self.start / self.end
+        up = _half_cosine(first, self.lr, xp.minimum(t / top, 1.0), xp)
+        down = _half_cosine(self.lr, last, xp.minimum((t - top) / (self.steps - 1 - top), 1.0), xp)
+        return xp.where(t > top, down, up)
+
+
+def values(schedule: Rate, count: int) -> list[float]:
+    """The first rates of a schedule, to six digits after the point."""
+    from deep_bench.arrays import NUMPY
+
+    return [round(float(rate_at(schedule, NUMPY.array(t), NUMPY)), 6) for t in range(count)]
+
+
+def _half_cosine(first: float, last: float, progress: Any, xp: ArrayFunctions[Any]) -> Any:
+    return last + 0.5 * (first - last) * (1 + xp.cos(pi * progress))
+
+
+def _progress(steps: Any, total: int, xp: ArrayFunctions[Any]) -> Any:
+    return xp.minimum(xp.cast(steps, float) / total, 1.0)
+
+
+def _check(owner: str, **settings: Any) -> None:
+    for name, (value, allowed) in settings.items():
+        allowed.check(owner, name, value)
+
+
+_KERAS_ADAM = {"epsilon": 1e-7, "epsilon_beside": "raw"}
+
+CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "keras": {
+            "adadelta": {"lr": 0.001, "rho": 0.95, "epsilon": 1e-7},
+            "adafactor": {"lr": 0.001},
+            "adagrad": {"lr": 0.001, "epsilon": 1e-7, "epsilon_beside": "square", "initial": 0.1},
+            "adam": _KERAS_ADAM,
+            "adamax": {"lr": 0.001, "epsilon": 1e-7, "epsilon_beside": "largest"},
+            "adamw": {**_KERAS_ADAM, "weight_decay": 0.004},
+            "amsgrad": _KERAS_ADAM,
+            "lamb": {"epsilon": 1e-7},
+            "lion": {"lr": 0.001},
+            "momentum": {"rate_in_velocity": True},
+            "nadam": {"lr": 0.001, "epsilon": 1e-7, "momentum_decay": 1.0},
+            "nesterov": {"rate_in_velocity": True},
+            "rmsprop": {
+                "lr": 0.001,
+                "rho": 0.9,
+                "epsilon": 1e-7,
+                "epsilon_beside": "square",
+                "rate_in_velocity": True,
+            },
+            "sgd": {},
+        },
+        "onnx": {
+            "adagrad": {"epsilon": 1e-6},
+            "adam": {"epsilon": 1e-6, "epsilon_beside": "raw"},
+            "momentum": {},
+            "nesterov": {},
+        },
+        "optax": {
+            "adadelta": {},
+            "adagrad": {"epsilon": 1e-7, "epsilon_beside": "square", "initial": 0.1},
+            "adam": {},
+            "adamax": {},
+            "adamw": {"weight_decay": 1e-4},
+            "amsgrad": {"largest_of": "corrected"},
+            "lamb": {},
+            "lars": {"weight_decay": 0.0, "relative_to": "decayed"},
+            "lion": {"weight_decay": 0.001},
+            "momentum": {},
+            "nadam": {"lr": 0.001, "momentum_decay": None},
+            "nesterov": {},
+            "radam": {"epsilon_beside": "corrected"},
+            "rmsprop": {"rho": 0.9, "epsilon_beside": "square", "rate_in_velocity": True},
+            "sgd": {},
+        },
+        "torch": {
+            "adadelta": {},
+            "adafactor": {"epsilon": 2.0**-23, "epsilon_beside": "estimate"},
+            "adagrad": {},
+            "adam": {},
+            "adamax": {},
+            "adamw": {},
+            "amsgrad": {},
+            "momentum": {},
+            "muon": {"lr": 0.001, "weight_decay": 0.1},
+            "nadam": {},
+            "nesterov": {},
+            "radam": {},
+            "rmsprop": {},
+            "sgd": {},
+        },
+    }
+)
+"""Library to optimizer of ``db.optimizers`` to the settings that differ from the reference's defaults.
+
+optax has no default rate where the reference's stays. torch's ``Adafactor`` takes the epsilon of the element type, here that
+of float32.
+"""
+
+
+def like(library: str, optimizer: str) -> dict[str, Any]:
+    """The settings with which a reference does what a library's optimizer of this name does by default.
+
+    Args:
+        library: ``"torch"``, ``"keras"``, ``"optax"`` or ``"onnx"``.
+        optimizer: A name of ``db.optimizers`` without a prefix.
+
+    Raises:
+        UnknownName: No such library, or none of its optimizers.
+
+    Example:
+        >>> import deep_bench as db
+        >>> db.optimizers["adam"](**{**like("keras", "adam"), "lr": 0.01})
+        Adam(lr=0.01, beta1=0.9, beta2=0.999, epsilon=1e-07, epsilon_beside='raw', correct_bias=True)
+    """
+    if library not in CONVENTIONS:
+        raise UnknownName("library", library, CONVENTIONS)
+    if optimizer not in CONVENTIONS[library]:
+        raise UnknownName(f"optimizer of {library}", optimizer, CONVENTIONS[library])
+    return dict(CONVENTIONS[library][optimizer])

@@ -1,21 +1,36 @@
-"""The record of training runs: what is kept of them, as pydantic models. All that is printed can be computed from it."""
+"""The record of training runs, as pydantic models, and its files: written whole or not at all, checked when they are read.
+
+All that is printed can be computed from it.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import secrets
 from array import array
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from deep_bench.measure.amounts import Count, Date, Nanoseconds, NotNegative, Share, Time
+from deep_bench.arrays import grown, leaves
+from deep_bench.errors import InvalidRecord
+from deep_bench.graph import Network
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.metric import MetricRecord
-from deep_bench.measure.record import ArrayFile, ErrorRecord, Model, NetworkFacts, Recipe
-from deep_bench.training.history import Evaluated, History
+from deep_bench.measure.metrics import MetricRecord
+from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, RecordModel, Share, Time, nanoseconds
+from deep_bench.records.folders import output_folder
+from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, Recipe, Tensor
+from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, read_model, written
+from deep_bench.tensor import TensorSpec
+from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
+from deep_bench.training.dataset import facts
+from deep_bench.training.run_state import PHASES, EvaluationResult, History
 from deep_bench.training.scores import Direction
 
 SCHEMA_VERSION = 1
@@ -46,15 +61,15 @@ Floats = Annotated[
 ]
 
 
-class ScoreFacts(Model):
+class ScoreFacts(RecordModel):
     """What a score is."""
 
     unit: str = ""
     direction: Direction
 
 
-class EvaluationRecord(Model):
-    """See `deep_bench.training.history.Evaluated`."""
+class EvaluationRecord(RecordModel):
+    """See `deep_bench.training.run_state.EvaluationResult`."""
 
     step: Count
     epoch: Count
@@ -64,7 +79,7 @@ class EvaluationRecord(Model):
     figures: dict[str, float]
 
 
-class TargetRecord(Model):
+class TargetRecord(RecordModel):
     """The score that a run was to reach, and the value."""
 
     score: str
@@ -72,7 +87,7 @@ class TargetRecord(Model):
     direction: Direction = "higher"
 
 
-class DeterminismRecord(Model):
+class DeterminismRecord(RecordModel):
     """What was seeded, and what may differ when the same run is made again.
 
     Attributes:
@@ -86,7 +101,7 @@ class DeterminismRecord(Model):
     remarks: list[str] = Field(default_factory=list)
 
 
-class MessagesRecord(Model):
+class MessagesRecord(RecordModel):
     """The messages of one kind that a rank sent or took part in.
 
     Attributes:
@@ -104,7 +119,7 @@ class MessagesRecord(Model):
     spent_ns: Time
 
 
-class RankRecord(Model):
+class RankRecord(RecordModel):
     """One rank of a run.
 
     Attributes:
@@ -136,7 +151,7 @@ RANK_COLUMNS = ("samples", "agreeing", "computing", "updating", "communicating",
 """The arrays of a `RankRecord`."""
 
 
-class RanksRecord(Model):
+class RanksRecord(RecordModel):
     """The ranks of a run that several processes made together.
 
     Attributes:
@@ -156,7 +171,7 @@ class RanksRecord(Model):
     ranks: list[RankRecord] = Field(default_factory=list)
 
 
-class RunRecord(Model):
+class RunRecord(RecordModel):
     """One training run.
 
     Attributes:
@@ -176,7 +191,7 @@ class RunRecord(Model):
         losses: Of each step.
         untold: Steps whose loss is not known, since the rank that took them was lost.
         sizes: The number of samples in each step.
-        stamps: See `deep_bench.training.history.History`.
+        stamps: See `deep_bench.training.run_state.History`.
         metrics: What callbacks measured.
         ranks: The ranks that made it together; ``None`` of a single process.
     """
@@ -211,7 +226,7 @@ class RunRecord(Model):
             losses=array("d", self.losses.tolist()),
             sizes=array("q", self.sizes.tolist()),
             stamps=array("q", self.stamps.tolist()),
-            evaluations=[Evaluated(**e.model_dump()) for e in self.evaluations],
+            evaluations=[EvaluationResult(**e.model_dump()) for e in self.evaluations],
             setup_ns=self.setup_ns,
             stopped_because=self.stopped_because,
             untold=list(self.untold),
@@ -226,7 +241,7 @@ class RunRecord(Model):
         self.stopped_because, self.lost_from = history.stopped_because, history.lost_from
 
 
-class TrainingRecord(Model):
+class TrainingRecord(RecordModel):
     """One or several training runs of one recipe. Times count from the first touch of the data.
 
     Attributes:
@@ -252,3 +267,137 @@ class TrainingRecord(Model):
     def labels(self) -> Sequence[str]:
         """What it ran on, each once."""
         return list(dict.fromkeys(run.label for run in self.runs))
+
+
+def network_facts(network: Network) -> NetworkFacts:
+    """Which network it is, with the parameters that training began with.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network_facts(db.load("digits-cnn")).parameters
+        38666
+    """
+    return NetworkFacts(
+        name=network.name,
+        sha256=network.sha256,
+        opset=dict(network.opsets),
+        inputs=[_tensor_facts(spec) for spec in network.inputs],
+        outputs=[_tensor_facts(spec) for spec in network.outputs],
+        nodes=sum(1 for _ in network.all_nodes()),
+        parameters=sum(array.size for array in network.parameters.values()),
+    )
+
+
+def data_facts(trainer: Any) -> dict[str, dict[str, JsonValue]]:
+    """Which data a trainer has, as far as they tell; their contents are not read.
+
+    Args:
+        trainer: The `Trainer`.
+    """
+    by_part: dict[str, dict[str, JsonValue]] = {}
+    if (dataset := getattr(trainer.loader, "dataset", None)) is not None:
+        by_part["train"] = facts(dataset, contents=False)
+    if trainer.evaluation is not None:
+        by_part["held out"] = facts(trainer.evaluation.dataset, contents=False)
+    sampler: Any = getattr(trainer.loader, "sampler", None)
+    if hasattr(sampler, "facts"):
+        by_part["sampler"] = sampler.facts()
+    return by_part
+
+
+def _tensor_facts(spec: TensorSpec) -> Tensor:
+    return Tensor(name=spec.name, shape=list(spec.shape), dtype="string" if spec.dtype == object else spec.dtype.name)
+
+
+_COLUMNS = ("losses", "sizes", "stamps")
+
+
+def new_training_file(folder: str | Path, record: TrainingRecord) -> Path:
+    """A path for a record in a folder, which is made if it is not there; named for its time and label.
+
+    Raises:
+        InvalidArgument: The folder cannot be made or written.
+    """
+    name = re.sub(r"[^\w.-]+", "_", f"training_{record.recipe.options.get('label') or ''}".rstrip("_"))[:60]
+    file_name = f"{record.created.astimezone(UTC):%Y-%m-%dT%H-%M-%S}_{name}_{secrets.token_hex(4)}.json"
+    return output_folder(folder) / file_name
+
+
+def write_training(record: TrainingRecord, path: Path) -> Path:
+    """Write a record, the arrays of its runs to an HDF5 file beside it where they are long.
+
+    What ``path`` held before is replaced when all is written.
+
+    Raises:
+        InvalidArgument: The folder cannot be written.
+    """
+    before = _beside(path)
+    arrays: ArrayFile | None = None
+    outside: dict[str, Any] = {}
+    if sum(array.size for run in record.runs for array in _arrays(run).values()) > INLINE_SAMPLES:
+        tree = {str(i): grown(_arrays(run)) for i, run in enumerate(record.runs)}
+        file = write_checkpoint(path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5"), tree)
+        arrays = ArrayFile(name=file.name, sha256=digest(file))
+        outside = {**dict.fromkeys(_COLUMNS, True), "ranks": {"ranks": {"__all__": set(RANK_COLUMNS)}}}
+    whole = record.model_copy(update={"arrays": arrays})
+    text = whole.model_dump_json(exclude={"runs": {"__all__": outside}}) + "\n"
+    written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    if before is not None:
+        before.unlink(missing_ok=True)
+    return path
+
+
+def load_training(path: str | Path) -> TrainingRecord:
+    """Read a record, with the arrays from the HDF5 file beside it.
+
+    Raises:
+        InvalidRecord: No record of training, of another schema version, truncated, or too large; or the file beside it is
+            missing or was altered.
+    """
+    path = Path(path)
+    record = read_model(path, TrainingRecord, "a training record's JSON file")
+    if record.arrays is not None:
+        _fill(record, path, record.arrays)
+        record.arrays = None
+    for number, run in enumerate(record.runs):
+        lengths = (len(run.losses), len(run.sizes), len(run.stamps))
+        if lengths != (run.steps, run.steps, run.steps * (len(PHASES) + 1)):
+            raise InvalidRecord(f"{path}: run {number} of {run.steps} steps has arrays of {lengths}")
+        back = np.flatnonzero(np.diff(run.stamps) < 0)
+        if len(back):
+            raise InvalidRecord(
+                f"{path}: runs.{number}.stamps: number {back[0] + 1} is {run.stamps[back[0] + 1]}",
+                f"no earlier moment than the one before, {run.stamps[back[0]]}",
+            )
+    return record
+
+
+def _fill(record: TrainingRecord, path: Path, arrays: ArrayFile) -> None:
+    file = file_beside(path, arrays, "the file")
+    tree = read_checkpoint(file)
+    for number, run in enumerate(record.runs):
+        columns = leaves(tree.get(str(number), {}))
+        for at in _arrays(run):
+            if at not in columns:
+                raise InvalidRecord(f"{file} has no {'/'.join(at)} of run {number}")
+            owner: Any = run if len(at) == 1 or run.ranks is None else run.ranks.ranks[int(at[1])]
+            try:
+                values = floats(columns[at]) if at == ("losses",) else nanoseconds(columns[at])
+            except ValueError as error:
+                raise InvalidRecord(f"{file}: {'/'.join(at)} of run {number}: {error}", "what a run noted") from error
+            setattr(owner, at[-1], values)
+
+
+def _arrays(run: RunRecord) -> dict[tuple[str, ...], np.ndarray]:
+    """The arrays of a run by where they are in the file: its own, and those of its ranks."""
+    ranks = [] if run.ranks is None else run.ranks.ranks
+    arrays: dict[tuple[str, ...], np.ndarray] = {(name,): getattr(run, name) for name in _COLUMNS}
+    return arrays | {("ranks", str(i), name): getattr(rank, name) for i, rank in enumerate(ranks) for name in RANK_COLUMNS}
+
+
+def _beside(path: Path) -> Path | None:
+    """The file of arrays that a record that is about to be replaced has."""
+    if not path.exists():
+        return None
+    arrays = json.loads(path.read_text(encoding="utf-8")).get("arrays")
+    return path.with_name(arrays["name"]) if arrays else None

@@ -11,11 +11,8 @@ import numpy as np
 
 from deep_bench.arrays import ArrayFunctions, leaves, mapped
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.framework import A, Adapter, Device, Executor
-from deep_bench.network.step_draft import working_type
-from deep_bench.network.training_step import TrainingStep, training_step
-from deep_bench.network.update_rule import check_types, prepared, updated
-from deep_bench.request import names_once
+from deep_bench.framework import A, Adapter, Device, Executor, names_once
+from deep_bench.network.train_step import TrainingStep, check_types, evaluation_point, training_step, updated, working_type
 from deep_bench.training.form import TrainingForm
 from deep_bench.training.optimizer import Optimizer, check_home
 
@@ -23,7 +20,7 @@ Tree = dict[str, Any]
 """A tree of dicts whose leaves are arrays."""
 
 
-class Step(ABC, Generic[A]):
+class StepTaker(ABC, Generic[A]):
     """What takes training steps, and holds what they change.
 
     Attributes:
@@ -75,7 +72,7 @@ class Step(ABC, Generic[A]):
         """
 
 
-class SeparateStep(Step[A]):
+class SeparateStep(StepTaker[A]):
     """The executor's gradients, then the optimizer's update on the same arrays.
 
     A rule of deep_bench updates parameters of less than 32 bits in float32, as `training_step` does, and keeps its state so;
@@ -149,7 +146,7 @@ class SeparateStep(Step[A]):
         before = self._widened(self.parameters)
         fed = {**inputs, **self._statistics} if self._statistics else inputs
         if self._looks_ahead:
-            self._assign(self._narrowed(prepared(self.optimizer, before, self.state)))
+            self._assign(self._narrowed(evaluation_point(self.optimizer, before, self.state)))
         ready = self._widening(on_ready) if self._narrow and on_ready is not None else on_ready
         outputs, gradients = self.executor.gradients(fed, self.loss, wrt=self._names, on_ready=ready)
         self.update_ns = perf_counter_ns()
@@ -227,12 +224,12 @@ class SeparateStep(Step[A]):
         self.state = self.optimizer.restored(mapped(self.device.from_numpy, snapshot["optimizer"]), self.parameters)
 
 
-class FusedStep(Step[A]):
+class FusedStep(StepTaker[A]):
     """Forward, backward and update as one ONNX graph, in any runtime.
 
     Args:
         adapter: Where it runs.
-        step: What `deep_bench.network.training_step` made.
+        step: What `deep_bench.network.train_step` made.
         parameters: Which of its inputs are the parameters.
         form: Says which further inputs are statistics.
         loss: Name of the loss.
@@ -298,7 +295,7 @@ def step_on(
     loss: str = "loss",
     wrt: Sequence[str] | None = None,
     fused: bool | None = None,
-) -> Step[A]:
+) -> StepTaker[A]:
     """Steps on a framework.
 
     Args:

@@ -1,37 +1,283 @@
-"""The training loop, over any executor."""
+"""The training loop, over any executor: what it is made of, the callbacks that it tells, and the other ranks of its run."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import nan
 from time import perf_counter_ns
 from typing import Any, Generic
 
 import numpy as np
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.events import Callback, Moment
 from deep_bench.framework import A, Executor
 from deep_bench.graph import Network, NetworkLike
-from deep_bench.training.arguments import feed_of, loader_of, taker_of
 from deep_bench.training.dataset import Dataset
 from deep_bench.training.evaluation import Evaluation
-from deep_bench.training.form import TrainingForm, training_form
-from deep_bench.training.history import Evaluated, History
-from deep_bench.training.identity import check_identity, identity_of, packed, restore_step
-from deep_bench.training.listeners import Listeners
+from deep_bench.training.form import Feed, TrainingForm, training_form
 from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
-from deep_bench.training.progress import Progress
-from deep_bench.training.ranks import ALONE, Ranks
-from deep_bench.training.sampler import Sampler
-from deep_bench.training.samplers.draws import natural
-from deep_bench.training.steps import Step, Tree, step_on
+from deep_bench.training.run_state import (
+    EvaluationResult,
+    History,
+    Progress,
+    check_identity,
+    identity_of,
+    packed,
+    restore_step,
+)
+from deep_bench.training.samplers import Sampler, natural
+from deep_bench.training.steps import SeparateStep, StepTaker, Tree, step_on
 
 _READ_EVERY = 256
 """Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""
 
+
 EPOCHS_DONE, STEPS_DONE, INTERRUPTED = "epochs done", "steps done", "interrupted"
+
+
+class Ranks(ABC):
+    """The other ranks of a run, as its trainer sees them. All ranks call these together, but for `draw` and `listening`."""
+
+    alone = False
+    """Whether there are none: then whatever the trainer has to say it may say at once."""
+    lockstep = True
+    """Whether all take each step together; else the order in which they do is not the same in every run."""
+
+    @abstractmethod
+    def listening(self, callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+        """The callbacks that this rank tells of the run."""
+
+    @abstractmethod
+    def running(self, trainer: Trainer[Any]) -> AbstractContextManager[None]:
+        """Entered before the first step of a run, left after its last."""
+
+    @abstractmethod
+    def serves(self, trainer: Trainer[Any]) -> bool:
+        """Train as long as this rank does so without steps of its own; whether it did."""
+
+    @abstractmethod
+    def before_step(self, trainer: Trainer[Any], samples: int) -> int:
+        """Agree on a step, or that there is none: then `Trainer.ending` says why.
+
+        Args:
+            trainer: This rank's.
+            samples: How many samples this rank has in the step.
+
+        Returns:
+            How many all have.
+        """
+
+    @abstractmethod
+    def after_steps(self, trainer: Trainer[Any]) -> None:
+        """The last step of a run was taken on all ranks: agree why."""
+
+    @abstractmethod
+    def draw(self, form: TrainingForm, batch: Mapping[str, np.ndarray], seed: int, step: int) -> dict[str, np.ndarray]:
+        """This rank's part of a step's uniform numbers; see `TrainingForm.draw`."""
+
+    @abstractmethod
+    def losses(self, own: Sequence[float]) -> list[float]:
+        """The losses of the steps since this was called last, as all ranks together had them."""
+
+    @abstractmethod
+    def evaluated(self, trainer: Trainer[Any], evaluate: Callable[[Any, Any], dict[str, float]]) -> dict[str, float]:
+        """The figures of an evaluation.
+
+        Args:
+            trainer: This rank's.
+            evaluate: From native parameters and statistics to figures.
+        """
+
+    @abstractmethod
+    def gathered(self, snapshot: Tree) -> Tree:
+        """A snapshot of this rank, with what differs on others: on rank 0; elsewhere this rank's alone."""
+
+    @abstractmethod
+    def parted(self, trainer: Trainer[Any], snapshot: Tree | None) -> Tree:
+        """This rank's snapshot, of what rank 0 has."""
+
+    @abstractmethod
+    def facts(self) -> Any:
+        """What a record keeps of the ranks; ``None`` for nothing."""
+
+
+class SingleRank(Ranks):
+    """A run without others."""
+
+    alone = True
+
+    def listening(self, callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+        """All."""
+        return tuple(callbacks)
+
+    def running(self, trainer: Trainer[Any]) -> AbstractContextManager[None]:
+        """Nothing."""
+        del trainer
+        return nullcontext()
+
+    def serves(self, trainer: Trainer[Any]) -> bool:
+        """It takes steps."""
+        del trainer
+        return False
+
+    def before_step(self, trainer: Trainer[Any], samples: int) -> int:
+        """All samples are its own."""
+        del trainer
+        return samples
+
+    def after_steps(self, trainer: Trainer[Any]) -> None:
+        """Nothing."""
+
+    def draw(self, form: TrainingForm, batch: Mapping[str, np.ndarray], seed: int, step: int) -> dict[str, np.ndarray]:
+        """The whole."""
+        return form.draw(batch, seed, step)
+
+    def losses(self, own: Sequence[float]) -> list[float]:
+        """Its own."""
+        return list(own)
+
+    def evaluated(self, trainer: Trainer[Any], evaluate: Callable[[Any, Any], dict[str, float]]) -> dict[str, float]:
+        """Of its parameters."""
+        return evaluate(trainer.taker.parameters, trainer.taker.statistics)
+
+    def gathered(self, snapshot: Tree) -> Tree:
+        """As it is."""
+        return snapshot
+
+    def parted(self, trainer: Trainer[Any], snapshot: Tree | None) -> Tree:
+        """As it is."""
+        del trainer
+        return {} if snapshot is None else snapshot
+
+    def facts(self) -> None:
+        """Nothing."""
+
+
+def taker_of(
+    executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, wrt: Sequence[str] | None
+) -> StepTaker[Any]:
+    """What takes the steps: the step that is given, or one of an executor and an optimizer."""
+    if isinstance(executor, StepTaker):
+        if optimizer is not None or wrt is not None:
+            raise InvalidArgument("a step with an optimizer or parameters beside it", "those that the step was made with")
+        return executor
+    if not isinstance(executor, Executor):
+        raise InvalidArgument(f"a {type(executor).__name__} to train", "an executor prepared with mode='train'")
+    if not isinstance(optimizer, Optimizer):
+        raise InvalidArgument(f"optimizer={optimizer!r}", "an Optimizer, such as db.optimizers['adam']()")
+    return SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
+
+
+def loader_of(loader: Loader | None, dataset: Dataset | None, sampler: Sampler | None, preparation: Any) -> Loader:
+    """What gives the batches: the loader that is given, or one of its parts."""
+    if loader is not None:
+        if dataset is not None or sampler is not None or preparation is not None:
+            raise InvalidArgument("a loader and parts of one", "loader=…, or dataset=… and sampler=…")
+        return loader
+    if dataset is None or sampler is None:
+        raise InvalidArgument("no data", "dataset=… and sampler=…, or loader=…")
+    return Loader(dataset, sampler, preparation=preparation)
+
+
+def feed_of(taker: StepTaker[Any], form: TrainingForm | None) -> Feed:
+    """What takes the inputs that come from the training set out of a batch."""
+    if form is not None:
+        return Feed(form.data, form.training)
+    executor: Executor[Any] = taker.executor  # type: ignore[attr-defined]
+    return Feed([spec for spec in executor.inputs if spec.name not in taker.statistics], executor.network)
+
+
+class Listeners:
+    """Callbacks by moment. Nobody who asked for a moment costs nothing at it.
+
+    Args:
+        callbacks: Those that have an attribute ``moments`` are told of these only.
+        tells_gradients: Whether gradients can be had before the update.
+
+    Attributes:
+        spent_ns: What callbacks took since `forget`, in nanoseconds.
+
+    Raises:
+        InvalidArgument: Something that cannot be called.
+        Unsupported: A callback asks for gradients that are not to be had.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback], *, tells_gradients: bool) -> None:
+        self.all = tuple(callbacks)
+        self.spent_ns = 0
+        self._by_moment: dict[Moment, list[Callback]] = {}
+        for callback in self.all:
+            for moment in _moments(callback, tells_gradients):
+                self._by_moment.setdefault(moment, []).append(callback)
+
+    def __contains__(self, moment: Moment) -> bool:
+        return moment in self._by_moment
+
+    def tell(self, moment: Moment, index: int, progress: Progress) -> None:
+        """Tell those that asked for a moment; one that returns ``True`` stops the run."""
+        if moment not in self._by_moment:
+            return
+        start = perf_counter_ns()
+        for callback in self._by_moment[moment]:
+            try:
+                stops = callback(moment, index, perf_counter_ns(), progress)
+            except Exception as error:
+                error.add_note(f"raised by the callback {name_of(callback)}, {moment.value}")
+                raise
+            if stops:
+                progress.stop(f"{name_of(callback)} asked to")
+        self.spent_ns += perf_counter_ns() - start
+
+    def forget(self) -> int:
+        """What callbacks took since this was called last."""
+        spent, self.spent_ns = self.spent_ns, 0
+        return spent
+
+    def keepers(self) -> dict[str, Any]:
+        """Callbacks with a state of their own (``snapshot`` and ``restore``), by name."""
+        stateful = [c for c in dict.fromkeys(self.all) if hasattr(c, "snapshot")]
+        return {f"{number} {type(c).__name__}": c for number, c in enumerate(stateful)}
+
+
+def _moments(callback: Any, tells_gradients: bool) -> Iterable[Moment]:
+    if not callable(callback):
+        raise InvalidArgument(f"a {type(callback).__name__} as a callback", "something that can be called")
+    moments = getattr(callback, "moments", None)
+    if moments is None:
+        return TRAINING
+    if Moment.AFTER_GRADIENTS in moments and not tells_gradients:
+        raise Unsupported(
+            f"{name_of(callback)} asks for gradients, and here the whole step is one graph",
+            "a framework with gradients and update apart",
+            "train in the reference, torch or TensorFlow, or leave this callback out",
+        )
+    return tuple(moments)
+
+
+TRAINING = (
+    Moment.BEFORE_RUN,
+    Moment.BEFORE_EPOCH,
+    Moment.BEFORE_STEP,
+    Moment.AFTER_GRADIENTS,
+    Moment.AFTER_STEP,
+    Moment.AFTER_EVALUATION,
+    Moment.AFTER_EPOCH,
+    Moment.AFTER_RUN,
+)
+"""The moments of a training run."""
+
+
+def name_of(callback: Callback) -> str:
+    """What to call a callback: the name of its function, or of its class."""
+    return getattr(callback, "__name__", type(callback).__name__)
+
+
+SINGLE_RANK = SingleRank()
+"""A run without others."""
 
 
 class Trainer(Generic[A]):
@@ -75,7 +321,7 @@ class Trainer(Generic[A]):
 
     def __init__(
         self,
-        executor: Executor[A] | Step[A],
+        executor: Executor[A] | StepTaker[A],
         optimizer: Optimizer[A, Any] | None = None,
         dataset: Dataset | None = None,
         sampler: Sampler | None = None,
@@ -89,7 +335,7 @@ class Trainer(Generic[A]):
         every: int = 0,
         callbacks: Iterable[Callback] = (),
         seed: int = 0,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_RANK,
     ) -> None:
         self.taker = taker_of(executor, optimizer, form, loss, wrt)
         self.loader = loader_of(loader, dataset, sampler, preparation)
@@ -114,7 +360,7 @@ class Trainer(Generic[A]):
         *,
         loss: str = "loss",
         wrt: Sequence[str] | None = None,
-        make_step: Callable[..., Step[A]] = step_on,
+        make_step: Callable[..., StepTaker[A]] = step_on,
         fused: bool | None = None,
         scores: Sequence[Callable[[], Any]] = (),
         held_out: Dataset | None = None,
@@ -138,7 +384,7 @@ class Trainer(Generic[A]):
         """
         start = perf_counter_ns()
         form = training_form(network)
-        step: Step[A] = make_step(adapter, form, optimizer, loss=loss, wrt=wrt, fused=fused)
+        step: StepTaker[A] = make_step(adapter, form, optimizer, loss=loss, wrt=wrt, fused=fused)
         evaluation = None
         if scores:
             if held_out is None:
@@ -198,7 +444,7 @@ class Trainer(Generic[A]):
         if self.ranks.alone:
             self.ending = self.wish
 
-    def evaluate(self) -> Evaluated:
+    def evaluate(self) -> EvaluationResult:
         """Evaluate the network as it is now, and note it in the history.
 
         Raises:
@@ -211,7 +457,9 @@ class Trainer(Generic[A]):
         start = self._now()
         figures = self.ranks.evaluated(self, self.evaluation)
         timestamp, progress = self._now(), self.progress
-        evaluation = Evaluated(progress.step, progress.epoch, self.history.samples, timestamp, timestamp - start, figures)
+        evaluation = EvaluationResult(
+            progress.step, progress.epoch, self.history.samples, timestamp, timestamp - start, figures
+        )
         self.history.evaluations.append(evaluation)
         progress.evaluated = evaluation
         self._tell(Moment.AFTER_EVALUATION, progress.step)

@@ -40,7 +40,7 @@ Program: TypeAlias = Generator[Send | Receive | Combine, Any, Any]
 
 
 @dataclass(frozen=True)
-class Parameters:
+class LogGPParameters:
     """Of LogGP, in any unit of time; ``gamma`` is the time to combine a byte."""
 
     L: float
@@ -62,7 +62,7 @@ class _Rank:
 
 
 def simulate(
-    program: Callable[..., Program], arguments: Sequence[Any], machine: Parameters
+    program: Callable[..., Program], arguments: Sequence[Any], machine: LogGPParameters
 ) -> tuple[list[Any], list[float]]:
     """Run a program on several ranks.
 
@@ -111,7 +111,7 @@ def simulate(
     return [rank.result for rank in ranks], [rank.clock for rank in ranks]
 
 
-def _run(ranks: list[_Rank], number: int, under_way: dict[Any, Any], machine: Parameters) -> set[int]:
+def _run(ranks: list[_Rank], number: int, under_way: dict[Any, Any], machine: LogGPParameters) -> set[int]:
     """Let one rank go on until it must wait; returns the ranks that wait for what it sent."""
     rank, answer = ranks[number], None
     woken: set[int] = set()
@@ -138,7 +138,7 @@ def _run(ranks: list[_Rank], number: int, under_way: dict[Any, Any], machine: Pa
             return woken
 
 
-def _send(rank: _Rank, content: np.ndarray, machine: Parameters) -> tuple[float, np.ndarray]:
+def _send(rank: _Rank, content: np.ndarray, machine: LogGPParameters) -> tuple[float, np.ndarray]:
     """Send; returns when the first byte arrives, and the message."""
     begin = max(rank.clock, rank.may_send)
     rank.clock = begin + machine.o
@@ -146,7 +146,7 @@ def _send(rank: _Rank, content: np.ndarray, machine: Parameters) -> tuple[float,
     return begin + machine.o + machine.L, np.array(content)
 
 
-def _receive(rank: _Rank, messages: deque[tuple[float, np.ndarray]], machine: Parameters) -> np.ndarray:
+def _receive(rank: _Rank, messages: deque[tuple[float, np.ndarray]], machine: LogGPParameters) -> np.ndarray:
     """Take the next message."""
     first_byte, content = messages.popleft()
     last_byte = max(first_byte, rank.may_arrive) + _further(content) * machine.G

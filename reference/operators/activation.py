@@ -7,8 +7,7 @@ import math
 import numpy as np
 from scipy import special
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import check_choice, in_float32
 
 __all__ = [
     "Celu",

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import dtype_of, in_float32, widened
+from deep_bench.reference.operators._arguments import check_choice, dtype_of, in_float32, widened
 from deep_bench.reference.operators.activation import Softmax
 
 __all__ = ["Attention", "LinearAttention", "RotaryEmbedding"]

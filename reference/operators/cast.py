@@ -6,8 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from deep_bench.errors import Unsupported
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import dtype_of
+from deep_bench.reference.operators._arguments import check_choice, dtype_of
 from deep_bench.tensor import STRING, is_float
 
 __all__ = ["BitCast", "Cast", "CastLike"]

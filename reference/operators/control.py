@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._integers import integer, ints64
+from deep_bench.reference.operators._arguments import integer, ints64
 
 __all__ = ["If", "Loop", "Scan"]
 

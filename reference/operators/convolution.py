@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.graph.windows import span, split_padding
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators._windows import Windows, box, windows
+from deep_bench.graph.shapes import span, split_padding
+from deep_bench.reference.operators._arguments import Windows, box, check_choice, in_float32, windows
 from deep_bench.reference.operators.activation import Swish
 
 __all__ = ["CausalConvWithState", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv"]

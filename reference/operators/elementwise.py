@@ -7,8 +7,7 @@ import functools
 import numpy as np
 from scipy import special
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import check_choice, in_float32
 from deep_bench.tensor import is_float, is_integer
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.reference.operators._dtypes import dtype_of, is_narrow
-from deep_bench.reference.operators._integers import integer, integers
+from deep_bench.reference.operators._arguments import dtype_of, integer, integers, is_narrow
 from deep_bench.tensor import is_float
 
 __all__ = [

@@ -4,19 +4,135 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from deep_bench.errors import FrameworkMissing, InvalidInput
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators._integers import integer, integers, ints64
-from deep_bench.reference.operators._interpolation import cubic, like, neighbours, triangle
-from deep_bench.reference.operators._resize import Axis, nearest, weighted
+from deep_bench.reference.operators._arguments import check_choice, in_float32, integer, integers, ints64
 from deep_bench.tensor import is_float, is_integer
 
 __all__ = ["AffineGrid", "GridSample", "ImageDecoder", "NonMaxSuppression", "Resize", "RoiAlign"]
+
+
+def triangle(t):
+    """The kernel of linear interpolation, ``max(1 - |t|, 0)``; its support is ``|t| < 1``."""
+    return np.maximum(1 - np.absolute(t), 0)
+
+
+def cubic(t, a):
+    """The kernel of cubic convolution with coefficient ``a``; its support is ``|t| < 2``.
+
+    Source:
+        Keys, *Cubic convolution interpolation for digital image processing*, 1981, equation 4.
+    """
+    t = np.absolute(t)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, np.zeros_like(t)))
+
+
+def neighbours(position, radius):
+    """The ``2 * radius`` integers around each position, along a new last axis."""
+    return np.floor(position).astype(np.int64)[..., np.newaxis] + np.arange(1 - radius, radius + 1)
+
+
+def like(x, values, dtype=None):
+    """Plain numbers as an array of ``x``'s class, so that rounding errors in what follows from them are estimated too.
+
+    The element type is ``dtype``, by default ``x``'s.
+    """
+    return np.zeros_like(x, dtype=dtype, shape=np.shape(values)) + np.asarray(values, dtype=dtype or x.dtype)
+
+
+_TIE = 1e-6
+"""Coordinates this close to the middle of two elements are meant to be there: a scale such as 2/7 is rounded."""
+
+
+_ROUND: dict[str, Callable[[Any], Any]] = {
+    "round_prefer_floor": lambda c: np.ceil(c - 0.5 - _TIE),
+    "round_prefer_ceil": lambda c: np.floor(c + 0.5 + _TIE),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResizedAxis:
+    """One axis that is resized.
+
+    Args:
+        index: Which axis.
+        length: Its elements before.
+        resized: Its elements after.
+        scale: The scale that was asked for; ``length * scale`` may have a fraction.
+        start: Where the region of interest begins, as a share of the axis.
+        end: Where it ends.
+    """
+
+    index: int
+    length: int
+    resized: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+    def original(self, x: Any, transformation: str) -> Any:
+        """The coordinates ``x`` of resized elements, in the original tensor.
+
+        Source: ONNX Resize, opset 19, ``coordinate_transformation_mode``.
+        """
+        n, m, scale = self.length, self.resized, x.dtype.type(self.scale)
+        half = x.dtype.type(0.5)
+        match transformation:
+            case "asymmetric":
+                return x / scale
+            case "pytorch_half_pixel" if m <= 1:
+                return x * 0
+            case "half_pixel" | "pytorch_half_pixel":
+                return (x + half) / scale - half
+            case "half_pixel_symmetric":
+                offset = half * n * (1 - m / (n * scale))
+                return offset + (x + half) / scale - half
+            case "align_corners":
+                return x * (n - 1) / max(m - 1, 1)
+            case _:  # tf_crop_and_resize
+                start, end = x.dtype.type(self.start), x.dtype.type(self.end)
+                if m <= 1:
+                    return x * 0 + half * (start + end) * (n - 1)
+                return start * (n - 1) + x * (end - start) * (n - 1) / (m - 1)
+
+
+def nearest(axis: ResizedAxis, position: Any, rounding: str) -> np.ndarray:
+    """The element nearest to each position."""
+    check_choice("Resize", "nearest_mode", rounding, _ROUND)
+    exact = position.astype(np.float64)  # so that half an element is added without rounding
+    return np.clip(_ROUND[rounding](exact).astype(np.int64), 0, axis.length - 1)
+
+
+def weighted(
+    axis: ResizedAxis, position: Any, mode: str, *, a: float, antialias: bool, exclude_outside: bool
+) -> tuple[np.ndarray, Any]:
+    """The elements around each position and their weights, one row per position.
+
+    The weight of element ``i`` is ``kernel((i - position) / stretch)``, where ``stretch`` is 1, or ``1 / scale`` for an
+    antialiased reduction. Elements outside the tensor repeat its first or last one; with ``exclude_outside`` they weigh 0.
+    """
+    radius = 1 if mode == "linear" else 2
+    stretch = position.dtype.type(max(1.0, 1.0 / axis.scale) if antialias else 1.0)
+    taps = neighbours(position, int(np.ceil(radius * stretch)))
+    distance = (taps.astype(position.dtype) - position[:, np.newaxis]) / stretch
+    weights = triangle(distance) if mode == "linear" else cubic(distance, a)
+    inside = np.clip(taps, 0, axis.length - 1)
+    if exclude_outside:
+        weights = np.where(taps == inside, weights, np.zeros_like(weights))
+    if exclude_outside or antialias:
+        weights = weights / np.sum(weights, axis=1, keepdims=True)
+    return inside, weights
+
 
 _TRANSFORMATIONS = (
     "half_pixel",
@@ -114,7 +230,7 @@ def _resized_axes(shape, axes, roi, scales, sizes, policy):
         scales = scales.tolist()
     else:
         raise InvalidInput("Resize with neither scales nor sizes", "one of the two")
-    return [Axis(*fields) for fields in zip(axes, lengths, sizes, scales, starts, ends, strict=True)]
+    return [ResizedAxis(*fields) for fields in zip(axes, lengths, sizes, scales, starts, ends, strict=True)]
 
 
 @in_float32

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._integers import integer, ints64
+from deep_bench.reference.operators._arguments import check_choice, integer, ints64
 
 __all__ = [
     "Compress",

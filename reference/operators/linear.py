@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import in_float32
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import check_choice, in_float32
 from deep_bench.reference.operators.activation import LogSoftmax
 
 __all__ = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"]

@@ -6,8 +6,7 @@ import functools
 
 import numpy as np
 
-from deep_bench.reference.operators._axes import column
-from deep_bench.reference.operators._dtypes import dtype_of, in_float32, widened
+from deep_bench.reference.operators._arguments import column, dtype_of, in_float32, widened
 
 __all__ = [
     "LRN",

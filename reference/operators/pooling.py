@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators._windows import padded, windows
+from deep_bench.reference.operators._arguments import in_float32, padded, windows
 from deep_bench.tensor import is_float
 
 __all__ = [

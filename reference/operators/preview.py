@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._dtypes import dtype_of
+from deep_bench.reference.operators._arguments import dtype_of
 from deep_bench.reference.operators.activation import Softmax
 
 __all__ = ["FlexAttention"]

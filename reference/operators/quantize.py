@@ -5,8 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from deep_bench.reference.operators._axes import column
-from deep_bench.reference.operators._dtypes import dtype_of
+from deep_bench.reference.operators._arguments import column, dtype_of
 from deep_bench.reference.operators.cast import converted
 from deep_bench.reference.operators.convolution import ConvInteger
 from deep_bench.reference.operators.linear import MatMulInteger

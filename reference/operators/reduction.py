@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._axes import reduced_axes
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import in_float32, reduced_axes
 from deep_bench.tensor import is_float, is_integer
 
 __all__ = [

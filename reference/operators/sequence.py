@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._integers import integer, integers, ints64
+from deep_bench.reference.operators._arguments import integer, integers, ints64
 
 __all__ = [
     "ConcatFromSequence",

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._integers import integers, ints64
+from deep_bench.reference.operators._arguments import check_choice, integers, ints64
 
 __all__ = [
     "CenterCropPad",

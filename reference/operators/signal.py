@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators._integers import integer
+from deep_bench.reference.operators._arguments import in_float32, integer
 
 __all__ = ["DFT", "STFT"]
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._integers import ints64
+from deep_bench.reference.operators._arguments import check_choice, ints64
 
 __all__ = ["RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"]
 

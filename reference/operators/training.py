@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._integers import integer
+from deep_bench.reference.operators._arguments import check_choice, integer
 from deep_bench.tensor import is_float
 
 __all__ = ["Adagrad", "Adam", "Gradient", "Momentum"]

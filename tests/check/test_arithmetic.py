@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from deep_bench.check.arithmetic import Disturbed, NoRoundingModel, as_plain, disturb
+from deep_bench.check.arithmetic import DisturbedArray, NoRoundingModel, Rounding, as_plain, disturb
 from deep_bench.check.estimate import Deviations, compare
-from deep_bench.check.rounding import Rounding
 
 FLOAT32 = np.dtype(np.float32)
 X = np.random.default_rng(0).standard_normal((8, 16))
@@ -64,7 +63,7 @@ def _rounding(seed: int = 0, **options: Any) -> Rounding:
 def test_what_rounds_is_disturbed_a_little(name: str) -> None:
     exact = INEXACT[name](X)
     result = INEXACT[name](disturb(X, _rounding()))
-    assert isinstance(result, Disturbed)
+    assert isinstance(result, DisturbedArray)
     difference = np.abs(as_plain(result) - exact)
     assert 0 < difference.max() < 1e-4 * np.abs(exact).max()
 
@@ -72,7 +71,7 @@ def test_what_rounds_is_disturbed_a_little(name: str) -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_what_is_exact_stays_exact(name: str) -> None:
     result = EXACT[name](disturb(X, _rounding()))
-    assert isinstance(result, Disturbed)
+    assert isinstance(result, DisturbedArray)
     np.testing.assert_array_equal(as_plain(result), EXACT[name](X) if name != "astype" else X)
 
 
@@ -116,7 +115,7 @@ def test_assignment_in_place_keeps_the_values() -> None:
     y = np.zeros_like(disturb(X, _rounding()))
     y[1] = 2.0
     y += 0.1
-    assert isinstance(y, Disturbed)
+    assert isinstance(y, DisturbedArray)
     np.testing.assert_allclose(as_plain(y)[1], 2.1, rtol=1e-6)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.check import establish, judge
-from deep_bench.check.discrete import differing
+from deep_bench.check.estimate import differing
 from deep_bench.graph import Network
 
 FLOAT8 = np.dtype(ml_dtypes.float8_e4m3fn)

@@ -13,8 +13,8 @@ from onnx import parser
 import deep_bench as db
 from deep_bench.check import InProcessSubject, Verdict, establish, judge
 from deep_bench.check.estimate import pooled
-from deep_bench.check.ladder import in_float64
 from deep_bench.check.replay import expected_of_whole
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, Unsupported
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from deep_bench.check.ladder import in_float64
-from deep_bench.check.settings import settings_of
+from deep_bench.check.oracle import settings_of
+from deep_bench.check.subject import in_float64
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
 

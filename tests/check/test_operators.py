@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deep_bench.check.isolate import draws_at_random
-from deep_bench.check.oracle import WideArithmetic
-from deep_bench.check.truth import formats_of
+from deep_bench.check.oracle import WideArithmetic, draws_at_random, formats_of
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import parser
 
-from deep_bench.check.oracle import WideArithmetic
-from deep_bench.check.settings import settings_of
-from deep_bench.check.truth import establish, formats_of
+from deep_bench.check.oracle import WideArithmetic, establish, formats_of, settings_of
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
 

@@ -12,9 +12,8 @@ import pytest
 
 import deep_bench as db
 from deep_bench.check import establish, judge
-from deep_bench.check.assess import opinion_of
-from deep_bench.check.estimate import Agreement
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.estimate import Agreement, opinion_of
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import Unsupported
 
 MATMUL = """<ir_version: 10, opset_import: ["": 22]> g (bfloat16[48,256] a, bfloat16[256,32] b) => (bfloat16[48,32] y) {

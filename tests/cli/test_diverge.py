@@ -69,7 +69,7 @@ def test_ctrl_c_keeps_what_was_found(
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deep_bench.network.reduction.search.Search.holds", interrupted)
+    monkeypatch.setattr("deep_bench.network.candidate.Search.holds", interrupted)
     words = ("--on", "torch:dtype=bfloat16", "--size", "batch=2", "--output", tmp_path / "out")
     assert deep_bench("reduce", network, *words) == 130
     assert "interrupted" in capsys.readouterr().out

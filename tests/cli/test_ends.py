@@ -43,7 +43,7 @@ def judged(tmp_path: Path) -> bool:
 
 def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     try:
-        return [c for c in psutil.Process(process.pid).children() if "deep_bench.measure.worker" in " ".join(c.cmdline())]
+        return [c for c in psutil.Process(process.pid).children() if "deep_bench.workers.worker" in " ".join(c.cmdline())]
     except psutil.NoSuchProcess:
         return []
 

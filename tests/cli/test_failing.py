@@ -11,12 +11,12 @@ import pytest
 
 from deep_bench.cli import main
 from deep_bench.network import diverge
-from deep_bench.network.profiling.model import Profile
+from deep_bench.network.profile_result import Profile
 from deep_bench.testing.adapter import small_network
 
 CRASHING = """
 import os, sys
-from deep_bench.reference.network.adapter import ReferenceAdapter
+from deep_bench.reference.network import ReferenceAdapter
 
 class Aborting(ReferenceAdapter):
     '''Says why, and ends its process, on a network with a Relu.'''

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.cli.options import one_each, unwritable
+from deep_bench.cli.verb import one_each, unwritable
 from deep_bench.testing.adapter import small_network
 
 VERBS = {

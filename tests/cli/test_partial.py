@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.network.profiling.model import Profile
+from deep_bench.network.profile_result import Profile
 from deep_bench.testing.adapter import small_network
 
 PATIENCE = 120.0
@@ -25,7 +25,7 @@ SLOW = """
 import time
 from pathlib import Path
 from deep_bench.errors import Unsupported
-from deep_bench.reference.network.adapter import ReferenceAdapter
+from deep_bench.reference.network import ReferenceAdapter
 
 def wait():
     Path("waiting").touch()
@@ -151,7 +151,8 @@ def test_a_fault_of_a_framework_leaves_what_was_examined(
 
 def test_gradients_keep_the_nodes_that_were_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    from deep_bench.network import diverge, divergence_backward
+    from deep_bench.network import diverge
+    from deep_bench.network import divergence as divergence_backward
 
     scored = small_network().with_loss("Sum", output=small_network().outputs[0].name)
     own, seen = divergence_backward.isolate, []

@@ -9,11 +9,11 @@ import pytest
 
 import deep_bench as db
 from deep_bench.cli import main
-from deep_bench.network.profiling.model import Profile
+from deep_bench.network.profile_result import Profile
 
 SHY = """
 from deep_bench.errors import Unsupported
-from deep_bench.reference.network.adapter import ReferenceAdapter
+from deep_bench.reference.network import ReferenceAdapter
 class Shy(ReferenceAdapter):
     name = "shy"
     def prepare(self, network, **options):

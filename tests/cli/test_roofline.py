@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from deep_bench.cli import roofline as verb
-from deep_bench.measure.roofline import Rate, Roofline, take
+from deep_bench.measure import roofline
+from deep_bench.measure.roofline import Rate, Roofline
 
 GEMM = Rate(kind="gemm", by="numpy", dtype="float32", threads=1, value=1e11, low=9e10, high=1.1e11, size=960, n=40)
 COPY = Rate(kind="copy", by="numpy", dtype="float64", threads=1, value=2e10, size=1 << 27, n=4)
@@ -71,4 +72,4 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
         "again": True,
     }
     assert seen == wanted
-    assert take.DTYPES[0] == "float64"
+    assert roofline.DTYPES[0] == "float64"

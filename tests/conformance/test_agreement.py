@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.network import pullback
+from deep_bench.network.gradient import pullback
 from deep_bench.testing import Case, standard_cases
 from deep_bench.testing.agreement import gradient_agreement
-from deep_bench.testing.gradient_conformance import has_gradient
+from deep_bench.testing.conformance import has_gradient
 from tests.conformance.sample import one_for_each_operator
 
 SEED = 5
@@ -49,11 +49,11 @@ def test_all(framework: str, double: bool) -> None:
 
 @pytest.mark.parametrize("double", [False, True], ids=["own types", "float64"])
 def test_a_gradient_that_is_nearly_right_is_wrong(monkeypatch: pytest.MonkeyPatch, double: bool) -> None:
-    plain = pullback.Differentiated._gradients
+    plain = pullback.GradientSubject._gradients
 
-    def off(self: pullback.Differentiated, network: db.Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def off(self: pullback.GradientSubject, network: db.Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: gradient * gradient.dtype.type(1.001) for name, gradient in plain(self, network, inputs).items()}
 
-    monkeypatch.setattr(pullback.Differentiated, "_gradients", off)
+    monkeypatch.setattr(pullback.GradientSubject, "_gradients", off)
     case = next(case for case in _cases() if case.name == "test_matmul_2d")
     assert gradient_agreement("reference", case, double=double).word == "wrong"

@@ -9,9 +9,9 @@ import pytest
 
 import deep_bench as db
 from deep_bench.testing import standard_cases
-from deep_bench.testing.gradient_conformance import GradientConformance, has_gradient, run_gradients
+from deep_bench.testing.conformance import GradientConformance, has_gradient, run_gradients
 from deep_bench.testing.gradient_coverage import line
-from deep_bench.testing.gradient_report import gradients_as_text
+from deep_bench.testing.report import gradients_as_text
 from tests.conformance.sample import one_for_each_operator
 
 PAGE = Path(__file__).parents[2] / "docs" / "gradients.md"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from deep_bench.check.arithmetic import as_plain, disturb
+from deep_bench.check.arithmetic import Rounding, as_plain, disturb
 from deep_bench.check.estimate import Deviations, compare
-from deep_bench.check.rounding import Rounding
 
 from .patches import tf32
 

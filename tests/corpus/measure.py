@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from deep_bench.check import Truth, Verdict
-from deep_bench.check.endtoend import Whole
+from deep_bench.check.judge import EndToEnd
 from deep_bench.errors import Unsupported
 
 from .entry import Entry
@@ -30,7 +30,7 @@ class Judged:
 
     entry: Entry
     fault: bool
-    verdict: Verdict | Whole
+    verdict: Verdict | EndToEnd
     close: Mapping[str, bool]
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import deep_bench as db
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
 from deep_bench.tensor import is_float

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import deep_bench as db
 from deep_bench.environments import Declaration, build
-from deep_bench.operators.studies.study import study
+from deep_bench.operators.studies.experiment import study
 
 PAGE = Path(__file__).parents[2] / "docs" / "environments.md"
 BLOCK = re.compile(r"(<!-- tables: .*? -->\n).*?(<!-- end of tables -->)", re.DOTALL)

@@ -14,9 +14,8 @@ import pytest
 
 from deep_bench.cli import main
 from deep_bench.environments import Declaration, Declarations, Lock, all_built, build, built, differences, place_of, remove
-from deep_bench.environments.building import _alone
-from deep_bench.environments.checking import looked_at
-from deep_bench.environments.finished import folder_of
+from deep_bench.environments.building import _alone, looked_at
+from deep_bench.environments.declaration import folder_of
 from deep_bench.errors import InvalidArgument, WorkerError
 
 Wheels = Callable[[str], Path]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.environments import Declaration, Declarations, Lock
-from deep_bench.environments.locking import lock_of, read_lock
+from deep_bench.environments.building import lock_of, read_lock
 from deep_bench.errors import InvalidArgument, UnknownName
 
 GOOD = """

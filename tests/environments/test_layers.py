@@ -10,8 +10,8 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
-from deep_bench.measure.storage import load
-from deep_bench.operators.studies.study import study
+from deep_bench.operators.studies.experiment import study
+from deep_bench.records.store import load
 from deep_bench.variant import lean_frameworks
 
 HERE = Path(__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deep_bench.cli.options import check_systems
+from deep_bench.cli.verb import check_systems
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName, Unsupported
 from deep_bench.variant import Variant
 

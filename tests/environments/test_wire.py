@@ -26,9 +26,8 @@ from deep_bench.errors import (
 )
 from deep_bench.fault import Exposure
 from deep_bench.framework import Forms
-from deep_bench.measure.timing import sample_block
-from deep_bench.measure.warmup import WarmUp
-from deep_bench.measure.wire import MAGIC, SHARED_FROM_BYTES, Named, Wire
+from deep_bench.measure.timing import WarmUp, sample_block
+from deep_bench.workers.wire import MAGIC, SHARED_FROM_BYTES, ForeignObject, Wire
 
 Ends = tuple[Wire, Wire]
 
@@ -117,7 +116,7 @@ def test_results_of_a_worker_go_through(ends: Ends) -> None:
 
 
 def test_who_cannot_import_a_class_names_it(ends: Ends) -> None:
-    assert sent(ends, Named("Forms", {"native": ("a",)})) == Forms(("a",))
+    assert sent(ends, ForeignObject("Forms", {"native": ("a",)})) == Forms(("a",))
 
 
 def test_large_arrays_leave_nothing_in_shared_memory(ends: Ends) -> None:

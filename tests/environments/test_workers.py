@@ -16,11 +16,11 @@ import pytest
 import deep_bench
 from deep_bench.environments.declaration import Declaration
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidInput, Unsupported, WorkerDied, WorkerError
-from deep_bench.measure.fleet import Contender, Fleet
-from deep_bench.measure.place import Place
 from deep_bench.measure.session import Plan, measure_launch
-from deep_bench.measure.wire import PROTOCOL
-from deep_bench.measure.workers import Worker
+from deep_bench.workers.fleet import Contender, Fleet
+from deep_bench.workers.process import Worker
+from deep_bench.workers.remote import Place
+from deep_bench.workers.wire import PROTOCOL
 from tests.environments.conftest import inside, script
 
 HERE = Path(__file__).parent
@@ -151,7 +151,7 @@ def test_in_this_process_there_is_no_other_environment(beside: Path, tmp_path: P
 
 # What is refused
 
-STUB = {"__init__.py": f"__version__ = {deep_bench.__version__!r}\n", "measure/__init__.py": "", "measure/worker.py": ""}
+STUB = {"__init__.py": f"__version__ = {deep_bench.__version__!r}\n", "workers/__init__.py": "", "workers/worker.py": ""}
 
 
 @pytest.mark.parametrize(
@@ -160,19 +160,19 @@ STUB = {"__init__.py": f"__version__ = {deep_bench.__version__!r}\n", "measure/_
         ({}, InvalidArgument, "deep_bench is not installed there"),
         ({"__init__.py": "1/0"}, InvalidArgument, "cannot be imported: ZeroDivisionError"),
         ({"__init__.py": "import no_such_module"}, InvalidArgument, "cannot be imported: No module named 'no_such_module'"),
-        (STUB, InvalidArgument, "too old to serve other environments: it has no deep_bench.measure.wire"),
+        (STUB, InvalidArgument, "too old to serve other environments: it has no deep_bench.workers.wire"),
         (
-            {**STUB, "measure/wire.py": "PROTOCOL = 99"},
+            {**STUB, "workers/wire.py": "PROTOCOL = 99"},
             Unsupported,
             f"speaks version 99 of the protocol .*, this one {PROTOCOL}",
         ),
         (
-            {**STUB, "measure/wire.py": f"PROTOCOL = {PROTOCOL}"},
+            {**STUB, "workers/wire.py": f"PROTOCOL = {PROTOCOL}"},
             InvalidArgument,
             r"differs from this one \(source \w{12} there",
         ),
         (
-            {**STUB, "__init__.py": "__version__ = '0.0.7'", "measure/wire.py": f"PROTOCOL = {PROTOCOL}"},
+            {**STUB, "__init__.py": "__version__ = '0.0.7'", "workers/wire.py": f"PROTOCOL = {PROTOCOL}"},
             InvalidArgument,
             f"it has deep_bench 0.0.7, and this one {re.escape(deep_bench.__version__)}",
         ),

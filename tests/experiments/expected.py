@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deep_bench.experiments.expected import figures_of, has_bits, is_known, labels_of, verdicts_of
-from deep_bench.experiments.outcome import CellOutcome
+from deep_bench.recipes.acceptance import figures_of, has_bits, is_label, labels_of, verdicts_of
+from deep_bench.recipes.run import CellOutcome
 
 
 def assert_expected(outcome: CellOutcome) -> None:
@@ -14,7 +14,7 @@ def assert_expected(outcome: CellOutcome) -> None:
     assert outcome.results
     for result in outcome.results:
         assert {name: (one.unit, one.direction) for name, one in result.figures.items()}.items() <= figures.items()
-        assert [name for name in result.labels if not is_known(name, labels)] == []
+        assert [name for name in result.labels if not is_label(name, labels)] == []
         assert result.outcome in verdicts_of(outcome.cell)
         if result.verdict is not None and result.verdict.significant_bits is not None:
             assert has_bits(outcome.cell)

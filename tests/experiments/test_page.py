@@ -10,24 +10,23 @@ import pytest
 from click.testing import CliRunner
 
 from deep_bench.cli.recipe import command
-from deep_bench.experiments import READY, load_experiment
-from deep_bench.experiments.fields import LEVELS, CaseFields, Part
-from deep_bench.experiments.page import described, page
-from deep_bench.experiments.refusal import names
-from deep_bench.experiments.schema import ExperimentModel, Limits, Slurm
+from deep_bench.recipes import READY, load_experiment
+from deep_bench.recipes.faults import names
+from deep_bench.recipes.levels import LEVELS, CaseFields, CellLimits, ExperimentModel, RecipePart, Slurm
+from deep_bench.recipes.page import described, page
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "recipes.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("model", [*LEVELS.values(), CaseFields, ExperimentModel, Limits, Slurm])
-def test_every_field_is_described(model: type[Part]) -> None:
+@pytest.mark.parametrize("model", [*LEVELS.values(), CaseFields, ExperimentModel, CellLimits, Slurm])
+def test_every_field_is_described(model: type[RecipePart]) -> None:
     assert sorted(described(model)) == sorted(names(model))
 
 
 def test_the_page_of_fields_is_up_to_date() -> None:
     published = (DOCS / "recipe-fields.md").read_text(encoding="utf-8")
-    assert published == page(), "python -m deep_bench.experiments.page > docs/recipe-fields.md"
+    assert published == page(), "python -m deep_bench.recipes.page > docs/recipe-fields.md"
 
 
 def test_the_recipes_of_the_tutorial_are_sound(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deep_bench.experiments import READY, load_experiment, run_experiment
+from deep_bench.recipes import READY, load_experiment, run_experiment
 from tests.experiments.expected import assert_expected
 
 VARIABLES = {

@@ -15,17 +15,15 @@ from PIL import Image
 
 from deep_bench.cli.recipe import command
 from deep_bench.errors import InvalidArgument
-from deep_bench.experiments import READY, Experiment, load_experiment
-from deep_bench.experiments.acceptance import judged, rules_of
-from deep_bench.experiments.files import made_network, prepared
-from deep_bench.experiments.fitting import wrong_here
-from deep_bench.experiments.here import missing_here
-from deep_bench.experiments.matrix import selected
-from deep_bench.experiments.report import as_accepted
-from deep_bench.experiments.training import training_content
-from deep_bench.experiments.words import words
-from deep_bench.measure.record import VerdictRecord
-from deep_bench.results.result import Direction, Figure, Result
+from deep_bench.recipes import READY, Experiment, load_experiment
+from deep_bench.recipes.acceptance import judge_rules, rules_of
+from deep_bench.recipes.cell import command_words, made_network, prepare_files, training_content
+from deep_bench.recipes.fitting import wrong_here
+from deep_bench.recipes.recipe import select_cells
+from deep_bench.recipes.requirements import missing_here
+from deep_bench.recipes.run import as_accepted
+from deep_bench.records.model import VerdictRecord
+from deep_bench.records.result import Direction, Figure, Result
 from deep_bench.training.preparation import Preparation
 from deep_bench.training.recipes import Recipe
 from deep_bench.yaml_text import parsed
@@ -36,7 +34,7 @@ def made(level: str, fixed: dict[str, Any], **more: Any) -> Experiment:
 
 
 def said(experiment: Experiment, number: int = 0, **files: Path) -> list[str]:
-    return words(experiment.cells[number], Path("out"), files)
+    return command_words(experiment.cells[number], Path("out"), files)
 
 
 # Cells
@@ -73,11 +71,11 @@ def test_a_cell_keeps_its_id() -> None:
 
 def test_cells_are_chosen_by_their_factors() -> None:
     found = made("network", {"network": "digits-cnn"}, matrix={"batch": [1, 8], "seed": [0, 1]})
-    chosen = selected(found.cells, ["batch=8", "seed=0", "seed=1"], found.factors)
+    chosen = select_cells(found.cells, ["batch=8", "seed=0", "seed=1"], found.factors)
     assert [cell.name for cell in chosen] == ["batch=8, seed=0", "batch=8, seed=1"]
     for wrong in ("batch=3", "batchs=1", "batch"):
         with pytest.raises(InvalidArgument):
-            selected(found.cells, [wrong], found.factors)
+            select_cells(found.cells, [wrong], found.factors)
 
 
 def test_what_is_set_from_outside_is_a_field_a_factor_or_a_path_into_one() -> None:
@@ -109,7 +107,7 @@ def test_the_command_of_operators() -> None:
     suite = "deepbench/gemm/device"
     label = "1x700x2048"
     fixed = {"suite": suite, "on": "torch", "backward": True, "budget": "500ms", "limit": "1min"}
-    found = words(made("operators", fixed).cells[0], Path("out"), {}, ["peak memory", "forward"])
+    found = command_words(made("operators", fixed).cells[0], Path("out"), {}, ["peak memory", "forward"])
     expected = {f"--suite={suite}", "--on=torch", "--backward", "--budget=0.5", "--limit=60", "--metric=peak memory"}
     assert expected <= set(found)
     with pytest.raises(InvalidArgument, match=label):
@@ -119,15 +117,15 @@ def test_the_command_of_operators() -> None:
 def test_cases_that_are_written_out_become_a_suite(tmp_path: Path) -> None:
     cases = [{"operator": "Gemm", "inputs": [[2, 3], [3, 4]], "attributes": {"alpha": 0.5}, "count": 7}]
     cell = made("operators", {"cases": cases, "on": "torch"}).cells[0]
-    files = prepared(cell, tmp_path, Path())
+    files = prepare_files(cell, tmp_path, Path())
     (case,) = tomllib.loads(files["suite"].read_text())["cases"]
     assert (case["operator"], case["attributes"], case["count"]) == ("Gemm", {"alpha": 0.5}, 7)
-    assert f"--suite={files['suite']}" in words(cell, tmp_path, files)
+    assert f"--suite={files['suite']}" in command_words(cell, tmp_path, files)
 
 
 def test_a_network_with_fresh_parameters_is_made_once(tmp_path: Path) -> None:
     found = made("network", {"network": {"name": "mlp", "hidden": [4]}, "on": "torch"}, matrix={"batch": [1, 2]})
-    first, second = (prepared(cell, tmp_path / cell.id, Path())["network"] for cell in found.cells)
+    first, second = (prepare_files(cell, tmp_path / cell.id, Path())["network"] for cell in found.cells)
     assert first == second
     assert first.is_file()
     with pytest.raises(InvalidArgument, match="hiden"):
@@ -146,7 +144,7 @@ def test_a_training_without_another_recipe_is_written_down(tmp_path: Path) -> No
     content = training_content(made("training", {"recipe": "digits", "on": "torch"}).cells[0], Path())
     fixed = {name: value for name, value in content.items() if name not in ("name", "frameworks", "epochs")}
     cell = made("training", {**fixed, "on": "torch"}, matrix={"epochs": [3]}).cells[0]
-    files = prepared(cell, tmp_path, Path())
+    files = prepare_files(cell, tmp_path, Path())
     assert said(made("training", {**fixed, "on": "torch"}), recipe=files["recipe"])[-2:] == ["--", str(files["recipe"])]
     assert Recipe(training_content(cell, Path())).fields.epochs == 3
 
@@ -199,7 +197,7 @@ def result(name: str, value: float, *, unit: str = "s", direction: Direction = "
     ],
 )
 def test_conditions_know_units_and_directions(condition: Any, found: Result, met: bool, told: str) -> None:
-    (one,) = judged(rules_of(condition, {}), [found])
+    (one,) = judge_rules(rules_of(condition, {}), [found])
     assert one.met == met
     assert told in one.found
 
@@ -220,7 +218,7 @@ def timed(*seconds: float) -> Result:
     ],
 )
 def test_what_is_uncertain_about_a_condition_is_told(found: Result, limit: str, accepted: str) -> None:
-    judgements = judged(rules_of({"forward": limit, "verdict": "unchecked"}, {}), [found])
+    judgements = judge_rules(rules_of({"forward": limit, "verdict": "unchecked"}, {}), [found])
     assert as_accepted(judgements) == accepted
     remark = accepted.partition(", ")[2]
     assert remark in judgements[0].found
@@ -234,11 +232,11 @@ def test_a_condition_on_a_factor_is_about_its_cells_only() -> None:
     assert [rule.about(cell) for cell in found.cells] == [False, True]
     one = result("forward", 0.5)
     labelled = replace(one, labels={**one.labels, "batch": "of another kind", "factor.batch": "64"})
-    assert [judgement.met for judgement in judged([rule], [labelled])] == [True]
+    assert [judgement.met for judgement in judge_rules([rule], [labelled])] == [True]
 
 
 def test_a_condition_without_results_is_missed() -> None:
-    (one,) = judged(rules_of({"forward": "<= 1 s"}, {}), [])
+    (one,) = judge_rules(rules_of({"forward": "<= 1 s"}, {}), [])
     assert not one.met
 
 

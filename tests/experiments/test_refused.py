@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.errors import DeepBenchError, InvalidArgument
-from deep_bench.experiments import load_experiment
+from deep_bench.recipes import load_experiment
 
 TRAINING = "level: training\nfixed:\n  recipe: digits\n"
 NETWORK = "level: network\nfixed:\n  network: digits-cnn\n"

@@ -22,21 +22,19 @@ from click.testing import CliRunner
 from deep_bench.cli import main
 from deep_bench.cli.recipe import command
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.experiments import (
+from deep_bench.recipes import (
     Experiment,
     NotWritten,
+    cell_run,
     experiment_status,
     load_experiment,
-    process,
     resume_experiment,
     run_experiment,
 )
-from deep_bench.experiments.code import INSTALLED_ONLY
-from deep_bench.experiments.measure_cell import measure_cell
-from deep_bench.experiments.note import noted
-from deep_bench.experiments.process import run_process
-from deep_bench.experiments.state import ABOUT, CELL, OUTPUT, CellState, InUse, Store
-from deep_bench.results.gathering import gather
+from deep_bench.recipes.cell_run import measure_cell, note_factors, run_process
+from deep_bench.recipes.naming import INSTALLED_ONLY
+from deep_bench.recipes.state import ABOUT, CELL, OUTPUT, CellState, InUse, Store
+from deep_bench.records.gathering import gather
 from tests.experiments.expected import assert_expected
 
 FIXED = {"network": "digits-cnn", "on": ["reference", "onnxruntime"], "budget": 0.2, "twin": False, "check": "quick"}
@@ -49,7 +47,7 @@ def recipe(**more: Any) -> Experiment:
 # One process
 
 
-def ran(tmp_path: Path, code: str, limit_s: float = 30.0) -> process.Ending:
+def ran(tmp_path: Path, code: str, limit_s: float = 30.0) -> cell_run.ProcessEnding:
     return run_process(
         [sys.executable, "-c", code], home=tmp_path, output=tmp_path / "out", variables={"TOLD": "so"}, limit_s=limit_s
     )
@@ -75,7 +73,7 @@ def test_a_process_that_dies_is_told(how: str, why: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("deaf", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
 def test_a_process_that_hangs_is_ended(deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(cell_run, "_PATIENCE_S", 0.3)
     found = ran(tmp_path, f"import signal, time; {deaf}time.sleep(1000)", limit_s=0.5)
     assert (found.status, found.why) == (None, "it took longer than its limit of 0.5 s")
 
@@ -94,11 +92,11 @@ def test_what_a_dead_process_leaves_behind_is_ended(tmp_path: Path) -> None:
 
 
 def test_what_a_caller_that_died_leaves_behind_is_ended(tmp_path: Path) -> None:
-    environment = {**os.environ, process.MARK: str(tmp_path / "out")}
+    environment = {**os.environ, cell_run.MARK: str(tmp_path / "out")}
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], env=environment) as orphan:
-        process.end_leftovers(tmp_path / "other")
+        cell_run.end_leftovers(tmp_path / "other")
         assert orphan.poll() is None
-        process.end_leftovers(tmp_path / "out")
+        cell_run.end_leftovers(tmp_path / "out")
         assert orphan.poll() is not None
 
 
@@ -111,7 +109,7 @@ def _is_gone(pid: int) -> None:
 
 def _ending(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     """Each process ends so, at once."""
-    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", lambda *_, **__: process.Ending(2, why, 0.0))
+    monkeypatch.setattr("deep_bench.recipes.cell_run.run_process", lambda *_, **__: cell_run.ProcessEnding(2, why, 0.0))
 
 
 def shipped(*changes: str) -> Experiment:
@@ -238,7 +236,7 @@ def test_what_is_no_recipe_or_no_choice_is_refused(what: dict[str, Any], told: s
 
 
 def test_no_cell_begins_when_the_time_for_all_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.experiments import running
+    from deep_bench.recipes import run as running
 
     def instead(store: Store, cell: Any) -> CellState:
         state = CellState(factors=dict(cell.factors), state="skipped", why="a test")
@@ -255,17 +253,17 @@ def test_no_cell_begins_when_the_time_for_all_is_spent(tmp_path: Path, monkeypat
 
 
 def test_declared_environments_are_built_once_and_told_to_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.experiments import building
+    from deep_bench.recipes import requirements as building
 
     built: list[tuple[str, tuple[str, ...]]] = []
     seen: list[str] = []
 
-    def instead(command: Any, *, variables: Any, **_: Any) -> process.Ending:
+    def instead(command: Any, *, variables: Any, **_: Any) -> cell_run.ProcessEnding:
         seen.append(variables["DEEP_BENCH_ENVIRONMENTS"])
-        return process.Ending(2, "a test", 0.0)
+        return cell_run.ProcessEnding(2, "a test", 0.0)
 
     monkeypatch.setattr(building, "build", lambda name, declared: built.append((name, declared.requirements)))
-    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", instead)
+    monkeypatch.setattr("deep_bench.recipes.cell_run.run_process", instead)
     content = {"environments": {"old": {"requirements": ["onnxruntime==1.20.1"]}}, "matrix": {"batch": [1, 2]}}
     made = Experiment({**recipe().content, **content}, allow_code=True)
     run_experiment(made, tmp_path / "out", progress=False)
@@ -294,7 +292,7 @@ def test_a_cell_without_space_is_no_failure_and_the_run_says_how_to_go_on(
 
 
 def test_a_state_that_cannot_be_written_damages_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.experiments import state
+    from deep_bench.recipes import state
 
     store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1, 2]}))
     first, second = store.experiment.cells
@@ -321,15 +319,15 @@ def test_a_record_that_cannot_be_noted_stays_as_it_was(tmp_path: Path, monkeypat
     (cell,) = store.experiment.cells
     text = '{"schema_version": 1, "recipe": {"options": {}}, "complete": true}'
 
-    def ends(*_: Any, **__: Any) -> process.Ending:
+    def ends(*_: Any, **__: Any) -> cell_run.ProcessEnding:
         (store.folder(cell) / "2026.json").write_text(text)
-        monkeypatch.setattr("deep_bench.measure.storage.os.replace", full)
-        return process.Ending(0, "", 0.0)
+        monkeypatch.setattr("deep_bench.records.store.os.replace", full)
+        return cell_run.ProcessEnding(0, "", 0.0)
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", ends)
+    monkeypatch.setattr("deep_bench.recipes.cell_run.run_process", ends)
     with pytest.raises(NotWritten, match=r"cannot write .*2026.json: No space left on device"):
         measure_cell(store, cell)
     assert (store.folder(cell) / "2026.json").read_text() == text
@@ -358,7 +356,7 @@ def test_a_cell_whose_runner_is_gone_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_a_run_that_a_full_disk_ended_is_told_as_far_as_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.experiments import space
+    from deep_bench.recipes import cell_run as space
 
     store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1]}))
     (cell,) = store.experiment.cells
@@ -418,11 +416,11 @@ def test_a_stranger_s_folder_runs_no_code(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_beside_a_recipe_of_data_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def instead(command: Any, *, variables: Any, **_: Any) -> process.Ending:
+    def instead(command: Any, *, variables: Any, **_: Any) -> cell_run.ProcessEnding:
         seen.append(variables.get(INSTALLED_ONLY, ""))
-        return process.Ending(2, "a test", 0.0)
+        return cell_run.ProcessEnding(2, "a test", 0.0)
 
-    monkeypatch.setattr("deep_bench.experiments.measure_cell.run_process", instead)
+    monkeypatch.setattr("deep_bench.recipes.cell_run.run_process", instead)
     monkeypatch.chdir(tmp_path)
     run_experiment(recipe(matrix={"batch": [1]}), tmp_path / "data", progress=False)
     code = {**recipe(matrix={"batch": [1]}).content, "fixed": {**FIXED, "on": ["reference", "mine:Adapter"]}}
@@ -459,14 +457,14 @@ def test_a_note_changes_nothing_else(tmp_path: Path) -> None:
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    assert noted(cell, tmp_path)
+    assert note_factors(cell, tmp_path)
     found = {name: (tmp_path / name).read_text() for name in texts}
     assert json.loads(found["a.json"])["recipe"]["options"] == {"cell": cell.note, "x": [1, 2]}
     assert found["a.json"].endswith('"complete": true, "steps": [1,  2]}')
     assert json.loads(found["b.json"])["recipe"]["options"] == {"cell": cell.note}
     assert json.loads(found["c.json"])["recipe"] == {"cell": cell.note, "name": "digits"}
     assert (found["d.json"], found["e.json"]) == (texts["d.json"], texts["e.json"])
-    noted(cell, tmp_path)
+    note_factors(cell, tmp_path)
     assert {name: (tmp_path / name).read_text() for name in texts} == found, "once is enough"
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.experiments import Experiment, experiment_status, resume_experiment, run_experiment
-from deep_bench.experiments.slurm import SubmissionFailed, parameters
+from deep_bench.recipes import Experiment, experiment_status, resume_experiment, run_experiment
+from deep_bench.recipes.slurm import SubmissionFailed, parameters
 from tests.distributed.slurm.cluster import cluster, missing
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'deep-bench[slurm]'")
@@ -91,7 +91,7 @@ def test_a_job_that_is_gone_is_submitted_again(pretended: Path) -> None:
 
 
 def test_waiting_ends_when_a_job_is_lost(pretended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.experiments.slurm._SHORTEST_LOOK_S", 0.01)
+    monkeypatch.setattr("deep_bench.recipes.slurm._SHORTEST_LOOK_S", 0.01)
     outcome = run_experiment(recipe(), pretended / "out", launcher="slurm", progress=False)
     assert {cell.state.state for cell in outcome.cells} == {"interrupted"}
     assert "is gone from SLURM's queue" in outcome.cells[0].state.why
@@ -127,7 +127,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_real_slurm_measures_an_array_of_cells_with_ranks(
     slurm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deep_bench.experiments.slurm._LONGEST_LOOK_S", 0.3)
+    monkeypatch.setattr("deep_bench.recipes.slurm._LONGEST_LOOK_S", 0.3)
     fixed = {"collectives": "allreduce", "sizes": "8", "budget": 0.05, "ranks": 2}
     content = {"name": "ranks", "level": "communication", "fixed": fixed, "matrix": {"seed": [0, 1]}}
     ranks = Experiment({**content, "accept": {"verdict": "right"}})

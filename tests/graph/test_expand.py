@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from deep_bench.graph import OPSET, Network
+from deep_bench.graph.edit import Names
 from deep_bench.graph.expand import expand
-from deep_bench.graph.upgrade.edit import Names
 
 FLOAT = TensorProto.FLOAT
 

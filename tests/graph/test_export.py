@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deep_bench.errors import FrameworkMissing, UnknownName
-from deep_bench.graph.export import exported, exporters
-from deep_bench.graph.network import Network
+from deep_bench.graph.network import Network, exported, exporters
 
 
 def test_each_exporter_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 import deep_bench as db
-from deep_bench.graph.prune import needs, prune
+from deep_bench.graph.node import needs, prune
 
 UNUSED_BRANCH = """<ir_version: 10, opset_import: ["": 21]>
     branching (float[2] x, bool c) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {3, 4}> {

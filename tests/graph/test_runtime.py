@@ -11,7 +11,7 @@ from onnx import helper
 
 import deep_bench as db
 from deep_bench.errors import InvalidNetwork
-from deep_bench.graph.runtime import NAME, known_to_onnx
+from deep_bench.graph.network import SIMPLIFIED_LAYER_NORMALIZATION, known_to_onnx
 
 
 def network(op_type: str, **attributes: float) -> onnx.ModelProto:
@@ -22,10 +22,10 @@ def network(op_type: str, **attributes: float) -> onnx.ModelProto:
 
 
 def test_it_is_loaded_and_upgraded_as_it_is(tmp_path: Path) -> None:
-    onnx.save(network(NAME, epsilon=0.5), tmp_path / "n.onnx")
+    onnx.save(network(SIMPLIFIED_LAYER_NORMALIZATION, epsilon=0.5), tmp_path / "n.onnx")
     upgraded = db.load(tmp_path / "n.onnx").upgraded()
     node = next(iter(upgraded.nodes))
-    assert (node.op_type, node.domain, node.attributes["epsilon"].value) == (NAME, "", 0.5)
+    assert (node.op_type, node.domain, node.attributes["epsilon"].value) == (SIMPLIFIED_LAYER_NORMALIZATION, "", 0.5)
 
 
 def test_others_are_still_unknown(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_others_are_still_unknown(tmp_path: Path) -> None:
 
 
 def test_onnx_knows_it_for_a_while_only() -> None:
-    assert not onnx.defs.has(NAME)
+    assert not onnx.defs.has(SIMPLIFIED_LAYER_NORMALIZATION)
     with known_to_onnx(), known_to_onnx():
-        assert onnx.defs.has(NAME)
-    assert not onnx.defs.has(NAME)
+        assert onnx.defs.has(SIMPLIFIED_LAYER_NORMALIZATION)
+    assert not onnx.defs.has(SIMPLIFIED_LAYER_NORMALIZATION)

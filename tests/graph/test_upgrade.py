@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.graph import OPSET, Network
-from deep_bench.graph.upgrade import upgrade, upgrade_nodes
-from deep_bench.graph.upgrade.edit import Names
-from deep_bench.graph.upgrade.rules import RULES
+from deep_bench.graph.edit import Names
+from deep_bench.graph.network import upgrade, upgrade_nodes
+from deep_bench.graph.upgrade import RULES
 from deep_bench.reference.network import ReferenceAdapter
 
 RANDOM = np.random.default_rng(3)

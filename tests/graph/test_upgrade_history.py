@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from deep_bench.graph import OPSET
-from deep_bench.graph.upgrade.rules import RULES
+from deep_bench.graph.upgrade import RULES
 
 ADDITIONS = {
     "ArgMax": {12},

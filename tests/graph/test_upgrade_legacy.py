@@ -15,9 +15,9 @@ from onnx import helper
 
 from deep_bench.errors import Unsupported
 from deep_bench.graph import OPSET, Network, load
-from deep_bench.graph.upgrade import upgrade, upgrade_nodes
-from deep_bench.graph.upgrade.edit import Names
-from deep_bench.graph.upgrade.legacy import LEGACY
+from deep_bench.graph.edit import Names
+from deep_bench.graph.network import upgrade, upgrade_nodes
+from deep_bench.graph.upgrade import LEGACY
 from deep_bench.reference.network import ReferenceAdapter
 
 RANDOM = np.random.default_rng(5)

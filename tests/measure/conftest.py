@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deep_bench.measure.fleet import Contender
 from deep_bench.measure.timing import Block
-from deep_bench.measure.workers import Worker
+from deep_bench.workers.fleet import Contender
+from deep_bench.workers.process import Worker
 
 HERE = Path(__file__).parent
 

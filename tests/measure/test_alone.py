@@ -5,7 +5,7 @@ import time
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.alone import time_call
+from deep_bench.measure.session import time_call
 
 
 def test_a_call_is_timed_until_the_interval_is_narrow() -> None:

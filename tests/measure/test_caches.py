@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deep_bench.measure.caches import CacheFlush, last_level_bytes
+from deep_bench.measure.timing import CacheFlush, last_level_bytes
 
 
 def write(folder: Path, *sizes: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from deep_bench.measure.comparison import Ratio, compare, judge, ratio, resampled_medians
+from deep_bench.measure.compare import Ratio, compare, judge, ratio, resampled_medians
 from deep_bench.measure.timing import Block
 
 Make = Callable[..., list[Block]]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure import counters
-from deep_bench.measure.counters import DEFAULT, EVENTS, Counters, why_not
+from deep_bench.measure import metrics
+from deep_bench.measure.metrics import DEFAULT, EVENTS, Counters, why_not
 
 
 def test_every_event_has_a_count_or_a_reason() -> None:
@@ -81,9 +81,9 @@ def test_no_file_is_left_open() -> None:
 def test_counts_are_scaled_by_the_time_that_they_ran_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def of(enabled: int, running: int, *counts: int) -> Counters:
         found = Counters(["instructions", "cycles"])
-        monkeypatch.setattr(counters, "_open", lambda event, thread, leader: os.open(os.devnull, os.O_RDONLY))
-        monkeypatch.setattr(counters, "_threads", lambda: [1])
-        monkeypatch.setattr(counters, "_control", lambda fd, request: None)
+        monkeypatch.setattr(metrics, "_open", lambda event, thread, leader: os.open(os.devnull, os.O_RDONLY))
+        monkeypatch.setattr(metrics, "_threads", lambda: [1])
+        monkeypatch.setattr(metrics, "_control", lambda fd, request: None)
         monkeypatch.setattr(os, "read", lambda fd, size: struct.pack("5Q", 2, enabled, running, *counts))
         with found:
             pass
@@ -107,7 +107,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "seccomp" in why_not("cycles", refused, setting)
     assert "no perf_event_open" in why_not("cycles", OSError(errno.ENOSYS, "Function not implemented"), setting)
     assert why_not("cycles", OSError(errno.EINVAL, "Invalid argument"), setting) == "perf_event_open: Invalid argument"
-    monkeypatch.setattr(counters.sys, "platform", "darwin")
+    monkeypatch.setattr(metrics.sys, "platform", "darwin")
     with Counters(["cycles"]) as found:
         pass
     assert found.values == {}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deep_bench.measure import energy
-from deep_bench.measure.energy import EnergyMeter, RaplSource, rapl_sources
+from deep_bench.measure import metrics
+from deep_bench.measure.metrics import EnergyMeter, RaplSource, rapl_sources
 
 
 def domain(powercap: Path, folder: str, name: str, joules: float, wrap: float | None = 100.0) -> Path:
@@ -110,7 +110,7 @@ def test_nvml_counts_millijoules(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         monkeypatch.setattr(pynvml, name, lambda *_, value=value: value)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetTotalEnergyConsumption", lambda handle: next(counts))
-    sources, reason = energy.nvml_sources()
+    sources, reason = metrics.nvml_sources()
     assert ([source.name for source in sources], reason) == (["gpu-0"], "")
     meter = EnergyMeter(sources)
     meter.start()

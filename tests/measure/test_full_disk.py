@@ -15,13 +15,13 @@ from click.testing import CliRunner
 
 from deep_bench.cli import operators, run
 from deep_bench.errors import InvalidArgument, NotKept
-from deep_bench.measure import file_for_hdf5, storage
-from deep_bench.measure.storage import INLINE_SAMPLES, RecordWriter, load
-from deep_bench.network.sweep import run_sweep
+from deep_bench.network.run import run_sweep
 from deep_bench.operators.case import Case
 from deep_bench.operators.suites.suite import Suite
+from deep_bench.records import store
+from deep_bench.records.store import INLINE_SAMPLES, RecordWriter, load
 from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord
-from deep_bench.training.timeline.storage import write as write_timeline
+from deep_bench.training.timeline.record import write as write_timeline
 from tests.measure.test_storage import record, same
 
 FULL = "No space left on device"
@@ -64,7 +64,7 @@ def test_samples_without_space_leave_the_record_as_it_was(small_disk: Path) -> N
 
 
 def test_samples_that_cannot_be_written_leave_the_record_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_for_hdf5.os, "pwrite", no_space)
+    monkeypatch.setattr(store.os, "pwrite", no_space)
     keeps_what_it_had(tmp_path)
 
 
@@ -86,7 +86,7 @@ def test_a_record_that_could_not_be_written_is_written_when_there_is_space(
 
 
 def test_a_timeline_without_space_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_for_hdf5.os, "pwrite", no_space)
+    monkeypatch.setattr(store.os, "pwrite", no_space)
     events = np.zeros(INLINE_SAMPLES + 1, np.int64)
     threads = [ThreadRecord(name="main", ident=1, n=len(events), codes=events.astype(np.int32), values=events)]
     made = TimelineRecord.model_construct(threads=threads, arrays=None)
@@ -110,7 +110,7 @@ def test_a_run_shows_what_it_measured_and_says_why_it_is_not_kept(small_disk: Pa
 
 def only_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a record be begun, and never be written again."""
-    replace, begun = storage.replace, set[Path]()
+    replace, begun = store.replace, set[Path]()
 
     def replaced(target: Path, fill: Any) -> None:
         if target in begun:
@@ -118,7 +118,7 @@ def only_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
         begun.add(target)
         replace(target, fill)
 
-    monkeypatch.setattr(storage, "replace", replaced)
+    monkeypatch.setattr(store, "replace", replaced)
 
 
 def test_operators_show_what_they_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.environment import capture
-from deep_bench.measure.roofline import Rate, Roofline
-from deep_bench.measure.roofline.kept import kept_roofline
-from deep_bench.measure.user_cache import user_cache
+from deep_bench.measure.roofline import Rate, Roofline, latest_roofline
+from deep_bench.records.folders import user_cache
 
 
 def write(folder: Path, name: str, year: int, **changes: object) -> None:
@@ -21,14 +20,14 @@ def write(folder: Path, name: str, year: int, **changes: object) -> None:
 
 
 def test_the_newest_of_this_machine_is_taken(tmp_path: Path) -> None:
-    assert kept_roofline(tmp_path / "absent") is None
-    assert kept_roofline(tmp_path) is None
-    assert kept_roofline(tmp_path / "d.json" / "below a file") is None
+    assert latest_roofline(tmp_path / "absent") is None
+    assert latest_roofline(tmp_path) is None
+    assert latest_roofline(tmp_path / "d.json" / "below a file") is None
     write(tmp_path, "a", 2024)
     write(tmp_path, "b", 2025)
     write(tmp_path, "c", 2026, cpu_model="another")
     (tmp_path / "d.json").write_text("{", encoding="utf-8")
-    found = kept_roofline(tmp_path)
+    found = latest_roofline(tmp_path)
     assert found is not None
     assert found.bandwidth().value == 2025.0
 
@@ -37,7 +36,7 @@ def test_without_a_home_nothing_was_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("DEEP_BENCH_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
-    assert kept_roofline() is None
+    assert latest_roofline() is None
     with pytest.raises(InvalidArgument, match=r"no home folder\n.*DEEP_BENCH_CACHE"):
         user_cache()
 

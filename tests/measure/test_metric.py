@@ -13,10 +13,9 @@ import pytest
 
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.events import Moment
-from deep_bench.measure.energy import EnergyMeter
-from deep_bench.measure.fleet import Contender, Fleet, Local
-from deep_bench.measure.metric import (
+from deep_bench.measure.metrics import (
     Energy,
+    EnergyMeter,
     HardwareCounter,
     Metric,
     MetricRecord,
@@ -26,6 +25,7 @@ from deep_bench.measure.metric import (
     builtin_metrics,
     collect,
 )
+from deep_bench.workers.fleet import Contender, Fleet, Local
 
 
 class Source:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.observed import Stopwatch, in_turn
-from deep_bench.measure.resident import forget_peak, peak_memory_bytes, resident_bytes
+from deep_bench.events import Stopwatch, in_turn
+from deep_bench.measure.metrics import forget_peak, resident_bytes
+from deep_bench.workers.evidence import peak_memory_bytes
 
 
 def test_calls_are_made_in_turn_and_neither_is_always_first() -> None:

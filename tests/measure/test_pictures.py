@@ -10,7 +10,7 @@ import pytest
 from deep_bench.errors import InvalidArgument
 
 pytest.importorskip("matplotlib")
-from deep_bench.measure.pictures import COLOURS, MARKERS, colour, marker, new_figure, shrunk, tidy, write
+from deep_bench.records.pictures import COLOURS, MARKERS, colour, marker, new_figure, shrunk, tidy, write
 
 
 def test_many_series_look_different() -> None:

@@ -9,17 +9,16 @@ from pydantic import ValidationError
 
 from deep_bench.errors import InvalidInput
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import BlockRecord, ErrorRecord, Record, SampleSet, SystemRecord, VerdictRecord, schema
 from deep_bench.measure.session import Series
-from deep_bench.measure.timing import Block
-from deep_bench.measure.warmup import WarmUp
+from deep_bench.measure.timing import Block, WarmUp
+from deep_bench.records.model import BlockRecord, ErrorRecord, Record, SampleSet, SystemRecord, VerdictRecord, schema
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_published_schema_is_current() -> None:
     published = (ROOT / "docs" / "record.schema.json").read_text(encoding="utf-8")
-    assert json.loads(published) == json.loads(schema()), "python -m deep_bench.measure.record > docs/record.schema.json"
+    assert json.loads(published) == json.loads(schema()), "python -m deep_bench.records.model > docs/record.schema.json"
 
 
 def test_a_series_becomes_a_sample_set_and_its_blocks_come_back() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.progress import Bars
-from deep_bench.measure.record import Record
-from deep_bench.measure.recording import recording
+from deep_bench.measure.progress import Bars, recording
+from deep_bench.records.model import Record
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deep_bench.measure.environment import Environment, capture
-from deep_bench.measure.risks import risks, usable_cpus
+from deep_bench.measure.environment import Environment, capture, risks, usable_cpus
 
 CALM = Environment(
     governor="performance", smt=False, turbo=False, virtual_machine=False, load=[0.1, 0.1, 0.1], swap_used_bytes=0,

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.measure.roofline import Rate, Roofline, roofline, systems, take
-from deep_bench.measure.roofline.report import as_text
-from deep_bench.measure.roofline.systems import FrameworkRoofs, NumpyRoofs, product_network, width
+from deep_bench.measure import roofline as take
+from deep_bench.measure import roofline_systems
+from deep_bench.measure.roofline import Rate, Roofline, as_text, roofline
+from deep_bench.measure.roofline_systems import FrameworkRoofs, NumpyRoofs, product_network, width
 from deep_bench.measure.session import Plan, measure
 
 
@@ -33,9 +34,9 @@ def copy(value: float, threads: int = 1, by: str = "numpy") -> Rate:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Small arrays, and a cache of the test's own."""
-    monkeypatch.setattr(systems, "array_bytes", lambda: 1 << 16)
-    monkeypatch.setattr(systems, "_SMALLEST", 64)
-    monkeypatch.setattr(systems, "_LARGEST", 64)
+    monkeypatch.setattr(roofline_systems, "array_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(roofline_systems, "_SMALLEST", 64)
+    monkeypatch.setattr(roofline_systems, "_LARGEST", 64)
     monkeypatch.setenv("DEEP_BENCH_CACHE", str(tmp_path))
 
 
@@ -92,7 +93,7 @@ def test_numpy_computes_what_is_counted() -> None:
     facts = system.prepare()
     assert set(facts["sizes"]) == {"gemm float32", "gemm float64", "copy float64", "triad float64"}
     a, b = np.zeros(100_000), np.arange(100_000.0)
-    systems._triad(a, b, np.full(100_000, 2.0))()
+    roofline_systems._triad(a, b, np.full(100_000, 2.0))()
     assert np.array_equal(a, b + 6)
     for call in system.calls().values():
         call()

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import DataFacts, ErrorRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord
-from deep_bench.measure.rules import RULES, Check, Facts, check, judged
+from deep_bench.measure.rules import RULES, RuleCheck, RuleFacts, check, judged
 from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
+from deep_bench.records.model import DataFacts, ErrorRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord
 
 Make = Callable[..., list[Block]]
 KNOWN = Environment(
@@ -31,7 +31,7 @@ def whole(*systems: SystemRecord, **changes: object) -> Record:
     return Record(**{**content, **changes})
 
 
-def by_number(record: Record, **options: bool) -> dict[int, Check]:
+def by_number(record: Record, **options: bool) -> dict[int, RuleCheck]:
     return {c.number: c for c in check(record, **options)}
 
 
@@ -97,8 +97,8 @@ def test_a_subset_of_the_machine_needs_a_note(blocks: Make) -> None:
 
 def test_ranks_that_are_bound_apart_use_the_machine_together() -> None:
     part = KNOWN.model_copy(update={"cpus_allowed": [0]})
-    assert judged(Facts(1, part))[1].state == "fails"
-    assert judged(Facts(1, part, cpus=[0, 1]))[1].state == "holds"
+    assert judged(RuleFacts(1, part))[1].state == "fails"
+    assert judged(RuleFacts(1, part, cpus=[0, 1]))[1].state == "holds"
 
 
 def test_failed_systems_are_named(blocks: Make) -> None:

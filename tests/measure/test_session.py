@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from deep_bench.errors import InvalidArgument, WorkerDied, WorkerError
-from deep_bench.measure.fleet import Contender, Fleet
-from deep_bench.measure.session import Plan, Progress, measure, measure_launch, relative_half_width
+from deep_bench.measure.session import Plan, SessionProgress, measure, measure_launch, relative_half_width
+from deep_bench.workers.fleet import Contender, Fleet
 
 Make = Callable[..., Contender]
 QUICK = {"min_ns": 1_000_000, "warm_up_s": 0.1}
@@ -19,7 +19,7 @@ QUICK = {"min_ns": 1_000_000, "warm_up_s": 0.1}
 
 def children() -> list[psutil.Process]:
     running = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
-    return [p for p in running if "deep_bench.measure.worker" in p.cmdline()]
+    return [p for p in running if "deep_bench.workers.worker" in p.cmdline()]
 
 
 def test_all_calls_are_measured_until_they_are_narrow(contender: Make) -> None:
@@ -41,7 +41,7 @@ def test_all_calls_are_measured_until_they_are_narrow(contender: Make) -> None:
 
 
 def test_all_are_sampled_equally_often_and_interleaved(contender: Make) -> None:
-    told: list[Progress] = []
+    told: list[SessionProgress] = []
     measure([contender("a"), contender("b")], Plan(ci_width=0.9, quantities=("native",), seed=3, **QUICK), watch=told.append)
     rounds = [[p.label for p in told if p.round == n] for n in range(6)]
     assert all(sorted(labels) == ["a", "b"] for labels in rounds)
@@ -88,7 +88,7 @@ def test_a_system_that_cannot_be_built_is_reported(contender: Make) -> None:
 
 
 def test_an_interrupt_keeps_what_was_measured(contender: Make) -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: SessionProgress) -> None:
         if progress.round == 2:
             os.kill(os.getpid(), signal.SIGINT)
 

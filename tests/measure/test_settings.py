@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.settings import refuse_bad
+from deep_bench.study.settings import refuse_bad
 
 GOOD = {"check": "auto", "ci_width": 0.01, "seed": 0, "budget": 3.0, "limit": 1, "launches": 1}
 

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from deep_bench.errors import InvalidArgument, Unsupported, WorkerDied
-from deep_bench.measure.fleet import Contender, Fleet
 from deep_bench.measure.session import Plan, measure_launch
-from deep_bench.measure.system import Host
-from deep_bench.measure.timing import sample_block
-from deep_bench.measure.warmup import warm_up
+from deep_bench.measure.timing import sample_block, warm_up
+from deep_bench.workers.fleet import Contender, Fleet
+from deep_bench.workers.host import Host
 
 
 class Loaded:

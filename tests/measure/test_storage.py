@@ -15,10 +15,10 @@ import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import NetworkFacts, Record, SampleSet, SystemRecord
 from deep_bench.measure.session import Series
-from deep_bench.measure.storage import INLINE_SAMPLES, RecordWriter, load, save
 from deep_bench.measure.timing import Block
+from deep_bench.records.model import NetworkFacts, Record, SampleSet, SystemRecord
+from deep_bench.records.store import INLINE_SAMPLES, RecordWriter, load, save
 
 Edit = Callable[[dict], None]
 
@@ -179,7 +179,7 @@ def test_a_run_that_is_killed_leaves_a_readable_record(tmp_path: Path) -> None:
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from pathlib import Path
         from test_storage import record
-        from deep_bench.measure.storage import INLINE_SAMPLES, RecordWriter
+        from deep_bench.records.store import INLINE_SAMPLES, RecordWriter
         writer = RecordWriter(Path({str(tmp_path)!r}), record())
         print(writer.path, flush=True)
         while True:

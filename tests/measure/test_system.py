@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.system import Host, System, build, peak_memory_bytes
+from deep_bench.workers.evidence import peak_memory_bytes
+from deep_bench.workers.host import Host, System, build
 
 
 @pytest.fixture(autouse=True)

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.measure.compare import TotalPart, ratio_of_totals, total
 from deep_bench.measure.timing import Block
-from deep_bench.measure.totals import Part, ratio_of_totals, total
 
 
-def part(random: np.random.Generator, center: float, count: int = 1, blocks: int = 8, between: float = 0.0) -> Part:
+def part(random: np.random.Generator, center: float, count: int = 1, blocks: int = 8, between: float = 0.0) -> TotalPart:
     """Blocks of normal samples around a center that differs a little from block to block."""
     made = []
     for number in range(blocks):
         level = center * (1 + between * random.standard_normal())
         ns = np.maximum(random.normal(level, 0.02 * center, 200), 1).astype(np.int64)
         made.append(Block(number, 1, ns, np.zeros(200, bool)))
-    return Part(count, [made])
+    return TotalPart(count, [made])
 
 
 def test_a_total_is_the_sum_of_the_medians_each_as_often_as_it_occurs() -> None:
@@ -59,9 +59,9 @@ def test_nothing_has_no_total() -> None:
         total([])
 
 
-def launched(random: np.random.Generator, center: float, count: int, launches: int) -> Part:
+def launched(random: np.random.Generator, center: float, count: int, launches: int) -> TotalPart:
     levels = center * (1 + 0.05 * random.standard_normal(launches))
-    return Part(count, [part(random, level).launches[0] for level in levels])
+    return TotalPart(count, [part(random, level).launches[0] for level in levels])
 
 
 def test_of_several_launches_the_interval_is_over_their_totals() -> None:

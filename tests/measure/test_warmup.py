@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deep_bench.measure.warmup import LONG_WINDOW, WINDOW, judge, trend, warm_up
+from deep_bench.measure.timing import LONG_WINDOW, WINDOW, judge, trend, warm_up
 
 
 def nothing() -> None:

@@ -13,10 +13,9 @@ import psutil
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidInput, WorkerDied, WorkerError
-from deep_bench.measure.capped_log import MOST_BYTES
-from deep_bench.measure.death import cause
-from deep_bench.measure.place import Place
-from deep_bench.measure.workers import Worker
+from deep_bench.workers.evidence import MOST_BYTES, cause
+from deep_bench.workers.process import Worker
+from deep_bench.workers.remote import Place
 
 HERE = Path(__file__).parent
 Start = Callable[..., Worker]
@@ -180,7 +179,7 @@ def test_memory_beyond_the_limit_is_refused_and_the_worker_lives(start: Start) -
 
 
 def test_a_kill_by_the_kernel_for_memory_is_told_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.measure.death.oom_kills", lambda: 4)
+    monkeypatch.setattr("deep_bench.workers.evidence.oom_kills", lambda: 4)
     assert "out of memory" in cause(-signal.SIGKILL, 3)
     assert "memory" not in cause(-signal.SIGKILL, 4)
     assert "perhaps" in cause(-signal.SIGKILL, None)
@@ -265,7 +264,7 @@ def test_no_orphan_is_left_when_the_parent_is_killed(launcher: list[str], paused
     program = f"""
         import time
         from pathlib import Path
-        from deep_bench.measure.workers import Worker
+        from deep_bench.workers.process import Worker
         worker = Worker("tiny_systems:Tiny", log=Path({str(tmp_path / "log")!r}), path=[{str(HERE)!r}])
         child = worker.call("spawn") if {paused} else worker.pid
         if {paused}:

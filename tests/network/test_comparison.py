@@ -16,7 +16,7 @@ import deep_bench as db
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.network import NetworkComparison, compare
 from deep_bench.network.differences import norms
-from deep_bench.network.experiment import Experiment
+from deep_bench.network.run import NetworkExperiment
 
 RNG = np.random.default_rng(0)
 W1, B1 = RNG.standard_normal((12, 16)).astype(np.float32), RNG.standard_normal(16).astype(np.float32)
@@ -436,7 +436,7 @@ def test_what_cannot_be_compared_is_refused(given: Any, options: dict[str, Any],
 
 
 def test_outputs_of_other_names_after_timing_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    import deep_bench.network.experiment as module
+    import deep_bench.network.run as module
 
     class Verdict:
         repeatability = {"bitwise": True}  # noqa: RUF012
@@ -449,7 +449,7 @@ def test_outputs_of_other_names_after_timing_are_a_finding(monkeypatch: pytest.M
             return {"other": np.zeros(1)}
 
     monkeypatch.setattr(module, "FleetSubject", Subject)
-    experiment = Experiment.__new__(Experiment)
+    experiment = NetworkExperiment.__new__(NetworkExperiment)
     experiment._answers = {"a": {"y": np.zeros(1)}}
     experiment.record = {"a": type("System", (), {"verdict": Verdict})}  # type: ignore[assignment]
     experiment._compare_answers(type("Fleet", (), {"runners": {"a": None}}))  # type: ignore[arg-type]

@@ -133,7 +133,7 @@ def test_a_decision_within_its_margin_is_followed() -> None:
 def test_small_chunks_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     faulty = Faulty("reference", "bn1", wrong_epsilon)
     whole = db.network.diverge(large_network(3), faulty, inputs())
-    monkeypatch.setattr("deep_bench.network.divergence_carried._CHUNK_BYTES", 10_000)
+    monkeypatch.setattr("deep_bench.network.divergence._CHUNK_BYTES", 10_000)
     parts = db.network.diverge(large_network(3), faulty, inputs())
     assert [n.carried for n in parts.nodes] == [n.carried for n in whole.nodes]
 

@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 import deep_bench as db
-from deep_bench.check.information import nothing_in
+from deep_bench.check.special import nothing_in
 from deep_bench.cli import main
 from deep_bench.errors import InvalidArgument
 from deep_bench.network import diverge, profile
-from deep_bench.network.divergence_information import first_nan
+from deep_bench.network.divergence import first_nan
 from deep_bench.network.reduction import Slower
 
 CHAIN = "g (float[n,4] x) => (float[n,4] y) <float[4] w = {1, 1, 1, 1}> { a = Mul(x, w)  b = Neg(a)  y = Sqrt(b) }"
@@ -67,7 +67,7 @@ def test_nan_in_a_constant() -> None:
 
 
 def test_a_wrong_number_in_the_place_of_nan_is_still_wrong() -> None:
-    from deep_bench.reference.network.adapter import ReferenceAdapter
+    from deep_bench.reference.network import ReferenceAdapter
 
     class Hiding(ReferenceAdapter):
         name = "hiding"

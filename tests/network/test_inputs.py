@@ -11,7 +11,8 @@ import pytest
 from deep_bench.errors import InvalidInput
 from deep_bench.framework import check_inputs
 from deep_bench.graph import Network
-from deep_bench.network.inputs import draw_inputs, prepare_inputs, read_inputs
+from deep_bench.graph.drawing import draw_inputs
+from deep_bench.network.problem import prepare_inputs, read_inputs
 from deep_bench.tensor import STRING, TensorSpec
 
 INT64, FLOAT = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT

@@ -11,10 +11,8 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.framework import Adapter, Executor
-from deep_bench.network.profiling.memory import liveness
-from deep_bench.network.profiling.model import Profile, SystemProfile
-from deep_bench.network.profiling.report import grown
-from deep_bench.network.profiling.rows import OWN, WHOLE
+from deep_bench.network.profile_result import CONVERSIONS, WHOLE, Profile, SystemProfile, grown
+from deep_bench.network.profiling import liveness
 from deep_bench.operators.cost import KnownSizes, Work
 
 SYSTEMS = ["onnxruntime", "reference", "tensorflow", "torch"]
@@ -199,7 +197,7 @@ def test_the_table_names_what_matters(profile: Profile, monkeypatch: pytest.Monk
 
 
 def test_a_picture_is_drawn(profile: Profile, tmp_path: Path) -> None:
-    from deep_bench.network.profiling.picture import plot
+    from deep_bench.network.plots import plot_profile as plot
 
     assert plot(profile, tmp_path / "profile.png").read_bytes().startswith(b"\x89PNG")
 
@@ -274,8 +272,8 @@ def test_inputs_that_no_system_can_take_are_refused_by_each() -> None:
 
 def test_rows_of_no_node_come_last(forward: Profile) -> None:
     labels = [row.label for row in forward.rows]
-    assert [label for label in labels if label in (OWN, WHOLE)] == labels[
-        len(labels) - sum(x in (OWN, WHOLE) for x in labels) :
+    assert [label for label in labels if label in (CONVERSIONS, WHOLE)] == labels[
+        len(labels) - sum(x in (CONVERSIONS, WHOLE) for x in labels) :
     ]
 
 

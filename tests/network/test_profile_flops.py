@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 import deep_bench as db
-from deep_bench.network.profiling.memory import liveness
-from deep_bench.network.profiling.model import Piece, Profile, SystemProfile
+from deep_bench.network.profile_result import Piece, Profile, SystemProfile
+from deep_bench.network.profiling import liveness
 from deep_bench.operators.cost import Work, costs_of
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.network import differentiate
-from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
+from deep_bench.network.gradient.pullback import GradientSubject, judge_gradients, truth_of_gradients
 
 LOSS = "loss"
 
@@ -24,7 +24,7 @@ LONG = """<ir_version: 10, opset_import: ["": 22]> g (float[20000,2] x, float[2]
     y = Add(x, b) z = Mul(y, y) loss = ReduceSum<keepdims = 0>(z) }"""
 
 
-class ByRule(Differentiated):
+class ByRule(GradientSubject):
     """A framework that differentiates as `differentiate` does, in another form, or wrongly."""
 
     form: ClassVar[Mapping[str, bool]] = {}
@@ -78,7 +78,7 @@ def test_adding_term_by_term_is_no_fault(factor: float) -> None:
     inputs = {"x": rng.uniform(1, 2, (20000, 2)).astype(np.float32), "b": np.ones(2, np.float32)}
     network = db.Network.from_proto(onnx.parser.parse_model(LONG))
 
-    class TermByTerm(Differentiated):
+    class TermByTerm(GradientSubject):
         def _gradients(self, network: db.Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             terms = 2 * (inputs["x"] + inputs["b"])
             return {"d(loss)/d(b)": np.add.accumulate(terms, axis=0)[-1] * terms.dtype.type(factor)}

@@ -18,7 +18,7 @@ import deep_bench as db
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network
 from deep_bench.network import Crashes, Reduced, Slower, Wrong
-from deep_bench.network.reduction.search import minimise
+from deep_bench.network.candidate import minimise
 
 from .planted import FAULTS, Faulty, inputs, large_network, wrong_epsilon, wrong_when_fused
 

@@ -14,7 +14,7 @@ from deep_bench.cli import main
 from deep_bench.errors import WorkerDied, WorkerError
 from deep_bench.graph import Network
 from deep_bench.network import Crashes, Slower, Wrong
-from deep_bench.network.lasting_worker import LastingWorker
+from deep_bench.workers.process import LastingWorker
 
 FRAGILE = "tests.network.misbehaving:Fragile"
 FEEDS = {"x": np.linspace(0.1, 0.9, 4, dtype=np.float32)}
@@ -104,7 +104,7 @@ def test_after_ctrl_c_another_process_answers(monkeypatch: pytest.MonkeyPatch) -
     with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
         assert worker.call("total") == 2
         with monkeypatch.context() as patched:
-            patched.setattr("deep_bench.measure.workers.wait", interrupted)
+            patched.setattr("deep_bench.workers.process.wait", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 worker.call("total")
         assert worker.call("most_common") == [("a", 2)]

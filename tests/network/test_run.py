@@ -10,7 +10,7 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidInput, UnknownName
 from deep_bench.network.result import Result
-from deep_bench.network.sweep import run_sweep
+from deep_bench.network.run import run_sweep
 from deep_bench.testing.adapter import X, small_network
 
 QUICK = {"budget": 1.0, "ci_width": 0.5, "progress": False}

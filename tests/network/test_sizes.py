@@ -8,7 +8,7 @@ import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.graph import Network
-from deep_bench.network.sizes import choose_sizes
+from deep_bench.graph.drawing import choose_sizes
 
 
 def network_of(**shapes: list[str | int | None]) -> Network:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 import deep_bench as db
 from deep_bench.cli import main
-from deep_bench.measure.tables import columns, print_table
+from deep_bench.records.table import columns, print_table
 
 WIDTHS = ["40", "80", "200", None]
 SYSTEM = "reference:algorithms=a_rather_long_name_of_some_option"

@@ -15,8 +15,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.draws import DISTRIBUTIONS, DRAWS, draw
-from deep_bench.operators.draws_limits import limit_of
-from deep_bench.operators.draws_table import RULES, SETTINGS
+from deep_bench.operators.draws_table import RULES, SETTINGS, limit_of
 from deep_bench.tensor import TensorSpec, is_float
 
 FLOATS = ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn"]

@@ -14,8 +14,8 @@ import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName
 from deep_bench.operators import Case
 from deep_bench.operators.checks import check_operator, forward_check
-from deep_bench.operators.checks.remembering import remembering_check
-from deep_bench.operators.kernel import KernelAdapter
+from deep_bench.operators.checks.honesty import remembering_check
+from deep_bench.operators.operator import KernelAdapter
 
 QUICK: dict[str, Any] = {"budget": 0.1, "ci_width": 0.9, "dispatch": False, "progress": False, "twin": False}
 RELU = Case.of("Relu", (4, 5))

@@ -118,7 +118,7 @@ def test_what_a_kernel_returns_of_its_inputs_is_the_callers_to_write_to(name: st
 
 
 def test_shapes_are_inferred_once() -> None:
-    from deep_bench.operators import case_network
+    from deep_bench.operators import case as case_network
 
     network, image = digits().without_kernels().replace("Relu", Relu()), batch()
     executor = adapter("reference").prepare(network)

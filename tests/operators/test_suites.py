@@ -18,8 +18,8 @@ import deep_bench as db
 from deep_bench import registry as registry_module
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.operators.case import Case
-from deep_bench.operators.suites import architectures, convnet, deepbench, models, transformer
-from deep_bench.operators.suites.find import suite_of
+from deep_bench.operators.suites import convnet, deepbench, transformer
+from deep_bench.operators.suites.from_network import suite_of
 from deep_bench.operators.suites.suite import Suite
 
 COUNTS = {
@@ -256,19 +256,21 @@ def test_recurrent_networks_run(cell: str) -> None:
 @pytest.mark.parametrize(
     ("model", "parameters"),
     [
-        (models.BERT_BASE, 109_482_240),
-        (models.BERT_LARGE, 335_141_888),
-        (models.GPT2, 124_439_808),
-        (models.GPT2_XL, 1_557_611_200),
-        (models.LLAMA3_8B, 8_030_261_248),
-        (models.LLAMA3_70B, 70_553_706_496),
-        (models.MISTRAL_7B, 7_241_732_096),
-        (models.VIT_B16, 86_567_656),
-        (models.VIT_L16, 304_326_632),
+        (transformer.BERT_BASE, 109_482_240),
+        (transformer.BERT_LARGE, 335_141_888),
+        (transformer.GPT2, 124_439_808),
+        (transformer.GPT2_XL, 1_557_611_200),
+        (transformer.LLAMA3_8B, 8_030_261_248),
+        (transformer.LLAMA3_70B, 70_553_706_496),
+        (transformer.MISTRAL_7B, 7_241_732_096),
+        (transformer.VIT_B16, 86_567_656),
+        (transformer.VIT_L16, 304_326_632),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_models_have_exactly_their_published_number_of_parameters(model: models.Model, parameters: int) -> None:
+def test_models_have_exactly_their_published_number_of_parameters(
+    model: transformer.TransformerModel, parameters: int
+) -> None:
     width, inner = model.hidden, model.feed_forward
     table, places = model.vocabulary * width, model.context * width
     if model in transformer._GATED:  # no biases; one weight for a normalisation; its own table for the output
@@ -328,7 +330,7 @@ def test_counts_are_of_one_pass() -> None:
 
 def test_convolutions_are_counted() -> None:
     suite = db.suites["convnet/resnet50"]
-    counted = Counter(architectures.resnet50())
+    counted = Counter(convnet.resnet50_convolutions())
     assert [case.count for case in suite] == list(counted.values())
     assert sum(case.count for case in suite) == 53
     assert suite.case("1x256x14x14 256x256x3x3 p1").count == 5
@@ -339,9 +341,9 @@ def test_convolutions_are_counted() -> None:
 @pytest.mark.parametrize(
     ("network", "features", "products", "parameters"),
     [  # products (multiply-adds) from the papers; parameters as torchvision lists them
-        (architectures.resnet50, 2048, 4.09e9, 25_557_032),
-        (architectures.resnext50, 2048, 4.23e9, 25_028_904),
-        (architectures.mobilenet_v2, 1280, 0.300e9, 3_504_872),
+        (convnet.resnet50_convolutions, 2048, 4.09e9, 25_557_032),
+        (convnet.resnext50_convolutions, 2048, 4.23e9, 25_028_904),
+        (convnet.mobilenet_v2_convolutions, 1280, 0.300e9, 3_504_872),
     ],
 )
 def test_architectures_have_their_published_cost(
@@ -354,23 +356,23 @@ def test_architectures_have_their_published_cost(
 
 
 def test_conv_tasnet_dilates_in_three_stacks() -> None:
-    depthwise = [c for c in architectures.conv_tasnet() if c.groups > 1]
+    depthwise = [c for c in convnet.conv_tasnet_convolutions() if c.groups > 1]
     assert [c.dilation for c in depthwise] == [2**power for power in range(8)] * 3
 
 
 @pytest.mark.parametrize("name", [name for name in db.suites if name.startswith("convnet/")])
 def test_outputs_are_as_large_as_the_architecture_says(name: str) -> None:
     sources: dict[str, list[Any]] = {
-        "convnet/resnet50": list(architectures.resnet50()),
-        "convnet/mobilenet_v2": list(architectures.mobilenet_v2()),
-        "convnet/unet": list(architectures.unet()),
-        "convnet/3d": list(architectures.c3d()),
-        "convnet/1d": [*architectures.wav2vec2(), *architectures.conv_tasnet()],
-        "convnet/dilated": list(architectures.deeplab_v3()),
-        "convnet/grouped": [c for c in architectures.resnext50() if c.groups > 1],
+        "convnet/resnet50": list(convnet.resnet50_convolutions()),
+        "convnet/mobilenet_v2": list(convnet.mobilenet_v2_convolutions()),
+        "convnet/unet": list(convnet.unet_convolutions()),
+        "convnet/3d": list(convnet.c3d_convolutions()),
+        "convnet/1d": [*convnet.wav2vec2_convolutions(), *convnet.conv_tasnet_convolutions()],
+        "convnet/dilated": list(convnet.deeplab_v3_convolutions()),
+        "convnet/grouped": [c for c in convnet.resnext50_convolutions() if c.groups > 1],
         "convnet/depthwise": [
-            *(c for c in architectures.mobilenet_v2() if c.groups > 1),
-            *architectures.convnext_tiny(),
+            *(c for c in convnet.mobilenet_v2_convolutions() if c.groups > 1),
+            *convnet.convnext_tiny_convolutions(),
         ],
     }
     layers = list(dict.fromkeys(sources[name]))
@@ -378,11 +380,11 @@ def test_outputs_are_as_large_as_the_architecture_says(name: str) -> None:
 
 
 def test_networks_end_where_their_papers_say() -> None:
-    assert list(architectures.unet())[-1].made == (388, 388)
-    assert list(architectures.wav2vec2())[-1].made == (49,)  # 20 ms of 16 kHz
-    assert {c.made for c in architectures.conv_tasnet()} == {(2001,)}
-    assert {c.made for c in architectures.deeplab_v3()} == {(33, 33)}
-    assert list(architectures.resnet50())[-1].made == (7, 7)
+    assert list(convnet.unet_convolutions())[-1].made == (388, 388)
+    assert list(convnet.wav2vec2_convolutions())[-1].made == (49,)  # 20 ms of 16 kHz
+    assert {c.made for c in convnet.conv_tasnet_convolutions()} == {(2001,)}
+    assert {c.made for c in convnet.deeplab_v3_convolutions()} == {(33, 33)}
+    assert list(convnet.resnet50_convolutions())[-1].made == (7, 7)
 
 
 def test_kinds_are_tagged() -> None:

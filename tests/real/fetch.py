@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deep_bench.measure.user_cache import user_cache
+from deep_bench.records.folders import user_cache
 
 PLATFORM = "manylinux_2_28_x86_64"
 """The networks are the same in every wheel, so all machines take those of one platform, and checksums agree."""

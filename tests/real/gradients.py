@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import deep_bench as db
-from deep_bench.check.endtoend import Whole
-from deep_bench.check.ladder import in_float64
-from deep_bench.check.truth import Effort, Truth
+from deep_bench.check.judge import EndToEnd
+from deep_bench.check.oracle import Effort, Truth
+from deep_bench.check.subject import in_float64
 from deep_bench.graph import Network
-from deep_bench.network.pullback import Differentiated, judge_gradients, truth_of_gradients
+from deep_bench.network.gradient.pullback import GradientSubject, judge_gradients, truth_of_gradients
 from deep_bench.tensor import is_float
 
 from .table import Inputs, sizes
@@ -38,9 +38,9 @@ class Scored:
         """The oracle's gradients, and what rounding can do to them."""
         return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs, effort)
 
-    def by(self, framework: str, truth: Truth) -> Whole:
+    def by(self, framework: str, truth: Truth) -> EndToEnd:
         """How a framework's own gradients compare with the oracle's."""
-        subject = Differentiated(db.frameworks[framework](), self.network, LOSS, self.wrt, self.inputs)
+        subject = GradientSubject(db.frameworks[framework](), self.network, LOSS, self.wrt, self.inputs)
         return judge_gradients(truth, subject)
 
 

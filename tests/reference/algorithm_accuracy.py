@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.check.arithmetic import as_plain, disturb
+from deep_bench.check.arithmetic import Rounding, as_plain, disturb
 from deep_bench.check.estimate import Deviations, Expectation, compare
-from deep_bench.check.rounding import Rounding
 from deep_bench.reference.operators import find
 from deep_bench.reference.operators.algorithms import algorithms
 

@@ -13,7 +13,7 @@ from deep_bench.check.estimate import compare
 from deep_bench.check.thresholds import ROUNDING_BITS
 from deep_bench.errors import Unsupported
 from deep_bench.reference.operators.algorithms import algorithms
-from deep_bench.reference.operators.algorithms.convolution._cook_toom import cook_toom
+from deep_bench.reference.operators.algorithms.convolution import cook_toom
 
 from .algorithm_accuracy import SHAPES, bits, expected, normal, typed
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from deep_bench.repeating import Manifest, again, bundle, lock
-from deep_bench.repeating.repetition import LOG
-from deep_bench.repeating.words import AGAIN
+from deep_bench.recipes import bundle_environment, repetition
+from deep_bench.recipes.bundles import AGAIN, bundle
+from deep_bench.recipes.manifest import Manifest
+from deep_bench.recipes.repetition import LOG_FILE
 from deep_bench.testing.adapter import small_network
 
 PROGRAM = [sys.executable, "-c", "from deep_bench.cli import main; main()"]
@@ -59,9 +60,9 @@ def _same_environment(
     packed: tuple[Path, Manifest], _lines: dict[frozenset[str] | None, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wheel of deep_bench and the lock are made once, for the first bundle; others have copies."""
-    wheel, found = packed[0].with_name(lock.wheel_name()), lock.requirements
+    wheel, found = packed[0].with_name(bundle_environment.wheel_name()), bundle_environment.requirements
     if not wheel.exists():
-        lock.write_wheel(wheel)
+        bundle_environment.write_wheel(wheel)
 
     def requirements(extras: Collection[str] | None = None) -> list[str]:
         key = None if extras is None else frozenset(extras)
@@ -69,8 +70,8 @@ def _same_environment(
             _lines[key] = found(extras)
         return _lines[key]
 
-    monkeypatch.setattr(lock, "write_wheel", lambda target: shutil.copyfile(wheel, target))
-    monkeypatch.setattr(lock, "requirements", requirements)
+    monkeypatch.setattr(bundle_environment, "write_wheel", lambda target: shutil.copyfile(wheel, target))
+    monkeypatch.setattr(bundle_environment, "requirements", requirements)
 
 
 @pytest.fixture
@@ -81,8 +82,8 @@ def as_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def run(_: object, folder: Path, environment: dict[str, str], __: object) -> int:
         given.update(environment)
         shutil.copytree(place / "mine", folder / AGAIN, dirs_exist_ok=True)
-        (folder / LOG).write_text("as before\n")
+        (folder / LOG_FILE).write_text("as before\n")
         return 0
 
-    monkeypatch.setattr(again, "_run", run)
+    monkeypatch.setattr(repetition, "_run", run)
     return given

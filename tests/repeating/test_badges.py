@@ -11,18 +11,19 @@ from click.testing import CliRunner
 from deep_bench.cli.badges import command
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.storage import digest
-from deep_bench.repeating import Claims, Manifest, bundle, unpack
-from deep_bench.repeating.badges import Badge, badges
-from deep_bench.repeating.checks import Check
-from deep_bench.repeating.kept import FILE, Figures, RepetitionRecord, read
-from deep_bench.repeating.manifest import MANIFEST
+from deep_bench.recipes.badges import Badge, BadgeCheck, Claims, badges
+from deep_bench.recipes.bundles import bundle
+from deep_bench.recipes.manifest import MANIFEST, Manifest, unpack
+from deep_bench.recipes.repetition import REPETITION_FILE, FigureRecord, RepetitionRecord, read_repetition
+from deep_bench.records.store import digest
 from tests.repeating.conftest import WORDS
 
 
 def repetition(folder: Path, there: Path, *, host: str = "elsewhere", ratio: float = 1.01, **more: object) -> Path:
     """What a repetition of a bundle might have left."""
-    figure = Figures(name="small", metric="forward", unit="s", before=1.0, after=ratio, scale="ratio", value=ratio, word="x")
+    figure = FigureRecord(
+        name="small", metric="forward", unit="s", before=1.0, after=ratio, scale="ratio", value=ratio, word="x"
+    )
     facts: dict[str, object] = {"verdict": "repeated", "clean": True, "status": 0, **more}
     record = RepetitionRecord.model_validate(
         {
@@ -36,7 +37,7 @@ def repetition(folder: Path, there: Path, *, host: str = "elsewhere", ratio: flo
         }
     )
     folder.mkdir()
-    (folder / FILE).write_text(record.model_dump_json())
+    (folder / REPETITION_FILE).write_text(record.model_dump_json())
     return folder
 
 
@@ -114,7 +115,7 @@ def test_claims_and_files_that_are_none(there: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="the DOI 'zenodo'"):
         Claims(doi="zenodo")
     with pytest.raises(InvalidRecord, match=r"repetition\.json"):
-        read(there)
+        read_repetition(there)
     (there / "README.md").write_text("other")
     with pytest.raises(InvalidRecord, match="was altered"):
         badges(there)
@@ -134,7 +135,7 @@ def test_variables_that_a_repetition_is_not_given(there: Path, tmp_path: Path) -
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(content | {"variables": {"PYTHONPATH": "/mine", "OMP_NUM_THREADS": "1"}}))
 
-    def check(*kept: Path) -> Check:
+    def check(*kept: Path) -> BadgeCheck:
         functional = by_name(badges(there, repetitions=kept))["artifacts evaluated - functional"]
         return next(check for check in functional.checks if check.name.startswith("exercisable"))
 

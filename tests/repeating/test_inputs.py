@@ -14,13 +14,10 @@ from deep_bench import load
 from deep_bench.arrays import digest
 from deep_bench.cli.bundle import command as bundle_verb
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
-from deep_bench.repeating import Manifest, bundle, repeat, unpack
-from deep_bench.repeating.badges import badges
-from deep_bench.repeating.contents import Contents
-from deep_bench.repeating.inputs import Inputs
-from deep_bench.repeating.manifest import Left
-from deep_bench.repeating.records import Recorded
-from deep_bench.repeating.trust import checked
+from deep_bench.recipes.badges import badges
+from deep_bench.recipes.bundles import CommandInputs, RecordedInputs, bundle
+from deep_bench.recipes.manifest import Contents, Manifest, Omission, unpack
+from deep_bench.recipes.repetition import allowed_command, repeat
 from deep_bench.testing.adapter import small_network
 from tests.repeating.conftest import WORDS
 
@@ -108,11 +105,11 @@ def test_a_network_that_a_program_made_is_told(place: Path, tmp_path: Path) -> N
 
 def test_inputs_that_are_gone_or_others(tmp_path: Path) -> None:
     x = np.arange(3.0)
-    recorded = Recorded(arrays={Path("in.npz"): {"x": digest(x)}})
+    recorded = RecordedInputs(arrays={Path("in.npz"): {"x": digest(x)}})
     command = ["deep-bench", "run", "digits-cnn", "--input", "./in.npz"]
 
     def faults() -> dict[str, str]:
-        taken = Inputs(Contents(), recorded)
+        taken = CommandInputs(Contents(), recorded)
         taken.command(command, tmp_path)
         return taken.faults
 
@@ -129,7 +126,7 @@ def test_a_network_comes_with_the_files_of_its_tensors(tmp_path: Path) -> None:
     file = tmp_path / "net.onnx"
     onnx.save(small_network().to_proto(), file, save_as_external_data=True, location="net.bin", size_threshold=0)
     found = load(file)
-    taken = Inputs(Contents(), Recorded({"net": frozenset({found.sha256})}))
+    taken = CommandInputs(Contents(), RecordedInputs({"net": frozenset({found.sha256})}))
     again = taken.command(["deep-bench", "run", "net.onnx", "--output", "mine"], tmp_path)
     assert (taken.faults, taken.networks) == ({}, {found.sha256})
     folder = Path(again[2]).parent.as_posix()
@@ -149,7 +146,7 @@ def test_what_recipes_name(tmp_path: Path) -> None:
         "fixed: {kernels: ['kernels.py:Fast'], recipe: training.yaml, budget: 0.5s}\n"
         f"matrix: {{suite: [transformer/gelu, gone.toml, {tmp_path}/outside.npz, ../outside.npz]}}\n"
     )
-    taken = Inputs(Contents(), Recorded())
+    taken = CommandInputs(Contents(), RecordedInputs())
     again = taken.command(["deep-bench", "recipe", "run", "home/e.yaml"], tmp_path)
     assert again == ["deep-bench", "recipe", "run", "inputs/e.yaml", "--output", "repeated"]
     assert set(taken.contents.files) == {
@@ -160,15 +157,15 @@ def test_what_recipes_name(tmp_path: Path) -> None:
     }
     assert taken.faults == {"gone.toml": "is not there"}
     assert [one.what for one in taken.contents.left] == [f"{tmp_path}/outside.npz", "../outside.npz"]
-    taken = Inputs(Contents(), Recorded())
+    taken = CommandInputs(Contents(), RecordedInputs())
     assert taken.command(["deep-bench", "train", "training.yaml"], home)[2] == "inputs/training.yaml"
     assert set(taken.contents.files) == {"inputs/training.yaml", "models/net.onnx"}
 
 
 def test_code_that_is_put_into_a_bundle_is_run_with_leave_only(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
-    left = Left(what="more", why="large", source=WHERE, files={"inputs/more/evil.py": "0" * 64})
+    left = Omission(what="more", why="large", source=WHERE, files={"inputs/more/evil.py": "0" * 64})
     made = packed[1].model_copy(update={"left": [left], "command": ["deep-bench", "run", "x"]})
     with pytest.raises(Unsupported, match=r"inputs/more/evil\.py"):
-        checked(made, tmp_path, here=True, allow_code=False)
+        allowed_command(made, tmp_path, here=True, allow_code=False)
     with pytest.raises(ValueError, match="does not lie below"):
-        Left(what="more", why="large", files={"../../etc/passwd": "0" * 64})
+        Omission(what="more", why="large", files={"../../etc/passwd": "0" * 64})

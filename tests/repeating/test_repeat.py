@@ -17,14 +17,16 @@ from click.testing import CliRunner
 from deep_bench.cli.bundle import command as bundle_verb
 from deep_bench.cli.repeat import command as repeat_verb
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
-from deep_bench.repeating import Manifest, bundle, repeat
-from deep_bench.repeating.bits import Bits, computed
-from deep_bench.repeating.environment import clean, dropped, locked, not_set, variables
-from deep_bench.repeating.manifest import Packed
-from deep_bench.repeating.records import load_records
-from deep_bench.repeating.repetition import Repetition
-from deep_bench.repeating.trust import checked
-from deep_bench.repeating.unpacking import unpack
+from deep_bench.recipes.bundle_environment import (
+    bundle_variables,
+    clean_interpreter,
+    dropped_variables,
+    lock_lines,
+    variables_not_set,
+)
+from deep_bench.recipes.bundles import bundle, load_records
+from deep_bench.recipes.manifest import Manifest, PackedFile, unpack
+from deep_bench.recipes.repetition import Bits, Repetition, allowed_command, output_digests, repeat
 from tests.repeating.conftest import WORDS
 
 
@@ -150,11 +152,11 @@ def test_commands_of_strangers(
     made = packed[1]
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-        more = Packed(path=name, role="input", bytes=len(text), sha256="0" * 64)
+        more = PackedFile(path=name, role="input", bytes=len(text), sha256="0" * 64)
         made = made.model_copy(update={"files": [*made.files, more]})
     made = made.model_copy(update={"command": command})
     with pytest.raises(kind, match=re.escape(message)):
-        checked(made, tmp_path, here=True, allow_code=False)
+        allowed_command(made, tmp_path, here=True, allow_code=False)
 
 
 def test_cells_of_a_recipe_do_not_hide_each_other(record: Path, tmp_path: Path) -> None:
@@ -164,8 +166,8 @@ def test_cells_of_a_recipe_do_not_hide_each_other(record: Path, tmp_path: Path) 
         file = changed(record, tmp_path / str(batch), lambda c, cell=cell: c["recipe"]["options"].update(cell=cell))
         files.append(file)
     one, eight = load_records(files)
-    assert list(computed([one, eight])) == ["reference on small: y [batch=1]", "reference on small: y [batch=8]"]
-    assert list(computed([one, one])) == ["reference on small: y [batch=1]", "reference on small: y [batch=1] (2)"]
+    assert list(output_digests([one, eight])) == ["reference on small: y [batch=1]", "reference on small: y [batch=8]"]
+    assert list(output_digests([one, one])) == ["reference on small: y [batch=1]", "reference on small: y [batch=1] (2)"]
 
 
 def test_what_a_bundle_may_set_and_install(
@@ -175,20 +177,20 @@ def test_what_a_bundle_may_set_and_install(
     monkeypatch.setenv("PYTHONOPTIMIZE", "1")
     wanted = {"OMP_NUM_THREADS": "3", "LD_PRELOAD": "/tmp/evil.so", "PYTHONPATH": "/tmp", "OMPI_MCA_plugin": "x"}
     made = packed[1].model_copy(update={"variables": wanted})
-    assert not_set(made) == ["LD_PRELOAD", "OMPI_MCA_plugin", "PYTHONPATH"]
-    found = variables(made, here=False)
+    assert variables_not_set(made) == ["LD_PRELOAD", "OMPI_MCA_plugin", "PYTHONPATH"]
+    found = bundle_variables(made, here=False)
     assert (found["OMP_NUM_THREADS"], found.get("LD_PRELOAD")) == ("3", os.environ.get("LD_PRELOAD"))
     assert not [name for name in found if name.startswith("PYTHON")]
-    assert {"PYTHONPATH", "PYTHONOPTIMIZE"} <= set(dropped())
-    assert variables(made, here=True)["PYTHONPATH"] == "/elsewhere"
+    assert {"PYTHONPATH", "PYTHONOPTIMIZE"} <= set(dropped_variables())
+    assert bundle_variables(made, here=True)["PYTHONPATH"] == "/elsewhere"
     lines = tmp_path / "lock.txt"
     for line in ("--index-url http://bad", "x @ http://bad/x.whl", "-r other.txt", "numpy>=2", "git+https://bad"):
         lines.write_text(f"numpy==2.4.0\n{line}\n")
         with pytest.raises(InvalidRecord, match="the lock has the line"):
-            locked(lines)
+            lock_lines(lines)
     other = made.model_copy(update={"lock": made.lock.model_copy(update={"platform": "win-arm64"})})
     with pytest.raises(Unsupported, match="a lock of win-arm64"):
-        clean(other, tmp_path)
+        clean_interpreter(other, tmp_path)
 
 
 @pytest.mark.usefixtures("as_before")

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.distributed.collectives.settings import Settings
-from deep_bench.distributed.collectives.study import study
+from deep_bench.distributed.collectives.study import BenchmarkSettings, study
 from deep_bench.distributed.communicators.local import run_local
-from deep_bench.distributed.machine.loggp import LogGP
-from deep_bench.distributed.machine.model import Link, Machine, Segment
-from deep_bench.distributed.scaling.record import MeasuredRecord, PointRecord, ScalingRecord
+from deep_bench.distributed.loggp import LogGP
+from deep_bench.distributed.machine import Link, Machine, Segment
+from deep_bench.distributed.scaling.record import MeasuredRecord, RanksPointRecord, ScalingRecord
 from deep_bench.measure.environment import Environment, capture
 from deep_bench.training import several, train
 
@@ -51,7 +50,7 @@ def _train(folder: Path) -> None:
 
 
 def _communicate(folder: Path) -> None:
-    settings = Settings(collectives=("allreduce", "barrier"), sizes="8,16", budget=0.02, ci_width=0.5)
+    settings = BenchmarkSettings(collectives=("allreduce", "barrier"), sizes="8,16", budget=0.02, ci_width=0.5)
     parameters = LogGP(L=1e-6, o=1e-6, g=1e-6, G=1e-9)
     segments = [Segment(parameters=parameters)]
     link = Link(system="local", between="one node", pair=(0, 1), hosts=("a", "a"), segments=segments)
@@ -63,7 +62,9 @@ def _communicate(folder: Path) -> None:
 def prediction() -> ScalingRecord:
     """A small one, of two numbers of ranks, one of which was measured as well."""
     shared = {"low": 0.9, "high": 1.1, "least": 0.8, "most": 1.2, "sent_least": 1.0, "sent_most": 2.0}
-    points = [PointRecord(ranks=ranks, batch=8, mean=1.0, computing=0.75, communicating=0.25, **shared) for ranks in (2, 4)]
+    points = [
+        RanksPointRecord(ranks=ranks, batch=8, mean=1.0, computing=0.75, communicating=0.25, **shared) for ranks in (2, 4)
+    ]
     beside = MeasuredRecord(
         file="two.json", ranks=2, batch=8, hosts=1, steps=np.array([1.0, 1.5, 2.0]), mean=1.5, median=1.5, least=1.0,
         most=2.0, computing=1.0, predicted=1.0, predicted_computing=0.75, predicted_own=1.25,

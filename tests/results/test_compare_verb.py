@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from deep_bench.cli.compare import command
 from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord, UnknownName
-from deep_bench.measure import storage
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import BlockRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord, VerdictRecord
+from deep_bench.records import store
+from deep_bench.records.model import BlockRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord, VerdictRecord
 
 
 def compared(*words: object) -> Result:
@@ -43,7 +43,7 @@ def record(folder: Path, level: float, *, verdict: str = "right", **where: Any) 
         recipe=Recipe(seeds={"run": 0}),
         complete=True,
     )
-    return storage.save(made, folder)
+    return store.save(made, folder)
 
 
 def block(random: np.random.Generator, ns: float) -> BlockRecord:

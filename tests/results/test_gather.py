@@ -14,19 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deep_bench.distributed.collectives.result import Result as Communication
+from deep_bench.distributed.collectives.result import CommunicationResult as Communication
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
-from deep_bench.measure.record import ErrorRecord, VerdictRecord
 from deep_bench.measure.statistics import Interval
 from deep_bench.measure.timing import Block
 from deep_bench.network.result import Result as Network
 from deep_bench.operators.studies.result import Study
-from deep_bench.results import Figure, Result, Results, gather, gathering
-from deep_bench.results.reading import files
-from deep_bench.results.reading.figures import timed
-from deep_bench.results.report import write
+from deep_bench.records import Figure, Result, Results, gather, gathering
+from deep_bench.records.model import ErrorRecord, VerdictRecord
+from deep_bench.records.report import write
+from deep_bench.records.result import time_figure
 from deep_bench.training import Runs
-from deep_bench.training.runs import throughput
+from deep_bench.training.figures import throughput
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +60,11 @@ def _ends(interval: Interval | None) -> list[float]:
 def test_times_are_of_the_samples_that_a_median_is_taken_of() -> None:
     ns, preempted = np.array([10, 20, 30, 9000]), np.array([False, False, False, True])
     block = Block(0, 10, ns, preempted)
-    figure = timed("forward", [[block], [], [block, block]])
+    figure = time_figure("forward", [[block], [], [block, block]])
     assert figure is not None
     assert figure.medians == pytest.approx((2e-9, 2e-9))
     assert figure.remark.startswith("samples not preempted: 3 of 4; a sample is the mean of up to 10 calls")
-    assert timed("forward", [[], []]) is None
+    assert time_figure("forward", [[], []]) is None
 
 
 def test_operators_have_a_result_for_each_case(read: Results) -> None:
@@ -288,7 +287,7 @@ def test_a_moment_without_a_zone_is_in_utc(folder: Path, records: Path) -> None:
 
 
 def test_a_file_of_any_size_is_not_read_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_BYTES", 100)
+    monkeypatch.setattr(gathering, "LARGEST_BYTES", 100)
     _written(folder, "large.json", {"a": "b" * 100})
     (refused,) = gather(folder).refused
     assert "at most 100" in refused.reason
@@ -297,7 +296,7 @@ def test_a_file_of_any_size_is_not_read_whole(folder: Path, monkeypatch: pytest.
 def test_a_record_that_is_replaced_meanwhile_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As while its run goes on: the file of samples that it named is gone before it is read."""
     (file,) = (folder / "good").glob("2*.json")
-    before, ours = file.stat().st_ino, files.kind_of
+    before, ours = file.stat().st_ino, gathering.kind_of
 
     def kind_of(path: Path) -> str | None:
         if path.stat().st_ino == before:

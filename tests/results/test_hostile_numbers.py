@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidRecord
-from deep_bench.measure import storage
-from deep_bench.network.profiling.model import Profile
-from deep_bench.results import gather
+from deep_bench.network.profile_result import Profile
+from deep_bench.records import gather, store
 
 NAN_BITS = int(np.array(np.nan).view(np.int64))
 INFINITE_BITS = int(np.array(np.inf).view(np.int64))
@@ -75,7 +74,7 @@ def content_of(folder: Path) -> Any:
     """The record of a folder, all of its samples in it."""
     (file,) = (path for path in folder.glob("*.json") if path.name != "machine.json")
     if folder.name in ("network", "operators", "communication"):
-        return storage.load(file).model_dump(mode="json")
+        return store.load(file).model_dump(mode="json")
     return json.loads(file.read_text(encoding="utf-8"))
 
 
@@ -105,9 +104,9 @@ def test_a_number_that_is_no_time_is_refused_with_its_place(
 @pytest.fixture
 def long(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A record with its samples in the file beside it."""
-    monkeypatch.setattr(storage, "INLINE_SAMPLES", 1)
+    monkeypatch.setattr(store, "INLINE_SAMPLES", 1)
     (first,) = (records / "network").glob("*.json")
-    file = storage.save(storage.load(first), tmp_path)
+    file = store.save(store.load(first), tmp_path)
     return file, next(tmp_path.glob("*.h5"))
 
 
@@ -122,10 +121,10 @@ def test_samples_beside_a_record_are_looked_at_as_well(long: tuple[Path, Path], 
         del opened["systems/0/samples/0/ns"]
         opened["systems/0/samples/0/ns"] = np.concatenate([values, whole[1:].astype(values.dtype)])
     content = json.loads(file.read_text(encoding="utf-8"))
-    content["arrays"]["sha256"] = storage.digest(beside)
+    content["arrays"]["sha256"] = store.digest(beside)
     file.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(InvalidRecord, match="ns"):
-        storage.load(file)
+        store.load(file)
 
 
 def test_what_a_metric_found_is_looked_at(records: Path, tmp_path: Path) -> None:
@@ -133,7 +132,7 @@ def test_what_a_metric_found_is_looked_at(records: Path, tmp_path: Path) -> None
     content["systems"][0]["trials"][0]["metrics"] = [{"name": "wait", "unit": "s", "direction": "lower", "values": [-1.0]}]
     (tmp_path / "bad.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(InvalidRecord, match=r"trials\.0\.metrics\.0.*a time of -1 s"):
-        storage.load(tmp_path / "bad.json")
+        store.load(tmp_path / "bad.json")
 
 
 def test_a_profile_is_looked_at(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import Incomparable
-from deep_bench.results import gather
-from deep_bench.results.comparing import compare
+from deep_bench.records import gather
+from deep_bench.records.compare import compare
+from deep_bench.training import record as storage
 from deep_bench.training.record import RankRecord, RanksRecord
-from deep_bench.training.runs import storage
 from tests.results.made import blocks, figure, result
 
 
@@ -28,13 +28,13 @@ def test_the_layout_of_ranks_is_in_labels(records: Path, tmp_path: Path) -> None
     assert (found["nodes"], found["ranks.per_node"]) == ("1", "2")
     assert "communicator" in found
     (first,) = (records / "training").glob("*.json")
-    record = storage.load(first)
+    record = storage.load_training(first)
     hosts = ["a", "a", "b"]
     ranks = [RankRecord(rank=number, local={"host": host}) for number, host in enumerate(hosts)]
     says = {"communicator": "mpi", "library": "Open MPI 5.0", "host": "a"}
     for run in record.runs:
         run.ranks = RanksRecord(scheme="AllReduce", promise="equal", communicator=says, ranks=ranks)
-    storage.write(record, tmp_path / "a.json")
+    storage.write_training(record, tmp_path / "a.json")
     (trained,) = gather(tmp_path)
     names = ("ranks", "nodes", "ranks.per_node", "communicator", "communicator.library")
     assert [trained.labels[name] for name in names] == ["3", "2", "2,1", "mpi", "Open MPI 5.0"]

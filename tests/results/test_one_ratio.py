@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deep_bench.measure import storage
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import BlockRecord, NetworkFacts, Record, SampleSet, SystemRecord
 from deep_bench.network.result import Result as Shown
-from deep_bench.results import gather
-from deep_bench.results.report.contents import report
-from deep_bench.results.report.model import Lines, Table
+from deep_bench.records import gather, store
+from deep_bench.records.model import BlockRecord, NetworkFacts, Record, SampleSet, SystemRecord
+from deep_bench.records.report.contents import report
+from deep_bench.records.report.model import Lines, Table
 
 
 def made(folder: Path, blocks: int, launches: int) -> Path:
@@ -35,7 +34,7 @@ def made(folder: Path, blocks: int, launches: int) -> Path:
         for name, level in (("torch", 1.0), ("jax", 1.1))
     ]
     network = NetworkFacts(name="lenet", sha256="0" * 64)
-    return storage.save(Record(deep_bench="0", environment=Environment(), systems=systems, network=network), folder)
+    return store.save(Record(deep_bench="0", environment=Environment(), systems=systems, network=network), folder)
 
 
 @pytest.mark.parametrize(("blocks", "launches"), [(12, 1), (5, 1), (2, 1), (3, 2), (2, 4), (1, 10)])

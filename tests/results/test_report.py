@@ -21,18 +21,17 @@ from click.testing import CliRunner
 
 from deep_bench.cli.report import command
 from deep_bench.distributed.scaling.record import load_scaling
-from deep_bench.distributed.scaling.report import as_text
-from deep_bench.distributed.scaling.rows import beside, steps
+from deep_bench.distributed.scaling.report import as_text, measured_rows, step_rows
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.measure.timing import Block
-from deep_bench.results import Results, gather
-from deep_bench.results.reading.figures import timed
-from deep_bench.results.report import page, raw, write, writing
-from deep_bench.results.report.contents import report
-from deep_bench.results.report.drawing import draw as drawn
-from deep_bench.results.report.model import Attachment, Sign, Table, clean
-from deep_bench.results.report.ratios import asked
-from deep_bench.results.report.rules import _plots as plots_rule
+from deep_bench.records import Results, gather
+from deep_bench.records.report import provenance, write, writing
+from deep_bench.records.report.contents import draw as drawn
+from deep_bench.records.report.contents import report
+from deep_bench.records.report.model import Attachment, Sign, Table, clean
+from deep_bench.records.report.rules import _plots as plots_rule
+from deep_bench.records.report.summary import named_base
+from deep_bench.records.result import time_figure
 from tests.results.made import blocks, figure, result, runs
 
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>$\\frac{ & | `x` [y](javascript:z) \u202e\x07'
@@ -133,7 +132,7 @@ def test_the_same_results_give_the_same_bytes(every: Path) -> None:
 
 def test_records_are_attached_as_they_are(every: Path) -> None:
     found = gather(every.parent / "records")
-    attached = {one.name: one.data for one in page.attachments(report(found))}
+    attached = {one.name: one.data for one in writing.attachments(report(found))}
     assert {file.name: file.read_bytes() for file in found.files()}.items() <= attached.items()
 
 
@@ -167,18 +166,18 @@ def test_a_note_says_why_not_all_cpus_were_used(records: Path) -> None:
     assert second(notes=["a rare error"])[1] == "fails"
     why = "taskset: the other cores serve other users"
     assert second(notes=[why])[1] == "holds"
-    assert why in text_of(page.as_html(report(Results(made), notes=[why])))
+    assert why in text_of(writing.as_html(report(Results(made), notes=[why])))
 
 
 def test_predictions_are_the_rows_that_show_prints(records: Path) -> None:
     (file,) = (records / "scaling").glob("*.json")
     record = load_scaling(file)
     predicted, measured = tables(gather(file), "results")
-    assert rows(predicted) == [[cell for cell in row if cell != "–"] for row in steps(record).cells]
-    assert rows(measured) == [[cell for cell in row if cell != "–"] for row in beside(record).cells]
+    assert rows(predicted) == [[cell for cell in row if cell != "–"] for row in step_rows(record).cells]
+    assert rows(measured) == [[cell for cell in row if cell != "–"] for row in measured_rows(record).cells]
     assert "SimGrid, predicted" not in [column.name for column in predicted.columns]
     shown = as_text(record, 300)
-    assert all(cell in shown for row in steps(record).cells for cell in row)
+    assert all(cell in shown for row in step_rows(record).cells for cell in row)
 
 
 def hostile(content: Any, key: str = "") -> Any:
@@ -235,7 +234,7 @@ def test_hostile_names_are_only_names_in_markdown(attacked: Results, tmp_path: P
 
 
 def test_a_command_of_a_stranger_is_only_words(attacked: Results) -> None:
-    from deep_bench.results.report.again import typed
+    from deep_bench.records.report.provenance import shell_line as typed
 
     assert typed(["deep-bench", "run", "$(rm -rf ~)"]) == "deep-bench run '$(rm -rf ~)'"
     assert typed(["x", "a\nrm -rf ~"]) == "x 'a rm -rf ~'"
@@ -269,7 +268,7 @@ def several() -> Iterator[Any]:
 def test_the_verdict_counts_what_is_right_wrong_and_failed() -> None:
     made = report(Results(several()))
     assert made.sections[0].name == "verdict"
-    text = page.as_html(made)
+    text = writing.as_html(made)
     assert faults(text) == []
     shown = text_of(text)
     for words in ("3 of 7 results are wrong or failed", "right: 4", "wrong: 2", "failed: 1", "Oops: no memory"):
@@ -292,7 +291,7 @@ def test_the_base_may_be_any_label() -> None:
     (table,) = tables(Results(made), "ratios", base="optimizer=Adam")
     assert rows(table)[0][1] == "SGD"
     with pytest.raises(UnknownName, match="optimizer=Adam"):
-        asked(made, "optimizer=Adan")
+        named_base(made, "optimizer=Adan")
 
 
 def test_runs_that_missed_the_target_are_not_taken_for_times() -> None:
@@ -306,7 +305,7 @@ def test_runs_that_missed_the_target_are_not_taken_for_times() -> None:
             framework="jax",
         ),
     ]
-    shown = text_of(page.as_html(report(Results(made))))
+    shown = text_of(writing.as_html(report(Results(made))))
     assert "3 of 7 runs reached" in shown
     assert "not reached" in shown
 
@@ -323,7 +322,7 @@ def test_samples_that_count_in_no_median_are_drawn_and_told(records: Path) -> No
     found = gather(file)[0]
     ns = np.full(50, 2_000)
     ns[:5] = 6_000_000
-    one = timed("forward", [[Block(0, 1, ns, ns > 3_000)]])
+    one = time_figure("forward", [[Block(0, 1, ns, ns > 3_000)]])
     assert one is not None
     assert (one.count, [group.tolist() for group in one.aside]) == (45, [[0.006] * 5])
     made = report([replace(found, figures={"forward": one})])
@@ -334,7 +333,7 @@ def test_samples_that_count_in_no_median_are_drawn_and_told(records: Path) -> No
 
 
 def test_verdict_and_time_come_first_where_there_is_little_room() -> None:
-    text = page.as_html(report([result(figure((np.array([1.0, 2.0, 3.0]),)))]))
+    text = writing.as_html(report([result(figure((np.array([1.0, 2.0, 3.0]),)))]))
     row = next(e for e in parsed(text).iter(f"{HTML}tr") if e.find(f"{HTML}td[@data-label='verdict']") is not None)
     cells = {e.attrib["data-label"]: e.attrib.get("class", "") for e in row.iter(f"{HTML}td")}
     assert [name for name, of in cells.items() if "first" in of.split()] == ["verdict", "median"]
@@ -373,7 +372,7 @@ def test_numbers_that_nobody_measured_stop_no_report(values: list[float]) -> Non
     made += [result(runs(*values), kind="training", system=name, framework=name, verdict=None) for name in ("a", "b")]
     made.append(result(figure(), kind="network", verdict=None))
     with np.errstate(all="ignore"):
-        assert faults(page.as_html(report(Results(made)))) == []
+        assert faults(writing.as_html(report(Results(made)))) == []
 
 
 def test_a_kind_of_record_that_comes_from_elsewhere_is_shown(tmp_path: Path) -> None:
@@ -382,7 +381,7 @@ def test_a_kind_of_record_that_comes_from_elsewhere_is_shown(tmp_path: Path) -> 
     made = Results(
         [result(runs(1.0, 2.0), file=str(file), kind="queries"), result(runs(1.0), file="gone.json", kind="queries")]
     )
-    text = page.as_html(report(made))
+    text = writing.as_html(report(made))
     assert faults(text) == []
     for words in ("ask it", "&#34;n&#34;: 3", "of the twelve rules hold", "could not be read again"):
         assert words in text, words
@@ -391,7 +390,7 @@ def test_a_kind_of_record_that_comes_from_elsewhere_is_shown(tmp_path: Path) -> 
 def test_the_latencies_behind_a_percentile_are_drawn_and_nothing_else_in_place_of_a_single_sample() -> None:
     def shown(kind: str) -> list[str]:
         single, many = runs(2.0, name="p90"), figure([np.linspace(1, 2, 50)], name="latency")
-        return [one.alt for one in page.drawings(report(Results([result(single, many, kind=kind)])))]
+        return [one.alt for one in writing.drawings(report(Results([result(single, many, kind=kind)])))]
 
     assert "50 from 1.000 s to 2.000 s" in shown("mlperf")[1]
     assert len(shown("operators")) == 1
@@ -403,7 +402,7 @@ def test_a_record_of_impossible_times_leaves_the_others(records: Path, tmp_path:
     content = json.loads(first.read_text(encoding="utf-8"))
     content["runs"][0]["stamps"] = [-stamp for stamp in content["runs"][0]["stamps"]]
     (tmp_path / "records" / "backwards.json").write_text(json.dumps(content), encoding="utf-8")
-    shown = text_of(page.as_html(report(gather(tmp_path / "records"))))
+    shown = text_of(writing.as_html(report(gather(tmp_path / "records"))))
     assert "1 result of 1 record" in shown
     assert "runs.0.stamps" in shown
 
@@ -414,8 +413,8 @@ def test_a_record_that_cannot_be_drawn_leaves_the_others(
     def broken(*_: object) -> Any:
         raise ValueError("nothing to draw")
 
-    monkeypatch.setattr("deep_bench.results.report.plots.training.pictures_of", broken)
-    shown = text_of(page.as_html(report(gather(records / "training", records / "network"))))
+    monkeypatch.setattr("deep_bench.records.report.plots.training_pictures", broken)
+    shown = text_of(writing.as_html(report(gather(records / "training", records / "network"))))
     assert "cannot be drawn: nothing to draw" in shown
     assert "2 results of 2 records" in shown
 
@@ -448,7 +447,7 @@ def test_a_file_of_arrays_is_attached_once(records: Path, tmp_path: Path) -> Non
     content["arrays"] = {"name": arrays.name, "sha256": hashlib.sha256(b"of both").hexdigest()}
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    (table,) = raw.blocks([tmp_path / "a.json", tmp_path / "b.json"])[1:]
+    (table,) = provenance.data_blocks([tmp_path / "a.json", tmp_path / "b.json"])[1:]
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["a.json", "arrays.h5", "b.json"]
 
@@ -463,15 +462,15 @@ def test_no_file_out_of_the_folder_is_attached(records: Path, tmp_path: Path, na
     content = json.loads(first.read_text(encoding="utf-8"))
     content["arrays"] = {"name": name, "sha256": hashlib.sha256(b"secret").hexdigest()}
     (folder / "a.json").write_text(json.dumps(content), encoding="utf-8")
-    (table,) = raw.blocks([folder / "a.json"])[1:]
+    (table,) = provenance.data_blocks([folder / "a.json"])[1:]
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["a.json"]
 
 
 def test_a_large_record_is_named_and_not_attached(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.results.report.raw.LARGEST_FILE", 10)
+    monkeypatch.setattr("deep_bench.records.report.provenance.LARGEST_FILE", 10)
     made = report(gather(records / "network"))
-    assert page.attachments(made) == []
+    assert writing.attachments(made) == []
     (table,) = [t for s in made.sections if s.name == "data" for t in s.blocks if isinstance(t, Table)]
     assert all(re.fullmatch("[0-9a-f]{64}", str(row[2])) and not isinstance(row[3], Attachment) for row in table.rows)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.measure import storage
-from deep_bench.results import gather
+from deep_bench.records import gather, store
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -82,7 +81,7 @@ def test_what_holds_no_results_is_refused(run: Run, records: Path) -> None:
 @pytest.mark.parametrize("change", ["a twin of nothing", "a renamed system", "another case", "no facts"])
 def test_show_and_ls_judge_a_record_alike(run: Run, records: Path, tmp_path: Path, change: str) -> None:
     (file,) = (records / ("operators" if change == "another case" else "network")).glob("*.json")
-    content = storage.load(file).model_dump(mode="json")
+    content = store.load(file).model_dump(mode="json")
     system = content["systems"][0]
     content["systems"].append(
         {**system, "label": "b (A/A)", "twin_of": "b" if change == "a twin of nothing" else system["label"]}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from deep_bench.distributed.collectives.result import Result as Communication
-from deep_bench.measure import storage
+from deep_bench.distributed.collectives.result import CommunicationResult as Communication
 from deep_bench.measure.units import in_bytes
-from deep_bench.results import Results
-from deep_bench.results.comparing.comparison import Comparison
-from deep_bench.results.comparing.estimate import Estimate
-from deep_bench.results.comparing.report import both
+from deep_bench.records import Results, store
+from deep_bench.records.change import Comparison, Estimate
+from deep_bench.records.comparisons import medians_text
 from tests.results.made import result, runs
 
 
@@ -24,12 +22,15 @@ def test_a_table_scales_bytes_and_rates_and_a_file_has_them_exactly(tmp_path: Pa
 
 def test_both_sides_of_a_comparison_are_scaled() -> None:
     change = Estimate("ratio", 345_200_000.0, 360_000_000.0, 1.04, None, None, None, "blocks", (1, 1))
-    assert both(Comparison("", {}, "peak memory", "B", "lower", change, "cannot tell", "cannot tell")) == "345.2 → 360.0 MB"
+    assert (
+        medians_text(Comparison("", {}, "peak memory", "B", "lower", change, "cannot tell", "cannot tell"))
+        == "345.2 → 360.0 MB"
+    )
 
 
 def test_sizes_of_messages_are_never_taken_for_each_other(records: Path) -> None:
     (file,) = (path for path in (records / "communication").glob("2*.json"))
-    record = storage.load(file)
+    record = store.load(file)
     assert record.suite is not None
     for case, size in zip(record.suite.cases, (67_108_868, 67_108_872, 0), strict=True):
         case.attributes["bytes"] = size

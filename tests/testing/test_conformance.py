@@ -180,7 +180,7 @@ def test_an_adapter_that_cannot_be_made_again_loses_nothing(tmp_path, monkeypatc
 
 
 def test_what_was_found_is_kept_meanwhile(monkeypatch) -> None:
-    monkeypatch.setattr("deep_bench.testing.process._KEEP_EVERY_S", 0.0)
+    monkeypatch.setattr("deep_bench.testing.conformance._KEEP_EVERY_S", 0.0)
     kept = []
     names = ("test_abs", "test_acos")
     run_conformance("reference", kinds=["node"], only=lambda case: case.name in names, keep=kept.append)

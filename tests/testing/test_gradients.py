@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.testing.gradient_conformance import run_gradients
+from deep_bench.testing.conformance import run_gradients
 from deep_bench.testing.gradient_coverage import page
-from deep_bench.testing.gradient_report import gradients_as_text
-from deep_bench.testing.slopes import slope
+from deep_bench.testing.gradients import slope
+from deep_bench.testing.report import gradients_as_text
 from tests.testing.wrong_gradients import FAULTS
 
 MODULE = "tests.testing.wrong_gradients"

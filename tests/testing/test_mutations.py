@@ -10,8 +10,9 @@ import pytest
 
 from deep_bench.framework import Adapter, Executor
 from deep_bench.graph import Network
+from deep_bench.reference import network as executor
 from deep_bench.reference import operators
-from deep_bench.reference.network import ReferenceAdapter, executor
+from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.testing import Case, run_case, standard_cases
 from deep_bench.testing.generated import GENERATORS, generated_cases
 from tests.testing.mutations import MUTATIONS, Mutation, mutated

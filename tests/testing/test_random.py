@@ -119,7 +119,7 @@ def test_wrong_generators_are_caught(operator: str, fault: str, monkeypatch: pyt
         def wrong(*inputs: Any, n_outputs: int = 1, **attributes: Any) -> Any:
             return original(*inputs, n_outputs=n_outputs, **attributes)
 
-    monkeypatch.setattr("deep_bench.reference.network.executor.find", lambda *_: wrong)
+    monkeypatch.setattr("deep_bench.reference.network.find", lambda *_: wrong)
     complaints = []
     for name, check in RANDOM_CHECKS.items():
         if name.split()[0] == operator:

@@ -12,7 +12,7 @@ import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidNetwork, Unsupported
 from deep_bench.graph import Network
 from deep_bench.training.form import training_form
-from deep_bench.training.initial.roles import roles
+from deep_bench.training.initial import roles
 from deep_bench.training.steps import step_on
 from tests.training import small
 

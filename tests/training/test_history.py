@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
-from deep_bench.training.history import Evaluated, History
+from deep_bench.training.run_state import EvaluationResult, History
 from tests.training import small
 
 nan, inf = float("nan"), float("inf")
 figures = st.dictionaries(st.sampled_from(["accuracy", "loss", "NDCG@10", "a/b"]), st.floats(), max_size=4)
-evaluations = st.lists(st.builds(Evaluated, *[st.integers(0, 2**60)] * 5, figures), max_size=5)
+evaluations = st.lists(st.builds(EvaluationResult, *[st.integers(0, 2**60)] * 5, figures), max_size=5)
 
 
 @settings(max_examples=50, deadline=None)
 @given(evaluations, st.lists(st.floats(), max_size=4))
-def test_as_a_tree_and_back(found: list[Evaluated], losses: list[float]) -> None:
+def test_as_a_tree_and_back(found: list[EvaluationResult], losses: list[float]) -> None:
     n = len(losses)
     history = History(array("d", losses), array("q", range(n)), array("q", range(5 * n)), found, 7)
     again = History.of_tree(history.as_tree())
@@ -33,7 +33,9 @@ def test_as_a_tree_and_back(found: list[Evaluated], losses: list[float]) -> None
 
 
 def test_through_a_file(tmp_path: object) -> None:
-    history = History(evaluations=[Evaluated(1, 0, 8, 9, 2, {"accuracy": nan, "a/b": 1.0}), Evaluated(2, 0, 16, 20, 2, {})])
+    history = History(
+        evaluations=[EvaluationResult(1, 0, 8, 9, 2, {"accuracy": nan, "a/b": 1.0}), EvaluationResult(2, 0, 16, 20, 2, {})]
+    )
     path = write_checkpoint(f"{tmp_path}/h.h5", {"history": history.as_tree()})
     again = History.of_tree(read_checkpoint(path)["history"])
     assert list(again.evaluations[0].figures) == ["accuracy", "a/b"]
@@ -55,7 +57,7 @@ def test_losses_that_are_not_finite_are_told() -> None:
 
 
 def scored(values: list[float]) -> History:
-    return History(evaluations=[Evaluated(i, 0, 0, 0, 0, {"s": v}) for i, v in enumerate(values)])
+    return History(evaluations=[EvaluationResult(i, 0, 0, 0, 0, {"s": v}) for i, v in enumerate(values)])
 
 
 def test_the_best_is_never_nan() -> None:

@@ -13,13 +13,12 @@ import pytest
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.events import Moment
-from deep_bench.training.checkpoint import Checkpoints
-from deep_bench.training.lock import FILE, FolderLock
+from deep_bench.training.checkpoint import FILE, Checkpoints, FolderLock
 from tests.training import small
 
 _HOLDS = """
 import sys
-from deep_bench.training.lock import FolderLock
+from deep_bench.training.checkpoint import FolderLock
 mine = FolderLock(sys.argv[1])
 mine.take()
 print("taken", flush=True)

@@ -12,7 +12,7 @@ import deep_bench as db
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData, InvalidInput
 from deep_bench.graph import Network
 from deep_bench.training.evaluation import Evaluation
-from deep_bench.training.limits import Limits, limits_of
+from deep_bench.training.form import FeedLimits, limits_of
 from deep_bench.training.scores import Accuracy, MeanOutput
 from deep_bench.training.sets import ArrayDataset
 from deep_bench.training.trainer import Trainer
@@ -80,7 +80,7 @@ def test_what_is_to_be_ignored_is_in_range() -> None:
     bare = db.Network.from_proto(PLAIN.to_proto()).with_outputs(["logits"])
     network = bare.with_loss("SoftmaxCrossEntropyLoss", output="logits", target="class", ignore_index=-1, name="cost")
     limits = limits_of(network)[-1]
-    assert limits == Limits("class", 0, 2, "classes of the loss 'cost'", -1)
+    assert limits == FeedLimits("class", 0, 2, "classes of the loss 'cost'", -1)
     limits.check(np.array([[0, -1], [2, 1]]))
     with pytest.raises(InvalidInput, match=r"sample 9: -2 in 'class'\nExpected: 0 to 2, .* or -1 to be ignored"):
         limits.check(np.array([[0, -1], [1, -2]]), numbers=[8, 9])

@@ -12,7 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import InvalidArgument
 from deep_bench.training.form import training_form
-from deep_bench.training.steps import SeparateStep, Step, step_on
+from deep_bench.training.steps import SeparateStep, StepTaker, step_on
 from deep_bench.training.validation import Chaos, Distance, Trained, Validation, batches_of, validate_training
 from tests.training import small
 
@@ -30,7 +30,7 @@ def validated(on: Any, steps: int = 6, optimizer: Any = ADAM, **options: Any) ->
     return validate_training(small.network(), optimizer, batches(), on, steps=steps, samples=4, **options)
 
 
-def one(optimizer: Any, on: str = "reference", **options: Any) -> Step[Any]:
+def one(optimizer: Any, on: str = "reference", **options: Any) -> StepTaker[Any]:
     return step_on(db.frameworks[on](), training_form(small.network()), optimizer, **options)
 
 
@@ -91,7 +91,7 @@ def test_an_update_forgotten_once_is_wrong_from_that_step_on() -> None:
     plain, calls = step.snapshot, iter(range(10))
     del plain
 
-    class Forgetful(Step[Any]):
+    class Forgetful(StepTaker[Any]):
         device, loss = step.device, step.loss
 
         def __call__(self, inputs: Any, told: Any = None) -> Any:

@@ -1,25 +1,226 @@
-"""One sweep through a graph: types, shapes, known values, nodes that need not run."""
+"""One sweep through a graph: types, shapes, known values, nodes that need not run.
+
+Nodes that provably do nothing become other names of their inputs; results that are known beforehand are folded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.adapters.lowering.alias import alias
-from deep_bench.adapters.lowering.control import CONTROL
-from deep_bench.adapters.lowering.draft import Draft, DraftStep
-from deep_bench.adapters.lowering.facts import Fact, constant_fact, read_type
-from deep_bench.adapters.lowering.fold import fold
-from deep_bench.adapters.lowering.gradient import GRADIENT, gradient
-from deep_bench.adapters.lowering.infer import UNKNOWN, Inferred, infer, partial
+from deep_bench.adapters.lowering.control import CONTROL, GRADIENT, gradient
+from deep_bench.adapters.lowering.infer import UNKNOWN, Inferred, bound, infer, partial, reference
+from deep_bench.adapters.lowering.plan import DraftGraph, DraftStep, Fact, Shape, constant_fact, dtype_of_code, read_type
 from deep_bench.errors import Unsupported
-from deep_bench.graph.attached import KERNEL_DOMAIN, kernel_of
-from deep_bench.graph.node import as_array, attributes, is_standard, operator_name, outer_values, settings, subgraphs
-from deep_bench.graph.upgrade.edit import Names
+from deep_bench.graph.edit import Names
+from deep_bench.graph.node import (
+    KERNEL_DOMAIN,
+    as_array,
+    attributes,
+    is_standard,
+    kernel_of,
+    operator_name,
+    outer_values,
+    settings,
+    subgraphs,
+)
 from deep_bench.tensor import text
+
+_FAR = 2**31 - 1
+"""An end of a slice from here on means "to the end of any axis"."""
+
+
+Inputs = Sequence[Fact | None]
+Attributes = Mapping[str, Any]
+
+
+def alias(node: ir.Node, inputs: Inputs, attributes: Attributes, shape: Shape | None) -> Fact | None:
+    """The input whose value the node's first output has in any case, if the node does nothing.
+
+    Args:
+        node: The node.
+        inputs: What is known of its inputs.
+        attributes: Its stated attributes.
+        shape: What is known of the shape of its first output.
+    """
+    if not is_standard(node) or not inputs or inputs[0] is None:
+        return None
+    data = inputs[0]
+    if node.op_type in _SAME_SHAPE and shape is not None and shape == data.static_shape:
+        return data
+    rule = _RULES.get(node.op_type)
+    return data if rule is not None and rule(inputs, attributes) else None
+
+
+_SAME_SHAPE = {"Expand", "Flatten", "Reshape", "Squeeze", "Tile", "Unsqueeze"}
+"""Operators that keep the order of elements: with the same shape, they do nothing."""
+
+
+def _constant(inputs: Inputs, index: int) -> np.ndarray | None:
+    fact = inputs[index] if index < len(inputs) else None
+    return None if fact is None else fact.constant
+
+
+def _omitted(inputs: Inputs, index: int) -> bool:
+    return index >= len(inputs) or inputs[index] is None
+
+
+def _cast(inputs: Inputs, attributes: Attributes) -> bool:
+    return inputs[0] is not None and inputs[0].dtype is not None and inputs[0].dtype == dtype_of_code(attributes["to"])
+
+
+def _cast_like(inputs: Inputs, _attributes: Attributes) -> bool:
+    a, b = inputs[0], inputs[1]
+    return a is not None and b is not None and a.dtype is not None and a.dtype == b.dtype
+
+
+def _transpose(inputs: Inputs, attributes: Attributes) -> bool:
+    permutation = attributes.get("perm")
+    if permutation is None:
+        shape = inputs[0].shape if inputs[0] is not None else None
+        return shape is not None and len(shape) < 2
+    return list(permutation) == sorted(permutation)
+
+
+def _dropout(inputs: Inputs, _attributes: Attributes) -> bool:
+    training = _constant(inputs, 2)
+    return _omitted(inputs, 2) or (training is not None and not training.any())
+
+
+def _slice(inputs: Inputs, _attributes: Attributes) -> bool:
+    starts, ends, steps = (_constant(inputs, i) for i in (1, 2, 4))
+    if starts is None or ends is None or (steps is None and not _omitted(inputs, 4)):
+        return False
+    if (starts != 0).any() or (steps is not None and (steps != 1).any()):
+        return False
+    return bool((ends >= _FAR).all()) or _covers(inputs, ends)
+
+
+def _covers(inputs: Inputs, ends: np.ndarray) -> bool:
+    axes = range(len(ends)) if _omitted(inputs, 3) else _constant(inputs, 3)
+    shape = inputs[0].shape if inputs[0] is not None else None
+    if axes is None or shape is None:
+        return False
+    sizes = [shape[int(axis)] for axis in axes]
+    return all(end >= _FAR or (size is not None and end >= size) for end, size in zip(ends, sizes, strict=True))
+
+
+def _pad(inputs: Inputs, _attributes: Attributes) -> bool:
+    pads = _constant(inputs, 1)
+    return pads is not None and not pads.any()
+
+
+def _expand(inputs: Inputs, _attributes: Attributes) -> bool:
+    target, shape = _constant(inputs, 1), inputs[0].shape if inputs[0] is not None else None
+    return target is not None and shape is not None and bool((target == 1).all()) and target.size <= len(shape)
+
+
+def _tile(inputs: Inputs, _attributes: Attributes) -> bool:
+    repeats = _constant(inputs, 1)
+    return repeats is not None and bool((repeats == 1).all())
+
+
+def _reshape(inputs: Inputs, attributes: Attributes) -> bool:
+    """Each axis is copied (0) or stated with the size it has; one may be left to be found (-1)."""
+    target, shape = _constant(inputs, 1), inputs[0].shape if inputs[0] is not None else None
+    if target is None or shape is None or target.size != len(shape):
+        return False
+    copies = not attributes.get("allowzero", 0)
+    unchanged = [(copies and t == 0) or (s is not None and t == s) for t, s in zip(target.tolist(), shape, strict=True)]
+    free = [axis for axis, equal in enumerate(unchanged) if not equal]
+    if not free:
+        return True
+    other_sizes = [s for axis, s in enumerate(shape) if axis != free[0]]
+    return len(free) == 1 and target[free[0]] == -1 and all(s is not None and s > 0 for s in other_sizes)
+
+
+def _squeeze(inputs: Inputs, _attributes: Attributes) -> bool:
+    axes = _constant(inputs, 1)
+    return axes is not None and axes.size == 0
+
+
+def _single(inputs: Inputs, _attributes: Attributes) -> bool:
+    return len(inputs) == 1
+
+
+def _always(_inputs: Inputs, _attributes: Attributes) -> bool:
+    return True
+
+
+_RULES: Mapping[str, Callable[[Inputs, Attributes], bool]] = {
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Concat": _single,
+    "Dropout": _dropout,
+    "Expand": _expand,
+    "Identity": _always,
+    "Max": _single,
+    "Mean": _single,
+    "Min": _single,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Sum": _single,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Unsqueeze": _squeeze,
+}
+
+
+LIMIT = 2**20
+"""Results up to this many bytes are computed once and kept; larger ones are computed in each call."""
+
+
+_RANDOM = {
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+}
+_VIEWS = {"Cast", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+"""Operators whose result is hardly larger than their input, so that folding them costs no memory."""
+
+
+_GROWING = {"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Tile"}
+"""Operators whose result can be much larger than their inputs: folded only if its shape is known."""
+
+
+def fold(
+    node: ir.Node, inputs: Sequence[Fact | None], outputs: Sequence[Fact], attributes: Mapping[str, Any]
+) -> list[np.ndarray] | None:
+    """The node's results, if all its inputs are known, they are the same each time, and they are small."""
+    if node.op_type in _RANDOM or not all(f is None or f.constant is not None for f in inputs):
+        return None
+    function = reference(node)
+    if function is None or not _is_small(node, inputs, outputs):
+        return None
+    try:
+        result = bound(function, attributes, len(outputs))(*(None if f is None else f.constant for f in inputs))
+    except Exception:
+        return None  # not computable now: it fails in the run, with the adapter's own message
+    arrays = [result] if len(outputs) == 1 else list(result)
+    if len(arrays) != len(outputs) or not all(isinstance(a, np.ndarray | np.generic) for a in arrays):
+        return None
+    arrays = [np.asarray(a) for a in arrays]
+    fits = node.op_type in _VIEWS or sum(a.nbytes for a in arrays) <= LIMIT
+    return arrays if fits else None
+
+
+def _is_small(node: ir.Node, inputs: Sequence[Fact | None], outputs: Sequence[Fact]) -> bool:
+    if node.op_type in _VIEWS:
+        return True
+    shapes = [f.static_shape for f in outputs]
+    if all(s is not None for s in shapes):
+        sizes = [int(np.prod(s)) * (f.dtype.itemsize if f.dtype else 8) for s, f in zip(shapes, outputs, strict=True) if s]
+        return sum(sizes) <= LIMIT
+    input_bytes = sum(f.constant.nbytes for f in inputs if f is not None and f.constant is not None)
+    return node.op_type not in _GROWING and input_bytes <= LIMIT
 
 
 class Analysis:
@@ -62,11 +263,11 @@ class Analysis:
             self._given.add(self._unique[value])
         return self._unique[value]
 
-    def graph(self, graph: ir.Graph, scope: int) -> Draft:
+    def graph(self, graph: ir.Graph, scope: int) -> DraftGraph:
         """Analyse a graph whose inputs are bound already."""
         steps: list[DraftStep] = []
         self.nodes(graph, scope, steps)
-        return Draft(
+        return DraftGraph(
             scope, [self.fact(v) for v in graph.inputs if v in self._facts], steps, [self.fact(v) for v in graph.outputs]
         )
 
@@ -90,10 +291,10 @@ class Analysis:
         if bodies:
             return self._control(node, inputs, bodies, scope, steps)
         attribute_values = {n: _readable(a) for n, a in settings(node).items()}
-        kinds = _declared(node) if node.domain == KERNEL_DOMAIN else infer(node, inputs, self.opsets)
+        kinds = _declared_types(node) if node.domain == KERNEL_DOMAIN else infer(node, inputs, self.opsets)
         has_kernel = kernel_of(node) is not None  # computes for itself what would be known otherwise
         source = None if has_kernel else alias(node, inputs, attribute_values, kinds[0][1])
-        if source is not None and not any(_used(v) for v in node.outputs[1:]):
+        if source is not None and not any(_is_used(v) for v in node.outputs[1:]):
             self.bind(node.outputs[0], source)
             return None
         outputs = [
@@ -182,7 +383,7 @@ class Analysis:
         steps.append(DraftStep(node, attribute_values, inputs, outputs, {"graph": draft}, differentiated=True))
 
 
-def _declared(node: ir.Node) -> list[Inferred]:
+def _declared_types(node: ir.Node) -> list[Inferred]:
     """What is stated of the results of a node whose operator no standard has."""
     return [UNKNOWN if v.type is None else read_type(ir.to_proto(v).type) for v in node.outputs]
 
@@ -192,7 +393,7 @@ def _settle(fact: Fact, array: np.ndarray) -> None:
     fact._proto = None
 
 
-def _used(value: ir.Value) -> bool:
+def _is_used(value: ir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
 
 

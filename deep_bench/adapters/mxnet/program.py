@@ -39,7 +39,7 @@ class MXNet:
             "onnx": str(self._onnx.__version__),
         }
 
-    def prepare(self, model: bytes) -> Prepared:
+    def prepare(self, model: bytes) -> ImportedNetwork:
         """Import a network."""
         importer = importlib.import_module("mxnet.contrib.onnx")
         with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
@@ -47,14 +47,14 @@ class MXNet:
             file.flush()
             symbol, arguments, states = importer.import_model(file.name)
         graph = self._onnx.load_from_string(model).graph
-        return Prepared(self._mxnet, symbol, {**arguments}, {**states}, graph)
+        return ImportedNetwork(self._mxnet, symbol, {**arguments}, {**states}, graph)
 
     def synchronize(self) -> None:
         """Wait for all that was begun."""
         self._mxnet.nd.waitall()
 
 
-class Prepared:
+class ImportedNetwork:
     """An imported network.
 
     Args:

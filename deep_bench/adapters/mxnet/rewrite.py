@@ -15,7 +15,7 @@ from deep_bench.graph import Network
 OPSET, IR_VERSION = 9, 3
 
 # fmt: off
-_SAME = frozenset({
+_UNCHANGED = frozenset({
     "Abs", "Acos", "Add", "ArgMax", "ArgMin", "Asin", "Atan", "AveragePool", "BatchNormalization", "Ceil", "Concat",
     "Conv", "ConvTranspose", "Cos", "Div", "Elu", "Exp", "Flatten", "Floor", "Gather", "Gemm", "GlobalAveragePool",
     "GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization", "LRN", "LeakyRelu", "Log", "MatMul", "Max",
@@ -124,7 +124,7 @@ def _rewrite(node: _Node) -> None:
     operator = node.proto.op_type
     if node.proto.domain:
         raise node.refuse("only operators of the default domain are read")
-    if operator not in _SAME and operator not in _RULES:
+    if operator not in _UNCHANGED and operator not in _RULES:
         raise node.refuse("its ONNX import has no such operator, or no form of it that is rewritten here")
     if node.opset <= OPSET:
         return

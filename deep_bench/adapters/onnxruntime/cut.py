@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.adapters.onnxruntime.arrays import Value, described, to_array
-from deep_bench.adapters.onnxruntime.executor import Parameters
+from deep_bench.adapters.onnxruntime.executor import SessionParameters, Value, describe_value, to_array
 from deep_bench.errors import Unsupported, UnsupportedOperator
+from deep_bench.events import NodeProfile, NodeTime, Stopwatch, in_turn
 from deep_bench.framework import Executor, Forms, Mode
 from deep_bench.graph import Network, operator_name
-from deep_bench.graph.attached import kernel_of
-from deep_bench.graph.knowledge import Knowledge
-from deep_bench.graph.node import as_array, is_standard
-from deep_bench.graph.prune import needs, prune
-from deep_bench.measure.observed import Stopwatch, in_turn
+from deep_bench.graph.node import as_array, is_standard, kernel_of, needs, prune
+from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.gradient.derived import DerivedGradients
-from deep_bench.node_profile import NodeProfile, NodeTime
 from deep_bench.operators.placed import THROUGH_NUMPY, Placed, placed
 
 if TYPE_CHECKING:
@@ -30,7 +26,7 @@ Values = dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SessionPiece:
     """A part of the graph without kernels, in a session of its own.
 
     Args:
@@ -49,7 +45,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class KernelCall:
     """A kernel between two sessions.
 
     Args:
@@ -75,7 +71,7 @@ class Call:
         """Its results."""
         inputs: list[Any] = [values[name] if name else None for name in self.reads]
         if self.direct:
-            outputs = self.kernel.forward(inputs, described)
+            outputs = self.kernel.forward(inputs, describe_value)
         else:
             with np.errstate(all="ignore"):
                 results = self.kernel.forward_numpy(*(None if x is None else to_array(x) for x in inputs))
@@ -104,12 +100,12 @@ class CutExecutor(Executor[Value]):
         self.forms = Forms(tuple(n for n in names if n not in kernels), fallback=dict.fromkeys(kernels, THROUGH_NUMPY))
         assignable = network.parameters if mode == "train" else ()
         self._assigned: Values = {n: adapter.from_numpy(network.initializers[n]) for n in assignable}
-        self.parameters = Parameters(network, adapter, self._assigned)
-        cut = _Cut(network, adapter, frozenset(assignable))
+        self.parameters = SessionParameters(network, adapter, self._assigned)
+        cut = _GraphCut(network, adapter, frozenset(assignable))
         self._parts = tuple(cut.parts())
         read = {*self.output_names, *(name for part in self._parts for name in part.reads)}
         self._constants: Values = {n: adapter.from_numpy(a) for n, a in cut.arrays.items() if n in read}
-        self._gradients = DerivedGradients(network, adapter, mode, described)
+        self._gradients = DerivedGradients(network, adapter, mode, describe_value)
 
     def forward(self, inputs: Mapping[str, Value]) -> Values:
         """Run the sessions and the kernels, one after the other."""
@@ -118,7 +114,7 @@ class CutExecutor(Executor[Value]):
     def bind(self, inputs: Mapping[str, Value]) -> Callable[[], Values]:
         """A call on these inputs: a first session is bound to them, what follows is fed anew in each call."""
         values, first = self._known(inputs), self._parts[0]
-        if not isinstance(first, Piece):
+        if not isinstance(first, SessionPiece):
             return lambda: self._finish(dict(values), self._parts)
         call, remaining = first.executor.bind({name: values[name] for name in first.reads}), self._parts[1:]
         return lambda: self._finish({**values, **call()}, remaining)
@@ -151,7 +147,7 @@ class CutExecutor(Executor[Value]):
             watch.begin()
             values = self._known(inputs)
             for part in self._parts:
-                label = "a session" if isinstance(part, Piece) else part.kernel.kernel.name
+                label = "a session" if isinstance(part, SessionPiece) else part.kernel.kernel.name
                 values.update(watch.timed((part.nodes, label), part.run, values))
 
         timings = in_turn({"plain": self.bind(inputs), "observed": observed}, self.device.synchronize, repeat)
@@ -170,13 +166,13 @@ class CutExecutor(Executor[Value]):
     def _known(self, inputs: Mapping[str, Value]) -> Values:
         return {**self._constants, **self._assigned, **inputs}
 
-    def _finish(self, values: Values, parts: Sequence[Piece | Call]) -> Values:
+    def _finish(self, values: Values, parts: Sequence[SessionPiece | KernelCall]) -> Values:
         for part in parts:
             values.update(part.run(values))
         return {name: values[name] for name in self.output_names}
 
 
-class _Cut:
+class _GraphCut:
     """The parts of a graph, in the order to run them.
 
     A node belongs to the first session that can run it: after as many kernels as there are on the longest way to it.
@@ -206,7 +202,7 @@ class _Cut:
         }
         self._names = {v.name for node in network.nodes for v in node.outputs} | {spec.name for spec in network.inputs}
 
-    def parts(self) -> Iterator[Piece | Call]:
+    def parts(self) -> Iterator[SessionPiece | KernelCall]:
         """The sessions and the kernels."""
         levels = self._levels()
         for level in range(1 + max(levels.values(), default=0)):
@@ -235,7 +231,7 @@ class _Cut:
             after.update(dict.fromkeys(node.outputs, level + (kernel_of(node) is not None)))
         return levels
 
-    def _piece(self, nodes: Sequence[ir.Node], level: int) -> Piece:
+    def _piece(self, nodes: Sequence[ir.Node], level: int) -> SessionPiece:
         """The session of some nodes: it is fed what is made elsewhere, and gives what is used elsewhere."""
         inside = {str(node.name) for node in nodes}
         local_values = {v for node in nodes for v in node.outputs}
@@ -258,7 +254,7 @@ class _Cut:
         prune(graph)
         part = Network(model, name=f"{self.network.name}, part {level}")
         names = tuple(str(node.name) for node in nodes)
-        return Piece(self.adapter.prepare(part), tuple(str(value.name) for value in inputs), names)
+        return SessionPiece(self.adapter.prepare(part), tuple(str(value.name) for value in inputs), names)
 
     def _taken(self, node: ir.Node) -> list[ir.Value]:
         """What a session must be fed for a node to run there; constants are part of it."""
@@ -279,7 +275,7 @@ class _Cut:
         )
         return ir.Value(name=value.name, type=kind, shape=shape)
 
-    def _call(self, node: ir.Node) -> Call:
+    def _call(self, node: ir.Node) -> KernelCall:
         """The kernel of a node, in the form that the node has in the newest opset."""
         newest = self._newest.get(str(node.name))
         reads = () if newest is None else tuple("" if v is None else str(v.name) for v in newest.inputs)
@@ -290,7 +286,7 @@ class _Cut:
         device = kernel.device
         direct = isinstance(device, type(self.adapter)) and device.memory == self.adapter.memory
         gives = tuple(str(v.name) if v.name else "" for v in newest.outputs)
-        return Call(kernel, reads, gives, direct, self.adapter)
+        return KernelCall(kernel, reads, gives, direct, self.adapter)
 
     def _refusal(self, node: ir.Node, reason: str) -> UnsupportedOperator:
         return UnsupportedOperator(str(node.name), operator_name(node), self.network.opsets.get(node.domain), reason)

@@ -11,14 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site, lower
-from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.tensorflow.executor import TensorFlowExecutor
-from deep_bench.adapters.tensorflow.fallback import decoded, fallback
+from deep_bench.adapters.tensorflow.fallback import decoded, fallback, kernel_code
 from deep_bench.adapters.tensorflow.functions import TensorFlowFunctions
 from deep_bench.adapters.tensorflow.graph import LateRefusal
 from deep_bench.adapters.tensorflow.operators import native
-from deep_bench.adapters.tensorflow.placed import kernel_code
 from deep_bench.adapters.tensorflow.precision import in_precision
+from deep_bench.adapters.wrapping import thread_count
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import OPSET, Network
@@ -139,7 +138,7 @@ class TensorFlowAdapter(Adapter[Any]):
     def calls_at_once(self) -> int | None:
         """How many kernels of the user's can be under way at once: graphs call them by threads that all graphs share."""
         threads: int = tf.config.threading.get_inter_op_parallelism_threads()
-        return None if self._eager else threads or _told() or _cpus()
+        return None if self._eager else threads or _threads_of_environment() or _cpus()
 
     def describe(self) -> Mapping[str, str]:
         """Version, device, threads, precision, compiler and libraries in effect."""
@@ -223,7 +222,7 @@ def _set_threads(threads: int) -> None:
         ) from error
 
 
-def _told() -> int:
+def _threads_of_environment() -> int:
     """The threads that the environment asks TensorFlow for; 0 where it does not."""
     text = os.environ.get("TF_NUM_INTEROP_THREADS", "")
     return max(int(text), 0) if text.lstrip("-").isdecimal() else 0

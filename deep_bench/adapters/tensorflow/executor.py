@@ -9,25 +9,24 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Lowered
-from deep_bench.adapters.tensorflow.gradients import Gradients
+from deep_bench.adapters.tensorflow.gradients import GraphGradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, NeedsType, NeedsValue, as_arrays, as_value
-from deep_bench.adapters.tensorflow.layout import Stored
-from deep_bench.adapters.tensorflow.tracing import Traced, described, flattened, signature, structure, trace
+from deep_bench.adapters.tensorflow.layout import StoredValue
+from deep_bench.adapters.tensorflow.tracing import Traced, describe_tensor, flattened, signature, structure, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
-from deep_bench.framework import Device, Executor, Mode, map_arrays
+from deep_bench.events import NodeProfile
+from deep_bench.framework import Device, Executor, Mode, check_native, map_arrays
 from deep_bench.graph import OPSET, Network
-from deep_bench.node_profile import NodeProfile
-from deep_bench.request import check_native
 
 
-class Parameters(MutableMapping[str, Any]):
+class GraphParameters(MutableMapping[str, Any]):
     """The parameters of a network, in ONNX's layout whatever form they are kept in.
 
     Args:
         stored: Name to parameter.
     """
 
-    def __init__(self, stored: Mapping[str, Stored]) -> None:
+    def __init__(self, stored: Mapping[str, StoredValue]) -> None:
         self._stored = dict(stored)
 
     def __getitem__(self, name: str) -> Any:
@@ -99,12 +98,12 @@ class TensorFlowExecutor(Executor[Any]):
         self.output_names = tuple(output_names)
         self.forms = lowered.forms
         self._runner = GraphRunner(lowered.plan, assignable=True)
-        self.parameters = Parameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
+        self.parameters = GraphParameters({n: self._runner.stored[n] for n in lowered.plan.parameters})
         self.network = self._network = network
         self._convolves = any(node.op_type in ("Conv", "ConvInteger") for node in network.all_nodes())
         self._place, self._dtype, self._jit = place, dtype, jit
         self.untraced = "it was asked for" if eager else None
-        self._gradients = Gradients(network, self._runner, self.output_names, mode=mode, widened=self._widened, jit=jit)
+        self._gradients = GraphGradients(network, self._runner, self.output_names, mode=mode, widened=self._widened, jit=jit)
         self._eager, self._learns = eager, False
         self._signatures = [None if spec.containers else signature(spec) for spec in self.inputs]
         self._traces: dict[Any, Traced] = {}
@@ -149,7 +148,7 @@ class TensorFlowExecutor(Executor[Any]):
                 no gradient in TensorFlow, which would pass for zero.
         """
         names = self._gradients.checked(loss, wrt)
-        check_native(self.inputs, inputs, described)
+        check_native(self.inputs, inputs, describe_tensor)
         arguments = [inputs[spec.name] for spec in self.inputs]
         if self._learns:
             self._learn(arguments)
@@ -168,7 +167,8 @@ class TensorFlowExecutor(Executor[Any]):
 
         A network that XLA compiles is one piece.
         """
-        from deep_bench.adapters.tensorflow.profile import profile, whole
+        from deep_bench.adapters.tensorflow.profile import profile
+        from deep_bench.adapters.tensorflow.profile import whole_profile as whole
 
         names = [str(node.name) for node in self._network.nodes]
         arguments = [inputs[spec.name] for spec in self.inputs]
@@ -190,7 +190,7 @@ class TensorFlowExecutor(Executor[Any]):
         Raises:
             Unsupported: XLA made one piece of the network; it runs on a GPU; or oneDNN was not asked to print.
         """
-        from deep_bench.adapters.tensorflow.told import told
+        from deep_bench.adapters.tensorflow.profile import algorithms_by_node as told
 
         if self._jit:
             raise Unsupported("XLA made one piece of the network, in which nodes cannot be told apart")

@@ -14,7 +14,7 @@ import onnx
 import onnx_ir as ir
 import tensorflow as tf
 
-from deep_bench.adapters.exported import check_export, with_constants
+from deep_bench.adapters.export import check_export, with_constants
 from deep_bench.adapters.tensorflow.tracing import signature
 from deep_bench.adapters.tensorflow.wrap import WrappedModel, structure_of, wrap
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported

@@ -12,21 +12,19 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Plan, Site, Step
-from deep_bench.adapters.tensorflow.differentiation import differentiation
-from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, as_arrays, as_value
-from deep_bench.adapters.tensorflow.layout import Stored
+from deep_bench.adapters.tensorflow.graph import GraphRunner, LateRefusal, as_arrays, as_value, differentiation
+from deep_bench.adapters.tensorflow.layout import StoredValue
 from deep_bench.adapters.tensorflow.tracing import Traced, trace
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
-from deep_bench.framework import Mode, map_arrays
+from deep_bench.framework import Mode, checked_request, map_arrays
 from deep_bench.graph import OPSET, Network
 from deep_bench.network.gradient.derived import not_training
-from deep_bench.request import checked_request
 from deep_bench.tensor import is_float
 
 _DIFFERENTIABLE = ("float16", "bfloat16", "float32", "float64")
 
 
-class Gradients:
+class GraphGradients:
     """Differentiates a network as often as another loss or other names are asked for, and keeps what it traced.
 
     Args:
@@ -78,7 +76,7 @@ class Gradients:
 
         Raises:
             Unsupported: The network was prepared for inference.
-            InvalidArgument: See `deep_bench.request.checked_request`.
+            InvalidArgument: See `deep_bench.framework.checked_request`.
         """
         if self._mode != "train":
             raise not_training(self._network.name)
@@ -149,7 +147,7 @@ class Gradients:
         stored = self._runner.stored.get(name)
         if stored is None:
             return tf.zeros(self._network.parameters[name].shape, self._network.parameters[name].dtype)
-        assert isinstance(stored, Stored)
+        assert isinstance(stored, StoredValue)
         parts = zip(stored.variables or {}, gradient, strict=True)
         plain = [stored.in_onnx(_dense(g), form) for form, g in parts if g is not None]
         return tf.add_n(plain) if plain else tf.zeros(stored.shape, tf.as_dtype(stored.dtype))
@@ -198,16 +196,16 @@ def _between(plan: Plan, names: Iterable[str], loss: str) -> list[Step]:
     after, before = set(names), {loss}
     forward = []
     for step in plan.steps:
-        if after & {*_taken(step)}:
+        if after & {*_values_read(step)}:
             after |= {slot.name for slot in step.site.outputs if slot is not None}
             forward.append(step)
     selected = []
     for step in reversed(forward):
         if before & {slot.name for slot in step.site.outputs if slot is not None}:
-            before |= {*_taken(step)}
+            before |= {*_values_read(step)}
             selected.append(step)
     return selected[::-1]
 
 
-def _taken(step: Step) -> list[str]:
+def _values_read(step: Step) -> list[str]:
     return [*(slot.name for slot in step.site.inputs if slot is not None), *step.captures]

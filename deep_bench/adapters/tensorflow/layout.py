@@ -135,7 +135,7 @@ class Value:
         return Value(self.tensor, last=self.last_made)
 
 
-class Stored(Value):
+class StoredValue(Value):
     """A constant or parameter, kept in each form that is asked for, so that no call converts it.
 
     Args:

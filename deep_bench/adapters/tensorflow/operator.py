@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from deep_bench.adapters.remembered import Pull, Remembered
 from deep_bench.adapters.tensorflow.adapter import TensorFlowAdapter
+from deep_bench.adapters.wrapping import Pull, Remembered
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Device
 from deep_bench.operators.wrapping import Parts, with_signature
@@ -28,12 +28,12 @@ def parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Par
             f"device {getattr(place, 'name', place)!r} for a function of TensorFlow's tensors", "tensorflow"
         )
     compiled = tf.function(function, jit_compile=True, autograph=False) if place.jit else function
-    placed = _placed(compiled, place.place) if tf.config.list_physical_devices("GPU") else compiled
+    placed = _on_device(compiled, place.place) if tf.config.list_physical_devices("GPU") else compiled
     again = None
     if isinstance(function, tf.types.experimental.PolymorphicFunction):
         settings = (function.python_function, function._jit_compile, function._autograph)
         again = (f"{__name__}:graph", settings)
-    return Parts(place, with_signature(placed, _signed(function)), _Gradients(placed), again)
+    return Parts(place, with_signature(placed, _signed(function)), _TapeGradients(placed), again)
 
 
 def graph(function: Callable[..., Any], jit_compile: bool | None, autograph: bool) -> Any:
@@ -41,7 +41,7 @@ def graph(function: Callable[..., Any], jit_compile: bool | None, autograph: boo
     return tf.function(function, jit_compile=jit_compile, autograph=autograph)
 
 
-class _Gradients:
+class _TapeGradients:
     """An `Operator.backward` by a gradient tape.
 
     Args:
@@ -96,7 +96,7 @@ class _Gradients:
         return answers
 
 
-def _placed(function: Callable[..., Any], place: str) -> Callable[..., Any]:
+def _on_device(function: Callable[..., Any], place: str) -> Callable[..., Any]:
     """The function on a device; TensorFlow would move what it can to a GPU."""
 
     def run(*inputs: Any, **attributes: Any) -> Any:

@@ -77,11 +77,11 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         """See `Optimizer.init`."""
         del xp
         compiled = _Compiled(self._native(), parameters)
-        return _State(grown(dict(zip(compiled.paths, compiled.initial, strict=True))), compiled)
+        return _KerasState(grown(dict(zip(compiled.paths, compiled.initial, strict=True))), compiled)
 
-    def restored(self, state: Tree, parameters: Arrays[Any]) -> _State:
+    def restored(self, state: Tree, parameters: Arrays[Any]) -> _KerasState:
         """See `Optimizer.restored`."""
-        return _State(state, _Compiled(self._native(), parameters))
+        return _KerasState(state, _Compiled(self._native(), parameters))
 
     def update(
         self,
@@ -94,7 +94,7 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `Optimizer.update`."""
         del evaluate
-        bound = state if isinstance(state, _State) else self.restored(state, parameters)
+        bound = state if isinstance(state, _KerasState) else self.restored(state, parameters)
         held = leaves(bound)
         if callable(self.lr):
             rate = held[("learning_rate",)]
@@ -102,7 +102,7 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         compiled: _Compiled = bound.compiled
         slopes = [gradients[name] for name in parameters]
         new, after = compiled.call([held[path] for path in compiled.paths], slopes, list(parameters.values()))
-        new_state = _State(grown(dict(zip(compiled.paths, after, strict=True))), compiled)
+        new_state = _KerasState(grown(dict(zip(compiled.paths, after, strict=True))), compiled)
         return dict(zip(parameters, new, strict=True)), new_state
 
     def _native(self) -> Any:
@@ -110,7 +110,7 @@ class KerasOptimizer(Optimizer[Any, dict[str, Any]]):
         return getattr(keras.optimizers, self.kind)(**rate, **self.settings)
 
 
-class _State(dict[str, Any]):
+class _KerasState(dict[str, Any]):
     """The tree of a native optimizer's values, with the function that updates them."""
 
     def __init__(self, tree: Tree, compiled: _Compiled) -> None:
@@ -153,21 +153,21 @@ def _paths(variables: list[Any], names: tuple[str, ...]) -> list[Path]:
     return paths
 
 
-def _made(kind: str, *, lr: Rate | None = None, **settings: Any) -> KerasOptimizer:
+def _make_optimizer(kind: str, *, lr: Rate | None = None, **settings: Any) -> KerasOptimizer:
     """An optimizer with its settings as keyword arguments."""
     return KerasOptimizer(kind, lr, settings)
 
 
-Adadelta = partial(_made, "Adadelta")
-Adafactor = partial(_made, "Adafactor")
-Adagrad = partial(_made, "Adagrad")
-Adam = partial(_made, "Adam")
-AdamW = partial(_made, "AdamW")
-Adamax = partial(_made, "Adamax")
-Ftrl = partial(_made, "Ftrl")
-Lamb = partial(_made, "Lamb")
-Lion = partial(_made, "Lion")
-Muon = partial(_made, "Muon")
-Nadam = partial(_made, "Nadam")
-RMSprop = partial(_made, "RMSprop")
-SGD = partial(_made, "SGD")
+Adadelta = partial(_make_optimizer, "Adadelta")
+Adafactor = partial(_make_optimizer, "Adafactor")
+Adagrad = partial(_make_optimizer, "Adagrad")
+Adam = partial(_make_optimizer, "Adam")
+AdamW = partial(_make_optimizer, "AdamW")
+Adamax = partial(_make_optimizer, "Adamax")
+Ftrl = partial(_make_optimizer, "Ftrl")
+Lamb = partial(_make_optimizer, "Lamb")
+Lion = partial(_make_optimizer, "Lion")
+Muon = partial(_make_optimizer, "Muon")
+Nadam = partial(_make_optimizer, "Nadam")
+RMSprop = partial(_make_optimizer, "RMSprop")
+SGD = partial(_make_optimizer, "SGD")

@@ -9,7 +9,7 @@ from deep_bench.graph import Network
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
 
-_STATED = ("to", "dtype", "stash_type", "softmax_precision", "output_dtype")
+_TYPE_ATTRIBUTES = ("to", "dtype", "stash_type", "softmax_precision", "output_dtype")
 """Attributes that state an element type."""
 
 _SCALED = {"Resize": 2, "Upsample": 1}
@@ -79,7 +79,7 @@ def _attribute(attribute: ir.Attr, target: ir.DataType) -> ir.Attr:
     if attribute.type == ir.AttributeType.TENSOR and attribute.as_tensor().dtype in _FLOATS:
         array = attribute.as_tensor().numpy().astype(target.numpy())
         return ir.AttrTensor(attribute.name, ir.tensor(array, dtype=target))
-    if attribute.name in _STATED and attribute.type == ir.AttributeType.INT and attribute.as_int() in _FLOATS:
+    if attribute.name in _TYPE_ATTRIBUTES and attribute.type == ir.AttributeType.INT and attribute.as_int() in _FLOATS:
         return ir.AttrInt64(attribute.name, int(target))
     if attribute.name in ("value_float", "value_floats"):
         numbers = attribute.as_floats() if attribute.name == "value_floats" else attribute.as_float()

@@ -1,8 +1,5 @@
-"""Where TensorFlow's time goes: the plan's steps walked one by one, each between two stamps.
-
-A traced graph tells of its own operations only, several to a node and some to none; so what is observed is an eager walk of
-the steps that the graph was traced from. It is slower than the graph, by as much as ``walk_ns`` says beside ``plain_ns``.
-"""
+"""Where TensorFlow's time goes: the plan's steps walked one by one, each between two stamps; and what "
+"its libraries chose."""
 
 from __future__ import annotations
 
@@ -14,18 +11,57 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Step
-from deep_bench.adapters.tensorflow.gradients import Gradients
+from deep_bench.adapters.tensorflow.gradients import GraphGradients
 from deep_bench.adapters.tensorflow.graph import GraphRunner
-from deep_bench.measure.observed import Stopwatch, in_turn
-from deep_bench.node_profile import Direction, NodeProfile, NodeTime
+from deep_bench.adapters.verbose import overheard
+from deep_bench.events import Direction, NodeProfile, NodeTime, Stopwatch, in_turn
+
+_NOT_RUN = "it is not run: known beforehand, unused, or another name of a value"
+_OWN_KERNEL = "a kernel of TensorFlow's own, which does not say its algorithm"
+
+
+def algorithms_by_node(
+    runner: GraphRunner, walk: Callable[[], Any], names: Sequence[str], synchronize: Callable[[], Any]
+) -> Mapping[str, tuple[str, ...] | str]:
+    """See `Executor.algorithms`: what oneDNN prints in an eager walk of the steps that the graph was traced from.
+
+    A graph does not tell which of its nodes a line belongs to. What it fuses in addition is not seen.
+
+    Args:
+        runner: Walks the steps.
+        walk: Makes it do so.
+        names: The nodes of the network's outermost graph.
+        synchronize: Waits for the device.
+    """
+    run = runner._run
+    algorithms: dict[str, tuple[str, ...]] = {}
+    with overheard() as since:
+
+        def listening(step: Step, by_name: dict[str, Any]) -> None:
+            since()
+            run(step, by_name)
+            synchronize()
+            name = step.site.origin
+            algorithms[name] = tuple(dict.fromkeys((*algorithms.get(name, ()), *since())))
+
+        runner.__dict__["_run"] = listening
+        try:
+            walk()
+        finally:
+            del runner.__dict__["_run"]
+    return {name: (algorithms[name] or _OWN_KERNEL) if name in algorithms else _NOT_RUN for name in names}
+
 
 Key = tuple[tuple[str, ...], Direction, str]
 """Nodes of the network, the way, and what is run for them."""
 
-_ABSENT = "known beforehand, unused, or another name of a value"
+
+_NOT_TIMED = "known beforehand, unused, or another name of a value"
 
 
-def whole(names: Sequence[str], plain: Callable[[], Any], synchronize: Callable[[], Any], repeat: int) -> NodeProfile:
+def whole_profile(
+    names: Sequence[str], plain: Callable[[], Any], synchronize: Callable[[], Any], repeat: int
+) -> NodeProfile:
     """The profile of a network that XLA compiled: one piece.
 
     Args:
@@ -41,7 +77,7 @@ def whole(names: Sequence[str], plain: Callable[[], Any], synchronize: Callable[
 
 def profile(
     runner: GraphRunner,
-    gradients: Gradients,
+    gradients: GraphGradients,
     names: Sequence[str],
     calls: Mapping[str, Callable[[], Any]],
     synchronize: Callable[[], Any],
@@ -80,7 +116,7 @@ def profile(
         timings["observed"],
         timings["plain"],
         walk_ns=timings["walk"],
-        absent={name: _ABSENT for name in names if name not in covered},
+        absent={name: _NOT_TIMED for name in names if name not in covered},
         allocated_bytes=_allocated_bytes(calls["plain"], place),
     )
 
@@ -96,7 +132,7 @@ def _allocated_bytes(plain: Callable[[], Any], place: str) -> int | None:
 
 @contextmanager
 def _stamped(
-    runner: GraphRunner, gradients: Gradients, watch: Stopwatch[Key], synchronize: Callable[[], Any]
+    runner: GraphRunner, gradients: GraphGradients, watch: Stopwatch[Key], synchronize: Callable[[], Any]
 ) -> Iterator[None]:
     """Meanwhile each step of the runner, and the tape's way back, are timed."""
     run, differentiated = runner._run, gradients._differentiated

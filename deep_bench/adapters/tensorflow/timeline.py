@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from deep_bench.errors import Unsupported
-from deep_bench.training.timeline.driven import Driven
+from deep_bench.training.timeline.stamps import DrivenPhase
 
 if TYPE_CHECKING:
     from deep_bench.training.timeline.live import Timeline
@@ -53,8 +53,8 @@ class KerasCallback(keras.callbacks.Callback):
 
     def __init__(self, timeline: Timeline, phase: str) -> None:
         super().__init__()
-        self._training = Driven(timeline, phase)
-        self._validation = Driven(timeline, "validation")
+        self._training = DrivenPhase(timeline, phase)
+        self._validation = DrivenPhase(timeline, "validation")
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
         self._training.begin_epoch()

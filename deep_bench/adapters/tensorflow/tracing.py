@@ -1,7 +1,12 @@
-"""Traces: Python functions of nested tensors as flat TensorFlow graphs, and the calls of these."""
+"""Traces: Python functions of nested tensors as flat TensorFlow graphs, and the calls of these.
+
+Of an error in Python code that a graph calls, TensorFlow keeps the text only; deep_bench keeps the error itself.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +14,49 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from deep_bench.adapters.tensorflow.host_errors import as_raised
-from deep_bench.errors import Unsupported
+from deep_bench.errors import DeepBenchError, Unsupported
 from deep_bench.framework import map_arrays
 from deep_bench.tensor import TensorSpec
+
+_MOST = 16
+"""So many errors are kept at most: of several at once TensorFlow tells one."""
+
+
+_MARK = "deep_bench host error"
+_raised: dict[int, DeepBenchError] = {}
+_numbers = itertools.count()
+
+
+class HostError(Exception):
+    """What a graph is told in the place of an error: its number."""
+
+
+def keeping_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as a graph may call it: its errors are kept for `as_raised`."""
+
+    def call(*arrays: Any) -> Any:
+        try:
+            return function(*arrays)
+        except DeepBenchError as error:
+            number = next(_numbers)
+            _raised[number] = error
+            for old in list(_raised)[:-_MOST]:
+                _raised.pop(old, None)
+            raise HostError(f"{_MARK} {number}.") from error
+
+    return call
+
+
+def as_raised(call: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a graph, whose Python functions fail with their own errors."""
+    try:
+        return call(*arguments)
+    except (HostError, tf.errors.OpError) as failure:
+        match = re.search(f"{_MARK} (\\d+)\\.", str(failure))
+        error = None if match is None else _raised.pop(int(match[1]), None)
+        if error is None:
+            raise
+        raise error from error.__cause__
 
 
 @dataclass
@@ -46,8 +90,8 @@ class Traced:
         return lambda: packed(self.layout, as_raised(call, *flat) or ())
 
 
-def described(value: Any) -> tuple[Sequence[int], np.dtype] | None:
-    """The shape and element type of a tensor; see `deep_bench.request.Describe`."""
+def describe_tensor(value: Any) -> tuple[Sequence[int], np.dtype] | None:
+    """The shape and element type of a tensor; see `deep_bench.framework.Describe`."""
     if not tf.is_tensor(value):
         return None
     return tuple(value.shape), np.dtype(value.dtype.as_numpy_dtype)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.tensorflow.adapter import to_array, to_tensor
-from deep_bench.adapters.tensorflow.tracing import Traced, described, signature, trace
+from deep_bench.adapters.tensorflow.tracing import Traced, describe_tensor, signature, trace
 from deep_bench.adapters.wrapping import (
     accepts,
     check_mode,
@@ -21,9 +21,8 @@ from deep_bench.adapters.wrapping import (
     result_names,
 )
 from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
-from deep_bench.framework import Device, Executor, Forms, Mode
+from deep_bench.framework import Device, Executor, Forms, Mode, check_native, checked_request
 from deep_bench.network.gradient.derived import not_training
-from deep_bench.request import check_native, checked_request
 from deep_bench.tensor import STRING, TensorSpec
 
 Example = Sequence[Any] | Mapping[str, Any] | np.ndarray
@@ -70,7 +69,7 @@ def wrap(
             "its TensorFlow backend",
             "a model on PyTorch is an nn.Module: deep_bench.adapters.torch.wrap(model, …)",
         )
-    specs, call = _described(model, inputs, training=mode == "train")
+    specs, call = _model_function(model, inputs, training=mode == "train")
     each_once([spec.name for spec in specs], "input", model.name)
     output_names = each_once(outputs, "output", model.name) if outputs is not None else _own_outputs(model)
     return WrappedModel(model, specs, call, output_names, mode=mode, eager=eager)
@@ -99,7 +98,7 @@ class WrappedModel(Executor[Any]):
         eager: bool,
     ) -> None:
         self.model, self.mode = model, mode
-        self.device = _Tensors()
+        self.device = _ModelTensors()
         self.inputs = tuple(inputs)
         self.forms = Forms()
         self._call, self._stated = call, outputs
@@ -135,7 +134,7 @@ class WrappedModel(Executor[Any]):
         if self.mode != "train":
             raise not_training(self.model.name)
         names = checked_request(self.model.name, self.output_names, list(self.parameters), self.inputs, loss, wrt)
-        check_native(self.inputs, inputs, described)
+        check_native(self.inputs, inputs, describe_tensor)
         arguments = self._arguments(inputs)
         if self._traced is None:
             results = self._differentiated(arguments, loss, names)
@@ -201,7 +200,7 @@ class WrappedModel(Executor[Any]):
         return [inputs[spec.name] for spec in self.inputs]
 
 
-class _Tensors(Device[Any]):
+class _ModelTensors(Device[Any]):
     """Tensors where TensorFlow puts them; unlike an adapter's, it leaves TensorFlow's settings alone."""
 
     def from_numpy(self, array: np.ndarray) -> Any:
@@ -264,7 +263,7 @@ class ModelParameters(MutableMapping[str, Any]):
         return self._variables[name]
 
 
-def _described(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[TensorSpec, ...], Callable[..., Any]]:
+def _model_function(model: Any, inputs: Any, *, training: bool) -> tuple[tuple[TensorSpec, ...], Callable[..., Any]]:
     """The specs of a model's inputs, and the model as a function of these in order."""
     model_inputs = getattr(model, "inputs", None)
     if model_inputs:

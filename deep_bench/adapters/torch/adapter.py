@@ -9,16 +9,15 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import Site, lower
-from deep_bench.adapters.options import thread_count
 from deep_bench.adapters.torch.arrays import TYPES, can_be_shared, is_foreign, to_array, to_tensor
-from deep_bench.adapters.torch.derivatives import watched, with_masks
 from deep_bench.adapters.torch.executor import GUARD_PAYS_FROM, TorchExecutor
-from deep_bench.adapters.torch.fallback import fallback
+from deep_bench.adapters.torch.fallback import fallback, kernel_code
 from deep_bench.adapters.torch.functions import TorchFunctions
+from deep_bench.adapters.torch.gradients import watch_code, with_masks
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.adapters.torch.operators import build
-from deep_bench.adapters.torch.placed import kernel_code
 from deep_bench.adapters.torch.precision import PRECISIONS, Precision
+from deep_bench.adapters.wrapping import thread_count
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Adapter, Mode
 from deep_bench.graph import Network
@@ -84,7 +83,7 @@ class TorchAdapter(Adapter[torch.Tensor]):
 
         def native(site: Site) -> Callable[..., Any]:
             local_site = self._precision.site(site, read, self._elsewhere)
-            return watched(local_site, build(local_site)) if mode == "train" else build(local_site)
+            return watch_code(local_site, build(local_site)) if mode == "train" else build(local_site)
 
         lowered = lower(
             network,

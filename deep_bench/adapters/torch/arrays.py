@@ -69,8 +69,8 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype:
     return _NUMPY[dtype]
 
 
-def described(value: Any) -> tuple[Sequence[int], np.dtype] | None:
-    """The shape and element type of a native value; see `deep_bench.request.Describe`."""
+def describe_value(value: Any) -> tuple[Sequence[int], np.dtype] | None:
+    """The shape and element type of a native value; see `deep_bench.framework.Describe`."""
     if isinstance(value, torch.Tensor):
         dtype = _NUMPY.get(value.dtype)
         return None if dtype is None else (value.shape, dtype)
@@ -115,7 +115,7 @@ def view_of(tensor: torch.Tensor) -> np.ndarray:
         return plain.numpy() if dtype in _PLAIN else plain.view(_SAME_BITS[dtype.itemsize]).numpy().view(dtype)
 
 
-def shared(array: np.ndarray) -> torch.Tensor:
+def sharing_tensor(array: np.ndarray) -> torch.Tensor:
     """A tensor that has the array's own memory, and holds it; a copy where that cannot be."""
     dtype = array.dtype
     if not array.flags.carray:  # contiguous, aligned, and to be written
@@ -128,7 +128,7 @@ def shared(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array.view(_NUMPY[bits])).view(target)
 
 
-def copied(tensor: torch.Tensor) -> torch.Tensor:
+def contiguous_copy(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous copy; torch does not copy integers of less than a byte itself."""
     if tensor.dtype in SMALL:
         return tensor.view(torch.uint8).clone(memory_format=torch.contiguous_format).view(tensor.dtype)

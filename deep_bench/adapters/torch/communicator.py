@@ -1,26 +1,278 @@
-"""``TorchCommunicator``: ranks are processes under ``torch.distributed``."""
+"""`TorchCommunicator`: ranks are processes under ``torch.distributed``.
+
+The receiver of a message learns how long it is. Collective operations on tensors that lie on a device need not look into
+them by NumPy.
+"""
 
 from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from threading import Thread
 from typing import Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from deep_bench.adapters.torch.arrays import view_of
-from deep_bench.adapters.torch.joining import Meeting, meeting
-from deep_bench.adapters.torch.messages import Receiving, Sending, Working, memory
-from deep_bench.adapters.torch.tensor_collectives import OPS, TensorCollectives
-from deep_bench.distributed.communicators.checks import check_color, check_peer, check_reduction, check_writable
-from deep_bench.distributed.communicators.communicator import ANY, Communicator, Received, Reduction, Request
-from deep_bench.distributed.communicators.guard import end_process
-from deep_bench.distributed.communicators.plain import check_counts, check_out, check_rank, check_rows
-from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.adapters.torch.rendezvous import Meeting, meeting
+from deep_bench.distributed.communicators.communicator import (
+    ANY,
+    Communicator,
+    Received,
+    Reduction,
+    Request,
+    check_color,
+    check_counts,
+    check_out,
+    check_peer,
+    check_rank,
+    check_reduction,
+    check_rows,
+    check_writable,
+    end_process,
+)
+from deep_bench.errors import CommunicationFailed, InvalidArgument, Unsupported
+
+_FIRST_TAG, _TAGS = 2**24, 2**24
+_HEAD = 4
+
+
+def memory(array: np.ndarray) -> torch.Tensor:
+    """The memory of a contiguous array, as bytes; a copy if it may not be written, which torch has no tensors for."""
+    flat = array.reshape(-1).view(np.uint8)
+    return torch.from_numpy(flat if flat.flags.writeable else flat.copy())
+
+
+class _Awaited(Request):
+    """A request whose library cannot be asked whether it is done: a thread waits for it."""
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._error: BaseException | None = None
+        self._done = False
+        self._received: Received | None = None
+
+    def wait(self) -> Received | None:
+        """Return when it is done."""
+        if self._thread is not None:
+            self._thread.join()
+        self._finish()
+        if self._error is not None:
+            raise self._error
+        return self._received
+
+    def test(self) -> bool:
+        """Whether it is done."""
+        self.go_on()
+        return self._done
+
+    def go_on(self) -> None:
+        """Do what is left to do while the caller does something else."""
+        if self._thread is None and not self._done:
+            self._thread = Thread(target=self._finish, daemon=True)
+            self._thread.start()
+
+    def _finish(self) -> None:
+        if self._done:
+            return
+        try:
+            self._received = self._awaited()
+        except RuntimeError as error:
+            self._error = CommunicationFailed(f"torch.distributed failed: {error}")
+        except CommunicationFailed as error:
+            self._error = error
+        self._done = True
+
+    def _awaited(self) -> Received | None:
+        raise NotImplementedError
+
+
+class Sending(_Awaited):
+    """A message that is being sent.
+
+    Args:
+        array: It, contiguous.
+        to: The rank in the world.
+        group: torch's group.
+        tag: Its tag.
+        number: Of the messages from here to there so far.
+    """
+
+    def __init__(self, array: np.ndarray, to: int, group: Any, tag: int, number: int) -> None:
+        super().__init__()
+        inner = _FIRST_TAG + number % _TAGS
+        self._kept = [torch.tensor([array.size, inner, array.itemsize, _checksum(array.dtype)]), memory(array)]
+        self._works: list[Any] = [dist.isend(self._kept[0], to, group=group, tag=tag)]
+        if array.nbytes:
+            self._works.append(dist.isend(self._kept[1], to, group=group, tag=inner))
+
+    def _awaited(self) -> None:
+        for work in self._works:
+            work.wait()
+        self._kept.clear()
+
+
+class Receiving(_Awaited):
+    """A message that is being received.
+
+    Args:
+        out: Where it goes.
+        source: The rank in the world; ``None`` for whoever sends first.
+        group: torch's group.
+        tag: Its tag.
+        named: The rank in the world, and ours, for a rank in torch's group.
+    """
+
+    def __init__(
+        self, out: np.ndarray, source: int | None, group: Any, tag: int, named: Callable[[int], tuple[int, int]]
+    ) -> None:
+        super().__init__()
+        self._out, self._group, self._tag, self._named = out, group, tag, named
+        self._head = torch.zeros(_HEAD, dtype=torch.int64)
+        self._work: Any = dist.irecv(self._head, source, group=group, tag=tag)
+
+    def _awaited(self) -> Received:
+        self._work.wait()
+        world, ours = self._named(self._work._source_rank())
+        elements, inner, itemsize, checksum = self._head.tolist()
+        out = self._out
+        fits = elements <= out.size and checksum == _checksum(out.dtype)
+        direct = fits and out.flags.c_contiguous
+        buffer = out.reshape(-1).view(np.uint8)[: elements * itemsize] if direct else np.empty(elements * itemsize, np.uint8)
+        if buffer.size:
+            dist.recv(torch.from_numpy(buffer), world, group=self._group, tag=inner)
+        if not fits:
+            raise CommunicationFailed(
+                f"rank {ours} sent {elements} elements of {itemsize} bytes", f"at most {out.size} of {out.dtype}"
+            )
+        if not direct:
+            out.flat[:elements] = buffer.view(out.dtype)
+        return Received(ours, self._tag, elements)
+
+
+def _checksum(dtype: np.dtype) -> int:
+    return crc32(f"{dtype.name} {dtype.str}".encode())
+
+
+class Working(Request):
+    """A collective operation under way.
+
+    Args:
+        work: torch's.
+        after: Called once, when it is done.
+    """
+
+    def __init__(self, work: Any, after: Callable[[], object]) -> None:
+        self._work, self._after = work, after
+
+    def wait(self) -> None:
+        """Return when it is done."""
+        if self._work is not None:
+            try:
+                self._work.wait()
+            except RuntimeError as error:
+                raise CommunicationFailed(f"torch.distributed failed: {error}") from error
+            self._work = None
+            self._after()
+
+    def test(self) -> bool:
+        """Whether it is done."""
+        if self._work is not None and self._work.is_completed():
+            self.wait()
+        return self._work is None
+
+
+OPS = {"sum": dist.ReduceOp.SUM, "prod": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
+
+
+class TensorCollectives:
+    """Those of one group. What they return is ready in the order of the device's stream; the host may have to wait for that.
+
+    Args:
+        group: torch's.
+        world: The ranks of the world, in the order of ours.
+    """
+
+    def __init__(self, group: Any, world: tuple[int, ...]) -> None:
+        self._group, self._world = group, world
+        self._in_order = list(world) == sorted(world)
+
+    def allreduce(self, x: torch.Tensor, op: str, out: torch.Tensor | None) -> torch.Tensor:
+        """See `Communicator.allreduce`."""
+        return self.begun(x, op, out)[0]
+
+    def begun(self, x: torch.Tensor, op: str, out: torch.Tensor | None, *, later: bool = False) -> tuple[torch.Tensor, Any]:
+        """An allreduce, and torch's request for it if its end is waited for ``later``."""
+        check_reduction(op)
+        self._check(x.numel(), x, out)
+        target = x.contiguous().clone() if out is None else out
+        if out is not None and out is not x:
+            out.copy_(x.view(out.shape))
+        return target, dist.all_reduce(target, OPS[op], group=self._group, async_op=later)
+
+    def reduce(self, x: torch.Tensor, op: str, root: int) -> torch.Tensor:
+        """See `Communicator.reduce`; what other ranks than the root get is of no use."""
+        check_reduction(op)
+        total = x.contiguous().clone()
+        dist.reduce(total, self._world[root], OPS[op], group=self._group)
+        return total
+
+    def broadcast(self, x: torch.Tensor, root: int) -> torch.Tensor:
+        """See `Communicator.broadcast`."""
+        self._check(x.numel(), x, x)
+        dist.broadcast(x, self._world[root], group=self._group)
+        return x
+
+    def allgather(self, x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        """See `Communicator.allgather`, without counts."""
+        size = len(self._world)
+        self._check(x.numel() * size, x, out)
+        rows = x.new_empty((size, *x.shape)) if out is None else out
+        sorted_rows = [row for _, row in sorted(zip(self._world, rows.view(size, *x.shape), strict=True), key=_first)]
+        dist.all_gather(sorted_rows, x.contiguous(), group=self._group)
+        return rows
+
+    def reduce_scatter(self, x: torch.Tensor, op: str, out: torch.Tensor | None) -> torch.Tensor:
+        """See `Communicator.reduce_scatter`, without counts."""
+        check_reduction(op)
+        size, rank = len(self._world), self._world.index(dist.get_rank())
+        if x.ndim == 0 or len(x) != size:
+            raise InvalidArgument(f"{x.dtype}{list(x.shape)} for {size} ranks", f"a tensor of shape ({size}, …)")
+        self._check(x.numel() // size, x, out)
+        if not self._in_order:
+            row = self.begun(x, op, None)[0][rank]
+            return row.clone() if out is None else out.copy_(row.view(out.shape))
+        row = x.new_empty(x.shape[1:]) if out is None else out
+        single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+        single(row, x.contiguous(), OPS[op], group=self._group)
+        return row
+
+    def alltoall(self, x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        """See `Communicator.alltoall`."""
+        if not self._in_order:
+            raise Unsupported("alltoall of tensors in a group with another order of ranks", "arrays in host memory")
+        self._check(x.numel(), x, out)
+        rows = torch.empty_like(x) if out is None else out
+        dist.all_to_all_single(rows, x.contiguous(), group=self._group)
+        return rows
+
+    @staticmethod
+    def _check(elements: int, x: torch.Tensor, out: torch.Tensor | None) -> None:
+        if out is not None and (out.numel() != elements or out.dtype != x.dtype or not out.is_contiguous()):
+            raise InvalidArgument(
+                f"out: {out.dtype}{list(out.shape)}{'' if out.is_contiguous() else ', not contiguous'}",
+                f"{elements} elements of {x.dtype} one after the other",
+            )
+
+
+def _first(pair: tuple[int, torch.Tensor]) -> int:
+    return pair[0]
+
 
 _REDUCED = frozenset(np.dtype(name) for name in ("float32", "float64", "int8", "uint8", "int32", "int64"))
 """What gloo reduces; NumPy reduces the rest, so that it is rounded as elsewhere."""

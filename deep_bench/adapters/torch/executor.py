@@ -1,4 +1,4 @@
-"""A compiled plan as an executor: inputs by name, outputs by name, parameters by name."""
+"""A compiled plan as an executor: inputs by name, outputs by name, parameters by name; time as a CUDA device has it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,44 @@ import numpy as np
 import torch
 from torch import nn
 
-from deep_bench.adapters.torch.arrays import TYPES, copied, described, map_native, numpy_dtype, to_tensor
-from deep_bench.adapters.torch.cuda import cuda_event_timer
+from deep_bench.adapters.torch.arrays import TYPES, contiguous_copy, describe_value, map_native, numpy_dtype, to_tensor
 from deep_bench.adapters.torch.gradients import Autograd, OnReady
 from deep_bench.adapters.torch.module import PlanModule
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
-from deep_bench.framework import Device, Executor, Forms, Mode
+from deep_bench.events import NodeProfile
+from deep_bench.framework import Device, Executor, Forms, Mode, check_native
 from deep_bench.graph import Network
 from deep_bench.network.gradient.derived import not_training
-from deep_bench.node_profile import NodeProfile
-from deep_bench.request import check_native
 from deep_bench.tensor import TensorSpec, is_float
+
+
+def cuda_event_timer(device: torch.device) -> Callable[[Callable[[], Any]], int]:
+    """A timer made of two events around the call, on the device's current stream.
+
+    The device's own clock leaves out the launch from Python and the wait for the end; events resolve about 500 ns.
+
+    Args:
+        device: A CUDA device.
+
+    Returns:
+        A function that runs a call and returns the nanoseconds between the events, after waiting for both.
+    """
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    stream = torch.cuda.current_stream(device)
+
+    def timed(call: Callable[[], Any]) -> int:
+        begin.record(stream)
+        call()
+        end.record(stream)
+        end.synchronize()
+        return round(begin.elapsed_time(end) * 1e6)
+
+    return timed
+
 
 GUARD_PAYS_FROM = 8
 """Number of steps from which entering inference mode (0.6 us) saves more than it costs (about 0.1 us an operator)."""
+
 
 _InferenceMode = torch._C._InferenceMode  # torch.inference_mode without the Python around it, at a third of the cost
 
@@ -71,7 +95,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         self.forms = forms
         self.mode: Mode = mode
         self._keys = {n: module.keys[n] for n in module.plan.parameters if module.keys[n] in module._parameters}
-        self.parameters = Parameters(module, self._keys, baked)
+        self.parameters = PlanParameters(module, self._keys, baked)
         self._run, self._target, self._dtypes = run, target, dtypes
         self._guarded = mode == "inference" and guarded
         self._modules = tuple(module.modules())
@@ -125,7 +149,7 @@ class TorchExecutor(Executor[torch.Tensor]):
             self._autograd = Autograd(network, self.module._parameters, self._keys, self._zeros)
         request = self._autograd.request(loss, wrt)
         if (forms := _forms(inputs)) is None or forms != self._checked:
-            check_native(self.inputs, inputs, described, self._working)
+            check_native(self.inputs, inputs, describe_value, self._working)
             self._checked = forms
         arguments = self._arguments(inputs)
         outputs, gradients = self._autograd(self._run, arguments, request, on_ready)
@@ -156,7 +180,7 @@ class TorchExecutor(Executor[torch.Tensor]):
         Raises:
             Unsupported: A compiler made one piece of the network, or the libraries were not asked to print.
         """
-        from deep_bench.adapters.torch.told import told
+        from deep_bench.adapters.torch.profile import algorithms_by_node as told
 
         if self._run is not self.module.forward:
             raise Unsupported("torch.compile made one piece of the network, in which nodes cannot be told apart")
@@ -193,7 +217,7 @@ class TorchExecutor(Executor[torch.Tensor]):
             if isinstance(value, np.ndarray):
                 return np.array(value)
             if value.numel() and _memory(value) in held:
-                value = copied(value)
+                value = contiguous_copy(value)
             held.add(_memory(value))
             return value
 
@@ -226,7 +250,7 @@ def _memory(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-class Parameters(MutableMapping[str, torch.Tensor]):
+class PlanParameters(MutableMapping[str, torch.Tensor]):
     """The network's parameters by ONNX name: reading and assigning copies nothing.
 
     Args:

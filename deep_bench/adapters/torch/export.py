@@ -15,10 +15,9 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from deep_bench.adapters.exported import check_export, with_constants
+from deep_bench.adapters.export import check_export, with_constants
 from deep_bench.adapters.torch.arrays import to_array
-from deep_bench.adapters.torch.modes import Evaluating
-from deep_bench.adapters.torch.wrap import Example, WrappedModule, example_tensors, wrap
+from deep_bench.adapters.torch.wrap import Evaluating, Example, WrappedModule, example_tensors, wrap
 from deep_bench.adapters.wrapping import accepts
 from deep_bench.errors import FrameworkMissing, InvalidArgument, Unsupported
 from deep_bench.graph import Network

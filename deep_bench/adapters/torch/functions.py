@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from deep_bench.adapters.torch.arrays import TYPES, numpy_dtype, shared, to_tensor, view_of
+from deep_bench.adapters.torch.arrays import TYPES, numpy_dtype, sharing_tensor, to_tensor, view_of
 from deep_bench.arrays import is_number
 
 
@@ -101,10 +101,10 @@ class TorchFunctions:
         return view_of(x)
 
     def adopt(self, array: np.ndarray) -> torch.Tensor:
-        return shared(array) if self._on_cpu else to_tensor(array, self.device)
+        return sharing_tensor(array) if self._on_cpu else to_tensor(array, self.device)
 
     def write(self, x: torch.Tensor, contents: np.ndarray) -> None:
-        x.detach().copy_(shared(contents))
+        x.detach().copy_(sharing_tensor(contents))
 
 
 def _axes(x: torch.Tensor, axes: Sequence[int] | None) -> list[int]:

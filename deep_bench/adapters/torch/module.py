@@ -1,20 +1,129 @@
-"""A plan compiled to a ``torch.nn.Module`` whose ``forward`` is generated, straight-line Python."""
+"""A plan compiled to a ``torch.nn.Module`` whose ``forward`` is generated, straight-line Python.
+
+Some values stay on the CPU when a network runs on another device. Steps of the code can be wrapped in something else for a
+while.
+"""
 
 from __future__ import annotations
 
 import keyword
 import linecache
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import nn
 
-from deep_bench.adapters.lowering import Plan, Step
-from deep_bench.adapters.torch.arrays import TYPES, to_tensor
-from deep_bench.adapters.torch.placement import CREATES, Placement, is_setting, place, runs_on_cpu
+from deep_bench.adapters.lowering import Plan, Slot, Step
+from deep_bench.adapters.torch.arrays import TYPES, is_foreign, to_tensor
+
+_BORN_ON_CPU = frozenset({"Shape", "Size", "SequenceLength", "OptionalHasElement"})
+
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
+
+_SETTINGS = {
+    "AffineGrid": {1},
+    "CenterCropPad": {1},
+    "Col2Im": {1, 2},
+    "ConstantOfShape": {0},
+    "CumProd": {1},
+    "CumSum": {1},
+    "DFT": {1, 2},
+    "Dropout": {1, 2},
+    "Expand": {1},
+    "If": {0},
+    "Loop": {0, 1},
+    "MaxUnpool": {2},
+    "MelWeightMatrix": {0, 1, 2, 3, 4},
+    **{name: {0} for name in _WINDOWS},
+    "OneHot": {1},
+    "Pad": {1, 2, 3},
+    "Reshape": {1},
+    "Resize": {1, 2, 3},
+    "STFT": {1, 3},
+    "SequenceAt": {1},
+    "SequenceErase": {1},
+    "SequenceInsert": {2},
+    "Slice": {1, 2, 3, 4},
+    "Split": {1},
+    "SplitToSequence": {1},
+    "Squeeze": {1},
+    "Tile": {1},
+    "TopK": {1},
+    "Trilu": {1},
+    "Unsqueeze": {1},
+}
+"""Operator to the inputs that its code reads as Python numbers, so that they may be on any device."""
+
+
+CREATES = frozenset({"ConstantOfShape", "MelWeightMatrix", "RandomNormal", *_WINDOWS, "RandomUniform", *_BORN_ON_CPU})
+"""Operators whose code makes its result on the CPU, or where its settings are."""
+
+
+def is_setting(step: Step, index: int) -> bool:
+    """Whether an input may be on any device."""
+    return reads_number(step.site.operator, index)
+
+
+def reads_number(operator: str, index: int) -> bool:
+    """Whether an operator's code reads an input as Python numbers."""
+    return index in _SETTINGS.get(operator, ()) or (operator.startswith("Reduce") and index == 1)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the values of a plan are.
+
+    Args:
+        hosted: Names of the computed values that are on the CPU.
+        on_cpu: Names of the constants that are needed there.
+        on_device: Names of the constants that are needed on the device.
+    """
+
+    hosted: frozenset[str] = frozenset()
+    on_cpu: frozenset[str] = frozenset()
+    on_device: frozenset[str] = field(default_factory=frozenset)
+
+
+def place(plan: Plan, hosted_inputs: Iterable[str] = ()) -> Placement:
+    """Follow shapes through a plan.
+
+    A step runs on the CPU if it measures something, or if all that it computes from is there or constant and its result has
+    at most one axis.
+    """
+    hosted = set(hosted_inputs)
+    for step in plan.steps:
+        if runs_on_cpu(step, hosted, plan.constants):
+            hosted.update(slot.name for slot in step.site.outputs if slot is not None)
+    on_cpu: set[str] = set()
+    on_device = {name for name in plan.outputs if name in plan.constants}
+    for step in plan.steps:
+        host = runs_on_cpu(step, hosted, plan.constants)
+        for index, slot in enumerate(step.site.inputs):
+            if slot is not None and slot.name in plan.constants:
+                (on_cpu if host or is_setting(step, index) else on_device).add(slot.name)
+        on_device.update(name for name in step.captures if name in plan.constants)
+    return Placement(frozenset(hosted), frozenset(on_cpu), frozenset(on_device))
+
+
+def runs_on_cpu(step: Step, hosted: Collection[str], constants: Collection[str]) -> bool:
+    """Whether a step is computed on the CPU, given which values are there."""
+    if step.site.operator in _BORN_ON_CPU:
+        return True
+    if step.captures or step.site.operator in ("If", "Loop", "Scan"):
+        return False
+    names = [slot.name for slot in step.site.inputs if slot is not None and slot.name not in constants]
+    small = all(slot is None or _is_small(slot) for slot in step.site.outputs)
+    return bool(names) and small and all(name in hosted for name in names)
+
+
+def _is_small(slot: Slot) -> bool:
+    return not is_foreign(slot.dtype) and slot.rank is not None and slot.rank <= 1
+
 
 INDENT = "    "
 
@@ -61,14 +170,14 @@ class PlanModule(nn.Module):
         self.target = target
         self.placement = place(plan, hosted_inputs) if target is not None else Placement()
         self.host: dict[str, torch.Tensor] = {}
-        names = _Names()
+        names = _Identifiers()
         self.keys = {name: names(name, "c_") for name in plan.constants}
         for name, array in plan.constants.items():
             self._hold(name, array if convert is None else convert(array), trains)
         scope: dict[str, Any] = {}
         for index, step in enumerate(plan.steps):
             scope[f"f{index}"] = self._function(index, step)
-        self.code = _Source(plan, self, named).text()
+        self.code = _ForwardSource(plan, self, named).text()
         file = f"<deep_bench torch module {id(self):x}>"
         linecache.cache[file] = (len(self.code), None, self.code.splitlines(keepends=True), file)
         exec(compile(self.code, file, "exec"), scope)
@@ -113,7 +222,7 @@ class PlanModule(nn.Module):
         return f"self.{key}"
 
 
-class _Names:
+class _Identifiers:
     """Python identifiers for ONNX names, each its own."""
 
     def __init__(self, used_names: Iterable[str] = ()) -> None:
@@ -130,12 +239,12 @@ class _Names:
         return candidate
 
 
-class _Source:
+class _ForwardSource:
     """The text of ``forward``: one statement per step, values deleted after their last use."""
 
     def __init__(self, plan: Plan, module: PlanModule, named: bool) -> None:
         self.plan, self.module, self.named = plan, module, named
-        self.names = _Names({"self", "parameters", "buffers", "host", "device"})
+        self.names = _Identifiers({"self", "parameters", "buffers", "host", "device"})
         self.local = {slot.name: self.names(slot.name, "v_") for slot in plan.inputs}
         self.local |= {name: self.names(name, "v_") for name in plan.captures if name not in self.local}
 
@@ -235,3 +344,27 @@ class Holding(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         return self.function(*inputs, *self._buffers.values())
+
+
+Function = Callable[..., Any]
+
+
+@contextmanager
+def wrapped_steps(module: PlanModule, wrap: Callable[[Step, Function], Function]) -> Iterator[None]:
+    """Meanwhile the module's code calls what ``wrap`` made of each step of the outermost graph.
+
+    The code itself stays as it is, and so does what it costs before and after.
+
+    Args:
+        module: The network.
+        wrap: Takes a step and its function; returns what to call instead.
+    """
+    forward: Any = module.forward
+    scope: dict[str, Any] = forward.__globals__  # where the generated code finds its steps, as f0, f1, …
+    originals = {f"f{index}": scope[f"f{index}"] for index in range(len(module.plan.steps))}
+    for index, step in enumerate(module.plan.steps):
+        scope[f"f{index}"] = wrap(step, originals[f"f{index}"])
+    try:
+        yield
+    finally:
+        scope.update(originals)

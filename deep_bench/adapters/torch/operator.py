@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from deep_bench.adapters.remembered import Pull, Remembered
 from deep_bench.adapters.torch.adapter import TorchAdapter
+from deep_bench.adapters.wrapping import Pull, Remembered
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Device
 from deep_bench.operators.wrapping import Parts, with_signature
@@ -25,14 +25,16 @@ def parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Par
     place = _device(device, _home(function))
     _check_home(function, place.target)
     compiled = torch.compile(function, backend=place.backend) if place.backend is not None else function
-    forward = with_signature(_without_autograd(compiled), _signed(function)) if isinstance(function, nn.Module) else None
+    forward = (
+        with_signature(_without_autograd(compiled), _signature_holder(function)) if isinstance(function, nn.Module) else None
+    )
     if forward is None:
-        forward = with_signature(compiled, _signed(function))
+        forward = with_signature(compiled, _signature_holder(function))
     bound = hasattr(function, "_init_fn") or type(function).__module__ == "torch._ops"  # of torch.library
     again = ("", ()) if bound or _is_compiled(function) else None
     if getattr(function, "_backward_fn", True) is None:  # an operator of torch.library without a gradient of its own
         return Parts(place, forward, again=again)
-    return Parts(place, forward, Remembered(_Autograd(compiled), _version), again)
+    return Parts(place, forward, Remembered(_OperatorAutograd(compiled), _version), again)
 
 
 def triton_parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Parts:
@@ -41,7 +43,7 @@ def triton_parts(function: Callable[..., Any], device: str | Device[Any] | None)
     return Parts(place, with_signature(function))
 
 
-class _Autograd:
+class _OperatorAutograd:
     """Runs a function with torch's record of it.
 
     Args:
@@ -97,7 +99,7 @@ def _is_compiled(function: Any) -> bool:
     return hasattr(function, "_torchdynamo_orig_callable") and not isinstance(function, nn.Module)
 
 
-def _signed(function: Any) -> Any:
+def _signature_holder(function: Any) -> Any:
     """What has the signature of a function that is none of Python's; ``None`` for a plain one."""
     if isinstance(function, nn.Module):
         return getattr(function, "_orig_mod", function).forward

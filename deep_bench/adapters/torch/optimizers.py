@@ -75,7 +75,7 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
         """See `Optimizer.init`."""
         native = self._native(list(parameters.values()))
         _begin(native, parameters)
-        state = _State({"steps": xp.array(0, int)}, native, parameters)
+        state = _TorchState({"steps": xp.array(0, int)}, native, parameters)
         state.grow(parameters)
         return state
 
@@ -97,7 +97,7 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
         Raises:
             InvalidArgument: ``LBFGS`` with more than one iteration a step, or a line search, and no ``evaluate``.
         """
-        bound = state if isinstance(state, _State) and state.holds(parameters) else self._bound(state, parameters)
+        bound = state if isinstance(state, _TorchState) and state.holds(parameters) else self._bound(state, parameters)
         if callable(self.lr):
             for group in bound.native.param_groups:
                 group["lr"] = float(rate_at(self.lr, bound["steps"], xp))
@@ -120,14 +120,14 @@ class TorchOptimizer(Optimizer[torch.Tensor, dict[str, Any]]):
         optimizer: torch.optim.Optimizer = getattr(torch.optim, self.kind)(tensors, **rate, **self.settings)
         return optimizer
 
-    def _bound(self, state: Tree, parameters: Arrays[torch.Tensor]) -> _State:
+    def _bound(self, state: Tree, parameters: Arrays[torch.Tensor]) -> _TorchState:
         """A state of a native optimizer of these parameters."""
         native = self._native(list(parameters.values()))
         for name, w in parameters.items():
             entries = {key: value[name] for key, value in state.items() if isinstance(value, Mapping) and name in value}
             if entries:
-                native.state[w] = {key: _kept(key, value) for key, value in entries.items()}
-        bound_state = _State(state, native, parameters)
+                native.state[w] = {key: _native_value(key, value) for key, value in entries.items()}
+        bound_state = _TorchState(state, native, parameters)
         bound_state.grow(parameters)
         return bound_state
 
@@ -167,7 +167,7 @@ def _begin(native: torch.optim.Optimizer, parameters: Arrays[torch.Tensor]) -> N
                 native.state[w]["momentum_buffer"] = torch.zeros_like(w, requires_grad=False)
 
 
-class _State(dict[str, Any]):
+class _TorchState(dict[str, Any]):
     """The tree of a native optimizer's tensors, with that optimizer, so that it need not be made anew in every step.
 
     Attributes:
@@ -204,29 +204,29 @@ def _leaves(state: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64)
 
 
-def _kept(key: str, value: Any) -> Any:
+def _native_value(key: str, value: Any) -> Any:
     """What the native optimizer itself holds."""
     if key in _LISTS:
         return [value[str(i)] for i in range(len(value))]
     return int(value) if key in _NUMBERS else value
 
 
-def _made(kind: str, *, lr: Rate | None = None, **settings: Any) -> TorchOptimizer:
+def _make_optimizer(kind: str, *, lr: Rate | None = None, **settings: Any) -> TorchOptimizer:
     """An optimizer with its settings as keyword arguments."""
     return TorchOptimizer(kind, lr, settings)
 
 
-ASGD = partial(_made, "ASGD")
-Adadelta = partial(_made, "Adadelta")
-Adafactor = partial(_made, "Adafactor")
-Adagrad = partial(_made, "Adagrad")
-Adam = partial(_made, "Adam")
-AdamW = partial(_made, "AdamW")
-Adamax = partial(_made, "Adamax")
-LBFGS = partial(_made, "LBFGS")
-Muon = partial(_made, "Muon")
-NAdam = partial(_made, "NAdam")
-RAdam = partial(_made, "RAdam")
-RMSprop = partial(_made, "RMSprop")
-Rprop = partial(_made, "Rprop")
-SGD = partial(_made, "SGD")
+ASGD = partial(_make_optimizer, "ASGD")
+Adadelta = partial(_make_optimizer, "Adadelta")
+Adafactor = partial(_make_optimizer, "Adafactor")
+Adagrad = partial(_make_optimizer, "Adagrad")
+Adam = partial(_make_optimizer, "Adam")
+AdamW = partial(_make_optimizer, "AdamW")
+Adamax = partial(_make_optimizer, "Adamax")
+LBFGS = partial(_make_optimizer, "LBFGS")
+Muon = partial(_make_optimizer, "Muon")
+NAdam = partial(_make_optimizer, "NAdam")
+RAdam = partial(_make_optimizer, "RAdam")
+RMSprop = partial(_make_optimizer, "RMSprop")
+Rprop = partial(_make_optimizer, "Rprop")
+SGD = partial(_make_optimizer, "SGD")

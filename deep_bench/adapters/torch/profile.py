@@ -1,4 +1,8 @@
-"""Where torch's time goes: the generated code with each step between two stamps, and autograd's nodes likewise."""
+"""Where torch's time goes: the generated code with each step between two stamps, and autograd's nodes likewise.
+
+The CUDA kernels under each node are found by torch's own profiler; the algorithms that its libraries chose are what these
+print.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,107 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.profiler import ProfilerActivity, record_function
+from torch.profiler import profile as profiler_profile
 
 from deep_bench.adapters.lowering import Step
-from deep_bench.adapters.torch.kernels import kernels_by_node
-from deep_bench.adapters.torch.module import PlanModule
-from deep_bench.adapters.torch.stepping import wrapped
-from deep_bench.measure.observed import Stopwatch, in_turn
-from deep_bench.node_profile import Direction, NodeProfile, NodeTime
+from deep_bench.adapters.torch.module import PlanModule, wrapped_steps
+from deep_bench.adapters.verbose import overheard
+from deep_bench.events import Direction, NodeProfile, NodeTime, Stopwatch, in_turn
 
 if TYPE_CHECKING:
     from deep_bench.adapters.torch.executor import TorchExecutor
 
+_PREFIX = "deep_bench node "
+
+
+def kernels_by_node(module: PlanModule, call: Callable[[], Any]) -> Mapping[str, Mapping[str, float]]:
+    """Name of a node to the kernels that it launched on the way forward, with their nanoseconds in one call.
+
+    Args:
+        module: The network.
+        call: Runs it.
+    """
+    with (
+        profiler_profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler,
+        wrapped_steps(module, _with_label),
+    ):
+        call()
+        torch.cuda.synchronize()
+    by_node: dict[str, dict[str, float]] = {}
+    for event in profiler.events() or []:
+        if event.name.startswith(_PREFIX) and event.device_type == torch.autograd.DeviceType.CPU:
+            kernels = by_node.setdefault(event.name.removeprefix(_PREFIX), {})
+            for name, microseconds in _kernels_of_event(event):
+                kernels[name] = kernels.get(name, 0.0) + microseconds * 1e3
+    return by_node
+
+
+def _with_label(step: Step, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The step inside a range of the profiler that is named after its node."""
+    label = _PREFIX + step.site.origin
+
+    def run(*inputs: Any) -> Any:
+        with record_function(label):
+            return function(*inputs)
+
+    return run
+
+
+def _kernels_of_event(event: Any) -> Iterator[tuple[str, float]]:
+    for kernel in event.kernels:
+        yield kernel.name, kernel.duration
+    for child in event.cpu_children:
+        yield from _kernels_of_event(child)
+
+
+_NOT_RUN = "it is not run: known beforehand, unused, or another name of a value"
+_OWN_KERNEL = "a kernel of torch's own, which does not say its algorithm"
+
+
+def algorithms_by_node(
+    module: PlanModule, call: Callable[[], Any], names: Sequence[str], target: torch.device
+) -> Mapping[str, tuple[str, ...] | str]:
+    """See `Executor.algorithms`: what oneDNN and oneMKL print, or the names of CUDA kernels.
+
+    Args:
+        module: The network.
+        call: Runs it.
+        names: The nodes of the network's outermost graph.
+        target: The device.
+    """
+    if target.type == "cuda":
+        algorithms = {name: tuple(kernels) for name, kernels in kernels_by_node(module, call).items()}
+    else:
+        algorithms = _overheard(module, call)
+    return {name: (algorithms[name] or _OWN_KERNEL) if name in algorithms else _NOT_RUN for name in names}
+
+
+def _overheard(module: PlanModule, call: Callable[[], Any]) -> dict[str, tuple[str, ...]]:
+    algorithms: dict[str, tuple[str, ...]] = {}
+    with overheard() as since:
+
+        def listening(step: Step, function: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*inputs: Any) -> Any:
+                since()
+                result = function(*inputs)
+                name = step.site.origin
+                algorithms[name] = tuple(dict.fromkeys((*algorithms.get(name, ()), *since())))
+                return result
+
+            return run
+
+        with wrapped_steps(module, listening):
+            call()
+    return algorithms
+
+
 Key = tuple[str, Direction, str]
 """A node of the network, the way, and what is run for it."""
 
+
 _ACCUMULATION: Key = ("", "backward", "AccumulateGrad")
-_ABSENT = "known beforehand, unused, or another name of a value"
+_NOT_TIMED = "known beforehand, unused, or another name of a value"
 
 
 def profile(
@@ -53,11 +142,11 @@ def profile(
         whole = NodeTime(tuple(names), ns, "torch.compile", whole=True)
         return NodeProfile("the compiled whole, which is not looked into", (whole,), ns, ns)
     watch: Stopwatch[Key] = Stopwatch()
-    stamps = _Events(watch, target) if target.type == "cuda" else _Clock(watch)
+    stamps = _Events(watch, target) if target.type == "cuda" else _HostClock(watch)
 
     def observed() -> None:
         watch.begin()
-        with stamped(executor.module, stamps, backward):
+        with stamped_steps(executor.module, stamps, backward):
             plain()
         synchronize()
         stamps.settle()
@@ -73,13 +162,13 @@ def profile(
         times,
         timings["observed"],
         timings["plain"],
-        absent={name: _ABSENT for name in names if name not in covered},
+        absent={name: _NOT_TIMED for name in names if name not in covered},
         allocated_bytes=_allocated_bytes(plain, target),
-        kernels=_kernels(executor, plain, target),
+        kernels=_kernels_of(executor, plain, target),
     )
 
 
-class _Clock:
+class _HostClock:
     """Stamps of the host's clock, for a CPU, which is done when a step returns."""
 
     what = "stamps of the host's clock"
@@ -121,18 +210,18 @@ class _Events:
 
 
 @contextmanager
-def stamped(module: PlanModule, stamps: _Clock | _Events, backward: bool) -> Iterator[None]:
+def stamped_steps(module: PlanModule, stamps: _HostClock | _Events, backward: bool) -> Iterator[None]:
     """Meanwhile the outermost graph's steps are timed, and with ``backward`` what autograd does for each of them."""
-    hooks = _Backward(stamps) if backward else None
+    hooks = _BackwardHooks(stamps) if backward else None
     try:
-        with wrapped(module, lambda step, function: _timed(step, function, stamps, hooks)):
+        with wrapped_steps(module, lambda step, function: _timed(step, function, stamps, hooks)):
             yield
     finally:
         if hooks is not None:
             hooks.remove()
 
 
-def _timed(step: Step, function: Callable[..., Any], stamps: Any, hooks: _Backward | None) -> Callable[..., Any]:
+def _timed(step: Step, function: Callable[..., Any], stamps: Any, hooks: _BackwardHooks | None) -> Callable[..., Any]:
     name, operator = step.site.origin, step.site.operator
 
     def timed(*inputs: Any) -> Any:
@@ -146,7 +235,7 @@ def _timed(step: Step, function: Callable[..., Any], stamps: Any, hooks: _Backwa
     return timed
 
 
-class _Backward:
+class _BackwardHooks:
     """Hooks on autograd's nodes, each of which belongs to the step that made it."""
 
     def __init__(self, stamps: Any) -> None:
@@ -201,5 +290,7 @@ def _allocated_bytes(plain: Callable[[], Any], target: torch.device) -> int | No
     return torch.cuda.max_memory_allocated(target)
 
 
-def _kernels(executor: TorchExecutor, plain: Callable[[], Any], target: torch.device) -> Mapping[str, Mapping[str, float]]:
+def _kernels_of(
+    executor: TorchExecutor, plain: Callable[[], Any], target: torch.device
+) -> Mapping[str, Mapping[str, float]]:
     return kernels_by_node(executor.module, plain) if target.type == "cuda" else {}

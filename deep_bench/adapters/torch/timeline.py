@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from deep_bench.errors import FrameworkMissing, Unsupported
-from deep_bench.training.timeline.driven import Driven
+from deep_bench.training.timeline.stamps import DrivenPhase
 
 if TYPE_CHECKING:
     from deep_bench.training.timeline.live import Timeline
@@ -62,8 +62,8 @@ class LightningHooks:
     """
 
     def __init__(self, timeline: Timeline, phase: str) -> None:
-        self._training = Driven(timeline, phase)
-        self._validation = Driven(timeline, "validation")
+        self._training = DrivenPhase(timeline, phase)
+        self._validation = DrivenPhase(timeline, "validation")
 
     def on_train_epoch_start(self, *_: Any) -> None:
         self._training.begin_epoch()

@@ -1,31 +1,96 @@
-"""``wrap``: a hand-written ``nn.Module`` as an executor."""
+"""`wrap`: a hand-written ``nn.Module`` as an executor; somebody else's module is used, and left as it was."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from deep_bench.adapters.torch.arrays import described, numpy_dtype, to_array, to_tensor, torch_dtype
-from deep_bench.adapters.torch.cuda import cuda_event_timer
-from deep_bench.adapters.torch.modes import Evaluating, without_trace
-from deep_bench.adapters.wrapping import (
-    accepts,
-    check_mode,
-    each_once,
-    named_results,
-    positional_names,
-    result_names,
-)
+from deep_bench.adapters.torch.arrays import describe_value, numpy_dtype, to_array, to_tensor, torch_dtype
+from deep_bench.adapters.torch.executor import cuda_event_timer
+from deep_bench.adapters.wrapping import accepts, check_mode, each_once, named_results, positional_names, result_names
 from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
-from deep_bench.framework import Device, Executor, Forms, Mode
+from deep_bench.framework import Device, Executor, Forms, Mode, check_native, checked_request
 from deep_bench.network.gradient.derived import not_training
-from deep_bench.request import check_native, checked_request
 from deep_bench.tensor import TensorSpec
+
+
+class Evaluating:
+    """A context in which a module and all parts of it are in evaluation mode; behind it, each has its own mode again.
+
+    It is entered in every call that is timed, and so is cheap: where the module is in evaluation mode already, a look at
+    each part. A part that does more than to note its mode, by a method ``train`` of its own, has that called.
+
+    Args:
+        module: The module; its parts are those of now.
+
+    Example:
+        >>> module = nn.Sequential(nn.Dropout(), nn.Linear(2, 2).eval())
+        >>> with Evaluating(module):
+        ...     [part.training for part in module.modules()]
+        [False, False, False]
+        >>> [part.training for part in module.modules()]
+        [True, True, False]
+    """
+
+    __slots__ = ("_changed", "_module", "_parts", "_plain")
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module, self._parts = module, tuple(module.modules())
+        self._plain = all(_only_notes(type(part)) for part in self._parts)
+        self._changed: list[nn.Module] = []
+
+    def __enter__(self) -> None:
+        self._changed = [part for part in self._parts if part.training]
+        if self._plain:
+            for part in self._changed:
+                part.__dict__["training"] = False
+        elif self._changed:
+            self._module.eval()
+
+    def __exit__(self, *_: object) -> None:
+        if self._plain:
+            for part in self._changed:
+                part.__dict__["training"] = True
+        elif self._changed:
+            for part in self._parts:  # a part's own parts come after it, and have the last word
+                part.train(part in self._changed)
+
+
+def _only_notes(kind: type[nn.Module]) -> bool:
+    """Whether modules of a class keep their mode in an attribute, and do nothing else when it changes."""
+    return (
+        kind.train is nn.Module.train
+        and kind.eval is nn.Module.eval
+        and kind.__setattr__ is nn.Module.__setattr__
+        and not hasattr(kind, "training")
+    )
+
+
+@contextmanager
+def without_trace(module: nn.Module, target: torch.device) -> Iterator[None]:
+    """A context for a call that is only tried: buffers, such as running statistics, and random numbers are as before."""
+    held = [
+        (part._buffers, name, buffer, buffer.clone())
+        for part in module.modules()
+        for name, buffer in part._buffers.items()
+        if buffer is not None
+    ]
+    with torch.random.fork_rng([target] if target.type == "cuda" else []), torch.no_grad():
+        try:
+            yield
+        finally:
+            for buffers, name, buffer, contents in held:
+                buffers[name] = _restored(buffer, contents)
+
+
+def _restored(buffer: torch.Tensor, contents: torch.Tensor) -> Any:
+    return buffer.copy_(contents) if not torch.equal(buffer, contents) else buffer
+
 
 Example = Sequence[Any] | Mapping[str, Any] | torch.Tensor | np.ndarray
 
@@ -102,7 +167,7 @@ class WrappedModule(Executor[torch.Tensor]):
         self, module: nn.Module, inputs: Sequence[TensorSpec], outputs: tuple[str, ...], mode: Mode, target: torch.device
     ) -> None:
         self.module, self.mode = module, mode
-        self.device = _Tensors(target)
+        self.device = _ModuleTensors(target)
         self.inputs, self.output_names = tuple(inputs), outputs
         self.parameters = ModuleParameters(module)
         self.forms = Forms()
@@ -146,7 +211,7 @@ class WrappedModule(Executor[torch.Tensor]):
         parameters = dict(self.module.named_parameters())
         trained = [name for name, p in parameters.items() if p.requires_grad]
         names = checked_request(self._name, self.output_names, trained, self.inputs, loss, wrt)
-        check_native(self.inputs, inputs, described)
+        check_native(self.inputs, inputs, describe_value)
         arguments = [
             a.detach().requires_grad_() if spec.name in names else a.detach()
             for spec, a in zip(self.inputs, self._arguments(inputs), strict=True)
@@ -221,7 +286,7 @@ class ModuleParameters(MutableMapping[str, torch.Tensor]):
         return sum(1 for _ in self)
 
 
-class _Tensors(Device[torch.Tensor]):
+class _ModuleTensors(Device[torch.Tensor]):
     """Tensors where the module is; unlike an adapter's, it leaves torch's settings alone."""
 
     def __init__(self, target: torch.device) -> None:

@@ -1,7 +1,8 @@
-"""What a communication benchmark found: computed from its record."""
+"""What a communication benchmark found, computed from its record, and its table."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,24 +11,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from deep_bench.distributed.collectives.blocks import RankBlock
-from deep_bench.distributed.collectives.clocks import Clock, common_origin
-from deep_bench.distributed.collectives.kinds import KINDS, Kind, algorithm_bandwidth, bus_bandwidth
-from deep_bench.distributed.machine.model import Link
-from deep_bench.distributed.machine.predict import Predicted, predictions
+from deep_bench.distributed.collectives.operations import KINDS, BenchmarkKind, algorithm_bandwidth, bus_bandwidth
+from deep_bench.distributed.collectives.timing import RankBlock, RankClock, common_origin
+from deep_bench.distributed.loggp import PredictedTime, predictions
+from deep_bench.distributed.machine import Link
 from deep_bench.errors import InvalidRecord
-from deep_bench.measure.amounts import MOMENTS
-from deep_bench.measure.record import CaseFacts, Record, SystemRecord, TrialRecord
+from deep_bench.measure.environment import risks
 from deep_bench.measure.statistics import Summary, summarize
-from deep_bench.measure.storage import load
 from deep_bench.measure.timing import Block
+from deep_bench.measure.units import amount, duration, duration_range, in_bytes, share, significant
+from deep_bench.records.fields import MOMENTS
+from deep_bench.records.model import CaseFacts, Record, SystemRecord, TrialRecord
+from deep_bench.records.store import load
+from deep_bench.records.table import columns, print_line, print_table
 
 MARK = "communicate"
 """The name of the suite in such a record."""
 
 
-def case_label(kind: Kind, size: int) -> str:
+def case_label(kind: BenchmarkKind, size: int) -> str:
     """How a benchmark of a size is called in a record."""
     return f"{kind.name} {size}" if kind.sized else kind.name
 
@@ -63,13 +69,13 @@ def operation_blocks(blocks: Sequence[RankBlock], rank: int | None = None, messa
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchmarkRow:
     """One benchmark of one size over one communicator.
 
     Args:
         system: The communicator.
         kind: The benchmark.
-        size: Bytes, as `deep_bench.distributed.collectives.kinds` counts them.
+        size: Bytes, as `deep_bench.distributed.collectives.operations` counts them.
         ranks: How many.
         pair: The ranks of a benchmark of pairs; ``None`` for others.
         verdict: ``"right"``, ``"wrong"`` or ``"failed"``.
@@ -80,14 +86,14 @@ class Row:
     """
 
     system: str
-    kind: Kind
+    kind: BenchmarkKind
     size: int
     ranks: int
     pair: tuple[int, int] | None
     verdict: str
     reason: str
     blocks: Sequence[RankBlock]
-    clocks: Sequence[Clock]
+    clocks: Sequence[RankClock]
     link: Link | None
 
     @cached_property
@@ -119,7 +125,7 @@ class Row:
         return None if self.seconds is None else bus_bandwidth(self.kind, self.ranks, self.size, self.seconds)
 
     @cached_property
-    def predicted(self) -> Predicted | None:
+    def predicted(self) -> PredictedTime | None:
         """What the cheapest algorithm costs under LogGP: not necessarily the one that the library takes."""
         return None if self.link is None else predictions(self.kind.name, self.ranks, self.size, self.link)[0]
 
@@ -157,7 +163,7 @@ class Row:
         }
 
 
-class Result:
+class CommunicationResult:
     """What was found; `str` prints the table.
 
     Args:
@@ -174,12 +180,12 @@ class Result:
         self.record, self.path = record, path
 
     @classmethod
-    def load(cls, path: str | Path) -> Result:
+    def load(cls, path: str | Path) -> CommunicationResult:
         """Read a record."""
         return cls(load(Path(path)), Path(path))
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BenchmarkRow]:
         """Benchmark by benchmark and size by size, all systems of each together."""
         assert self.record.suite is not None
         return [
@@ -202,9 +208,9 @@ class Result:
         return [place["host"] for place in places]
 
     @property
-    def clocks(self) -> list[Clock]:
+    def clocks(self) -> list[RankClock]:
         """Of each rank."""
-        return _clocks(self.record.systems[0])
+        return _recorded_clocks(self.record.systems[0])
 
     def as_json(self) -> list[dict[str, Any]]:
         """The figures of all rows."""
@@ -212,13 +218,12 @@ class Result:
 
     def table(self, width: int | None = None) -> str:
         """All rows as a table, and how they were taken."""
-        from deep_bench.distributed.collectives.report import as_text
 
         return as_text(self, width)
 
     def plot(self, file: str | Path) -> Path:
         """Times over bytes, measured and predicted."""
-        from deep_bench.distributed.collectives.plot import draw
+        from deep_bench.distributed.plots import draw_communication as draw
 
         return draw(self, file)
 
@@ -231,13 +236,13 @@ def is_communication(record: Record) -> bool:
     return record.suite is not None and record.suite.name == MARK
 
 
-def _row(record: Record, system: SystemRecord, trial: TrialRecord, case: CaseFacts) -> Row:
+def _row(record: Record, system: SystemRecord, trial: TrialRecord, case: CaseFacts) -> BenchmarkRow:
     kind, options, facts = KINDS[case.operator], record.recipe.options, system.facts
     verdict = ("failed", "") if trial.verdict is None else (trial.verdict.verdict, trial.verdict.reason)
     if trial.error is not None:
         verdict = ("failed", trial.error.message)
     link = facts.get("link")
-    return Row(
+    return BenchmarkRow(
         system=system.label,
         kind=kind,
         size=int(case.attributes["bytes"]),  # type: ignore[arg-type]
@@ -246,13 +251,13 @@ def _row(record: Record, system: SystemRecord, trial: TrialRecord, case: CaseFac
         verdict=verdict[0],
         reason=verdict[1],
         blocks=_blocks(trial),
-        clocks=_clocks(system),
+        clocks=_recorded_clocks(system),
         link=None if link is None else Link.model_validate(link),
     )
 
 
-def _clocks(system: SystemRecord) -> list[Clock]:
-    return [Clock(**clock) for clock in system.facts.get("clocks", [])]  # type: ignore[arg-type,union-attr]
+def _recorded_clocks(system: SystemRecord) -> list[RankClock]:
+    return [RankClock(**clock) for clock in system.facts.get("clocks", [])]  # type: ignore[arg-type,union-attr]
 
 
 def _blocks(trial: TrialRecord) -> list[RankBlock]:
@@ -268,3 +273,156 @@ def _blocks(trial: TrialRecord) -> list[RankBlock]:
         )
         for number in range(len(sets.get(rank_name(0), ())))
     ]
+
+
+def as_text(result: CommunicationResult, width: int | None = None) -> str:
+    """A table for each operation, and below them what they do not say.
+
+    Args:
+        result: What was found.
+        width: Characters in a line; those of the terminal by default.
+    """
+    out = io.StringIO()
+    console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
+    for kind in dict.fromkeys(row.kind.name for row in result.rows):
+        print_table(console, _table(result, [row for row in result.rows if row.kind.name == kind]), keys=3)
+    for line in lines_below(result):
+        print_line(console, line)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _table(result: CommunicationResult, rows: list[BenchmarkRow]) -> Table:
+    """One operation: only the columns that mean something for it."""
+    kind, hosts = rows[0].kind, result.hosts
+    where = f"host {hosts[0]}" if len(set(hosts)) == 1 else f"{len(set(hosts))} hosts"
+    of = f" of {result.record.recipe.options['dtype']}" if kind.sized else ""
+    table = Table(title=f"{kind.name}{of} among {len(hosts)} ranks on {where}")
+    cells = [_cells(row) for row in rows]
+    for name in cells[0]:
+        table.add_column(name, justify="left" if name in ("over", "result", "by") else "right")
+    for row in cells:
+        table.add_row(*map(Text, row.values()))
+    return table
+
+
+def _cells(row: BenchmarkRow) -> dict[str, str]:
+    """Column to what is in it."""
+    s, predicted, means = row.summary, row.predicted, row.rank_means
+    interval = "–" if s is None else "too few samples"
+    if s is not None and s.interval is not None:
+        interval = duration_range(s.interval.low / 1e9, s.interval.high / 1e9)
+    ranks = [None] * 3 if means is None else [float(v) for v in (means.mean(), means.min(), means.max())]
+    return {
+        **({"bytes": in_bytes(row.size, digits=None)} if row.kind.sized else {}),
+        "over": row.system,
+        "result": row.verdict,
+        "time": duration(row.seconds),
+        "95 % interval": interval,
+        "predicted": duration(None if predicted is None else predicted.seconds),
+        "by": "–" if predicted is None else predicted.algorithm,
+        **({} if row.pair else dict(zip(("average", "least", "most"), map(duration, ranks), strict=True))),
+        **_bandwidths(row),
+    }
+
+
+def _bandwidths(row: BenchmarkRow) -> dict[str, str]:
+    """One for pairs, where both are the same, and none where nothing is moved."""
+    if not row.kind.sized:
+        return {}
+    rate = _rate(row.algorithm_bandwidth)
+    return {"bandwidth": rate} if row.pair else {"algorithm": rate, "bus": _rate(row.bus_bandwidth)}
+
+
+def _named(row: BenchmarkRow) -> str:
+    return f"{row.kind.name}{f' {in_bytes(row.size, digits=None)}' if row.kind.sized else ''} over {row.system}"
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else amount(value, "B/s", digits=3)
+
+
+def lines_below(result: CommunicationResult) -> list[str]:
+    """How the figures were taken, what is wrong or missing, and where the record is."""
+    rows, record = result.rows, result.record
+    lines = []
+    if any(row.pair is None for row in rows):
+        lines.append(
+            "time: a barrier, then the operation, on every rank; the maximum over the ranks of each repetition, and the "
+            "median of these; average, least, most: of each rank's mean time, as OSU reports them"
+        )
+    pair = next((row.pair for row in rows if row.pair), None)
+    if pair:
+        lines.append(
+            f"latency: half of a round trip between ranks {pair[0]} and {pair[1]}, by the clock of rank {pair[0]}; "
+            "bandwidth: a window of 64 messages until its answer is there"
+        )
+    if any(row.bus_bandwidth and not row.pair for row in rows):
+        lines.append("algorithm and bus: bandwidths as nccl-tests defines them")
+    if any(row.predicted for row in rows):
+        lines.append(
+            "predicted: the cheapest known algorithm under LogGP, fitted to single messages; the library may take another"
+        )
+        lines += _machine_lines(result)
+    lines += _clock_lines(result)
+    lines += [f"{_named(row)}: {row.verdict}: {row.reason}".replace("\n", "; ") for row in rows if row.verdict != "right"]
+    lines += _unsteadiness_lines(rows) + list(record.notes)
+    lines += _crowding_lines(result)
+    lines += [str(risk) for risk in risks(record.environment, record.steal) if risk.name in ("load", "steal")]
+    if result.path is not None:
+        lines.append(f"record: {result.path}")
+    return lines
+
+
+def _machine_lines(result: CommunicationResult) -> list[str]:
+    links = {row.system: row.link for row in result.rows if row.link is not None}
+    lines = []
+    for system, link in links.items():
+        parts: list[str] = []
+        for segment in link.segments:
+            p = segment.parameters
+            to = f"up to {in_bytes(segment.up_to)}" if segment.up_to is not None else "larger" if parts else "all sizes"
+            rate = f", G {_rate(1 / p.G)}" if p.G else ""
+            parts.append(f"{to}: L {duration(p.L)}, o {duration(p.o)}, g {duration(p.g)}{rate}")
+        lines.append(
+            f"messages over {system} on {link.between}: {'; '.join(parts)} (fit within {share(link.residual)} on average, "
+            f"{share(link.worst)} at most)"
+        )
+        lines += [f"messages over {system}: {note}" for note in link.notes]
+    return lines
+
+
+def _clock_lines(result: CommunicationResult) -> list[str]:
+    clocks = result.clocks[1:]
+    if not clocks:
+        return []
+    spreads = [row.spread for row in result.rows if row.spread is not None]
+    begun = f"; ranks began within {duration(max(spreads))} of each other (the largest median)" if spreads else ""
+    return [
+        f"clocks: compared by the shortest of 50 round trips, several times; they drift by at most "
+        f"{significant(max(abs(c.drift) for c in clocks) * 1e6)} µs a second, and a skew of at most "
+        f"{duration(max(c.skew for c in clocks) / 1e9)} remains{begun}"
+    ]
+
+
+def _crowding_lines(result: CommunicationResult) -> list[str]:
+    """Ranks that take turns on a CPU: then no formula holds."""
+    hosts, cpus = result.hosts, len(result.record.environment.cpus_allowed or ())
+    ranks = hosts.count(hosts[0])
+    if not cpus or ranks <= cpus:
+        return []
+    return [f"{ranks} ranks share {cpus} CPUs of {hosts[0]}: they wait for each other, which no prediction knows of"]
+
+
+def _unsteadiness_lines(rows: list[BenchmarkRow]) -> list[str]:
+    """Times that one median does not tell well."""
+    lines = []
+    few = [row for row in rows if row.summary is not None and row.summary.interval is None]
+    split = [row for row in rows if row.summary is not None and len(row.summary.modes) > 1]
+    preempted = [row for row in rows if row.summary is not None and row.summary.preempted >= 0.01]
+    for symptom, affected in (("too few samples for an interval", few), ("several modes", split),
+                        ("the kernel took a CPU away in 1 % of the samples or more", preempted)):  # fmt: skip
+        if affected:
+            names = [_named(row) for row in affected[:4]]
+            suffix = f" and {len(affected) - 4} more" if len(affected) > 4 else ""
+            lines.append(f"{symptom}: {', '.join(names)}{suffix}")
+    return lines

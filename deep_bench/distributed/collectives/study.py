@@ -1,37 +1,369 @@
-"""The measurement: each benchmark and size over all communicators, block by block in random order, on all ranks."""
+"""The measurement: each benchmark and size over all communicators, block by block in random order, on all ranks.
+
+Rank 0 keeps the record while it goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import psutil
 
-from deep_bench.distributed.collectives.blocks import RankBlock
-from deep_bench.distributed.collectives.clocks import Clocks
-from deep_bench.distributed.collectives.kinds import Kind
-from deep_bench.distributed.collectives.problems import Setting, memory_bytes
-from deep_bench.distributed.collectives.settings import Settings
-from deep_bench.distributed.collectives.together import Together
-from deep_bench.distributed.collectives.trial import Trial
+from deep_bench import __version__
+from deep_bench.distributed.collectives.operations import KINDS, BenchmarkKind, OperationSetting, largest_exact, memory_bytes
+from deep_bench.distributed.collectives.result import MARK, CommunicationResult, begin_name, case_label, rank_name
+from deep_bench.distributed.collectives.timing import OperationTrial, RankAgreement, RankBlock, RankClocks
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.launch import launch, local_facts
-from deep_bench.distributed.machine.measure import measured_machine
-from deep_bench.errors import DeepBenchError, InvalidArgument
+from deep_bench.distributed.machine import Machine, measured_machine
+from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownName
+from deep_bench.measure.environment import StealMeter, capture
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.session import relative_half_width
 from deep_bench.measure.units import in_bytes
+from deep_bench.records.model import (
+    BlockRecord,
+    CaseFacts,
+    ErrorRecord,
+    Recipe,
+    Record,
+    SampleSet,
+    SuiteFacts,
+    SystemRecord,
+    TrialRecord,
+    VerdictRecord,
+)
+from deep_bench.records.store import RecordWriter
 
-if TYPE_CHECKING:
-    from deep_bench.distributed.collectives.keeping import Keeper
-    from deep_bench.distributed.collectives.result import Result
-    from deep_bench.distributed.machine.model import Machine
+BACKENDS = ("gloo", "nccl")
+"""Names of torch's backends, each short for the communicator ``torch`` with it."""
+
+
+def check_names(names: Sequence[str]) -> None:
+    """See that communicators exist, and each is named once. See `opened`."""
+    from deep_bench import communicators
+
+    if not names or len(set(names)) < len(names):
+        raise InvalidArgument(f"communicators {', '.join(names) or '(none)'}", "at least one, and each once")
+    for name in names:
+        communicators.require("torch" if name in BACKENDS else name)
+
+
+@contextmanager
+def opened(names: Sequence[str]) -> Iterator[dict[str, Communicator]]:
+    """While it lasts, one communicator of each name.
+
+    Args:
+        names: Those of `deep_bench.communicators`, or of torch's backends; each once.
+
+    Raises:
+        UnknownName, FrameworkMissing: There is no such communicator here.
+        InvalidArgument: One is named twice.
+    """
+    from deep_bench import communicators
+
+    check_names(names)
+    by_name: dict[str, Communicator] = {}
+    try:
+        for name in names:
+            by_name[name] = communicators["torch"](backend=name) if name in BACKENDS else communicators[name]()
+        yield by_name
+    finally:
+        for comm in reversed(by_name.values()):
+            comm.close()
+
+
+DEEPBENCH = "deepbench/allreduce"
+
+_UNITS = {"": 1, "k": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_FORMS = f"8:4Mi (powers of two from … to), 8,1Ki,3000 (a list), or {DEEPBENCH}"
+
+
+def sizes_of(text: str, dtype: np.dtype) -> tuple[int, ...]:
+    """Numbers of bytes, ascending.
+
+    Args:
+        text: ``8:4Mi`` for the powers of two between, ends included; a list; or ``deepbench/allreduce``, whose numbers are
+            of elements.
+        dtype: Of the elements, of which each size is a whole number.
+
+    Raises:
+        InvalidArgument: It says something else, or a size is no whole number of elements.
+
+    Example:
+        >>> sizes_of("8:64", np.dtype("float32")), sizes_of("12,1Ki", np.dtype("float32"))
+        ((8, 16, 32, 64), (12, 1024))
+        >>> sizes_of("deepbench/allreduce", np.dtype("float32"))[:2]
+        (400000, 12390400)
+
+    Source:
+        Baidu DeepBench, ``code/kernels/all_reduce_problems.h`` (Apache 2.0).
+    """
+    byte_counts = sorted(set(_bytes(text.strip(), dtype)))
+    odd = [size for size in byte_counts if size % dtype.itemsize]
+    if odd:
+        raise InvalidArgument(
+            f"{odd[0]} bytes of {dtype}", f"multiples of {dtype.itemsize}", "begin higher, or name another element type"
+        )
+    return tuple(byte_counts)
+
+
+def _bytes(text: str, dtype: np.dtype) -> list[int]:
+    if text == DEEPBENCH:
+        from deep_bench.operators.suites.deepbench import all_reduce_sizes
+
+        return [elements * dtype.itemsize for elements in all_reduce_sizes()]
+    if ":" not in text:
+        return [_number(part, text) for part in text.split(",")]
+    low, high = (_number(part, text) for part in text.split(":", 1))
+    powers = takewhile(lambda size: size <= high, (2**i for i in range(64)))
+    between = [size for size in powers if size >= low]
+    if not between:
+        raise InvalidArgument(f"sizes {text!r}: there is no power of two between", _FORMS)
+    return between
+
+
+def _number(text: str, whole: str) -> int:
+    match = re.fullmatch(r"\s*(\d+)\s*(k|Ki|Mi|Gi)?B?\s*", text)
+    number = int(match[1]) * _UNITS[match[2] or ""] if match else 0
+    if not 0 < number <= 2**40:
+        raise InvalidArgument(f"sizes {whole!r}", _FORMS)
+    return number
+
+
+DEFAULT_SIZES = "8:4Mi"
+
+
+@dataclass(frozen=True)
+class BenchmarkSettings:
+    """What is measured, and how long.
+
+    Args:
+        collectives: Names of `deep_bench.distributed.collectives.operations.KINDS`.
+        sizes: See `deep_bench.distributed.collectives.study.sizes_of`.
+        dtype: The element type.
+        budget: Seconds for each operation and size, all communicators together.
+        ci_width: Stop earlier when half of each 95 % interval is at most this share of its median.
+        seed: Of the data and the order of the blocks.
+        pair: The two ranks of the benchmarks of pairs.
+
+    Raises:
+        UnknownName: No such benchmark.
+        InvalidArgument: Something else that is out of its range.
+    """
+
+    collectives: tuple[str, ...] = ("allreduce",)
+    sizes: str = DEFAULT_SIZES
+    dtype: str = "float32"
+    budget: float = 1.0
+    ci_width: float = 0.02
+    seed: int = 0
+    pair: tuple[int, int] = (0, 1)
+
+    def __post_init__(self) -> None:
+        for name in self.collectives:
+            if name not in KINDS:
+                raise UnknownName("collective", name, KINDS)
+        if not self.collectives or len(set(self.collectives)) < len(self.collectives):
+            raise InvalidArgument(f"collectives {', '.join(self.collectives) or '(none)'}", "each once, at least one")
+        if not 0 < self.budget < float("inf"):
+            raise InvalidArgument(f"budget={self.budget}", "seconds, above 0")
+        if not 0 < self.ci_width < 1:
+            raise InvalidArgument(f"ci_width={self.ci_width}", "a share above 0 and below 1, such as 0.02")
+        if self.seed < 0:
+            raise InvalidArgument(f"seed={self.seed}", "a whole number of at least 0")
+        largest_exact(self.element_type)
+        sizes_of(self.sizes, self.element_type)
+
+    @property
+    def element_type(self) -> np.dtype:
+        """NumPy's type of that name."""
+        try:
+            return np.dtype(self.dtype)
+        except TypeError as error:
+            raise InvalidArgument(f"element type {self.dtype!r}", "float32, float64, float16, bfloat16, int8 …") from error
+
+    def cases(self) -> list[tuple[BenchmarkKind, int]]:
+        """Each benchmark with each size, in bytes."""
+        sizes = sizes_of(self.sizes, self.element_type)
+        return [(KINDS[name], size) for name in self.collectives for size in (sizes if KINDS[name].sized else (0,))]
+
+    def check_ranks(self, ranks: int) -> None:
+        """See that they are enough.
+
+        Raises:
+            InvalidArgument: There is one rank alone, or the pair is not among them.
+        """
+        if ranks < 2:
+            raise InvalidArgument(f"{ranks} rank", "at least 2", "start it by mpirun -n 2, or srun -n 2")
+        first, second = self.pair
+        if first == second or not (0 <= first < ranks and 0 <= second < ranks):
+            raise InvalidArgument(f"the pair {first},{second} of {ranks} ranks", f"two different ones of 0 to {ranks - 1}")
+
+
+MACHINE_FILE = "machine.json"
+
+_SOURCE = "operations and sizes after the OSU micro-benchmarks, bandwidths after nccl-tests"
+
+
+class RecordKeeper:
+    """Collects what was found, and writes it; what cannot be written is tried again with the next size, and told in the end.
+
+    Args:
+        systems: Label to communicator.
+        settings: What is measured.
+        places: Where each rank is.
+        machine: What messages cost.
+        measured: Whether that was measured in this run, so that it is written too.
+        output: The folder; ``None`` to write nothing.
+    """
+
+    def __init__(
+        self,
+        systems: Mapping[str, Communicator],
+        settings: BenchmarkSettings,
+        places: Sequence[Mapping[str, Any]],
+        machine: Machine | None,
+        measured: bool,
+        output: Path | None,
+    ) -> None:
+        self._steal = StealMeter()
+        notes: list[str] = []
+        dtype = settings.dtype
+        cases = [
+            CaseFacts(label=case_label(kind, size), operator=kind.name, dtype=dtype, attributes={"bytes": size})
+            for kind, size in settings.cases()
+        ]
+        system_records = [
+            SystemRecord(
+                label=label,
+                framework=label,
+                facts={
+                    "communicator": dict(comm.describe()),
+                    "ranks": [dict(place) for place in places],
+                    "link": _link(machine, label, [place["host"] for place in places], notes),
+                },
+            )
+            for label, comm in systems.items()
+        ]
+        self.record = Record(
+            deep_bench=__version__,
+            command=sys.argv,
+            recipe=Recipe(options=_options(settings), seeds={"data and order": settings.seed}),
+            suite=SuiteFacts(name=MARK, source=_SOURCE, cases=cases),
+            environment=capture(),
+            systems=system_records,
+            notes=notes,
+        )
+        self._output = output
+        self._writer: RecordWriter | None = None
+        self._machine = machine if measured else None
+        self._unwritten: InvalidArgument | None = None
+        self._write()
+
+    def add(
+        self, label: str, kind: BenchmarkKind, size: int, trial: OperationTrial | None, failure: DeepBenchError | None
+    ) -> None:
+        """Keep what one trial found, or why it found nothing."""
+        entry = TrialRecord(case=case_label(kind, size), error=None if failure is None else ErrorRecord.of(failure))
+        if trial is not None and failure is None:
+            entry.samples = _samples(trial)
+            entry.verdict = VerdictRecord(
+                verdict="wrong" if trial.wrong else "right",
+                reason="; ".join(trial.wrong) or _right(kind),
+                effort="before and after the timing, on other data each time",
+            )
+        self.record[label].trials.append(entry)
+
+    def write(self, clocks: RankClocks) -> None:
+        """Bring the file up to date."""
+        for system in self.record.systems:
+            system.facts["clocks"] = [asdict(clock) for clock in clocks.models()]
+        self._write()
+
+    def _write(self) -> None:
+        if self._output is None:
+            return
+        self._unwritten = None
+        try:
+            if self._writer is None:
+                self._writer = RecordWriter(self._output, self.record)
+            else:
+                self._writer.write(self.record)
+            if self._machine is not None:
+                self._machine.save(self._output / MACHINE_FILE)
+                self._machine = None
+        except InvalidArgument as error:
+            self._unwritten = error
+
+    def finished(self, clocks: RankClocks, *, interrupted: bool) -> CommunicationResult:
+        """Complete the record, and read it.
+
+        Raises:
+            NotKept: It could not be written; the error has it.
+        """
+        self.record.steal = self._steal.share()
+        self.record.load_after = psutil.getloadavg()[0]
+        self.record.interrupted, self.record.complete = interrupted, not interrupted
+        self.write(clocks)
+        if self._unwritten is not None:
+            failure = self._unwritten
+            raise NotKept(failure.came, failure.expected, found=CommunicationResult(self.record)) from failure
+        return CommunicationResult(self.record, None if self._writer is None else self._writer.path)
+
+
+def _options(settings: BenchmarkSettings) -> dict[str, Any]:
+    return {**asdict(settings), "collectives": list(settings.collectives), "pair": list(settings.pair)}
+
+
+def _right(kind: BenchmarkKind) -> str:
+    if not kind.sized:
+        return "no rank left before the last one came, each coming late in turn, by the common clock"
+    return "all elements on all ranks are equal to what they must be; sums are of whole numbers, and exact"
+
+
+def _link(machine: Machine | None, label: str, hosts: Sequence[str], notes: list[str]) -> Any:
+    """What messages over a communicator cost here; ``None``, and a note, where the machine does not know."""
+    if machine is None:
+        return None
+    try:
+        return machine.link(label, hosts).model_dump(mode="json")
+    except (InvalidArgument, KeyError) as error:
+        notes.append(f"nothing is predicted for {label}: {error}")
+        return None
+
+
+def _samples(trial: OperationTrial) -> list[SampleSet]:
+    """Each rank's durations, and when they began after the first one of their block."""
+    sample_sets = []
+    for rank in range(trial.comm.size):
+        durations = [_block(block, rank, block.ns[rank]) for block in trial.blocks]
+        begins = [_block(block, rank, block.begin[rank] - block.begin[rank, 0]) for block in trial.blocks]
+        sample_sets.append(
+            SampleSet(quantity=rank_name(rank), blocks=durations, warm_up=trial.warm_up if rank == 0 else None)
+        )
+        sample_sets.append(SampleSet(quantity=begin_name(rank), blocks=begins))
+    return sample_sets
+
+
+def _block(block: RankBlock, rank: int, ns: Any) -> BlockRecord:
+    return BlockRecord(
+        start_ns=int(block.begin[rank, 0]), batch=block.batch, n=len(ns), ns=ns, preempted=block.preempted[rank]
+    )
+
 
 _LEAST_ROUNDS = 6
 """For an interval over blocks; taken unless they need twice the budget."""
+
 
 _LEAST_SAMPLES = 6
 """For an interval over samples; taken unless they need ten times the budget."""
@@ -39,12 +371,12 @@ _LEAST_SAMPLES = 6
 
 def study(
     systems: Mapping[str, Communicator],
-    settings: Settings | None = None,
+    settings: BenchmarkSettings | None = None,
     *,
     machine: Machine | None = None,
     output: Path | None = None,
     progress: bool = True,
-) -> Result | None:
+) -> CommunicationResult | None:
     """Check and time operations over several communicators of the same ranks. All ranks call this together.
 
     Before each repetition there is a barrier of the same communicator (none in the benchmarks of pairs and of barriers). The
@@ -72,26 +404,26 @@ def study(
         >>> [(row.size, row.verdict) for row in result.rows], nothing
         ([(8, 'right'), (64, 'right')], None)
     """
-    settings = settings or Settings()
+    settings = settings or BenchmarkSettings()
     comms = list(systems.values())
     if not comms or len({(comm.rank, comm.size) for comm in comms}) > 1:
         raise InvalidArgument(f"communicators {', '.join(systems) or '(none)'}", "at least one, all of the same ranks")
     settings.check_ranks(comms[0].size)
-    return _Study(systems, settings, progress and comms[0].rank == 0).run(machine, output)
+    return _BenchmarkStudy(systems, settings, progress and comms[0].rank == 0).run(machine, output)
 
 
-class _Study:
-    def __init__(self, systems: Mapping[str, Communicator], settings: Settings, progress: bool) -> None:
+class _BenchmarkStudy:
+    def __init__(self, systems: Mapping[str, Communicator], settings: BenchmarkSettings, progress: bool) -> None:
         self.systems, self.settings = systems, settings
         self.control = next(iter(systems.values()))
-        self.together, self.clocks = Together(self.control), Clocks(self.control)
+        self.together, self.clocks = RankAgreement(self.control), RankClocks(self.control)
         self.random = np.random.default_rng(settings.seed)
         self.leads, self.launched = self.control.rank == 0, launch()
         self.bars = Bars(progress)
 
-    def run(self, machine: Machine | None, output: Path | None) -> Result | None:
+    def run(self, machine: Machine | None, output: Path | None) -> CommunicationResult | None:
         """Everything, in order; each size is written as soon as it is there."""
-        from deep_bench.distributed.collectives.keeping import Keeper
+        Keeper = RecordKeeper
 
         places = self.together.told(local_facts(self.launched)) or []
         measures = machine is None
@@ -114,7 +446,7 @@ class _Study:
         self.bars.close()
         return None if keeper is None else keeper.finished(self.clocks, interrupted=self.together.stopped)
 
-    def _case(self, kind: Kind, size: int, keeper: Keeper | None) -> None:
+    def _case(self, kind: BenchmarkKind, size: int, keeper: RecordKeeper | None) -> None:
         """One benchmark of one size over all systems."""
         self.bars.at(f"{kind.name} {size} B")
         lacking = self._lacking_memory(kind, size)
@@ -135,7 +467,7 @@ class _Study:
         for label, trial in trials.items() if keeper is not None else ():
             keeper.add(label, kind, size, trial, trial.failure)  # type: ignore[union-attr]
 
-    def _rounds(self, able: list[Trial]) -> None:
+    def _rounds(self, able: list[OperationTrial]) -> None:
         begin, number = perf_counter(), 0
         pending = bool(able)
         while self.together.goes_on(pending):
@@ -145,7 +477,7 @@ class _Study:
             if self.leads:
                 pending = self._unfinished(able, number, perf_counter() - begin)
 
-    def _unfinished(self, able: list[Trial], number: int, elapsed: float) -> bool:
+    def _unfinished(self, able: list[OperationTrial], number: int, elapsed: float) -> bool:
         """Whether another round is worth its time: as rank 0 sees it."""
         few = any(sum(block.ns.shape[1] for block in trial.blocks) < _LEAST_SAMPLES for trial in able)
         if elapsed >= self.settings.budget:
@@ -157,12 +489,12 @@ class _Study:
         widths = [_width(trial.blocks, trial.setting.pair[0] if trial.kind.pair else None) for trial in able]
         return any(width is None or width > self.settings.ci_width for width in widths)
 
-    def _trial(self, comm: Communicator, kind: Kind, size: int, most_ns: int) -> Trial:
+    def _trial(self, comm: Communicator, kind: BenchmarkKind, size: int, most_ns: int) -> OperationTrial:
         dtype = self.settings.element_type
-        setting = Setting(comm, size // dtype.itemsize, dtype, self.settings.pair)
-        return Trial(comm, kind, setting, self.together, self.clocks, most_ns)
+        setting = OperationSetting(comm, size // dtype.itemsize, dtype, self.settings.pair)
+        return OperationTrial(comm, kind, setting, self.together, self.clocks, most_ns)
 
-    def _lacking_memory(self, kind: Kind, size: int) -> DeepBenchError | None:
+    def _lacking_memory(self, kind: BenchmarkKind, size: int) -> DeepBenchError | None:
         """Why a size cannot be measured: the arrays of all ranks of a node do not fit into its memory."""
         ranks = self.launched.local_size or self.control.size
         needed = memory_bytes(kind.name, self.control.size, size) * ranks * len(self.systems)

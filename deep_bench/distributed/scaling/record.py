@@ -1,7 +1,8 @@
-"""The record of a prediction: everything that its tables and pictures are computed from."""
+"""The record of a prediction, and what follows from it: speed-up, efficiency, and where it stops scaling."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from deep_bench.distributed.machine.model import Segment
-from deep_bench.measure.amounts import Count, Date, NotNegative, Positive
+from deep_bench.distributed.machine import Segment
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import Model
-from deep_bench.measure.storage import read_model, replace
+from deep_bench.records.fields import Count, Date, NotNegative, Positive, RecordModel
+from deep_bench.records.store import read_model, replace
 from deep_bench.training.record import floats
 
 
@@ -36,7 +36,7 @@ Times = Annotated[
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 
-class TimesRecord(Model):
+class TimesRecord(RecordModel):
     """How long one rank computes in steps with so many samples, in seconds; one sample for each step.
 
     Attributes:
@@ -61,7 +61,7 @@ class TimesRecord(Model):
         return float(np.mean(self.before + self.gradients + self.update))
 
 
-class CostRecord(Model):
+class CostRecord(RecordModel):
     """One call in the formulas.
 
     Attributes:
@@ -77,7 +77,7 @@ class CostRecord(Model):
     hidden: NotNegative = 0.0
 
 
-class PointRecord(Model):
+class RanksPointRecord(RecordModel):
     """What is predicted for one number of ranks; all times in seconds, of one step.
 
     Attributes:
@@ -114,7 +114,7 @@ class PointRecord(Model):
     replayed_messages: Count = 0
 
 
-class MeasuredRecord(Model):
+class MeasuredRecord(RecordModel):
     """A measured run beside what is predicted for as many ranks; times in seconds, of one step.
 
     Attributes:
@@ -152,7 +152,7 @@ class MeasuredRecord(Model):
     payload: dict[str, tuple[NotNegative, NotNegative]] = Field(default_factory=dict)
 
 
-class ScalingRecord(Model):
+class ScalingRecord(RecordModel):
     """A prediction.
 
     Attributes:
@@ -196,7 +196,7 @@ class ScalingRecord(Model):
     checked: list[AtLeastOne] = Field(default_factory=list)
     times: list[TimesRecord] = Field(default_factory=list)
     alone: Positive
-    points: list[PointRecord] = Field(default_factory=list)
+    points: list[RanksPointRecord] = Field(default_factory=list)
     measured: list[MeasuredRecord] = Field(default_factory=list)
     assumptions: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
@@ -218,3 +218,49 @@ def load_scaling(path: str | Path) -> ScalingRecord:
         InvalidRecord: It cannot be read, or is no such file; the message names the field.
     """
     return read_model(Path(path), ScalingRecord, "a prediction that `deep-bench scale` wrote, of schema version 1")
+
+
+HALF = 0.5
+
+
+def speed_up(record: ScalingRecord, point: RanksPointRecord) -> float:
+    r"""How many times as many samples a second as one rank alone: :math:`T_1 / T_p`, times :math:`p` in weak scaling."""
+    times = point.ranks if record.scaling == "weak" else 1
+    return times * record.alone / point.mean
+
+
+def efficiency(record: ScalingRecord, point: RanksPointRecord) -> float:
+    """The speed-up over the number of ranks."""
+    return speed_up(record, point) / point.ranks
+
+
+def fastest(record: ScalingRecord) -> RanksPointRecord:
+    """Of the points, the one with the most samples a second."""
+    return max(record.points, key=lambda point: speed_up(record, point))
+
+
+def where_it_stops(record: ScalingRecord) -> list[str]:
+    """In sentences: beyond how many ranks nothing is gained, and where less than half of it is."""
+    points: Sequence[RanksPointRecord] = record.points
+    best, half = fastest(record), next((p for p in points if efficiency(record, p) < HALF), None)
+    first, last = points[0].ranks, points[-1].ranks
+    if speed_up(record, best) <= 1:
+        sentences = ["predicted: one rank alone trains as many samples a second as any of these numbers of ranks, or more"]
+    elif best is points[-1]:
+        sentences = [f"predicted: up to {last} ranks, the most that were asked for, more ranks train more samples a second"]
+    else:
+        sentences = [f"predicted: it stops scaling at {best.ranks} ranks; more train no more samples a second"]
+    if half is None:
+        sentences.append(f"predicted: the efficiency is at least 50 % from {first} to {last} ranks")
+    else:
+        sentences.append(f"predicted: the efficiency falls below 50 % at {half.ranks} ranks")
+    return sentences
+
+
+def relative_deviation(record: ScalingRecord) -> list[float]:
+    """How many times as long messages that nothing hides take by the simulator as by the formulas, where both are there."""
+    return [
+        max(point.replayed - point.computing, 0.0) / point.communicating
+        for point in record.points
+        if point.replayed is not None and point.communicating > 0
+    ]

@@ -1,40 +1,235 @@
-"""``scale``: trace, generalise, measure one rank, predict, replay."""
+"""``scale``: trace, generalise, measure one rank, predict, replay; and compare with runs that were measured."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from deep_bench import __version__
-from deep_bench.distributed.machine.model import Link
-from deep_bench.distributed.scaling import simgrid
-from deep_bench.distributed.scaling.assumptions import assumptions
-from deep_bench.distributed.scaling.compute import measured_times, of_record
-from deep_bench.distributed.scaling.formulas import Rules, predicted
-from deep_bench.distributed.scaling.learn import learned
-from deep_bench.distributed.scaling.measured import Run, beside, runs_in
-from deep_bench.distributed.scaling.networks import NETWORKS
-from deep_bench.distributed.scaling.pattern import Pattern
+from deep_bench.distributed.loggp import LogGP
+from deep_bench.distributed.machine import Link, Segment, combining_time, load_machine
+from deep_bench.distributed.scaling import simulators
+from deep_bench.distributed.scaling.formulas import Rules, measured_times, of_record, predicted
+from deep_bench.distributed.scaling.pattern import Pattern, learned_pattern
 from deep_bench.distributed.scaling.program import Program
-from deep_bench.distributed.scaling.record import MeasuredRecord, PointRecord, ScalingRecord, TimesRecord
-from deep_bench.distributed.scaling.trace import Scheme, scheme_to_trace
+from deep_bench.distributed.scaling.record import MeasuredRecord, RanksPointRecord, ScalingRecord, TimesRecord
+from deep_bench.distributed.scaling.report import assumptions
+from deep_bench.distributed.scaling.simulators import NETWORKS
+from deep_bench.distributed.scaling.trace import MESSAGES, TracedScheme, scheme_to_trace
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.measure.environment import capture
+from deep_bench.measure.units import duration, significant
 from deep_bench.training.recipes import Recipe
+from deep_bench.training.record import RankRecord, RunRecord
+from deep_bench.training.results import Runs
+
+
+def machine_of_file(path: Path, over: str | None = None) -> tuple[Link, str]:
+    """What messages between nodes cost, or within one where nothing else was measured; and the same in words.
+
+    Args:
+        path: What `deep-bench communicate` wrote.
+        over: The communicator; the first one by default.
+
+    Raises:
+        InvalidArgument: Nothing was measured.
+        UnknownName: Nothing over that communicator.
+        InvalidRecord: It is no such file.
+    """
+    machine = load_machine(path)
+    if not machine.links:
+        raise InvalidArgument(f"{path}, without any measured messages", "a machine that deep-bench communicate measured")
+    names = list(dict.fromkeys(link.system for link in machine.links))
+    if over is not None and over not in names:
+        raise UnknownName(f"communicator of {path}", over, names)
+    links = [link for link in machine.links if link.system == (over or names[0])]
+    link = next((candidate for candidate in links if candidate.between == "nodes"), links[0])
+    where = "between nodes" if link.between == "nodes" else "within one node, not over a network"
+    return link, f"{path}: messages over {link.system}, measured {where}: {machine_text(link)}"
+
+
+def stated_machine(latency: float, bandwidth: float) -> tuple[Link, str]:
+    r"""A machine with :math:`L` and :math:`1 / G` as they are stated, and nothing else but adding up, measured here.
+
+    Args:
+        latency: Seconds.
+        bandwidth: Bytes a second.
+
+    Example:
+        >>> f"{stated(1e-6, 1e10)[0].message(10_001):.2e}"
+        '2.00e-06'
+    """
+    gamma = combining_time(np.dtype(np.float32))
+    parameters = LogGP(L=latency, o=0.0, g=0.0, G=1 / bandwidth, gamma=gamma)
+    link = Link(
+        system="stated", between="nodes", pair=(0, 1), hosts=("one", "another"), segments=[Segment(parameters=parameters)]
+    )
+    return link, f"as stated, not measured: {machine_text(link)}"
+
+
+def machine_text(link: Link) -> str:
+    """The parameters in words."""
+    parts = []
+    for segment in link.segments:
+        p = segment.parameters
+        sizes = "" if len(link.segments) == 1 else "larger: " if segment.up_to is None else f"up to {segment.up_to} B: "
+        rate = f", 1/G {significant(1e-9 / p.G)} GB/s" if p.G else ""
+        adding = f", adding {significant(1e-9 / p.gamma)} GB/s" if p.gamma else ""
+        parts.append(f"{sizes}L {duration(p.L)}, o {duration(p.o)}, g {duration(p.g)}{rate}{adding}")
+    return "; ".join(parts)
+
+
+_WARM = 5
+_SAME = {"iallreduce": "allreduce", "sendrecv": "exchange"}
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run of several ranks.
+
+    Args:
+        file: Its record.
+        run: What it says.
+        ranks: How many.
+        batch: The samples of a rank in most steps, of the one that had the most.
+    """
+
+    file: Path
+    run: RunRecord
+    ranks: int
+    batch: int
+
+    @property
+    def of_ranks(self) -> list[RankRecord]:
+        """What it says of each rank."""
+        assert self.run.ranks is not None
+        return self.run.ranks.ranks
+
+
+def runs_in(file: Path, on: str, scheme: TracedScheme) -> list[MeasuredRun]:
+    """The runs of a record that several ranks made, or one alone under ``--distributed``.
+
+    Args:
+        file: The record.
+        on: What must have computed.
+        scheme: What must have kept ranks together.
+
+    Raises:
+        InvalidArgument: It has none, or runs of something else.
+        InvalidRecord: It is no record of training.
+    """
+    runs = []
+    for run in Runs.load(file).record.runs:
+        ranks = [] if run.ranks is None else run.ranks.ranks
+        _check_run(file, run, on, scheme)
+        if ranks and all(len(rank.samples) > _WARM for rank in ranks):
+            most = np.max([rank.samples for rank in ranks], axis=0)
+            runs.append(MeasuredRun(file, run, len(ranks), Counter(most.tolist()).most_common(1)[0][0]))
+    if not runs:
+        raise InvalidArgument(f"{file}, which has no run of several ranks", "a record of deep-bench train --distributed …")
+    return runs
+
+
+def _check_run(file: Path, run: RunRecord, on: str, scheme: TracedScheme) -> None:
+    """Whether a run is of what is predicted."""
+    kind, network = type(scheme.made).__name__, scheme.network
+    facts = [("computed by", run.label, on), ("of the network", run.network.name if run.network else network, network)]
+    if run.ranks is not None:
+        facts.append(("with the scheme", run.ranks.scheme.partition("(")[0], kind))
+    for description, was, expected in facts:
+        if was != expected:
+            raise InvalidArgument(f"{file}, {description} {was}", f"a record of what is predicted: {expected}")
+
+
+def steps_of(run: MeasuredRun) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of each whole step, of the rank that took longest: loading, agreement, gradients, update with messages; and of
+    the one that computed longest, without messages and waiting.
+    """
+    rows, own_times = [], []
+    for rank in run.of_ranks:
+        stamps = np.asarray(rank.stamps).reshape(-1, 5)[-len(rank.computing) :]
+        loading = stamps[:, 1] - stamps[:, 0] if len(stamps) == len(rank.computing) else np.zeros(len(rank.computing))
+        own_times.append(loading + rank.computing + rank.updating - rank.communicating)
+        rows.append(loading + rank.agreeing + rank.computing + rank.updating)
+    most = np.max([rank.samples for rank in run.of_ranks], axis=0)
+    mask = (most == run.batch) & (np.arange(len(most)) >= _WARM)
+    return np.max(rows, axis=0)[mask] / 1e9, np.max(own_times, axis=0)[mask] / 1e9
+
+
+def compared_run(
+    run: MeasuredRun, point: RanksPointRecord, own_point: RanksPointRecord, pattern: Pattern, replayed: float | None
+) -> MeasuredRecord:
+    """A run beside a prediction for as many ranks with as many samples.
+
+    Args:
+        run: The run.
+        point: By the formulas.
+        own_point: By the formulas, from the run's own computing.
+        pattern: What ranks say.
+        replayed: By the simulator.
+    """
+    steps, own_times = steps_of(run)
+    calls, payload = _messages_a_step(run.of_ranks[0], len(run.of_ranks[0].samples))
+    expected_calls, expected_payload = _messages_expected(pattern, run.ranks)
+    least, most = np.percentile(steps, (5, 95))
+    names = sorted(set(expected_calls))
+    return MeasuredRecord(
+        file=str(run.file), ranks=run.ranks, batch=run.batch,
+        hosts=len({str(rank.local.get("host", "")) for rank in run.of_ranks}), steps=steps, mean=float(steps.mean()),
+        median=float(np.median(steps)), least=float(least), most=float(most), computing=float(own_times.mean()),
+        predicted=point.mean, predicted_computing=point.computing, predicted_own=own_point.mean,
+        replayed=replayed,
+        calls={name: (calls.get(name, 0.0), expected_calls[name]) for name in names},
+        payload={name: (payload.get(name, 0.0), expected_payload[name]) for name in names},
+    )  # fmt: skip
+
+
+def _messages_a_step(rank: RankRecord, steps: int) -> tuple[dict[str, float], dict[str, float]]:
+    calls: Counter[str] = Counter()
+    payload: Counter[str] = Counter()
+    for total in rank.messages:
+        name = _SAME.get(total.operation, total.operation)
+        calls[name] += total.calls
+        payload[name] += total.payload_bytes
+    return {n: c / steps for n, c in calls.items()}, {n: p / steps for n, p in payload.items()}
+
+
+def _messages_expected(pattern: Pattern, ranks: int) -> tuple[dict[str, float], dict[str, float]]:
+    """What rank 0 calls in a step, on average, counted as `Counting` counts: each message that comes is a call."""
+    calls: dict[str, float] = {}
+    payload: dict[str, float] = {}
+    for number in range(1, pattern.period + 1):
+        for call in pattern.step(ranks, 0, number):
+            if call.operation in MESSAGES:
+                times = len(call.sources) if call.operation == "recv" else len(call.to)
+                times = 1 if call.operation == "exchange" else times
+                size = call.size * (len(call.sources) if call.operation == "recv" else len(call.to))
+            else:
+                times, size = 1, call.size // len(call.group) if call.operation == "allgather" else call.size
+            calls[call.operation] = calls.get(call.operation, 0.0) + times / pattern.period
+            payload[call.operation] = payload.get(call.operation, 0.0) + size / pattern.period
+    return calls, payload
+
 
 _REPLAYED_STEPS = (4, 40)
 """As few, and as many where they have no more than"""
+
+
 _MESSAGES = 100_000
 
 Advance = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Question:
+class ScalingQuestion:
     """What is to be predicted.
 
     Args:
@@ -106,7 +301,7 @@ class Prediction:
         rules: What messages cost.
     """
 
-    question: Question
+    question: ScalingQuestion
     record: ScalingRecord
     patterns: Mapping[bool, Pattern]
     rules: Rules
@@ -125,7 +320,7 @@ class Prediction:
         return Program(pattern, ranks, times, self.rules, steps, self.question.seed)
 
 
-def scale(question: Question, advance: Advance = lambda _: None) -> Prediction:
+def scale(question: ScalingQuestion, advance: Advance = lambda _: None) -> Prediction:
     """Predict.
 
     Args:
@@ -167,7 +362,7 @@ def scale(question: Question, advance: Advance = lambda _: None) -> Prediction:
     return prediction
 
 
-def _possible(question: Question) -> tuple[list[int], list[str]]:
+def _possible(question: ScalingQuestion) -> tuple[list[int], list[str]]:
     """The numbers of ranks that have samples, and what is said of the others."""
     requested = sorted(set(question.ranks))
     if question.scaling == "weak":
@@ -189,11 +384,13 @@ def _possible(question: Question) -> tuple[list[int], list[str]]:
     return possible, notes
 
 
-def _patterns(question: Question, scheme: Scheme, ranks: Sequence[int], advance: Advance) -> dict[bool, Pattern]:
+def _patterns(
+    question: ScalingQuestion, scheme: TracedScheme, ranks: Sequence[int], advance: Advance
+) -> dict[bool, Pattern]:
     patterns = {}
     for uneven in sorted({question.uneven(count) for count in ranks}):
         words = ", with different numbers of samples" if uneven else ""
-        patterns[uneven] = learned(
+        patterns[uneven] = learned_pattern(
             question.recipe, question.on, scheme, uneven=uneven, steps=question.steps,
             advance=lambda count, words=words: advance(f"traced {count} ranks{words}"),  # type: ignore[misc]
         )  # fmt: skip
@@ -201,7 +398,12 @@ def _patterns(question: Question, scheme: Scheme, ranks: Sequence[int], advance:
 
 
 def _times(
-    question: Question, scheme: Scheme, ranks: Sequence[int], runs: Sequence[Run], notes: list[str], advance: Advance
+    question: ScalingQuestion,
+    scheme: TracedScheme,
+    ranks: Sequence[int],
+    runs: Sequence[MeasuredRun],
+    notes: list[str],
+    advance: Advance,
 ) -> list[TimesRecord]:
     """How long a rank computes, for each number of samples that is asked for."""
     batches = {question.batch(count) for count in [1, *ranks]} | {run.batch for run in runs}
@@ -228,14 +430,14 @@ def _times_of(times: Sequence[TimesRecord], batch: int) -> TimesRecord:
     return next(entry for entry in times if entry.batch == batch)
 
 
-def _replayed(prediction: Prediction, advance: Advance) -> simgrid.Simulator | None:
+def _replayed(prediction: Prediction, advance: Advance) -> simulators.Simulator | None:
     """Let the simulator replay what it can; returns it if it is there."""
     question, record = prediction.question, prediction.record
     if question.replay_up_to < 2:
         record.simulator = "no simulator was asked for: closed formulas only"
         return None
     advance("looking for SimGrid")
-    simulator = simgrid.found()
+    simulator = simulators.find_simulator()
     if isinstance(simulator, str):
         record.simulator = f"{simulator}: closed formulas only"
         return None
@@ -248,7 +450,7 @@ def _replayed(prediction: Prediction, advance: Advance) -> simgrid.Simulator | N
         advance(f"SimGrid with {point.ranks} ranks")
         try:
             reason = _replay(prediction, simulator, point)
-        except simgrid.SimulatorFailed as error:
+        except simulators.SimulatorFailed as error:
             reason = str(error).replace("\n", "; ")
         if reason:
             record.notes.append(f"{point.ranks} ranks and more were not replayed: {reason}")
@@ -258,21 +460,21 @@ def _replayed(prediction: Prediction, advance: Advance) -> simgrid.Simulator | N
     return simulator
 
 
-def _replay(prediction: Prediction, simulator: simgrid.Simulator, point: PointRecord) -> str:
+def _replay(prediction: Prediction, simulator: simulators.Simulator, point: RanksPointRecord) -> str:
     question = prediction.question
     period = prediction.patterns[point.uneven].period
     few, many = _REPLAYED_STEPS
-    in_a_step = max(simgrid.messages(prediction.program(point.ranks, period)), 1)
+    in_a_step = max(simulators.replayed_messages(prediction.program(point.ranks, period)), 1)
     program = prediction.program(point.ranks, period * min(max(_MESSAGES // in_a_step, few), many))
     network = NETWORKS[question.network](point.ranks)
-    done = simgrid.replay(simulator, program, network, question.link)
+    done = simulators.replay(simulator, program, network, question.link)
     if isinstance(done, str):
         return done
     point.replayed, point.replayed_messages = done.expected(point.computing), done.messages
     return ""
 
 
-def _compared(prediction: Prediction, run: Run, simulator: simgrid.Simulator | None) -> MeasuredRecord:
+def _compared(prediction: Prediction, run: MeasuredRun, simulator: simulators.Simulator | None) -> MeasuredRecord:
     """A measured run beside both predictions for as many ranks with as many samples."""
     question = prediction.question
     pattern = prediction.patterns.get(False) or next(iter(prediction.patterns.values()))
@@ -281,7 +483,7 @@ def _compared(prediction: Prediction, run: Run, simulator: simgrid.Simulator | N
     replayed = None
     if simulator is not None:
         program = Program(pattern, run.ranks, times, prediction.rules, _REPLAYED_STEPS[1] * pattern.period, question.seed)
-        done = simgrid.replay(simulator, program, NETWORKS[question.network](run.ranks), question.link)
+        done = simulators.replay(simulator, program, NETWORKS[question.network](run.ranks), question.link)
         replayed = None if isinstance(done, str) else done.expected(point.computing)
     own_prediction = predicted(pattern, run.ranks, of_record(run.run, run.batch), prediction.rules, seed=question.seed)
-    return beside(run, point, own_prediction, pattern, replayed)
+    return compared_run(run, point, own_prediction, pattern, replayed)

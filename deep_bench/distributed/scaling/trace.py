@@ -3,28 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.distributed.communicators.counting import Counting
+from deep_bench.distributed.communicators.counting import OPERATIONS, Counting
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.communicators.log import OPERATIONS
 from deep_bench.distributed.optimizer import DistributedOptimizer
-from deep_bench.distributed.scaling.calls import COLLECTIVE, Call, Phase, Step, joined
-from deep_bench.distributed.training.scheme import scheme_of
-from deep_bench.distributed.training.train import train
+from deep_bench.distributed.training.train import scheme_of, train
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.events import Moment
 from deep_bench.training.recipes import Recipe
 from deep_bench.training.trainer import INTERRUPTED, Trainer
 from deep_bench.training.workload import workload
 
+
+class CallPhase(IntEnum):
+    """When in a step a call begins."""
+
+    AGREEING = 0
+    """Before it: ranks agree that there is one."""
+    COMPUTING = 1
+    """Before its gradients are there; it is waited for afterwards."""
+    UPDATING = 2
+    """After its gradients."""
+
+
+COLLECTIVE = ("allgather", "allreduce", "alltoall", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "scatter")
+MESSAGES = ("send", "recv", "exchange")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """One call of a communicator, or several messages of one kind that follow each other.
+
+    Args:
+        operation: One of `COLLECTIVE` or `MESSAGES`. An exchange sends to some and receives from some at once.
+        size: Bytes: of the array that the operation is about (`deep_bench.distributed.communicators.counting.moved`); of one
+            message.
+        phase: When it begins.
+        group: The ranks that call it together; empty for messages.
+        root: The rank it goes to or comes from.
+        to: The ranks that messages go to.
+        sources: The ranks that messages come from.
+        share: Bytes that this rank gave to an allgather; 0 elsewhere.
+    """
+
+    operation: str
+    size: int
+    phase: CallPhase
+    group: tuple[int, ...] = ()
+    root: int | None = None
+    to: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+    share: int = 0
+
+    @property
+    def sent(self) -> float:
+        """Bytes that this rank sends; of collective operations the mean over its ranks, by the usual algorithms."""
+        from deep_bench.distributed.communicators.counting import moved
+
+        if self.operation in MESSAGES:
+            return float(self.size * len(self.to))
+        return float(moved(self.operation, self.size, max(len(self.group), 1)))
+
+
+TracedStep: TypeAlias = tuple[TracedCall, ...]
+
+
+def joined(calls: Sequence[TracedCall]) -> TracedStep:
+    """Calls with messages of one kind and size that follow each other as one.
+
+    Example:
+        >>> both = [Call("recv", 8, Phase.UPDATING, sources=(1,)), Call("recv", 8, Phase.UPDATING, sources=(2,))]
+        >>> [(call.operation, call.sources) for call in joined(both)]
+        [('recv', (1, 2))]
+    """
+    merged_calls: list[TracedCall] = []
+    for call in calls:
+        last = merged_calls[-1] if merged_calls else None
+        if last is not None and call.operation in ("send", "recv") and _alike(last, call):
+            merged_calls[-1] = replace(last, to=last.to + call.to, sources=last.sources + call.sources)
+        else:
+            merged_calls.append(call)
+    return tuple(merged_calls)
+
+
+def _alike(first: TracedCall, second: TracedCall) -> bool:
+    return (first.operation, first.size, first.phase) == (second.operation, second.size, second.phase)
+
+
 _PER_RANK = 2
 """Samples of a rank in a step that is traced: messages do not depend on them."""
+
 
 _NEVER = 2**62
 _LEAST_STEPS = 8
@@ -53,7 +128,7 @@ class Tracing(Counting):
 
 
 @dataclass(frozen=True)
-class Trace:
+class RunTrace:
     """A run on a few ranks.
 
     Args:
@@ -62,11 +137,11 @@ class Trace:
     """
 
     ranks: int
-    steps: tuple[tuple[Step, ...], ...]
+    steps: tuple[tuple[TracedStep, ...], ...]
 
 
 @dataclass(frozen=True)
-class Scheme:
+class TracedScheme:
     """A scheme as it is asked for, and as it is traced.
 
     Args:
@@ -95,7 +170,7 @@ class Scheme:
         return max(2 * every, _LEAST_STEPS) + 1
 
 
-def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
+def scheme_to_trace(text: str, recipe: Recipe) -> TracedScheme:
     """A scheme of the command line.
 
     Raises:
@@ -135,10 +210,12 @@ def scheme_to_trace(text: str, recipe: Recipe) -> Scheme:
             f"how many ranks a node has, 2 to {_MOST_PER_NODE}",
             f"--distributed {name}:per_node=4",
         )
-    return Scheme(text, traced if len(remaining) < len(settings) else text, optimizer, work.network.name)
+    return TracedScheme(text, traced if len(remaining) < len(settings) else text, optimizer, work.network.name)
 
 
-def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | None = None, uneven: bool = False) -> Trace:
+def traced(
+    recipe: Recipe, on: str, scheme: TracedScheme, ranks: int, *, steps: int | None = None, uneven: bool = False
+) -> RunTrace:
     """Train a little on so many local ranks, and write down what they say.
 
     Args:
@@ -158,10 +235,10 @@ def traced(recipe: Recipe, on: str, scheme: Scheme, ranks: int, *, steps: int | 
     """
     small = recipe.changed(f"sampler.batch={_PER_RANK * ranks + uneven}", "evaluation.every=0")
     take = partial(_on_rank, small, on, scheme, steps or scheme.steps)
-    return Trace(ranks, tuple(tuple(rank_steps) for rank_steps in run_local(ranks, take)))
+    return RunTrace(ranks, tuple(tuple(rank_steps) for rank_steps in run_local(ranks, take)))
 
 
-def _on_rank(recipe: Recipe, on: str, scheme: Scheme, steps: int, comm: Communicator) -> list[Step]:
+def _on_rank(recipe: Recipe, on: str, scheme: TracedScheme, steps: int, comm: Communicator) -> list[TracedStep]:
     tracing, marks = Tracing(comm), _Marks()
     trainer = train(recipe, on=on, over=tracing, scheme=scheme.traced, callbacks=[marks], stop_at_target=False)
     trainer.every = _NEVER
@@ -208,35 +285,35 @@ class _Marks:
 
 def _step(
     rows: Sequence[Mapping[str, int]], agreed: int, computed: int, groups: Mapping[int, tuple[int, ...]], log: Any
-) -> Step:
+) -> TracedStep:
     """The calls of one rank in one step."""
-    calls: list[Call] = []
+    calls: list[TracedCall] = []
     for row in rows:
-        phase = Phase.AGREEING if row["start_ns"] < agreed else Phase(1 + (row["start_ns"] >= computed))
+        phase = CallPhase.AGREEING if row["start_ns"] < agreed else CallPhase(1 + (row["start_ns"] >= computed))
         name, group = OPERATIONS[row["operation"]], groups[row["group"]]
         peers = log.peers(row["peer"])
         if name == "recv" and row["whole"] == 0 and calls and calls[-1].operation == "exchange":
             last = calls[-1]  # what came with it has lines of its own
             sources = (*last.sources, *(group[peer] for peer in peers))
-            calls[-1] = Call("exchange", last.size, last.phase, to=last.to, sources=sources)
+            calls[-1] = TracedCall("exchange", last.size, last.phase, to=last.to, sources=sources)
         else:
             calls.append(_call(name, row, phase, group, tuple(group[peer] for peer in peers)))
     return joined(calls)
 
 
-def _call(name: str, row: Mapping[str, int], phase: Phase, group: tuple[int, ...], peers: tuple[int, ...]) -> Call:
+def _call(name: str, row: Mapping[str, int], phase: CallPhase, group: tuple[int, ...], peers: tuple[int, ...]) -> TracedCall:
     if name in ("isend", "irecv", "split"):
         raise Unsupported(
             f"a step with {name}, of which a trace does not say what waits for it",
             "a scheme with exchange, sendrecv, send and recv, which makes its groups in the first step",
         )
     if name in ("sendrecv", "exchange"):
-        return Call("exchange", row["payload"] // max(len(peers), 1), phase, to=peers)
+        return TracedCall("exchange", row["payload"] // max(len(peers), 1), phase, to=peers)
     if name == "send":
-        return Call("send", row["payload"], phase, to=peers)
+        return TracedCall("send", row["payload"], phase, to=peers)
     if name == "recv":
-        return Call("recv", row["payload"], phase, sources=peers)
+        return TracedCall("recv", row["payload"], phase, sources=peers)
     operation = "allreduce" if name == "iallreduce" else name
     assert operation in COLLECTIVE
     share = row["payload"] if operation == "allgather" else 0
-    return Call(operation, row["whole"], phase, group=group, root=peers[0] if peers else None, share=share)
+    return TracedCall(operation, row["whole"], phase, group=group, root=peers[0] if peers else None, share=share)

@@ -1,4 +1,4 @@
-"""What schemes have in common that keep the inner rule's state beside something of their own."""
+"""What schemes have in common that keep the inner rule's state beside something of their own, or draw random numbers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,32 @@ import numpy as np
 
 from deep_bench.arrays import ArrayFunctions, Tree, mapped
 from deep_bench.distributed.flat import Buffers, Pool
-from deep_bench.distributed.optimizer import DistributedOptimizer
-from deep_bench.distributed.shares import Shares
+from deep_bench.distributed.optimizer import DistributedOptimizer, Shares
 from deep_bench.errors import InvalidArgument
-from deep_bench.training.optimizer import Arrays, Evaluate, Optimizer
+from deep_bench.training.optimizer import Allowed, Arrays, Evaluate, Optimizer
+
+SEED = Allowed("a whole number of at least 0", lambda seed: isinstance(seed, int) and 0 <= seed < 2**64)
+
+
+def drawn(seed: int, step: int, rank: int) -> np.random.Generator:
+    """What draws for one rank in one step.
+
+    Args:
+        seed: Of the run.
+        step: How many steps were done before.
+        rank: Whose.
+
+    Example:
+        >>> bool(drawn(0, 1, 2).random() == drawn(0, 1, 2).random())
+        True
+
+    Source:
+        Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, SC 2011 (Philox). The key is seed and
+        rank, and the counter's highest word the step, so that no two streams meet.
+    """
+    key, counter = np.array([seed, rank], np.uint64), np.array([0, 0, 0, step], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
 
 A = TypeVar("A")
 
@@ -23,7 +45,7 @@ WIDE = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
-class Around(DistributedOptimizer[A, dict[str, Any]]):
+class WrappingScheme(DistributedOptimizer[A, dict[str, Any]]):
     """A scheme whose state has the number of steps, the inner rule's state as ``inner``, and what it remembers besides."""
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> dict[str, Any]:
@@ -52,7 +74,7 @@ class Around(DistributedOptimizer[A, dict[str, Any]]):
 
 
 @dataclass(frozen=True)
-class Compressed(Around[A]):
+class CompressingScheme(WrappingScheme[A]):
     """A scheme that sums contributions in a shorter form: gradients, weighted by each rank's samples."""
 
     _shares: Shares = field(init=False, repr=False, compare=False)

@@ -11,9 +11,8 @@ import numpy as np
 
 from deep_bench.arrays import ArrayFunctions, Path, Tree, grown, leaves
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.distributed.flat import Buffers, Layout, Pool
-from deep_bench.distributed.optimizer import A, DistributedOptimizer, Promise
-from deep_bench.distributed.shares import Shares
+from deep_bench.distributed.flat import Buffers, FlatLayout, Pool
+from deep_bench.distributed.optimizer import A, DistributedOptimizer, Promise, Shares
 from deep_bench.errors import Unsupported
 from deep_bench.training.optimizer import POSITIVE, Allowed, Arrays, Evaluate, setting
 
@@ -57,7 +56,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
     """
 
     clip: float | None = setting(None, _LIMIT)
-    _plans: list[_Plan] = field(default_factory=list, init=False, repr=False, compare=False)
+    _plans: list[_ShardPlan] = field(default_factory=list, init=False, repr=False, compare=False)
     _shares: Shares = field(init=False, repr=False, compare=False)
 
     promise: ClassVar[Promise] = "equal"
@@ -81,7 +80,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> Any:
         """See `Optimizer.init`."""
         self._agreement.learn(parameters, xp)
-        self._plans[:] = [_Plan(self.comm, parameters, xp)]
+        self._plans[:] = [_ShardPlan(self.comm, parameters, xp)]
         shard = self._plans[0].own(parameters)
         return self.inner.init(shard, xp) if shard else {}
 
@@ -118,7 +117,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
         del evaluate
         gradients, parameters = self.checked(gradients, parameters, samples, xp)
         if not self._plans:
-            self._plans.append(_Plan(self.comm, parameters, xp))
+            self._plans.append(_ShardPlan(self.comm, parameters, xp))
         plan = self._plans[0]
         shard: dict[str, A] = {}
         mean = plan.scattered(gradients, xp, self._shares.settle(samples))
@@ -143,7 +142,7 @@ class ShardedState(DistributedOptimizer[A, Any]):
                 flat *= flat.dtype.type(self.clip / length)
 
 
-class _Plan:
+class _ShardPlan:
     """Who has which parameters. In the buffers, those of a rank lie beside each other.
 
     Args:
@@ -154,7 +153,7 @@ class _Plan:
 
     def __init__(self, comm: Communicator, parameters: Mapping[str, Any], xp: ArrayFunctions[Any]) -> None:
         self._comm = comm
-        sizes = {p.name: p.stop - p.start for p in Layout.of(parameters, xp).places.values()}
+        sizes = {p.name: p.stop - p.start for p in FlatLayout.of(parameters, xp).places.values()}
         self.owners = owners = dealt(sizes, comm.size)
         self._order = [name for rank in reversed(range(comm.size)) for name in parameters if owners[name] == rank]
         self.names = tuple(name for name in parameters if owners[name] == comm.rank)

@@ -12,14 +12,14 @@ from deep_bench.distributed.communicators.communicator import ANY, Communicator,
 from deep_bench.distributed.training.samplers import Batch
 from deep_bench.distributed.training.step import DistributedStep
 from deep_bench.errors import CommunicationFailed
-from deep_bench.training.sampler import Sampler
+from deep_bench.training.samplers import Sampler
 from deep_bench.training.trainer import Trainer
 
 _WISH, _ORDER, _NEWS = 711, 712, 713
 _DONE, _STOP, _WENT_ON = 0, 1, 2
 
 
-class Wishes:
+class StopWishes:
     """Wishes to stop, by rank 0, which passes them on: nobody waits for an answer before all have come to their end.
 
     Each other rank tells rank 0 at most once that it wants to stop, and once that it has; rank 0 tells each other rank once:
@@ -135,7 +135,7 @@ class Wishes:
         self._comm.send(np.array([code, self._samples], np.int64), rank, tag)
 
 
-class News:
+class WorkerNews:
     """What a worker tells of each step when the next one begins: its loss, and its running statistics.
 
     Args:
@@ -169,7 +169,7 @@ class News:
             self._under_way = None
 
 
-class Server:
+class ServerRank:
     """Rank 0 of a scheme with a server: it notes the workers' updates as steps of its own trainer, and evaluates.
 
     Args:
@@ -181,7 +181,7 @@ class Server:
     """
 
     def __init__(
-        self, comm: Communicator, trainer: Trainer[Any], wishes: Wishes, told: Any, *, survive: bool = False
+        self, comm: Communicator, trainer: Trainer[Any], wishes: StopWishes, told: Any, *, survive: bool = False
     ) -> None:
         self._comm, self._trainer, self._wishes, self._told, self._survive = comm, trainer, wishes, told, survive
         self._step = _step(trainer)

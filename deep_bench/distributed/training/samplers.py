@@ -1,8 +1,8 @@
-"""Which rank trains on which samples."""
+"""Which rank trains on which samples, and its part of the random numbers that are drawn for a whole batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.errors import InvalidArgument
-from deep_bench.training.sampler import Sampler
-from deep_bench.training.samplers.batches import Cut, count_of
-from deep_bench.training.samplers.draws import generator, natural
+from deep_bench.training.form import TrainingForm
+from deep_bench.training.samplers import BatchCut, Sampler, count_of, generator, natural
 
 T = TypeVar("T")
 
@@ -202,7 +202,7 @@ class Reshuffled:
         self, samples: Sized | int, batch_size: int, *, rank: int, size: int, seed: int = 0, drop_last: bool = False
     ) -> None:
         check_ranks(rank, size)
-        self._cut = Cut(count_of(samples), batch_size, drop_last)
+        self._cut = BatchCut(count_of(samples), batch_size, drop_last)
         if min(self._cut.kept, batch_size) < size:
             raise InvalidArgument(
                 f"{self._cut.kept} samples in batches of {batch_size} for {size} ranks", "at least one for each rank in both"
@@ -259,3 +259,39 @@ def sharded_files(paths: Sequence[T], rank: int, size: int) -> list[T]:
         )
     begin, end = bounds(len(paths), size)[rank : rank + 2]
     return list(paths[begin:end])
+
+
+def rows_of_draws(
+    form: TrainingForm,
+    batch: Mapping[str, np.ndarray],
+    seed: int,
+    step: int,
+    *,
+    share: tuple[int, int],
+    comm: Communicator,
+) -> dict[str, np.ndarray]:
+    """The rows of this rank's samples in what `TrainingForm.draw` draws for the batch of all ranks.
+
+    Args:
+        form: Says what is drawn.
+        batch: This rank's samples.
+        seed, step: Of the draws.
+        share: How many samples this rank has, and how many all have.
+        comm: The ranks, each of which has its part of the batch in their order.
+    """
+    local_count, total = share
+    rows = form.data[0].shape[0] if form.data and form.data[0].shape else None
+    begin = bounds(total, comm.size)[comm.rank]
+    whole = {
+        name: np.broadcast_to(np.zeros((), x.dtype), (total, *x.shape[1:])) if x.shape[:1] == (local_count,) else x
+        for name, x in batch.items()
+    }
+    drawn = form.draw(whole, seed, step)
+    return {spec.name: _part(drawn[spec.name], spec.shape, rows, begin, local_count) for spec in form.draws}
+
+
+def _part(whole: np.ndarray, shape: Sequence[int | str], rows: Any, begin: int, count: int) -> np.ndarray:
+    """Rows of what was drawn; the whole where it does not grow with the batch."""
+    if not isinstance(rows, str) or rows not in shape:
+        return whole
+    return np.ascontiguousarray(whole.take(np.arange(begin, begin + count), axis=list(shape).index(rows)))

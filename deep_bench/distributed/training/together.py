@@ -1,32 +1,30 @@
-"""``Together``: what the trainers of several ranks arrange with each other."""
+"""``Together``: what the trainers of several ranks arrange with each other, and what each observes of itself."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deep_bench.arrays import mapped
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.counting import Counting
-from deep_bench.distributed.faults.watch import current, end_all
 from deep_bench.distributed.optimizer import DistributedOptimizer
-from deep_bench.distributed.schemes.serving import Served
-from deep_bench.distributed.training.agreement import agree, reason_of
-from deep_bench.distributed.training.asked import asked
-from deep_bench.distributed.training.bytes import as_bytes, broadcast, of_bytes
-from deep_bench.distributed.training.draws import rows_of_draws
-from deep_bench.distributed.training.drift import check_equal, mean_and_drift
-from deep_bench.distributed.training.free import News, Server, Wishes
-from deep_bench.distributed.training.observed import Observed
-from deep_bench.distributed.training.parts import gathered, parted
-from deep_bench.distributed.training.regrouping import regrouped
-from deep_bench.distributed.training.same import RanksDiffer, check_same, numbered
-from deep_bench.distributed.training.samplers import Sharded
-from deep_bench.distributed.training.step import DistributedStep, mean_over_ranks
+from deep_bench.distributed.schemes.server import ServerScheme
+from deep_bench.distributed.training.checkpoint import gathered, parted, regrouped
+from deep_bench.distributed.training.free import ServerRank, StopWishes, WorkerNews
+from deep_bench.distributed.training.messages import RanksDiffer, as_bytes, broadcast, check_same, gather, numbered, of_bytes
+from deep_bench.distributed.training.samplers import Sharded, rows_of_draws
+from deep_bench.distributed.training.step import DistributedStep, check_equal, mean_and_drift, mean_over_ranks
+from deep_bench.distributed.watch import current, end_all
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.events import Callback, Moment
 from deep_bench.training.callbacks import (
@@ -39,17 +37,224 @@ from deep_bench.training.callbacks import (
     TargetReached,
     WorstSamples,
 )
-from deep_bench.training.callbacks.stop_at_signal import StopAtSignal
+from deep_bench.training.callbacks.stopping import Signals, StopAtSignal
 from deep_bench.training.checkpoint import Checkpoints
 from deep_bench.training.form import TrainingForm
-from deep_bench.training.ranks import Ranks
-from deep_bench.training.record import RanksRecord
-from deep_bench.training.runs.facts import data_facts
+from deep_bench.training.record import RANK_COLUMNS, MessagesRecord, RankRecord, RanksRecord, data_facts
 from deep_bench.training.steps import Tree
-from deep_bench.training.trainer import INTERRUPTED, Trainer
+from deep_bench.training.trainer import INTERRUPTED, Ranks, Trainer
+
+_STOP, _INTERRUPTED, _CHECKPOINT = range(2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class StepAgreement:
+    """What all ranks know after it.
+
+    Args:
+        samples: How many samples all have in the step.
+        alike: Whether all have equally many.
+        stop: Whether some rank wants no further step.
+        interrupted: Whether some rank was interrupted.
+        checkpoint: Whether a checkpoint is due.
+    """
+
+    samples: int
+    alike: bool
+    stop: bool
+    interrupted: bool
+    checkpoint: bool
+
+
+def agree(comm: Communicator, samples: int, wish: str, *, checkpoint: bool = False) -> StepAgreement:
+    """Tell and hear; one sum of five whole numbers over all ranks.
+
+    Args:
+        comm: The ranks.
+        samples: How many this one has.
+        wish: Why it wants to stop; empty if it does not.
+        checkpoint: Whether it wants a checkpoint.
+
+    Example:
+        >>> from deep_bench.distributed.communicators.local import run_local
+        >>> run_local(2, lambda comm: agree(comm, 3 - comm.rank, "enough" if comm.rank else ""))[0]
+        Agreed(samples=5, alike=False, stop=True, interrupted=False, checkpoint=False)
+    """
+    message = np.array([samples, samples * samples, bool(wish), wish == INTERRUPTED, checkpoint], np.int64)
+    heard = comm.allreduce(message)
+    total, squares = int(heard[0]), int(heard[1])
+    alike = comm.size * squares == total * total  # Cauchy and Schwarz: equal for equal numbers only
+    return StepAgreement(total, alike, bool(heard[_STOP]), bool(heard[_INTERRUPTED]), bool(heard[_CHECKPOINT]))
+
+
+def reason_of(comm: Communicator, wish: str, agreed: StepAgreement) -> str:
+    """Why all stop: that of the first rank which wants to; an interruption before anything else."""
+    if agreed.interrupted:
+        return INTERRUPTED
+    firsts = comm.allreduce(np.array([comm.rank if wish else comm.size], np.int64), "min")
+    first = int(firsts[0])
+    if first:  # rank 0 tells all, so it must know
+        text = np.frombuffer(wish.encode(), np.uint8).copy() if comm.rank == first else None
+        if comm.rank == first:
+            assert text is not None
+            comm.send(np.array([text.size], np.int64), 0)
+            comm.send(text, 0)
+        if comm.rank == 0:
+            size = np.empty(1, np.int64)
+            comm.recv(size, first)
+            text = np.empty(int(size[0]), np.uint8)
+            comm.recv(text, first)
+            wish = text.tobytes().decode()
+    mine = np.frombuffer(wish.encode(), np.uint8).copy() if comm.rank == 0 else None
+    reason = broadcast(comm, mine).tobytes().decode()
+    return f"{reason} (rank {first})" if first else reason
+
+
+@contextmanager
+def stop_signals(told: Callable[[], object]) -> Iterator[None]:
+    """Within the block, these signals are a call; see `Signals`. In the main thread only.
+
+    SIGUSR1 is one of them: ``mpirun`` (Open MPI 5.0) kills its ranks 0.2 s after it gets Ctrl-C or SIGTERM, which is too
+    soon for most steps; SIGUSR1 it passes on, and waits.
+
+    Args:
+        told: Called at the first Ctrl-C or SIGTERM, and at each SIGUSR1; it should note it and no more.
+
+    Example:
+        >>> with asked(lambda: print("stop, please")):
+        ...     signal.raise_signal(signal.SIGUSR1)
+        stop, please
+    """
+    signals = Signals(told)
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGUSR1, lambda *_: told()) if main else None
+    signals.begin()
+    try:
+        yield
+    finally:
+        signals.end()
+        if main:
+            signal.signal(signal.SIGUSR1, before)
+
+
+Times = NDArray[np.int64]
+
+COLUMNS = tuple(name for name in RANK_COLUMNS if name != "stamps")
+"""What is kept of each step besides stamps; see `RankRecord`."""
+
+
+class RankObservations:
+    """The steps of this rank.
+
+    Args:
+        comm: The ranks, counted; its log is emptied from time to time.
+        local: Where this process runs.
+
+    Attributes:
+        stepped: Whether a step was begun since somebody set this to false.
+    """
+
+    def __init__(self, comm: Counting, local: Mapping[str, Any]) -> None:
+        self._comm, self._local = comm, dict(local)
+        self._columns: dict[str, array[int]] = {name: array("q") for name in COLUMNS}
+        self._windows = array("q")
+        self._totals: dict[str, MessagesRecord] = {}
+        self._began_ns = 0
+        self.stepped = False
+
+    def begin(self, samples: int, agreeing_ns: int) -> None:
+        """A step begins: all ranks have just agreed on it."""
+        self._columns["samples"].append(samples)
+        self._columns["agreeing"].append(agreeing_ns)
+        self._began_ns = perf_counter_ns()
+        self.stepped = True
+
+    def end(self, computed_ns: int) -> None:
+        """It is done.
+
+        Args:
+            computed_ns: When the gradients were there.
+        """
+        self._windows.extend((self._began_ns, computed_ns, perf_counter_ns()))
+
+    def fold(self) -> None:
+        """Sum up what was counted since this was called last, and forget the calls."""
+        windows = np.array(self._windows, np.int64).reshape(-1, 3)
+        self._windows = array("q")
+        communicating, exposed = within(windows, self._comm.calls)
+        self._columns["computing"].extend((windows[:, 1] - windows[:, 0]).tolist())
+        self._columns["updating"].extend((windows[:, 2] - windows[:, 1]).tolist())
+        self._columns["communicating"].extend(communicating.tolist())
+        self._columns["exposed"].extend(exposed.tolist())
+        for name, total in self._comm.totals().items():
+            before = self._totals.setdefault(
+                name, MessagesRecord(operation=name, calls=0, payload_bytes=0, moved_bytes=0, spent_ns=0)
+            )
+            before.calls += total.calls
+            before.payload_bytes += total.payload
+            before.moved_bytes += total.moved
+            before.spent_ns += round(total.seconds * 1e9)
+        self._comm.clear()
+
+    def as_tree(self) -> Tree:
+        """The steps, for a checkpoint."""
+        return {name: np.array(column, np.int64) for name, column in self._columns.items()}
+
+    def of_tree(self, tree: Tree) -> None:
+        """Go on from `as_tree`."""
+        self._columns = {name: array("q", np.asarray(tree[name]).tolist()) for name in COLUMNS}
+
+    def record(self, trainer: Any, remarks: list[str], job: Mapping[str, Any]) -> RanksRecord | None:
+        """All ranks' together, on rank 0; all call this."""
+        self.fold()
+        mine = RankRecord(
+            rank=self._comm.rank,
+            local=self._local,
+            stamps=np.array(trainer.history.stamps, np.int64),
+            messages=list(self._totals.values()),
+            **{name: np.array(column, np.int64) for name, column in self._columns.items()},
+        )
+        inner: Communicator = self._comm.inner
+        rows = gather(inner, np.frombuffer(mine.model_dump_json().encode(), np.uint8).copy())
+        if rows is None:
+            return None
+        return RanksRecord(
+            scheme=repr(trainer.taker.rule),
+            promise=trainer.taker.rule.promise,
+            communicator=dict(inner.describe()),
+            job=dict(job),
+            remarks=remarks,
+            ranks=[RankRecord.model_validate_json(row.tobytes()) for row in rows],
+        )
+
+
+def within(windows: Times, calls: Mapping[str, Times]) -> tuple[Times, Times]:
+    """The time in calls of each step, and how much of it was after its gradients.
+
+    Args:
+        windows: When each step began, had its gradients, and ended; of shape (steps, 3), in nanoseconds.
+        calls: ``start_ns`` and ``inside_ns`` of calls, in the order in which they began.
+
+    Example:
+        >>> calls = {"start_ns": np.array([5, 18, 25, 40]), "inside_ns": np.array([9, 4, 2, 1])}
+        >>> within(np.array([[10, 20, 30], [30, 35, 50]]), calls)
+        (array([6, 1]), array([4, 1]))
+    """
+    communicating, exposed = np.zeros(len(windows), np.int64), np.zeros(len(windows), np.int64)
+    start, inside = calls["start_ns"], calls["inside_ns"]
+    first, last = (np.searchsorted(start, windows[:, column]) for column in (0, 2))
+    for step, (begin, end) in enumerate(zip(first, last, strict=True)):
+        computed, done = windows[step, 1:]
+        window = slice(begin, end)
+        ends = np.minimum(start[window] + inside[window], done)
+        communicating[step] = inside[window].sum()
+        exposed[step] = np.maximum(ends - np.maximum(start[window], computed), 0).sum()
+    return communicating, exposed
+
 
 _ON_RANK_0 = (CsvLines, Curves, JsonLines, ProgressBar, WorstSamples)
 """Callbacks that show or write something, or look at what is evaluated."""
+
 
 _OWN = "own steps"
 
@@ -120,20 +325,20 @@ class Together(Ranks):
             raise InvalidArgument(f"a scheme over {scheme.comm.name!r}", "one over Counting(comm), which sees its messages")
         self.comm = comm = scheme.comm
         self.lockstep, self.dedicated = scheme.lockstep or comm.size == 1, scheme.dedicated and comm.size > 1
-        self._survives = isinstance(scheme, Served) and scheme.survive and comm.size > 1
+        self._survives = isinstance(scheme, ServerScheme) and scheme.survive and comm.size > 1
         if self._survives and not comm.survives:
             raise Unsupported(
                 f"survive=true over {comm.inner.name!r}, as it was started: it cannot go on without a rank that is lost",
                 "Open MPI with its fault tolerance",
                 "mpirun --with-ft ulfm …, or leave survive out",
             )
-        self._wishes: Wishes | None = None
+        self._wishes: StopWishes | None = None
         self._known = 0
-        self._news: News | None = None
-        self._server: Server | None = None
+        self._news: WorkerNews | None = None
+        self._server: ServerRank | None = None
         self.remarks = list(remarks)
         self._job = dict(job or {})
-        self.observed = Observed(comm, dict(local or {}))
+        self.observed = RankObservations(comm, dict(local or {}))
         self._checkpoints: tuple[Checkpoints, ...] = ()
         self._facts: RanksRecord | None = None
         self._sizes: list[int] = []
@@ -166,7 +371,7 @@ class Together(Ranks):
             if self.comm.size > 1:
                 stack.enter_context(ending_all(self.comm))
             self._begin(trainer)
-            stack.enter_context(asked(lambda: trainer.stop(INTERRUPTED)))
+            stack.enter_context(stop_signals(lambda: trainer.stop(INTERRUPTED)))
             if not self.lockstep:
                 stack.enter_context(self._on_its_own(trainer))
             yield
@@ -194,8 +399,8 @@ class Together(Ranks):
         evaluation = trainer.evaluation
         trainer.evaluation = None if self.comm.rank else evaluation
         self._evaluates = evaluation is not None
-        self._wishes, self._known = Wishes(self.comm, survive=self._survives), 0
-        self._news = News(self.comm) if self.dedicated and self.comm.rank else None
+        self._wishes, self._known = StopWishes(self.comm, survive=self._survives), 0
+        self._news = WorkerNews(self.comm) if self.dedicated and self.comm.rank else None
         try:
             yield
         finally:
@@ -205,7 +410,7 @@ class Together(Ranks):
         """Rank 0 serves, where the scheme has a server."""
         if not self.dedicated or self.comm.rank or self._wishes is None:
             return False
-        self._server = Server(self.comm, trainer, self._wishes, self._served, survive=self._survives)
+        self._server = ServerRank(self.comm, trainer, self._wishes, self._served, survive=self._survives)
         self._server.serve()
         return True
 
@@ -234,7 +439,7 @@ class Together(Ranks):
         _step_of(trainer).samples = None if agreed.alike else samples
         return agreed.samples
 
-    def _before_own_step(self, trainer: Trainer[Any], samples: int, wishes: Wishes) -> int:
+    def _before_own_step(self, trainer: Trainer[Any], samples: int, wishes: StopWishes) -> int:
         if self._news is not None:
             self._news.tell(trainer)
         if wishes.stops(trainer.wish):
@@ -251,12 +456,12 @@ class Together(Ranks):
         wishes.went_on(samples)
         return samples + self._of_others(wishes)
 
-    def _of_others(self, wishes: Wishes) -> int:
+    def _of_others(self, wishes: StopWishes) -> int:
         """How many samples rank 0 has heard of since it asked last; so its history has those of all ranks."""
         before, self._known = self._known, 0 if self.comm.rank else wishes.of_others
         return self._known - before
 
-    def _after_own_steps(self, trainer: Trainer[Any], wishes: Wishes) -> None:
+    def _after_own_steps(self, trainer: Trainer[Any], wishes: StopWishes) -> None:
         """Come to an end on all ranks, after which they do everything together again."""
         if self._server is None:
             _step_of(trainer).finish()
@@ -281,7 +486,7 @@ class Together(Ranks):
         rank, size = self.comm.rank, self.comm.size
         self.comm.leave_out()
         survivors = self.comm.allgather(np.array([rank])).reshape(-1).tolist()
-        if len(survivors) < size and isinstance(step.optimizer, Served):
+        if len(survivors) < size and isinstance(step.optimizer, ServerScheme):
             step.hold(step.parameters, step.optimizer.without(step.state, survivors, step.device.xp))
             lost = numbered(sorted(set(range(size)) - set(survivors)))
             self.remarks.append(f"lost on the way, and gone on without: rank {lost} of {size}; the others are numbered anew")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import FrameworkMissing, InvalidArgument
-from deep_bench.mlperf.inference.scenario import Mode, ScenarioName
+from deep_bench.mlperf.inference.settings import Mode, ScenarioName
 
 _MODES = {
     "performance": "PerformanceOnly",

@@ -1,4 +1,7 @@
-"""What LoadGen writes: ``mlperf_log_summary.txt``, ``…_detail.txt``, ``…_accuracy.json`` and ``…_trace.json``."""
+"""What LoadGen writes: ``mlperf_log_summary.txt``, ``…_detail.txt``, ``…_accuracy.json`` and ``…_trace.json``.
+
+Percentiles of latencies each have their definition, and need enough queries.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import ceil, floor, isclose
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from deep_bench.errors import InvalidRecord
-from deep_bench.mlperf.inference.scenario import SCENARIOS, Scenario
+from deep_bench.measure.statistics import samples_needed
+from deep_bench.mlperf.inference.settings import SCENARIOS, Scenario
 
 SUMMARY, DETAIL, ACCURACY, TRACE = (
     f"mlperf_log_{name}" for name in ("summary.txt", "detail.txt", "accuracy.json", "trace.json")
@@ -29,7 +35,7 @@ _SAMPLE = re.compile(
     rb'"name":"Sample".*?"ph":"b".*?"sample_seq":(\d+),"query_seq":(\d+),"sample_idx":(\d+),'
     rb'"issue_start_ns":(-?\d+),"complete_ns":(-?\d+)'
 )
-_KEPT = (
+_KEPT_KEYS = (
     "result_",
     "effective_",
     "early_stopping",
@@ -102,13 +108,13 @@ def read_detail(folder: Path) -> Detail:
             errors.append(f"{key}: {value}")
         elif is_warning:
             warnings.append(f"{key}: {value}")
-        elif key.startswith(_KEPT):
+        elif key.startswith(_KEPT_KEYS):
             values[key] = value
     return Detail(values, tuple(errors), tuple(warnings))
 
 
 @dataclass(frozen=True)
-class Answers:
+class LoggedAnswers:
     """The answers that LoadGen logged.
 
     Args:
@@ -124,7 +130,7 @@ class Answers:
         return dict(zip(self.index.tolist(), self.data, strict=True))
 
 
-def read_answers(folder: Path) -> Answers:
+def read_answers(folder: Path) -> LoggedAnswers:
     """The accuracy log in a folder, LoadGen's list of answers.
 
     Raises:
@@ -141,7 +147,7 @@ def read_answers(folder: Path) -> Answers:
             raise InvalidRecord(f"{folder / ACCURACY}, line {number}", "hexadecimal digits in pairs, and an index")
         index.append(int(match[2]))
         data.append(bytes.fromhex(match[3].decode("ascii")))
-    return Answers(np.array(index, np.int64), tuple(data))
+    return LoggedAnswers(np.array(index, np.int64), tuple(data))
 
 
 def read_trace(folder: Path, last: int) -> dict[str, NDArray[np.int64]]:
@@ -186,3 +192,97 @@ def _lines(path: Path) -> Iterator[bytes]:
                 yield line
     except OSError as error:
         raise InvalidRecord(f"cannot read {path}: {error.strerror}", "a log that LoadGen wrote") from error
+
+
+SHARES = (0.5, 0.9, 0.95, 0.97, 0.99, 0.999)
+"""Those that LoadGen prints."""
+
+
+EARLY_CONFIDENCE = 0.99
+"""Of early stopping, in the rules."""
+
+
+LOADGEN = "the element floor(n p), counted from 0, of the n sorted latencies"
+OURS = "the smallest latency that at least a share p of all does not exceed: element ceil(n p) - 1"
+BOUND = "the order statistic that is not below the percentile with 95 % confidence"
+EARLY = "the highest latency that is left when as many are discarded as still let p hold with 99 % confidence"
+
+
+@dataclass(frozen=True)
+class LatencyPercentile:
+    """One percentile of n latencies, in the same unit.
+
+    Args:
+        share: Of the latencies that are not above it.
+        loadgen: By LoadGen's definition, `LOADGEN`.
+        ours: By `OURS`.
+        bound: `BOUND`; ``None`` where n is below ``needed``: the percentile is then no more than the largest seen.
+        needed: The fewest latencies that bound it.
+    """
+
+    share: float
+    loadgen: float
+    ours: float
+    bound: float | None
+    needed: int
+
+
+def percentiles(latencies: NDArray[np.int64], looked_at: float = 0.99) -> list[LatencyPercentile]:
+    """All that LoadGen prints, and the one that it looks at; none of no latencies.
+
+    Args:
+        latencies: Of queries.
+        looked_at: A share.
+
+    Example:
+        >>> p90 = percentiles(np.arange(1, 101))[1]
+        >>> p90.loadgen, p90.ours, p90.bound
+        (91.0, 90.0, 96.0)
+    """
+    n, ordered = len(latencies), np.sort(latencies)
+    if not n:
+        return []
+    entries = []
+    extra = (looked_at,) if 0 < looked_at < 1 and not any(isclose(looked_at, share) for share in SHARES) else ()
+    for share in sorted((*SHARES, *extra)):
+        needed = samples_needed(share)
+        rank = int(stats.binom.ppf(0.95, n, share))
+        bound = float(ordered[rank]) if n >= needed and rank < n else None
+        place = ordered[min(floor(n * share), n - 1)]
+        entries.append(LatencyPercentile(share, float(place), float(ordered[ceil(round(n * share, 6)) - 1]), bound, needed))
+    return entries
+
+
+def early_stopping(latencies: NDArray[np.int64], share: float) -> float | None:
+    r"""The estimate that the rules take for the percentile, in the latencies' unit.
+
+    With :math:`t` of :math:`n` latencies discarded as too long, the claim that a share p is shorter holds with confidence c
+    as long as :math:`P(X \le t) \le 1 - c` for X binomial of n and 1 - p; the estimate is the longest of the rest, with the
+    largest such t, less one, discarded.
+
+    Args:
+        latencies: Of queries.
+        share: p.
+
+    Returns:
+        The estimate; ``None`` where there are too few latencies for any (64 for p = 0.9, 662 for p = 0.99).
+
+    Example:
+        >>> early_stopping(np.arange(1, 65), 0.9), early_stopping(np.arange(1, 64), 0.9)
+        (64.0, None)
+
+    Source:
+        MLPerf Inference rules, appendix on early stopping.
+    """
+    n = len(latencies)
+    discarded = _most_discarded(n, share)
+    return None if discarded < 1 else float(np.partition(latencies, n - discarded)[n - discarded])
+
+
+def _most_discarded(n: int, share: float) -> int:
+    """The largest t with P(X <= t) <= 1 - c; 0 or less for none."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if stats.binom.cdf(middle, n, 1 - share) < 1 - EARLY_CONFIDENCE else (low, middle - 1)
+    return low

@@ -1,30 +1,51 @@
-"""The record of a run under LoadGen: all that its report is computed from, beside LoadGen's own logs."""
+"""The record of a run under LoadGen: all that its report is computed from, beside LoadGen's own logs.
+
+It says what comes of a run, whatever LoadGen's summary says; what keeps a VALID one from being a submission; and whether
+LoadGen's figures are those that follow from its own trace, exactly. In files it is written whole, and judged again when it
+is read.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from math import floor
+from pathlib import Path
 from typing import Literal
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue, model_validator
 
-from deep_bench.measure.amounts import Date, Nanoseconds, WholeNumbers
+from deep_bench.errors import InvalidRecord
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import ArrayFile, ErrorRecord, Forms, Model, NetworkFacts, Recipe, Sha256, VerdictRecord
-from deep_bench.mlperf.inference.scenario import SCENARIOS, Mode, Scenario, ScenarioName
+from deep_bench.mlperf.inference.logs import SHARES, early_stopping
+from deep_bench.mlperf.inference.settings import (
+    IN_MEMORY,
+    SCENARIOS,
+    TARGET_SHARE,
+    Mode,
+    Scenario,
+    ScenarioName,
+    too_few_samples,
+    too_short,
+)
+from deep_bench.records.fields import Date, Nanoseconds, RecordModel, WholeNumbers
+from deep_bench.records.model import ArrayFile, ErrorRecord, Forms, NetworkFacts, Recipe, Sha256, VerdictRecord
+from deep_bench.records.store import INLINE_SAMPLES, FileForHdf5, digest, file_beside, read_model, written
 
 OWN_COLUMNS = ("index", "query", "issued_ns", "done_ns")
 TRACED_COLUMNS = ("traced_query", "delay_ns", "latency_ns")
-_OF_SUMMARY = re.compile(r"^Result is *: *(VALID|INVALID) *$", re.MULTILINE)
+_SUMMARY_RESULT = re.compile(r"^Result is *: *(VALID|INVALID) *$", re.MULTILINE)
 
 
 def _none() -> NDArray[np.int64]:
     return np.zeros(0, np.int64)
 
 
-class LatencyRecord(Model):
+class LatencyRecord(RecordModel):
     """What is known of each sample, in the order of issue.
 
     Attributes:
@@ -47,7 +68,7 @@ class LatencyRecord(Model):
     traced_query: Nanoseconds = Field(default_factory=_none)
 
 
-class LoadgenRecord(Model):
+class LoadgenRecord(RecordModel):
     """What LoadGen says.
 
     Attributes:
@@ -69,7 +90,7 @@ class LoadgenRecord(Model):
 
     @model_validator(mode="after")
     def _check_agreement(self) -> LoadgenRecord:
-        validities = {self.validity, str(self.values.get("result_validity", "")), *_OF_SUMMARY.findall(self.summary)}
+        validities = {self.validity, str(self.values.get("result_validity", "")), *_SUMMARY_RESULT.findall(self.summary)}
         if self.validity and len(validities) > 1:
             raise ValueError(f"LoadGen's validity is {' and '.join(sorted(validities))} at once")
         if self.values.get("num_errors") and not self.errors:
@@ -77,7 +98,7 @@ class LoadgenRecord(Model):
         return self
 
 
-class AccuracyRecord(Model):
+class AccuracyRecord(RecordModel):
     """How many samples were classified rightly.
 
     Attributes:
@@ -131,7 +152,7 @@ class AccuracyRecord(Model):
         return self.accuracy >= self.target
 
 
-class AuditRecord(Model):
+class AuditRecord(RecordModel):
     """An audit, compared with the runs that it is about.
 
     Attributes:
@@ -153,7 +174,7 @@ class AuditRecord(Model):
         return self
 
 
-class JudgementRecord(Model):
+class JudgementRecord(RecordModel):
     """What comes of it.
 
     Attributes:
@@ -166,12 +187,12 @@ class JudgementRecord(Model):
     reasons: list[str] = Field(default_factory=list)
 
 
-class InferenceRecord(Model):
+class InferenceRecord(RecordModel):
     """A run.
 
     Attributes:
         network: What was run.
-        data: On what; see `deep_bench.training.sets.description.facts`.
+        data: On what; see `deep_bench.training.dataset.facts`.
         framework: In which, with its options.
         system: Import path of the system under test; empty for an executor.
         facts: What the framework says of itself.
@@ -320,3 +341,256 @@ def _slowest(query: NDArray[np.int64], latency: NDArray[np.int64]) -> NDArray[np
     order = np.argsort(query, kind="stable")
     starts = np.flatnonzero(np.diff(query[order], prepend=query[order][0] - 1))
     return np.maximum.reduceat(latency[order], starts)
+
+
+_SUMMARY_PERCENTILE = re.compile(r"^[\d.]+th percentile latency \(ns\) : (-?\d+)$", re.MULTILINE)
+
+
+def disagreements(record: InferenceRecord) -> list[str]:
+    """What LoadGen reports and its trace does not bear out; nothing without a trace.
+
+    Compared are the extremes, each percentile, the percentile of the scenario (which LoadGen computes even where there is
+    no such percentile), and the early-stopping estimate.
+    """
+    latencies = record.query_latencies() if record.scenario == "MultiStream" else record.latencies.latency_ns
+    if not len(latencies):
+        return []
+    findings = []
+    for figure, loadgen, ours in _figures(record, np.sort(latencies)):
+        if loadgen is not None and loadgen != ours:
+            shown = "none" if ours is None else f"{ours:.0f}"
+            findings.append(f"{figure}: LoadGen reports {loadgen}, its trace gives {shown}")
+    return findings
+
+
+def _figures(record: InferenceRecord, ordered: NDArray[np.int64]) -> Iterator[tuple[str, object, float | None]]:
+    """Name, LoadGen's and ours of each figure."""
+    values, n = record.loadgen.values, len(ordered)
+    query, per_query = ("query_", "per_query_") if record.scenario == "MultiStream" else ("", "")
+    yield "the least latency in ns", values.get(f"result_min_{query}latency_ns"), int(ordered[0])
+    yield "the largest latency in ns", values.get(f"result_max_{query}latency_ns"), int(ordered[-1])
+    for share in SHARES:
+        key = f"result_{100 * share:.2f}_percentile_{per_query}latency_ns"
+        yield f"p{100 * share:g} in ns", values.get(key), int(ordered[floor(n * share)])
+    if record.bound is not None:
+        late = int(np.sum(ordered > round(record.bound * 1e9)))
+        yield "queries above the bound", values.get("result_overlatency_query_count"), late
+    share = record.percentile
+    if not share or record.bound is not None:
+        return
+    if match := _SUMMARY_PERCENTILE.search(record.loadgen.summary):
+        place = floor(n * share)
+        yield f"p{100 * share:.8g} of the summary, in ns", int(match[1]), int(ordered[place]) if 0 <= place < n else None
+    if values.get("early_stopping_met"):
+        yield "the early-stopping estimate in ns", values.get(record.rules.result), early_stopping(ordered, share)
+
+
+def judged(record: InferenceRecord) -> JudgementRecord:
+    """VALID only if LoadGen says so, reports no error and figures that its trace bears out, and the answers are right.
+
+    FAILED if the run ended before that.
+
+    Args:
+        record: All but its judgement.
+    """
+    if record.error is not None:
+        return JudgementRecord(word="FAILED", reasons=[record.error.message])
+    if record.interrupted:
+        return JudgementRecord(word="FAILED", reasons=["interrupted"])
+    reasons = [*_of_loadgen(record), *disagreements(record), *_of_answers(record)]
+    if record.audit is not None and not record.audit.passed:
+        failed = [f"{name}: {text}" for name, (passed, text) in record.audit.checks.items() if not passed]
+        reasons.append(f"audit {record.audit.name} failed: {'; '.join(failed)}")
+    return JudgementRecord(word="INVALID" if reasons else "VALID", reasons=reasons)
+
+
+def caveats(record: InferenceRecord) -> list[str]:
+    """Why a run is no submission even if it is VALID, as far as its record tells.
+
+    Args:
+        record: Of a run that came to its end.
+    """
+    if record.error is not None or record.interrupted:
+        return []
+    return [*_of_length(record), *_of_targets(record), *_of_checks(record)]
+
+
+def _of_length(record: InferenceRecord) -> list[str]:
+    values = record.loadgen.values
+    remarks = []
+    duration, count, loaded = (
+        values.get(key)
+        for key in ("effective_min_duration_ms", "requested_min_query_count", "effective_performance_sample_count")
+    )
+    if isinstance(duration, int | float):
+        remarks += too_short(duration / 1e3)
+    if record.scenario == "Offline" and isinstance(count, int):
+        remarks += too_few_samples(count)
+    needed = min(IN_MEMORY, record.samples)
+    if isinstance(loaded, int) and loaded < needed and record.mode != "accuracy":
+        remarks.append(
+            f"not a valid submission: queries are of {loaded} of {record.samples} samples, most benchmarks of the rules ask "
+            f"for {needed} at least"
+        )
+    return remarks
+
+
+def _of_targets(record: InferenceRecord) -> list[str]:
+    remarks = []
+    for entry in record.accuracy:
+        if entry.share < TARGET_SHARE:
+            remarks.append(
+                f"not a valid submission: the target is {100 * entry.share:g} % of the reference's accuracy, the rules "
+                f"ask for {100 * TARGET_SHARE:g} %"
+            )
+        if entry.reference_from == "stated":
+            remarks.append(
+                f"not a valid submission: the reference's accuracy, {entry.reference:g}, was stated and not measured"
+            )
+        if entry.constant is not None and entry.target <= entry.constant:
+            remarks.append(
+                f"not a valid submission: the target of accuracy, {entry.target:.4f}, is no more than one class for all "
+                f"samples gives, {entry.constant:.4f}"
+            )
+    return list(dict.fromkeys(remarks))
+
+
+def _of_checks(record: InferenceRecord) -> list[str]:
+    if record.outputs is None and not record.system:
+        return ["not a valid submission: the network's outputs were not checked"]
+    if record.outputs is None and not record.accuracy:
+        return ["not a valid submission: nothing tells whether the answers are right"]
+    return []
+
+
+def _of_loadgen(record: InferenceRecord) -> list[str]:
+    loadgen = record.loadgen
+    reasons = []
+    if record.mode != "accuracy" and loadgen.validity != "VALID":
+        because = str(loadgen.values.get("result_invalid_reason", "")).strip()
+        if not loadgen.values.get("early_stopping_met", True):
+            because = f"{because} {' '.join(str(loadgen.values.get('early_stopping_result', '')).split())}".strip()
+        reasons.append(f"LoadGen says {loadgen.validity or 'nothing of validity'}{f': {because}' if because else ''}")
+    if loadgen.errors:
+        reasons.append(f"LoadGen reports {len(loadgen.errors)} errors, the first: {loadgen.errors[0]}")
+    return reasons
+
+
+def _of_answers(record: InferenceRecord) -> list[str]:
+    reasons = []
+    done = record.latencies.done_ns
+    if len(done) and (missing := int((done == 0).sum())):
+        reasons.append(f"{missing} of {len(done)} samples have no answer")
+    reasons += [
+        f"{entry.unclassed} of {entry.total} answers of {entry.of} are no class (a whole number from 0, in 8 bytes)"
+        for entry in record.accuracy
+        if entry.unclassed
+    ]
+    reasons += [_below(entry) for entry in record.accuracy if not entry.met]
+    if record.outputs is not None and record.outputs.verdict == "wrong":
+        reasons.append(f"the network's outputs are wrong: {record.outputs.reason}")
+    return reasons
+
+
+def _below(entry: AccuracyRecord) -> str:
+    return (
+        f"accuracy of {entry.of}: {entry.accuracy:.4f}, below the target of {entry.target:.4f}, which is "
+        f"{100 * entry.share:g} % of "
+        f"the reference's {entry.reference:.4f} ({entry.reference_from})"
+    )
+
+
+FILE, ARRAYS = "mlperf.json", "mlperf.h5"
+_LARGEST_ARRAYS_BYTES = 4 * 2**30
+
+
+def save(record: InferenceRecord, folder: Path) -> Path:
+    """Write a record into the folder of its run, with columns that are long in an HDF5 file beside it.
+
+    Raises:
+        InvalidArgument: It cannot be written.
+    """
+    columns = {name: getattr(record.latencies, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
+    if sum(map(len, columns.values())) <= INLINE_SAMPLES:
+        content = record.model_copy(update={"arrays": None})
+    else:
+        file = written(folder / ARRAYS, lambda temporary: _write(temporary, columns))
+        content = record.model_copy(
+            update={
+                "arrays": ArrayFile(name=file.name, sha256=digest(file)),
+                "latencies": LatencyRecord(n=record.latencies.n),
+            }
+        )
+    text = content.model_dump_json(indent=1) + "\n"
+    return written(folder / FILE, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def load_inference(path: str | Path) -> InferenceRecord:
+    """Read what `save` wrote.
+
+    Args:
+        path: The file, or the folder of the run.
+
+    Returns:
+        The record, its judgement and its remarks derived again from all else that is in it.
+
+    Raises:
+        InvalidRecord: It cannot be read, is no such record, its judgement does not follow from the rest, or its arrays are
+            missing or were altered.
+    """
+    path = Path(path)
+    path = path / FILE if path.is_dir() else path
+    record = read_model(path, InferenceRecord, "the record of a run under LoadGen, of schema version 1")
+    return _judged_again(record if record.arrays is None else _with_arrays(record, record.arrays, path), path)
+
+
+def _judged_again(record: InferenceRecord, path: Path) -> InferenceRecord:
+    if record.judgement is None and not record.complete:
+        return record
+    try:
+        again, new_remarks = judged(record), caveats(record)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise InvalidRecord(f"{path} cannot be judged: {error}", "figures as LoadGen gives them") from error
+    verdict = record.judgement.word if record.judgement is not None else "not judged"
+    if verdict != again.word:
+        reasons = f" because {'; '.join(again.reasons)}" if again.reasons else ""
+        raise InvalidRecord(f"{path} says {verdict}", f"{again.word}{reasons}: that follows from the rest of it")
+    if record.complete != (again.word != "FAILED"):
+        raise InvalidRecord(f"{path} is of a run that is {again.word}, and complete={record.complete}", "one of the two")
+    remarks = list(dict.fromkeys([*record.remarks, *new_remarks]))
+    return record.model_copy(update={"judgement": again, "remarks": remarks})
+
+
+def _with_arrays(record: InferenceRecord, arrays: ArrayFile, path: Path) -> InferenceRecord:
+    """With the columns that lie in the HDF5 file."""
+    beside = file_beside(path, arrays, "its latencies' file", _LARGEST_ARRAYS_BYTES)
+    try:
+        with h5py.File(beside, "r") as file:
+            columns = {name: _column(file, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
+    except (OSError, KeyError) as error:
+        raise InvalidRecord(f"{beside} does not hold the latencies of {path.name}: {error}") from error
+    try:
+        latencies = LatencyRecord(n=record.latencies.n, **columns)
+        return InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
+    except ValueError as error:
+        raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error
+
+
+def _write(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
+    with FileForHdf5(path) as plain, h5py.File(plain, "w") as file:
+        for name, values in columns.items():
+            packed = {"compression": "gzip", "shuffle": True} if len(values) else {}
+            file.create_dataset(name, data=values, **packed)
+
+
+def _column(file: h5py.File, name: str) -> NDArray[np.int64]:
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        raise KeyError(f"{name} is not in this file")
+    stored = file[name]
+    if isinstance(stored, h5py.Dataset) and (stored.is_virtual or stored.external):
+        raise KeyError(f"{name} lies in other files")
+    if not isinstance(stored, h5py.Dataset) or stored.ndim != 1 or stored.dtype.kind not in "iu":
+        raise KeyError(f"{name} is no column of whole numbers")
+    if stored.size * 8 > _LARGEST_ARRAYS_BYTES:
+        raise KeyError(f"{name} has {stored.size} entries")
+    return stored[()].astype(np.int64)

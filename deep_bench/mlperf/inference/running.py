@@ -9,47 +9,71 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import JsonValue
 
 import deep_bench
-from deep_bench.check.recorded import forms_record, verdict_record
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.graph import Network
 from deep_bench.measure.environment import StealMeter, capture
-from deep_bench.measure.record import ErrorRecord, Recipe
-from deep_bench.measure.workers import Worker, told
+from deep_bench.measure.units import duration
 from deep_bench.mlperf.inference import loadgen
-from deep_bench.mlperf.inference.accuracy import MOST_REFERENCE_SAMPLES, Judge, check_target
-from deep_bench.mlperf.inference.audit import References, audited
-from deep_bench.mlperf.inference.batches import sizes_of
-from deep_bench.mlperf.inference.estimate import lasts
-from deep_bench.mlperf.inference.faults import FILE as FAULT
-from deep_bench.mlperf.inference.faults import noted
-from deep_bench.mlperf.inference.folder import ACCURACY_TEXT, LOG, clean_folder
-from deep_bench.mlperf.inference.judgement import caveats, judged
-from deep_bench.mlperf.inference.library import Library
-from deep_bench.mlperf.inference.logs import (
-    TRACE,
-    read_answers,
-    read_detail,
-    read_summary,
-    read_trace,
+from deep_bench.mlperf.inference.audit import (
+    ACCURACY_TEXT,
+    LOG,
+    MOST_REFERENCE_SAMPLES,
+    AccuracyJudge,
+    References,
+    accuracy_text,
+    audited,
+    check_target,
+    clean_folder,
+    seals,
 )
-from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord
-from deep_bench.mlperf.inference.scenario import Mode, ScenarioName
-from deep_bench.mlperf.inference.seals import accuracy_text, seals
-from deep_bench.mlperf.inference.settings import Conf, Settings, conf_of
-from deep_bench.mlperf.inference.storage import save
+from deep_bench.mlperf.inference.child import HELD
+from deep_bench.mlperf.inference.logs import TRACE, read_answers, read_detail, read_summary, read_trace
+from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, caveats, judged, save
+from deep_bench.mlperf.inference.settings import Conf, Mode, ScenarioName, Settings, conf_of
 from deep_bench.mlperf.inference.system import EXPECTED as SYSTEM_EXPECTED
-from deep_bench.mlperf.inference.watchdog import HELD
-from deep_bench.mlperf.inference.workload import Work, make_work
-from deep_bench.training.runs.facts import network_facts
-from deep_bench.training.sets.description import facts
+from deep_bench.mlperf.inference.system import FILE as FAULT
+from deep_bench.mlperf.inference.system import Library, Work, make_work, noted, sizes_of
+from deep_bench.records.model import ErrorRecord, Recipe
+from deep_bench.study.judging import forms_record, verdict_record
+from deep_bench.training.dataset import facts
+from deep_bench.training.record import network_facts
 from deep_bench.variant import Variant
+from deep_bench.workers.process import Worker, failure_text
 
-_RUN = "deep_bench.mlperf.inference.child:Run"
+_FEWEST = MappingProxyType({"SingleStream": 100, "MultiStream": 662})
+"""Queries that LoadGen issues at least, where the next comes when the last is answered."""
+
+
+_MUCH = 1.5
+
+
+def lasts(scenario: ScenarioName, seconds: float, query_s: float | None) -> str:
+    """An estimate in words; empty where the run will last about as long as was asked for, or that cannot be told.
+
+    Args:
+        scenario: How queries come.
+        seconds: What the run lasts at least.
+        query_s: What a query takes; ``None`` where no pilot was asked.
+
+    Example:
+        >>> lasts("MultiStream", 2.0, 1.5)
+        'about 993 s: at least 662 queries, and one takes 1.500 s'
+        >>> lasts("SingleStream", 2.0, 0.001), lasts("Offline", 2.0, 9.0)
+        ('', '')
+    """
+    fewest = _FEWEST.get(scenario)
+    if fewest is None or query_s is None or fewest * query_s < _MUCH * seconds:
+        return ""
+    return f"about {fewest * query_s:.0f} s: at least {fewest} queries, and one takes {duration(query_s)}"
+
+
+_RUN = "deep_bench.mlperf.inference.child:LoadgenRun"
 
 
 def run(
@@ -155,7 +179,7 @@ def _check_what_runs(work: Work, system: str) -> None:
         raise InvalidArgument(f"system {system!r}, which is not there", SYSTEM_EXPECTED)
 
 
-def _judge(work: Work) -> Judge | None:
+def _judge(work: Work) -> AccuracyJudge | None:
     """What compares classes; ``None`` where nothing is classified, or the reference would take too long."""
     settings = work.settings
     if work.labels is None:
@@ -164,7 +188,7 @@ def _judge(work: Work) -> Judge | None:
     if slow and settings.mode not in ("accuracy", "submission"):
         check_target(settings, work.labels)
         return None
-    return Judge(work)
+    return AccuracyJudge(work)
 
 
 def _first_record(
@@ -203,7 +227,7 @@ def _in_process(
     slow: Callable[[str], object] | None,
 ) -> dict[str, Any]:
     """Let a process of its own do it."""
-    from deep_bench.mlperf.inference.workload import DEFAULT_SETS
+    from deep_bench.mlperf.inference.system import DEFAULT_SETS
 
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         file = work.network.save(Path(temporary) / f"{work.model}.onnx")
@@ -257,7 +281,7 @@ def _performance_samples(values: Mapping[str, Any]) -> int:
     return int(queries) * int(size)
 
 
-def _judge_answers(record: InferenceRecord, judge: Judge | None, outcome: dict[str, Any], home: Path) -> None:
+def _judge_answers(record: InferenceRecord, judge: AccuracyJudge | None, outcome: dict[str, Any], home: Path) -> None:
     if judge is None:
         record.notes.append("accuracy is not judged: nothing is classified, or the reference's accuracy is not known")
         return
@@ -279,7 +303,7 @@ def _error(error: DeepBenchError, home: Path, label: str) -> ErrorRecord:
         kind = "" if note["kind"] == "RunFailed" else f"{note['kind']}: "
         return ErrorRecord(kind=note["kind"], message=f"{kind}{note['message']}", details=note["details"])
     record = ErrorRecord.of(error)
-    record.message = told(error, label)
+    record.message = failure_text(error, label)
     if HELD in record.details:
         record.message = f"a call held Python's lock for longer than --stall allows: its stack is in {home / LOG}"
     return record

@@ -1,26 +1,70 @@
-"""``MlperfLog``: the log of a training run as MLPerf has it, for any `Trainer`."""
+"""``MlperfLog``: the log of a training run as MLPerf has it, for any `Trainer`.
+
+What the system remembers of files is cleared before each run, as MLPerf's rules ask.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.events import Moment
-from deep_bench.mlperf.training.caches import Cleared, clear_caches
 from deep_bench.mlperf.training.check import faults
-from deep_bench.mlperf.training.events import END, SUCCESS, Event
 from deep_bench.mlperf.training.hyperparameters import hyperparameters, ranks_of
-from deep_bench.mlperf.training.submission import Submission
-from deep_bench.mlperf.training.writer import RunLog, told
+from deep_bench.mlperf.training.logs import END, SUCCESS, Event, RunLog, Submission, error_line
 from deep_bench.training.callbacks import TargetReached
-from deep_bench.training.callbacks.watched import watched
-from deep_bench.training.history import Evaluated, reaches
-from deep_bench.training.progress import Progress
+from deep_bench.training.callbacks.stopping import watched
+from deep_bench.training.run_state import EvaluationResult, Progress, reaches
+
+_DROP = Path("/proc/sys/vm/drop_caches")
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """Whether caches were cleared.
+
+    Args:
+        done: Whether they were.
+        how: How, or why not.
+    """
+
+    done: bool
+    how: str
+
+
+def clear_caches(file: Path = _DROP) -> Cleared:
+    """Write out what is to be written, and let the kernel forget pages, directories and inodes that it can read again.
+
+    It concerns the whole machine, and needs its administrator's rights.
+
+    Args:
+        file: Where the kernel is told to.
+
+    Example:
+        >>> clear_caches(Path("/nowhere/drop_caches"))
+        Cleared(done=False, how='not permitted or not there: /nowhere/drop_caches: No such file or directory')
+
+    Source:
+        proc_sys_vm(5), drop_caches; MLCommons, *MLPerf training rules*, data state at start of run.
+    """
+    os.sync()
+    try:
+        with open(file, "w", encoding="ascii") as stream:
+            stream.write("3")
+    except OSError as error:
+        return Cleared(False, f"not permitted or not there: {file}: {error.strerror}")
+    return Cleared(True, "page cache, dentries and inodes of this machine")
+
+
+def kept_caches() -> Cleared:
+    """Nothing is done: for trying."""
+    return Cleared(False, "not asked for")
 
 
 class MlperfLog:
@@ -50,8 +94,8 @@ class MlperfLog:
 
     Example:
         >>> import tempfile
-        >>> from deep_bench.mlperf.training.caches import kept_caches
-        >>> from deep_bench.mlperf.training.events import read_log
+        >>> from deep_bench.mlperf.training.callback import kept_caches
+        >>> from deep_bench.mlperf.training.logs import read_log
         >>> from deep_bench.training.workload import train
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     log = MlperfLog(f"{folder}/result_0.txt", Submission("digits"), clear=kept_caches)
@@ -86,7 +130,7 @@ class MlperfLog:
         self._run = RunLog(path)
         self._began = self._epoch = False
         self._block: int | None = None
-        self._last: Evaluated | None = None
+        self._last: EvaluationResult | None = None
         self._present(submission, clear())
 
     @property
@@ -103,7 +147,7 @@ class MlperfLog:
 
     def abort(self, error: BaseException | str) -> None:
         """End the log of a run that failed before it began; of one that has ended already, nothing is changed."""
-        self._run.stop(False, error if isinstance(error, str) else told(error))
+        self._run.stop(False, error if isinstance(error, str) else error_line(error))
 
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:  # noqa: ARG002
         """Write what is due."""
@@ -178,7 +222,7 @@ class MlperfLog:
             self._run.end("block_stop", at=at, first_epoch_num=self._block, **place)
             self._block = None
 
-    def _evaluated(self, data: Progress, evaluation: Evaluated) -> None:
+    def _evaluated(self, data: Progress, evaluation: EvaluationResult) -> None:
         assert self._target is not None
         self._last = evaluation
         begun, place = self._run.now_ms(evaluation.cost_ns), _place(data)
@@ -216,7 +260,7 @@ class MlperfLog:
         """Why the run ended, and whether it is a success."""
         error = sys.exception()
         if error is not None and error is not self._before:
-            return told(error), False
+            return error_line(error), False
         reason = data.history.stopped_because or "it broke off"
         if self._target is None or self._last is None:
             return reason, False

@@ -1,7 +1,9 @@
-"""Runs of a recipe with MLPerf's logs, in the folder of a submission."""
+"""Runs of a recipe with MLPerf's logs, in the folder of a submission, as MLPerf's submission rules lay it out."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,32 +14,160 @@ import deep_bench
 from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept
 from deep_bench.events import Callback
-from deep_bench.mlperf.system import describe
-from deep_bench.mlperf.system.facts import checked
-from deep_bench.mlperf.training.caches import Cleared, clear_caches
-from deep_bench.mlperf.training.callback import MlperfLog
+from deep_bench.mlperf.system import checked, describe
+from deep_bench.mlperf.training.callback import Cleared, MlperfLog, clear_caches
 from deep_bench.mlperf.training.hyperparameters import (
+    check_needed,
     check_stated,
     check_untold,
     hyperparameters,
     rule_of,
     told_by_recipe,
 )
-from deep_bench.mlperf.training.layout import Layout, prepare, write_around
-from deep_bench.mlperf.training.optimizer import check_needed
-from deep_bench.mlperf.training.package import official_benchmarks
-from deep_bench.mlperf.training.submission import Submission, checked_name, slug
-from deep_bench.mlperf.training.writer import close_unfinished, told
+from deep_bench.mlperf.training.logs import Submission, checked_name, close_unfinished, error_line, official_benchmarks, slug
 from deep_bench.network.suspect import as_adapter
+from deep_bench.records.folders import output_folder
+from deep_bench.records.store import written
 from deep_bench.training.recipes import Recipe
 from deep_bench.training.record import RunRecord
-from deep_bench.training.runs import Runs, several
+from deep_bench.training.results import Runs
+from deep_bench.training.runs import several
 from deep_bench.training.trainer import Trainer
 from deep_bench.training.workload import train
 from deep_bench.variant import Variant
 
+IMPLEMENTATION = "deep_bench"
+
+
+@dataclass(frozen=True)
+class SubmissionLayout:
+    """Where things of a benchmark on a system are in a submission's folder.
+
+    Args:
+        root: The folder of the organization.
+        system: The name of the system's description.
+        benchmark: The benchmark.
+
+    Raises:
+        InvalidArgument: A name that no path may have.
+
+    Example:
+        >>> Layout(Path("lab"), "box", "digits").log(0).as_posix()
+        'lab/results/box/digits/result_0.txt'
+    """
+
+    root: Path
+    system: str
+    benchmark: str
+
+    def __post_init__(self) -> None:
+        checked_name(self.system, "system")
+        checked_name(self.benchmark)
+
+    @property
+    def results(self) -> Path:
+        """The folder of the logs."""
+        return self.root / "results" / self.system / self.benchmark
+
+    def log(self, number: int) -> Path:
+        """The log of a run."""
+        return self.results / f"result_{number}.txt"
+
+    @property
+    def description(self) -> Path:
+        """The description of the system."""
+        return self.root / "systems" / f"{self.system}.json"
+
+    @property
+    def records(self) -> Path:
+        """The folder of deep_bench's own records of the runs; no part of what the rules ask for."""
+        return self.root / "records"
+
+    @property
+    def code(self) -> Path:
+        """The folder of what was run."""
+        return self.root / "benchmarks" / self.benchmark / "implementations" / IMPLEMENTATION
+
+    @property
+    def of_system(self) -> Path:
+        """The folder of how it was run on this system."""
+        return self.root / "benchmarks" / self.benchmark / self.system
+
+
+def prepare(layout: SubmissionLayout, runs: int) -> None:
+    """Make the folder of the logs, and see that none of the runs is there already.
+
+    Raises:
+        InvalidArgument: One is, or the folder cannot be made.
+    """
+    output_folder(layout.results)
+    for number in range(runs):
+        if layout.log(number).exists():
+            raise InvalidArgument(
+                f"{layout.log(number)} is there already",
+                "a folder without these runs",
+                "name another, or move it away",
+            )
+
+
+def write_around(
+    layout: SubmissionLayout,
+    recipe: Recipe,
+    framework: str,
+    seeds: Sequence[int],
+    description: Mapping[str, str],
+    note: str,
+    hyperparameters: Mapping[str, Any],
+) -> None:
+    """Write what the rules want beside the logs: the system's description, what was run, and how to run it again.
+
+    Args:
+        layout: Where.
+        recipe: What was run,
+        framework: on this,
+        seeds: with these seeds.
+        description: Of the system.
+        note: How it deviates from MLPerf's benchmarks.
+        hyperparameters: What was stated of them.
+
+    Raises:
+        InvalidArgument: A file cannot be written.
+    """
+    texts = {
+        layout.description: json.dumps(dict(description), indent=2) + "\n",
+        layout.code / "recipe.yaml": recipe.to_yaml(),
+        layout.code / "README.md": f"# {layout.benchmark}\n\n{note}\n\n`recipe.yaml` is a recipe of deep_bench "
+        f"{deep_bench.__version__}: network, data, optimizer, evaluation and target.\n",
+        layout.of_system / "README.md": f"# {layout.benchmark} on {layout.system}\n\nSeeds of the runs: "
+        f"{', '.join(map(str, seeds))}.\nEach: `SEED=0 OUTPUT=/a/folder ./run_and_time.sh`.\n",
+        layout.of_system / f"{layout.system}_{IMPLEMENTATION}.json": json.dumps({"framework": framework}, indent=2) + "\n",
+        **_scripts(layout, framework, hyperparameters),
+    }
+    for path, text in texts.items():
+        output_folder(path.parent)
+        written(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        if path.suffix == ".sh":
+            path.chmod(0o755)
+
+
+def _scripts(layout: SubmissionLayout, framework: str, hyperparameters: Mapping[str, Any]) -> dict[Path, str]:
+    """File to what it does: install, fetch the data, and make one run."""
+    recipe = f"../implementations/{IMPLEMENTATION}/recipe.yaml"
+    fetch = ["deep-bench", "train", recipe, "--on", "reference", "--steps", "1"]
+    run = ["deep-bench", "mlperf", "train", recipe, "--on", framework, "--benchmark", layout.benchmark, "--apart"]
+    run += [f"--hyperparameter={name}={value}" for name, value in hyperparameters.items()]
+    lines = {
+        "setup.sh": f"pip install 'deep-bench[mlperf]=={deep_bench.__version__}'",
+        "init_datasets.sh": f'{shlex.join(fetch)} --output "$(mktemp -d)"',
+        "run_and_time.sh": f'{shlex.join(run)} --seed "${{SEED:?a number}}" -o "${{OUTPUT:?a folder}}"',
+    }
+    head = '#!/bin/sh\nset -e\ncd "$(dirname "$0")"\n'
+    return {layout.of_system / name: f"{head}{line}\n" for name, line in lines.items()}
+
+
 MakeTrainer: TypeAlias = Callable[[Recipe, str, int, Sequence[Callback]], Trainer[Any]]
 """From a recipe, a framework, a seed and callbacks to a trainer."""
+
 
 CONFIG = "recipe.yaml"
 
@@ -62,7 +192,7 @@ class Timed:
 
     recipe: Recipe
     framework: str
-    layout: Layout
+    layout: SubmissionLayout
     facts: Mapping[str, str]
     seeds: tuple[int, ...]
     clear: Callable[[], Cleared] = clear_caches
@@ -132,7 +262,7 @@ class Timed:
         """End the logs that have no end by now; that this fails does not hide why all ended."""
         for number in range(len(self.seeds) if self.logs else 0):
             try:
-                close_unfinished(self.layout.log(number), _KILLED if failed is None else told(failed))
+                close_unfinished(self.layout.log(number), _KILLED if failed is None else error_line(failed))
             except DeepBenchError as error:
                 if failed is None:
                     raise
@@ -209,7 +339,7 @@ def planned(
 
     Example:
         >>> import tempfile
-        >>> from deep_bench.mlperf.training.caches import kept_caches
+        >>> from deep_bench.mlperf.training.callback import kept_caches
         >>> from deep_bench.training.recipes import load_recipe
         >>> recipe = load_recipe("digits", "evaluation.every=256")
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -221,7 +351,7 @@ def planned(
     declared = {**checked(facts or {}), "division": "open"}
     name = _name(recipe, benchmark)
     _check(recipe, seeds, hyperparameters or {}, alone=make is None)
-    layout = Layout(Path(output), slug(declared.get("system_name", "")), name)
+    layout = SubmissionLayout(Path(output), slug(declared.get("system_name", "")), name)
     if logs:
         prepare(layout, len(seeds))
     return Timed(recipe, on, layout, declared, tuple(seeds), clear, make, logs, dict(hyperparameters or {}))

@@ -1,5 +1,5 @@
 """Gradients of networks, as networks."""
 
-from deep_bench.network.gradient.differentiate import differentiate, gradient_name
+from deep_bench.network.gradient.backward import differentiate, gradient_name
 
 __all__ = ["differentiate", "gradient_name"]

@@ -6,11 +6,10 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from deep_bench.errors import Unsupported
-from deep_bench.framework import Adapter, Executor, Mode
+from deep_bench.events import Direction
+from deep_bench.framework import Adapter, Describe, Executor, Mode, check_native, checked_request
 from deep_bench.graph import Network
-from deep_bench.network.gradient.differentiate import differentiate, gradient_name
-from deep_bench.node_profile import Direction
-from deep_bench.request import Describe, check_native, checked_request
+from deep_bench.network.gradient.backward import differentiate, gradient_name
 
 A = TypeVar("A")
 

@@ -10,8 +10,7 @@ import onnx_ir as ir
 from deep_bench.errors import Unsupported, UnsupportedOperator
 from deep_bench.graph import operator_name
 from deep_bench.graph.node import settings, subgraphs
-from deep_bench.network.gradient.symbol import Symbol
-from deep_bench.network.gradient.tape import Tape
+from deep_bench.network.gradient.tape import Symbol, Tape
 
 if TYPE_CHECKING:
     from deep_bench.network.gradient.backward import Backward

@@ -1,18 +1,191 @@
-"""``Tape``: writes ONNX nodes at the end of a graph and learns the type of each value as it goes."""
+"""``Tape``: writes ONNX nodes at the end of a graph and learns the type of each value as it goes.
+
+``Symbol`` is a value of a graph that is being written, with the arithmetic of an array. Whole graphs are copied under new names,
+and their nodes moved to a tape.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import Unsupported
-from deep_bench.graph.knowledge import Knowledge
-from deep_bench.graph.node import as_array
-from deep_bench.graph.upgrade.edit import Names
-from deep_bench.network.gradient.symbol import Operand, Symbol
+from deep_bench.graph.edit import Names
+from deep_bench.graph.node import as_array, subgraphs
+from deep_bench.graph.shapes import Knowledge
+
+Operand: TypeAlias = "Symbol | float | Sequence[int] | np.ndarray"
+
+
+class Symbol:
+    """A value on a tape. Arithmetic on it writes ONNX nodes.
+
+    A Python number takes the element type of the symbol beside it.
+
+    Args:
+        tape: Where nodes are written.
+        value: The value that it stands for.
+    """
+
+    __slots__ = ("tape", "value")
+
+    def __init__(self, tape: Tape, value: ir.Value) -> None:
+        self.tape, self.value = tape, value
+
+    # What is known of it
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type.
+
+        Raises:
+            Unsupported: It is unknown.
+        """
+        return self.tape.dtype_of(self.value)
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions.
+
+        Raises:
+            Unsupported: It is unknown.
+        """
+        return len(self.dims)
+
+    @property
+    def dims(self) -> tuple[int | str | None, ...]:
+        """The dimensions: a name, or ``None``, for one that only a run tells.
+
+        Raises:
+            Unsupported: Not even their number is known.
+        """
+        return self.tape.dims_of(self.value)
+
+    @property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The shape, if all of it is known."""
+        dims = self.tape.known_dims(self.value)
+        return dims if dims is not None and all(isinstance(d, int) for d in dims) else None  # type: ignore[return-value]
+
+    @property
+    def shape(self) -> Symbol:
+        """The shape as an int64 tensor: a constant where it is known."""
+        dims = self.static_shape
+        return self.tape.constant(dims, np.int64) if dims is not None else self.tape.Shape(self)
+
+    @property
+    def known(self) -> np.ndarray | None:
+        """The contents, if they are known before any run."""
+        return self.tape.contents(self.value)
+
+    # Arithmetic
+
+    def __add__(self, other: Operand) -> Symbol:
+        return self.tape.Add(self, other)
+
+    def __radd__(self, other: Operand) -> Symbol:
+        return self.tape.Add(self._like(other), self)
+
+    def __sub__(self, other: Operand) -> Symbol:
+        return self.tape.Sub(self, other)
+
+    def __rsub__(self, other: Operand) -> Symbol:
+        return self.tape.Sub(self._like(other), self)
+
+    def __mul__(self, other: Operand) -> Symbol:
+        return self.tape.Mul(self, other)
+
+    def __rmul__(self, other: Operand) -> Symbol:
+        return self.tape.Mul(self._like(other), self)
+
+    def __truediv__(self, other: Operand) -> Symbol:
+        return self.tape.Div(self, other)
+
+    def __rtruediv__(self, other: Operand) -> Symbol:
+        return self.tape.Div(self._like(other), self)
+
+    def __pow__(self, other: Operand) -> Symbol:
+        return self.tape.Pow(self, other)
+
+    def __matmul__(self, other: Symbol) -> Symbol:
+        return self.tape.MatMul(self, other)
+
+    def __neg__(self) -> Symbol:
+        return self.tape.Neg(self)
+
+    def __invert__(self) -> Symbol:
+        return self.tape.Not(self)
+
+    def __and__(self, other: Symbol) -> Symbol:
+        return self.tape.And(self, other)
+
+    def __or__(self, other: Symbol) -> Symbol:
+        return self.tape.Or(self, other)
+
+    def __gt__(self, other: Operand) -> Symbol:
+        return self.tape.Greater(self, other)
+
+    def __ge__(self, other: Operand) -> Symbol:
+        return self.tape.GreaterOrEqual(self, other)
+
+    def __lt__(self, other: Operand) -> Symbol:
+        return self.tape.Less(self, other)
+
+    def __le__(self, other: Operand) -> Symbol:
+        return self.tape.LessOrEqual(self, other)
+
+    def equals(self, other: Operand) -> Symbol:
+        """Where two tensors are equal: booleans."""
+        return self.tape.Equal(self, other)
+
+    # Forms
+
+    def cast(self, dtype: np.dtype | type | Symbol) -> Symbol:
+        """The same values in another element type, or that of another symbol; itself where it has that already."""
+        return self.tape.cast(self, dtype)
+
+    def sum(self, axes: Sequence[int] | Symbol | None = None, *, keepdims: bool = False) -> Symbol:
+        """The sum over some axes, or over all; over none for an empty list."""
+        return self.tape.reduce("ReduceSum", self, axes, keepdims=keepdims)
+
+    def mean(self, axes: Sequence[int] | Symbol | None = None, *, keepdims: bool = False) -> Symbol:
+        """The mean over some axes, or over all."""
+        return self.tape.reduce("ReduceMean", self, axes, keepdims=keepdims)
+
+    def reshape(self, shape: Sequence[int] | Symbol) -> Symbol:
+        """The same elements in another shape; a dimension of 0 is 0, and one of -1 is what is left."""
+        return self.tape.reshape(self, shape)
+
+    def expand(self, shape: Sequence[int] | Symbol) -> Symbol:
+        """Repeated along axes of one element to a shape."""
+        return self.tape.Expand(self, shape)
+
+    def transpose(self, permutation: Sequence[int]) -> Symbol:
+        """Its axes in another order."""
+        return self.tape.Transpose(self, perm=list(permutation))
+
+    def unsqueeze(self, *axes: int) -> Symbol:
+        """With new axes of one element, at these positions of the result."""
+        return self.tape.Unsqueeze(self, list(axes))
+
+    def squeeze(self, *axes: int) -> Symbol:
+        """Without these axes, which have one element."""
+        return self.tape.Squeeze(self, list(axes))
+
+    def slice(self, axis: int, start: Operand, end: Operand, step: int = 1) -> Symbol:
+        """Part of an axis, as in Python."""
+        ends = [e if isinstance(e, Symbol) else self.tape.constant([e], np.int64) for e in (start, end)]
+        return self.tape.Slice(self, *ends, [axis], [step])
+
+    def _like(self, operand: Any) -> Symbol:
+        return operand if isinstance(operand, Symbol) else self.tape.constant(operand, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"Symbol({self.value.name!r})"
+
 
 _CONDITION = np.dtype(bool)
 
@@ -229,3 +402,59 @@ class Tape:
     def refusal(self, reason: str) -> Unsupported:
         """The error that says why this cannot be written."""
         return Unsupported(reason)
+
+
+def copied(graph: ir.Graph, tape: Tape) -> ir.Graph:
+    """A copy of a subgraph in which every node and value has a new name; what it takes from around it stays.
+
+    What is known of a value is known of its copy.
+    """
+    clone = graph.clone(allow_outer_scope_values=True)
+    _rename(graph, clone, tape)
+    return clone
+
+
+def _rename(graph: ir.Graph, clone: ir.Graph, tape: Tape) -> None:
+    names, knowledge = tape.names, tape.knowledge
+
+    def rename(old: ir.Value, new: ir.Value) -> None:
+        if old.name:
+            new.name = names.fresh(f"{old.name}.again")
+            knowledge.state(new, knowledge.type_of(old))
+
+    old_initializers = [v for v in graph.initializers.values() if not v.is_graph_input()]
+    theirs = [v for v in clone.initializers.values() if not v.is_graph_input()]
+    for old_value, new_value in zip([*graph.inputs, *old_initializers], [*clone.inputs, *theirs], strict=True):
+        rename(old_value, new_value)
+    for old, new in zip(graph, clone, strict=True):
+        new.name = names.fresh(f"{old.name}.again")
+        for old_value, new_value in zip(old.outputs, new.outputs, strict=True):
+            rename(old_value, new_value)
+        for inner, copy in zip(subgraphs(old).values(), subgraphs(new).values(), strict=True):
+            _rename(inner, copy, tape)
+
+
+def inlined(graph: ir.Graph, inputs: Sequence[Symbol], tape: Tape) -> list[Symbol]:
+    """Move the nodes of a graph, whose names must be new, to a tape.
+
+    Args:
+        graph: It is empty afterwards.
+        inputs: What stands for its inputs.
+        tape: Where the nodes go.
+
+    Returns:
+        Its outputs.
+    """
+    stands_for = dict(zip(graph.inputs, inputs, strict=True))
+    outputs = [stands_for.get(v, Symbol(tape, v)) for v in graph.outputs]
+    graph.outputs.clear()
+    for inner, outer in stands_for.items():
+        inner.replace_all_uses_with(outer.value)
+    for name, value in list(graph.initializers.items()):
+        del graph.initializers[name]
+        tape.graph.register_initializer(value)
+        tape.knowledge.state(value, ir.to_proto(value).type)
+    for node in list(graph):
+        graph.remove(node)
+        tape.append(node)
+    return outputs

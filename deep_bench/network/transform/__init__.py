@@ -2,15 +2,12 @@
 
 from deep_bench.network.transform.batch import batch, through_batch
 from deep_bench.network.transform.check import Equivalence, check
-from deep_bench.network.transform.cuts import cuts, place_cuts
-from deep_bench.network.transform.extract import extract
-from deep_bench.network.transform.fold import fold
-from deep_bench.network.transform.fuse import fuse_batchnorm
+from deep_bench.network.transform.cuts import cuts, extract, place_cuts
+from deep_bench.network.transform.fold import fold, fuse_batchnorm
 from deep_bench.network.transform.layout import layout, through_layout
 from deep_bench.network.transform.micro_batch import Cost, measure_pieces, micro_batch, plan_pieces
-from deep_bench.network.transform.pattern import by_name
 from deep_bench.network.transform.precision import beyond_range, precision
-from deep_bench.network.transform.replace import Match, replace
+from deep_bench.network.transform.replace import Match, by_name, replace
 
 __all__ = [
     "Cost",

@@ -12,9 +12,8 @@ import onnx_ir as ir
 from deep_bench import frameworks
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.graph import Network, NetworkLike, as_network, operator_name
+from deep_bench.graph.drawing import choose_sizes, draw_inputs
 from deep_bench.graph.node import is_standard
-from deep_bench.network.inputs import draw_inputs
-from deep_bench.network.sizes import choose_sizes
 from deep_bench.network.transform.check import Arrays, Call, Through, check
 from deep_bench.network.transform.draft import Draft, runs
 
@@ -57,7 +56,7 @@ def batch(
         return network.with_sizes(dict.fromkeys(old, size))
     if old == size:
         return network
-    return _Change(network, chosen, old, size, seed).run(verify=verify)
+    return _BatchChange(network, chosen, old, size, seed).run(verify=verify)
 
 
 def through_batch(network: NetworkLike, size: int, *, axes: Mapping[str, int] | None = None, seed: int = 0) -> Through:
@@ -137,7 +136,7 @@ def _old_size(network: Network, axes: Mapping[str, int]) -> int | list[str]:
     return int(next(iter(batch_sizes.values())))
 
 
-class _Change:
+class _BatchChange:
     """Runs a network on a larger batch, and mends what does not fit on the way."""
 
     def __init__(self, network: Network, axes: Mapping[str, int], old: int, size: int, seed: int) -> None:
@@ -203,7 +202,7 @@ class _Change:
                 or not self._is_constant(node.name, index)
             ):
                 continue
-            growth = _Growth(self.shapes[step.inputs[0]], arguments[0].shape, self.old, self.size)
+            growth = _ShapeGrowth(self.shapes[step.inputs[0]], arguments[0].shape, self.old, self.size)
             mended = mend(arguments[index], growth)
             if mended is None:
                 raise Unsupported(f"input {index} of {operator_name(node)} holds other sizes than the batch's")
@@ -232,7 +231,7 @@ class _Change:
 
 
 @dataclass(frozen=True)
-class _Growth:
+class _ShapeGrowth:
     """The shape of a node's first input with the old batch and with the new one."""
 
     before: tuple[int, ...]
@@ -241,7 +240,7 @@ class _Growth:
     size: int
 
 
-def _reshape(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
+def _reshape(target: np.ndarray, growth: _ShapeGrowth) -> np.ndarray | None:
     """The shape of a ``Reshape``: its first multiple of the old size grows, unless a -1 before it does."""
     if np.prod(growth.before) == np.prod(growth.now):
         return target
@@ -255,7 +254,7 @@ def _reshape(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
     return None
 
 
-def _expand(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
+def _expand(target: np.ndarray, growth: _ShapeGrowth) -> np.ndarray | None:
     """The shape of an ``Expand``: it follows the axes of its input that grew."""
     changed, before, current = target.copy(), growth.before, growth.now
     for axis in range(1, min(len(target), len(current)) + 1):
@@ -264,7 +263,7 @@ def _expand(target: np.ndarray, growth: _Growth) -> np.ndarray | None:
     return changed
 
 
-def _state(state: np.ndarray, growth: _Growth) -> np.ndarray | None:
+def _state(state: np.ndarray, growth: _ShapeGrowth) -> np.ndarray | None:
     """The initial state of a recurrent operator, [directions, batch, hidden]: it grows if it is the same for all samples."""
     if state.shape[1] != growth.old or growth.before[1] == growth.now[1]:
         return state
@@ -272,7 +271,7 @@ def _state(state: np.ndarray, growth: _Growth) -> np.ndarray | None:
     return np.repeat(state[:, :1], growth.size, axis=1) if identical else None
 
 
-_MENDED: Mapping[str, tuple[tuple[int, ...], Callable[[np.ndarray, _Growth], np.ndarray | None]]] = {
+_MENDED: Mapping[str, tuple[tuple[int, ...], Callable[[np.ndarray, _ShapeGrowth], np.ndarray | None]]] = {
     "Expand": ((1,), _expand),
     "GRU": ((5,), _state),
     "LSTM": ((5, 6), _state),

@@ -13,12 +13,10 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from deep_bench import frameworks
 from deep_bench.check import Effort, OutputVerdict, Truth, Word, establish
-from deep_bench.check.decisions import open_decisions
-from deep_bench.check.endtoend import Whole, assess_whole
-from deep_bench.check.information import nothing_to_compare
-from deep_bench.check.oracle import WideArithmetic, in_range
-from deep_bench.check.rounding import Rounding
-from deep_bench.check.settings import settings_of
+from deep_bench.check.arithmetic import Rounding
+from deep_bench.check.judge import EndToEnd, assess_whole
+from deep_bench.check.oracle import WideArithmetic, in_range, settings_of
+from deep_bench.check.special import nothing_to_compare, open_decisions
 from deep_bench.check.subject import named
 from deep_bench.check.thresholds import INFORMATION
 from deep_bench.framework import check_inputs, map_arrays
@@ -108,10 +106,10 @@ def check(
     before = _lifted(before)
     with runs(before):
         truth = establish(before, check_inputs(before.inputs, inputs), effort, seed=seed)
-    run = _Run(_lifted(after))
+    run = _TypedRun(_lifted(after))
     actual = {n: map_arrays(np.asarray, y) for n, y in named(through(run, truth.inputs), truth.outputs).items()}
     plain = truth.reference.evaluate(truth.inputs)
-    identical = all(_same(y, actual[n]) for n, y in plain.items())
+    identical = all(_bitwise_equal(y, actual[n]) for n, y in plain.items())
     lowered = _lowered(truth, run.formats)
     working = _in_lower_formats(truth, lowered, run.formats, actual, seed) if lowered else truth
     whole = _assess(working, actual)
@@ -122,7 +120,7 @@ def check(
         word, reason = "right", "the outputs are the same, bit by bit"
     else:
         exact = _assess(*_in_float64(truth, run, through, lowered, seed))
-        word, reason = _said(truth, actual, whole, exact, lowered)
+        word, reason = _verdict(truth, actual, whole, exact, lowered)
         if word == "no information" and lowered and _lost_much(whole) and not _assess(truth, plain).information:
             word, reason = "reduced precision", f"{reason} in {_names(lowered)}, and not so in the network's own formats"
     bits = whole.bits
@@ -146,7 +144,7 @@ def _directly(call: Call, inputs: Arrays) -> Mapping[str, Any]:
     return call(inputs)
 
 
-class _Run:
+class _TypedRun:
     """Runs a network on the reference, and notes the element type of every value."""
 
     def __init__(self, network: Network) -> None:
@@ -218,7 +216,7 @@ class _Casting:
 
 
 def _in_float64(
-    truth: Truth, run: _Run, through: Through, lowered: Mapping[str, np.dtype], seed: int
+    truth: Truth, run: _TypedRun, through: Through, lowered: Mapping[str, np.dtype], seed: int
 ) -> tuple[Truth, dict[str, Any]]:
     """The outputs of the changed network without rounding, and what is known of them.
 
@@ -240,7 +238,7 @@ def _in_float64(
         if is_float(x.dtype)
         and n not in low
         and n not in truth.settings
-        and (n in lowered or not (n in new_constants and _same(x, new_constants[n])))
+        and (n in lowered or not (n in new_constants and _bitwise_equal(x, new_constants[n])))
     }
     expected = replace(truth, inputs={**truth.inputs, **{n: x.astype(np.float64) for n, x in low.items()}})
     expected.outputs = expected.evaluate(truth.arithmetic())
@@ -313,7 +311,7 @@ def _rounded(x: np.ndarray, form: np.dtype, rng: np.random.Generator) -> np.ndar
         return np.asarray(in_range(np.asarray(Rounding(form, rng).of_result(x.astype(np.float64))), form))
 
 
-def _assess(truth: Truth, actual: Mapping[str, np.ndarray]) -> Whole:
+def _assess(truth: Truth, actual: Mapping[str, np.ndarray]) -> EndToEnd:
     """The outputs against what is expected; decisions may fall otherwise within their margins."""
     whole = assess_whole(truth, actual, truth.outputs, truth.samples)
     if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
@@ -321,8 +319,8 @@ def _assess(truth: Truth, actual: Mapping[str, np.ndarray]) -> Whole:
     return whole
 
 
-def _said(
-    truth: Truth, actual: Mapping[str, np.ndarray], whole: Whole, exact: Whole, lowered: Mapping[str, np.dtype]
+def _verdict(
+    truth: Truth, actual: Mapping[str, np.ndarray], whole: EndToEnd, exact: EndToEnd, lowered: Mapping[str, np.dtype]
 ) -> tuple[Word, str]:
     """The verdict, from the outputs in the working formats and from those in float64."""
     if exact.word == "wrong" or not (exact.clear or whole.clear):
@@ -340,7 +338,7 @@ def _said(
     return "right", f"the outputs differ by rounding{' in ' + _names(lowered) if lowered else ''} only"
 
 
-def _lost_much(whole: Whole) -> bool:
+def _lost_much(whole: EndToEnd) -> bool:
     """Whether some error is of the size of the results themselves."""
     return any(o.max_rel_error >= INFORMATION for o in whole.outputs)
 
@@ -349,11 +347,11 @@ def _names(lowered: Mapping[str, np.dtype]) -> str:
     return ", ".join(sorted({f.name for f in lowered.values()}))
 
 
-def _same(a: Any, b: Any) -> bool:
+def _bitwise_equal(a: Any, b: Any) -> bool:
     """Whether two results are the same bit by bit: arrays, lists of them, or nothing."""
     if isinstance(a, list | tuple) or isinstance(b, list | tuple) or a is None or b is None:
         alike = isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b)
-        return (a is None and b is None) or (alike and all(map(_same, a, b)))
+        return (a is None and b is None) or (alike and all(map(_bitwise_equal, a, b)))
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False

@@ -1,21 +1,23 @@
-"""``cuts``: a network as the stages of a pipeline."""
+"""Parts of a network: ``extract``, that between named values; ``cuts``, the stages of a pipeline.
+
+Sizes of a draft's values are fixed where a transformation cannot do without them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from math import prod
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, InvalidNetwork
 from deep_bench.graph import Network, NetworkLike, as_network, operator_name
-from deep_bench.graph.prune import needs
-from deep_bench.network.transform.draft import Draft, found
-from deep_bench.network.transform.extract import extract
-from deep_bench.network.transform.fixed import FixedSizes
-from deep_bench.operators.cost import cost
+from deep_bench.graph.node import needs, prune
+from deep_bench.network.transform.draft import Draft, item_named, runs
+from deep_bench.operators.cost import KnownSizes, cost
 
 
 def cuts(
@@ -61,7 +63,7 @@ def cuts(
     if isinstance(costs, Mapping):
         by_name = {str(n.name): n for n in network.nodes}
         for name in costs:
-            found(by_name, name, "node", network.name)
+            item_named(by_name, name, "node", network.name)
     bounds = [0, *place_cuts(weights, _crossing_bytes(nodes, sizes), parts), len(nodes)]
     for value in (v for n in nodes for v in n.outputs if inputs is not None):
         shape = sizes.known(value)
@@ -163,3 +165,130 @@ def _stage(network: Network, nodes: tuple[ir.Node, ...], start: int, end: int, n
         )
     stage = extract(network, names, outputs)
     return Network(stage.model, name=f"{network.name}, stage {number + 1} of {parts}")
+
+
+def extract(network: NetworkLike, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
+    """The part of a network that computes some of its values from others.
+
+    All values keep their names. What depends on no input of the network stays inside.
+
+    Args:
+        network: Any network, or its file.
+        inputs: Names of the values to start from: inputs, initializers, or what nodes give.
+        outputs: Names of the values to give.
+
+    Raises:
+        InvalidArgument: A value that the outermost graph does not have; an output that is an input; or an input of the
+            network that the part needs and ``inputs`` does not have.
+        InvalidNetwork: The type of one of these values is unknown before a run.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn")
+        >>> first = network.nodes[0].outputs[0].name
+        >>> head = extract(network, [first], ["logits"])
+        >>> [spec.name for spec in head.inputs] == [first], len(network.nodes) - len(head.nodes)
+        (True, 1)
+    """
+    network = as_network(network)
+    for kind, names in (("inputs", inputs), ("outputs", outputs)):
+        if not names or len(set(names)) != len(names):
+            raise InvalidArgument(f"{kind} {list(names)}", "at least one name, and none twice")
+    draft = Draft(network, "extracted", oldest=0)
+    fed = [_fed(draft, name) for name in inputs]
+    results = [draft.value(name) for name in outputs]
+    for value in results:
+        if value.producer() is None:
+            raise InvalidArgument(
+                f"the output {value.name!r} is an input or a constant of the part", "what a node of it gives"
+            )
+        _declare(draft, value)
+    draft.graph.outputs[:] = results
+    originals = [v for v in draft.graph.inputs if v not in fed]
+    draft.graph.inputs[:] = [*fed, *originals]
+    prune(draft.graph)
+    used = {v for n in draft.graph for v in needs(n)}
+    missing = [str(v.name) for v in originals if v in used and v.name not in draft.graph.initializers]
+    if missing:
+        raise InvalidArgument(
+            f"{', '.join(outputs)} of {network.name} needs, besides {', '.join(inputs)}, its input {missing[0]!r}",
+            "inputs between which and the outputs lies all that the outputs need",
+            f"add {', '.join(map(repr, missing))} to the inputs, or start further back",
+        )
+    draft.graph.inputs[:] = [v for v in draft.graph.inputs if v in fed or v.name in draft.graph.initializers]
+    part = f"{network.name} from {', '.join(inputs)} to {', '.join(outputs)}"
+    return Network(draft.network.model, name=part, source=None)
+
+
+def _fed(draft: Draft, name: str) -> ir.Value:
+    """The input that stands for a value."""
+    value = draft.value(name)
+    if value.is_graph_input() and name not in draft.graph.initializers:
+        return value
+    _declare(draft, value)
+    if isinstance(value.type, ir.TensorType) and value.shape is None:
+        draft.dims(value)  # raises: a network must say how many dimensions its inputs have
+    stand_in = ir.Value(name=name, type=value.type, shape=value.shape)
+    if value.is_graph_output():
+        draft.graph.outputs[:] = [v for v in draft.graph.outputs if v is not value]
+    value.replace_all_uses_with(stand_in)
+    if name in draft.graph.initializers:
+        del draft.graph.initializers[name]
+        draft.graph.inputs[:] = [v for v in draft.graph.inputs if v is not value]
+    value.name = draft.names.fresh(f"{name}.inside")
+    draft.graph.inputs.append(stand_in)
+    return stand_in
+
+
+def _declare(draft: Draft, value: ir.Value) -> None:
+    """State the type and the dimensions of a value, as inference knows them."""
+    value_type = draft.knowledge.type_of(value)
+    if value_type is None:
+        raise InvalidNetwork(
+            f"the type of {value.name!r} in {draft.source.name} is unknown before a run",
+            "values whose types follow from the inputs",
+            "choose a value beside it",
+        )
+    value.type = ir.serde.deserialize_type_proto_for_type(value_type)
+    value.shape = ir.serde.deserialize_type_proto_for_shape(value_type) or value.shape
+
+
+class FixedSizes:
+    """Sizes of the values of a network's outermost graph.
+
+    Args:
+        draft: The network.
+        inputs: Arrays to run the reference on, where shapes follow from a run only.
+
+    Raises:
+        InvalidInput: The inputs do not fit.
+    """
+
+    def __init__(self, draft: Draft, inputs: Mapping[str, np.ndarray] | None = None) -> None:
+        self._name = draft.source.name
+        with runs(draft.network):
+            self.known = KnownSizes(draft.network, inputs)
+
+    def shape(self, value: ir.Value) -> tuple[int, ...]:
+        """The shape of a value.
+
+        Raises:
+            InvalidNetwork: It is not fixed.
+        """
+        shape = self.known(value)
+        if shape is None:
+            raise InvalidNetwork(
+                f"the shape of {value.name!r} in {self._name} is unknown",
+                "fixed shapes",
+                "fix the sizes (network.with_sizes(…)), or give inputs to find the shapes in a run",
+            )
+        return shape
+
+    def nbytes(self, value: ir.Value) -> int:
+        """The size of a value in bytes; an element of no one size, a string, counts as a pointer of 8.
+
+        Raises:
+            InvalidNetwork: It is not fixed.
+        """
+        size = self.known.nbytes(value)
+        return 8 * prod(self.shape(value)) if size is None else size

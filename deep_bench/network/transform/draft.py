@@ -13,10 +13,9 @@ import onnx_ir as ir
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidNetwork, Unsupported
 from deep_bench.graph import Network
-from deep_bench.graph.knowledge import Knowledge
-from deep_bench.graph.node import as_array
-from deep_bench.graph.prune import prune
-from deep_bench.graph.upgrade.edit import Names
+from deep_bench.graph.edit import Names
+from deep_bench.graph.node import as_array, prune
+from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.gradient.tape import Tape
 
 T = TypeVar("T")
@@ -83,7 +82,7 @@ class Draft:
         Raises:
             InvalidArgument: There is none of that name.
         """
-        return found(self.nodes, name, "node", self.source.name)
+        return item_named(self.nodes, name, "node", self.source.name)
 
     def value(self, name: str) -> ir.Value:
         """A value of the outermost graph.
@@ -91,7 +90,7 @@ class Draft:
         Raises:
             InvalidArgument: There is none of that name.
         """
-        return found(self.values, name, "value", self.source.name)
+        return item_named(self.values, name, "value", self.source.name)
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
         """The contents of a value that no caller can change; ``None`` for any other."""
@@ -186,7 +185,7 @@ def runs(network: Network) -> Iterator[None]:
         ) from error
 
 
-def found(items: Mapping[str, T], name: str, kind: str, network: str) -> T:
+def item_named(items: Mapping[str, T], name: str, kind: str, network: str) -> T:
     """The item of a name.
 
     Raises:

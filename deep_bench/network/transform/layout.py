@@ -40,7 +40,7 @@ def layout(
         ['image: float32[batch, 8, 8, 1]']
     """
     network = as_network(network)
-    chosen = _chosen(network, to, inputs, outputs)
+    chosen = _permuted_tensors(network, to, inputs, outputs)
     draft = Draft(network, "layout", oldest=0)
     old = "NCHW" if to == "NHWC" else "NHWC"
     for name in chosen.inputs:
@@ -64,7 +64,7 @@ def through_layout(
         'right'
     """
     network = as_network(network)
-    chosen = _chosen(network, to, inputs, outputs)
+    chosen = _permuted_tensors(network, to, inputs, outputs)
     old = "NCHW" if to == "NHWC" else "NHWC"
 
     def through(call: Call, arrays: Arrays) -> Mapping[str, Any]:
@@ -74,16 +74,19 @@ def through_layout(
     return through
 
 
-class _Chosen:
+class _PermutedTensors:
     def __init__(self, inputs: Sequence[str], outputs: Sequence[str], rank: Mapping[str, int]) -> None:
         self.inputs, self.outputs, self.rank = tuple(inputs), tuple(outputs), rank
 
 
-def _chosen(network: Network, to: str, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> _Chosen:
+def _permuted_tensors(
+    network: Network, to: str, inputs: Sequence[str] | None, outputs: Sequence[str] | None
+) -> _PermutedTensors:
     if to not in ("NHWC", "NCHW"):
         raise InvalidArgument(f"the layout {to!r}", "NHWC or NCHW")
     ins, outs = (
-        _those(network, k, s, c) for k, s, c in (("input", network.inputs, inputs), ("output", network.outputs, outputs))
+        _ranks_by_name(network, k, s, c)
+        for k, s, c in (("input", network.inputs, inputs), ("output", network.outputs, outputs))
     )
     if not ins and not outs:
         raise InvalidArgument(
@@ -91,10 +94,10 @@ def _chosen(network: Network, to: str, inputs: Sequence[str] | None, outputs: Se
             "images in batches",
             f"name what to permute: {'; '.join(map(str, (*network.inputs, *network.outputs)))}",
         )
-    return _Chosen(list(ins), list(outs), {**ins, **outs})
+    return _PermutedTensors(list(ins), list(outs), {**ins, **outs})
 
 
-def _those(network: Network, kind: str, specs: Sequence[TensorSpec], names: Sequence[str] | None) -> dict[str, int]:
+def _ranks_by_name(network: Network, kind: str, specs: Sequence[TensorSpec], names: Sequence[str] | None) -> dict[str, int]:
     by_name = {s.name: s for s in specs}
     if names is None:
         return {s.name: s.rank for s in specs if s.is_tensor and s.rank == 4}

@@ -13,12 +13,11 @@ import onnx_ir as ir
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.drawing import draw_inputs
 from deep_bench.graph.node import is_standard, operator_name
 from deep_bench.measure.timing import Block, sample_block
-from deep_bench.network.inputs import draw_inputs
+from deep_bench.network.transform.cuts import FixedSizes, extract
 from deep_bench.network.transform.draft import Draft
-from deep_bench.network.transform.extract import extract
-from deep_bench.network.transform.fixed import FixedSizes
 from deep_bench.variant import Variant
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from deep_bench.check.settings import settings_of
+from deep_bench.check.oracle import settings_of
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import is_standard, operator_name, outer_values, schema, subgraphs
@@ -67,7 +67,7 @@ def precision(
     if overflow not in ("refuse", "keep", "saturate"):
         raise InvalidArgument(f"overflow {overflow!r}", "'refuse', 'keep' or 'saturate'")
     draft = Draft(network, "precision", _OLDEST_OPSET[to])
-    retained = _kept(draft, keep)
+    retained = _nodes_to_keep(draft, keep)
     _Recast(draft, _FORMATS[to], retained, borders, overflow).run()
     return draft.finish()
 
@@ -91,7 +91,7 @@ def beyond_range(network: NetworkLike, to: str = "float16") -> dict[str, str]:
     losses = {}
     for name, array in network.initializers.items():
         if array.dtype in _WIDE and array.size:
-            lost = _lost(array, _FORMATS[to])
+            lost = _range_loss(array, _FORMATS[to])
             statements = [f"{count} of {array.size} elements {kind}" for kind, count in vars(lost).items() if count]
             if statements:
                 losses[name] = "; ".join(statements)
@@ -99,19 +99,19 @@ def beyond_range(network: NetworkLike, to: str = "float16") -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Lost:
+class _RangeLoss:
     overflow: int
     vanish: int
 
 
-def _lost(array: np.ndarray, form: np.dtype) -> _Lost:
+def _range_loss(array: np.ndarray, form: np.dtype) -> _RangeLoss:
     with np.errstate(all="ignore"):
         narrow = array.astype(form).astype(np.float64)
     overflow = np.isinf(narrow) & np.isfinite(array)
-    return _Lost(int(overflow.sum()), int(((narrow == 0) & (array != 0)).sum()))
+    return _RangeLoss(int(overflow.sum()), int(((narrow == 0) & (array != 0)).sum()))
 
 
-def _kept(draft: Draft, keep: Sequence[str]) -> set[str]:
+def _nodes_to_keep(draft: Draft, keep: Sequence[str]) -> set[str]:
     retained: set[str] = set()
     for pattern in keep:
         named = [
@@ -174,7 +174,7 @@ class _Recast:
 
     def _overflows(self, value: ir.Value | None) -> bool:
         array = self.draft.constant(value)
-        return array is not None and array.dtype in _WIDE and _lost(array, self.form).overflow > 0
+        return array is not None and array.dtype in _WIDE and _range_loss(array, self.form).overflow > 0
 
     def _lower(self, node: ir.Node, indices: Sequence[int]) -> bool:
         """Let a node compute in the narrower format, if its result is then in that format, as inference says."""
@@ -236,7 +236,7 @@ class _Recast:
         return self._made[value, form]
 
     def _narrow(self, array: np.ndarray, value: ir.Value, node: ir.Node) -> np.ndarray:
-        lost = _lost(array, self.form).overflow
+        lost = _range_loss(array, self.form).overflow
         if lost and self.overflow == "refuse":
             largest = float(np.max(np.abs(array[np.isfinite(array)])))
             raise InvalidArgument(

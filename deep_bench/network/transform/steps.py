@@ -1,29 +1,37 @@
-"""Transformations as they are written on a command line: ``fold``, ``precision:float16,keep=Gemm``, ``my_module:mine``."""
+"""Transformations as they are written on a command line: ``fold``, ``precision:float16,keep=Gemm``, ``my_module:function``.
+
+The last are the user's: functions from networks to networks, named by their import path. Whether one changed anything is told.
+"""
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
+import deep_bench
 from deep_bench import frameworks
 from deep_bench.check import Effort
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.graph import Network
-from deep_bench.network.inputs import draw_inputs
-from deep_bench.network.sizes import choose_sizes
+from deep_bench.graph.drawing import choose_sizes, draw_inputs
 from deep_bench.network.transform.batch import batch, through_batch
 from deep_bench.network.transform.check import Arrays, Call, Equivalence, Through, check
-from deep_bench.network.transform.difference import difference
-from deep_bench.network.transform.extract import extract
-from deep_bench.network.transform.fold import LIMIT, fold
-from deep_bench.network.transform.fuse import fuse_batchnorm
+from deep_bench.network.transform.cuts import extract
+from deep_bench.network.transform.fold import LIMIT, fold, fuse_batchnorm
 from deep_bench.network.transform.layout import layout, through_layout
 from deep_bench.network.transform.micro_batch import micro_batch
-from deep_bench.network.transform.own import apply_own, own_function
 from deep_bench.network.transform.precision import precision
 from deep_bench.tensor import is_float
 
@@ -33,7 +41,7 @@ _UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "ki": 2**10, "K
 
 
 @dataclass(frozen=True)
-class Applied:
+class TransformResult:
     """What a transformation gives.
 
     Args:
@@ -62,7 +70,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """A transformation with its options.
 
     Args:
@@ -80,7 +88,7 @@ class Step:
     options: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Step:
+    def parse(cls, text: str) -> TransformStep:
         """Read ``NAME``, ``NAME:VALUE,KEY=VALUE,…`` or ``MODULE:FUNCTION:KEY=VALUE,…``.
 
         Raises:
@@ -91,13 +99,13 @@ class Step:
         path = _PATH.match(text.strip())
         if name not in STEPS and path:
             name, remainder = path[0], text.strip()[len(path[0]) + 1 :]
-            own_function(name, STEPS)
+            user_function(name, STEPS)
         elif name not in STEPS:
             raise UnknownName("transformation", name, STEPS, "or the import path of a function: my_module:my_function")
         pairs = [part.partition("=") for part in remainder.split(",") if part]
         return cls(name, tuple((k.strip(), v) if equals else ("", k) for k, equals, v in pairs))
 
-    def apply(self, network: Network, *, verify: bool = True) -> Applied:
+    def apply(self, network: Network, *, verify: bool = True) -> TransformResult:
         """Transform a network.
 
         Args:
@@ -108,7 +116,7 @@ class Step:
             InvalidArgument: An option that the transformation does not take.
             DeepBenchError: What the transformation itself refuses.
         """
-        applied = STEPS.get(self.name, _own)(network, _Options(self, verify))
+        applied = STEPS.get(self.name, _user_step)(network, _Options(self, verify))
         return replace(applied, unchanged=difference(network, applied.network))
 
     def __str__(self) -> str:
@@ -117,7 +125,7 @@ class Step:
 
 
 def transformed(
-    network: Network, steps: Sequence[Step], *, unchanged: Callable[[Step, str], object] | None = None
+    network: Network, steps: Sequence[TransformStep], *, unchanged: Callable[[TransformStep, str], object] | None = None
 ) -> Network:
     """A network after some transformations, which its name tells.
 
@@ -143,7 +151,7 @@ def transformed(
 class _Options:
     """The options of a step, each to be taken once."""
 
-    def __init__(self, step: Step, verify: bool) -> None:
+    def __init__(self, step: TransformStep, verify: bool) -> None:
         self.step, self.verify, self.left = step, verify, list(step.options)
 
     def all(self, key: str) -> list[str]:
@@ -187,38 +195,38 @@ class _Options:
             raise InvalidArgument(f"{key or value!r} in {self.step}", f"options as in {_USAGE[self.step.name]}")
 
 
-def _plainly(transformation: Callable[[Network], Network]) -> Callable[[Network, _Options], Applied]:
-    def apply(network: Network, options: _Options) -> Applied:
+def _plainly(transformation: Callable[[Network], Network]) -> Callable[[Network, _Options], TransformResult]:
+    def apply(network: Network, options: _Options) -> TransformResult:
         options.end()
-        return Applied(transformation(network), network)
+        return TransformResult(transformation(network), network)
 
     return apply
 
 
-def _fold(network: Network, options: _Options) -> Applied:
+def _fold(network: Network, options: _Options) -> TransformResult:
     limit = options.number("limit", default=str(LIMIT))
     options.end()
-    return Applied(fold(network, limit=limit), network)
+    return TransformResult(fold(network, limit=limit), network)
 
 
-def _batch(network: Network, options: _Options) -> Applied:
+def _batch(network: Network, options: _Options) -> TransformResult:
     size = options.number("", "size")
     axes = options.sizes() or None
     options.end()
     after = batch(network, size, axes=axes, verify=options.verify)
     fixed = not any(d in network.open_dimensions for s in network.inputs for d in s.shape)
     through = through_batch(network, size, axes=axes) if fixed and network is not after else None
-    return Applied(after, network if fixed else after, through)
+    return TransformResult(after, network if fixed else after, through)
 
 
-def _sizes(network: Network, options: _Options) -> Applied:
+def _sizes(network: Network, options: _Options) -> TransformResult:
     sizes = options.sizes()
     options.end()
     after = network.with_sizes(sizes)
-    return Applied(after, after)
+    return TransformResult(after, after)
 
 
-def _precision(network: Network, options: _Options) -> Applied:
+def _precision(network: Network, options: _Options) -> TransformResult:
     to, keep, overflow = options.one("", "to"), options.all("keep"), options.one("overflow", default="refuse")
     borders = options.one("borders", default="false").lower() == "true"
     options.end()
@@ -228,20 +236,20 @@ def _precision(network: Network, options: _Options) -> Applied:
         forms = {s.name: s.dtype for s in after.inputs}
         return call({n: x.astype(forms[n]) if is_float(x.dtype) else x for n, x in inputs.items()})
 
-    return Applied(after, network, through)
+    return TransformResult(after, network, through)
 
 
-def _layout(network: Network, options: _Options) -> Applied:
+def _layout(network: Network, options: _Options) -> TransformResult:
     to = options.one("", "to")
     chosen: dict[str, Any] = {key: options.all(key[:-1]) or None for key in ("inputs", "outputs")}
     if any(chosen.values()):
         chosen = {key: names or [] for key, names in chosen.items()}
     options.end()
     after = layout(network, to, **chosen)  # type: ignore[arg-type]  # it checks
-    return Applied(after, network, through_layout(network, to, **chosen))  # type: ignore[arg-type]
+    return TransformResult(after, network, through_layout(network, to, **chosen))  # type: ignore[arg-type]
 
 
-def _extract(network: Network, options: _Options) -> Applied:
+def _extract(network: Network, options: _Options) -> TransformResult:
     words = ",".join(v for k, v in options.left if not k)
     options.all("")
     options.end()
@@ -260,7 +268,7 @@ def _extract(network: Network, options: _Options) -> Applied:
             feeds |= frameworks["reference"]().prepare(network, outputs=inner)(arrays)
         return call(feeds)
 
-    return Applied(part, _with_outputs(network, part), through)
+    return TransformResult(part, _with_outputs(network, part), through)
 
 
 def _with_outputs(network: Network, part: Network) -> Network:
@@ -271,20 +279,20 @@ def _with_outputs(network: Network, part: Network) -> Network:
     return Network(whole.model, name=network.name)
 
 
-def _micro_batch(network: Network, options: _Options) -> Applied:
+def _micro_batch(network: Network, options: _Options) -> TransformResult:
     memory, on = options.number("", "memory"), options.one("on", default="onnxruntime")
     options.end()
-    return Applied(micro_batch(network, memory, on=on), network)
+    return TransformResult(micro_batch(network, memory, on=on), network)
 
 
-def _own(network: Network, options: _Options) -> Applied:
+def _user_step(network: Network, options: _Options) -> TransformResult:
     """A function of the user's, named by its import path."""
     arguments = {k: v for k, v in options.left if k}
     if len(arguments) != len(options.left):
         raise InvalidArgument(
             f"{options.step}", f"options that {options.step.name} has, each once: {options.step.name}:key=value"
         )
-    return Applied(apply_own(options.step.name, network, arguments), network)
+    return TransformResult(apply_user_function(options.step.name, network, arguments), network)
 
 
 _USAGE: Mapping[str, str] = {
@@ -298,7 +306,158 @@ _USAGE: Mapping[str, str] = {
     "sizes": "sizes:height=224,width=224",
 }
 
-STEPS: Mapping[str, Callable[[Network, _Options], Applied]] = {
+
+def user_function(path: str, known: Collection[str] = ()) -> Callable[..., Any]:
+    """Import what ``module:function`` names.
+
+    Args:
+        path: The import path.
+        known: Names of transformations, one of which may have been meant.
+
+    Raises:
+        UnknownName: There is no such module, and its name is nearly that of a transformation.
+        InvalidArgument: There is no such module or function, the module cannot be imported, or it is no function.
+
+    Example:
+        >>> own_function("deep_bench.network.transform.fold:fold").__name__
+        'fold'
+    """
+    module, _, name = path.partition(":")
+    try:
+        holder = import_module(module)
+    except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise _missing(path, str(error.name), known) from error
+        raise InvalidArgument(
+            f"the transformation {path}: importing {module} failed: {_user_traceback(error, module)}"
+        ) from error
+    if not hasattr(holder, name):
+        near = difflib.get_close_matches(name, vars(holder), n=1)
+        file = getattr(holder, "__file__", None) or "the interpreter itself"
+        advice = f"did you mean {module}:{near[0]}?" if near else f"the module that was found is {file}"
+        raise InvalidArgument(f"the transformation {path}: module {module!r} has no {name!r}", _EXPECTED, advice)
+    function = getattr(holder, name)
+    if not callable(function):
+        raise InvalidArgument(
+            f"the transformation {path} is of type {type(function).__name__}, which cannot be called", _EXPECTED
+        )
+    return function
+
+
+def _missing(path: str, module: str, candidates: Collection[str]) -> InvalidArgument | UnknownName:
+    if module not in candidates and difflib.get_close_matches(module, candidates, n=1):
+        return UnknownName("transformation", module, candidates)
+    return InvalidArgument(
+        f"the transformation {path}: there is no module {module!r}",
+        f"one of {', '.join(sorted(candidates))}; or {_EXPECTED}" if candidates else _EXPECTED,
+        "modules are looked for in the folder that the command is run in, and on PYTHONPATH",
+    )
+
+
+_EXPECTED = "the import path of a function from Network to Network: my_module:my_function"
+
+
+def _user_traceback(error: BaseException, module: str) -> str:
+    """What was raised, and the lines of the user's own code that led there."""
+    message = "".join(traceback.format_exception_only(error)).strip()
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_user_code(f.filename, module)]
+    return "\n".join([message, *(line.rstrip("\n") for line in traceback.format_list(frames))])
+
+
+def _is_user_code(file: str, module: str) -> bool:
+    """Whether a file belongs to the user: to the module that was named, or neither to Python, to a library nor to us."""
+    root = module.partition(".")[0]
+    home = getattr(sys.modules.get(root), "__file__", None)
+    if home is not None and root != deep_bench.__name__:
+        named = Path(home)
+        if Path(file) == named or (named.name == "__init__.py" and Path(file).is_relative_to(named.parent)):
+            return True
+    paths = sysconfig.get_paths()
+    folders = [
+        str(Path(str(deep_bench.__file__)).parent),
+        *(paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")),
+    ]
+    return not file.startswith("<") and not any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def apply_user_function(path: str, network: Network, stated: Mapping[str, str]) -> Network:
+    """Call the function that an import path names.
+
+    Args:
+        path: The import path.
+        network: What it is given.
+        stated: Options, as they were written.
+
+    Raises:
+        InvalidArgument: It does not take these options, it fails, or it returns something else than a network.
+    """
+    function = user_function(path)
+    _check_options(path, function, network, stated)
+    try:
+        result = function(network, **stated)
+    except (Exception, SystemExit) as error:  # the user's function may fail in any way
+        module = path.partition(":")[0]
+        raise InvalidArgument(f"the transformation {path} failed: {_user_traceback(error, module)}") from error
+    if not isinstance(result, Network):
+        raise InvalidArgument(f"the transformation {path} returned a {type(result).__name__}", "a deep_bench.Network")
+    return result
+
+
+def _check_options(path: str, function: Callable[..., Any], network: Network, options: Mapping[str, str]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some of what is written in C tells nothing; it says for itself what it cannot take
+        return
+    try:
+        signature.bind(network, **options)
+    except TypeError as error:
+        came = ",".join(f"{k}={v}" for k, v in options.items())
+        raise InvalidArgument(
+            f"the transformation {path} with {came or 'no options'}: {error}",
+            f"options that {path}{signature} has, each once",
+        ) from error
+
+
+def difference(before: Network, after: Network) -> str:
+    """What to say of a transformation that left a network as it was; empty if it changed something.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn")
+        >>> difference(network, network.copy()), difference(network, network.with_sizes({"batch": 2}))
+        ('changed nothing', '')
+    """
+    if _unchanged(before, after):
+        return "changed nothing"
+    if before.opset < after.opset and _unchanged(before.upgraded(after.opset), after):
+        return f"changed nothing but the opset, from {before.opset} to {after.opset}"
+    return ""
+
+
+def _unchanged(before: Network, after: Network) -> bool:
+    if before is after or before.model is after.model:
+        return True
+    borders = [(dict(n.opsets), *map(str, n.inputs), "", *map(str, n.outputs)) for n in (before, after)]
+    return borders[0] == borders[1] and _same_constants(before, after) and list(_nodes(before)) == list(_nodes(after))
+
+
+def _same_constants(before: Network, after: Network) -> bool:
+    ours, theirs = before.graph.initializers, after.graph.initializers
+    return set(ours) == set(theirs) and all(_same_tensor(ours[n].const_value, theirs[n].const_value) for n in ours)
+
+
+def _same_tensor(a: ir.TensorProtocol | None, b: ir.TensorProtocol | None) -> bool:
+    if a is b or a is None or b is None:
+        return a is b
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def _nodes(network: Network) -> Iterator[bytes]:
+    for node in network.nodes:
+        yield ir.to_proto(node).SerializeToString(deterministic=True)
+
+
+STEPS: Mapping[str, Callable[[Network, _Options], TransformResult]] = {
     "batch": _batch,
     "extract": _extract,
     "fold": _fold,

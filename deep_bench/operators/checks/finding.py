@@ -1,16 +1,44 @@
-"""What a check says of a kernel."""
+"""What a check says of a kernel, and what a user's code raised, in one line."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from deep_bench.errors import InvalidArgument
+import deep_bench
+from deep_bench.errors import DeepBenchError, InvalidArgument
+
+_OURS = str(Path(deep_bench.__file__).parent)
+_LONGEST = 500
+
+
+class KernelFailure(DeepBenchError):
+    """A kernel raised, or returned something that cannot be read."""
+
+
+def in_a_line(error: BaseException) -> str:
+    """An error with what was expected, or its kind and the last place outside of deep_bench.
+
+    Example:
+        >>> in_a_line(ValueError("no such size\\nsecond line"))
+        'ValueError: no such size'
+    """
+    if isinstance(error, DeepBenchError):
+        return f"{error.came}{f'; expected: {error.expected}' if error.expected else ''}"
+    first = next(iter(str(error).strip().splitlines()), "")[:_LONGEST]
+    return f"{type(error).__name__}{f': {first}' if first else ''}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_OURS, "<"))]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
 
 Word = Literal[
     "right", "reduced precision", "wrong", "cannot tell", "no information", "not applicable", "not checked", "failed"
@@ -18,6 +46,7 @@ Word = Literal[
 
 FAULTS: tuple[Word, ...] = ("failed", "wrong", "reduced precision")
 """The words that say that something is the matter with the kernel, the worst first."""
+
 
 _DECIDING: tuple[Word, ...] = (*FAULTS, "cannot tell", "not checked", "right", "no information", "not applicable")
 
@@ -164,7 +193,7 @@ class Findings(Sequence[Finding]):
         from rich.console import Console
         from rich.table import Table
 
-        from deep_bench.measure.tables import columns, print_table
+        from deep_bench.records.table import columns, print_table
 
         shown = [f for f in self if every or f.word not in ("right", "not applicable")]
         table = Table("case", "check", "finding", title=self._title())
@@ -198,7 +227,7 @@ class Findings(Sequence[Finding]):
         Raises:
             InvalidArgument: The file cannot be written.
         """
-        from deep_bench.measure.storage import replace
+        from deep_bench.records.store import replace
 
         text = json.dumps(self.as_dict(), indent=1, allow_nan=False, ensure_ascii=False)
         if file is not None:

@@ -1,28 +1,79 @@
-"""Whether a kernel's results are right."""
+"""Whether a kernel's results are right: for numbers of all kinds, wherever its inputs lie, and for any size.
+
+Sizes are those of cases like the given one, with dimensions of one and of zero elements. Results for NaN and infinities
+are judged where they follow from the operator's formula.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from deep_bench.check import judge
-from deep_bench.check.truth import Effort, Truth
+from deep_bench.check.oracle import Effort, Truth
 from deep_bench.check.verdict import Verdict
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import operator_name
-from deep_bench.operators.case import Case
-from deep_bench.operators.checks.defined import defines_special, passes_nan
+from deep_bench.operators.argument import Argument
+from deep_bench.operators.case import Case, label_of
+from deep_bench.operators.checks.arrays import Arrangement, available_layouts
 from deep_bench.operators.checks.finding import Finding, combined
-from deep_bench.operators.checks.prepared import KernelSubject, Prepared, found
-from deep_bench.operators.checks.problem import NAN, Problem, posed
+from deep_bench.operators.checks.problem import NAN, KernelSubject, Prepared, Problem, finding_of, posed
 from deep_bench.operators.draws import DISTRIBUTIONS
+from deep_bench.operators.draws_table import draw_of
 from deep_bench.operators.operator import Operator
+from deep_bench.tensor import is_float
+
+_DEFINED = frozenset(
+    """
+    Abs Add AveragePool BatchNormalization Cast Ceil Celu Concat Conv Cos CumSum DepthToSpace Div Elu Erf Exp Expand Flatten
+    Floor Gather GatherElements GatherND Gemm GlobalAveragePool GlobalMaxPool Identity InstanceNormalization IsInf IsNaN
+    LayerNormalization LeakyRelu Log LogSoftmax MatMul Max MaxPool Mean Min Mul Neg Pad RMSNormalization Reciprocal ReduceL1
+    ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round Selu Sigmoid Sin Slice
+    Softmax Softplus SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile Transpose Unsqueeze Where
+    """.split()  # noqa: SIM905 (reads better than a list of strings)
+)
+"""Sums, products, quotients, copies, maxima, and functions with limits.
+
+Left out are products of an infinity and a 0 that the limit of the function avoids, as ``x Φ(x)`` at minus infinity.
+"""
+
+
+_INTERPOLATING = frozenset({"AffineGrid", "DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"})
+"""How far a NaN spreads depends on whether neighbours of weight 0 are read."""
+
+
+def defines_special(case: Case) -> bool:
+    """Whether the operator's definition says what it gives for NaN and infinities; a function of the user's says it itself.
+
+    Example:
+        >>> defines_special(Case.of("Add", (2,), (2,))), defines_special(Case.of("Gelu", (2,)))
+        (True, False)
+    """
+    return not isinstance(case.operator, str) or case.operator in _DEFINED
+
+
+def passes_nan(case: Case, truth: Truth) -> bool:
+    """Whether an operator gives NaN for NaN, as its reference does, and nothing else but floating-point numbers.
+
+    Args:
+        case: The case.
+        truth: Of inputs with NaN in them.
+    """
+    outputs = [np.asarray(y) for y in truth.outputs.values()]
+    if case.operator in _INTERPOLATING or not all(is_float(y.dtype) for y in outputs):
+        return False
+    return any(bool(np.isnan(y.astype(np.float64)).any()) for y in outputs)
+
 
 ROUNDS: Mapping[Effort, int] = {"quick": 1, "full": 3}
 """How many inputs of each distribution are tried."""
+
 
 _ORDER = ("normal", "wide", "ties", "tiny", "huge", "special")
 
@@ -95,7 +146,7 @@ def _on(operator: Operator[Any], problem: Problem, distribution: str, number: in
     except DeepBenchError as error:
         reason = f"there are no {distribution} inputs for it: {error.came}"
         return Finding("forward", problem.name, "not applicable", reason, place=place)
-    return found("forward", problem, lambda: judged("forward", operator, problem, truth, place), place)
+    return finding_of("forward", problem, lambda: judged_finding("forward", operator, problem, truth, place), place)
 
 
 def _on_nan(operator: Operator[Any], problem: Problem, number: int) -> Finding | None:
@@ -106,14 +157,14 @@ def _on_nan(operator: Operator[Any], problem: Problem, number: int) -> Finding |
     except Exception:  # a reference may refuse NaN in any way: then it is not asked
         truth = None
     if truth is not None and passes_nan(problem.case, truth):
-        return found("forward", problem, lambda: judged("forward", operator, problem, truth, place), place)
+        return finding_of("forward", problem, lambda: judged_finding("forward", operator, problem, truth, place), place)
     if defines_special(problem.case):
         return None
     reason = f"NaN, for which {problem.case.op_type} does not give NaN wherever it reads it"
     return Finding("forward", problem.name, "not applicable", reason, place=place)
 
 
-def judged(
+def judged_finding(
     name: str,
     operator: Operator[Any],
     problem: Problem,
@@ -128,11 +179,11 @@ def judged(
     bits = verdict.significant_bits
     measured_bits = None if bits != bits else bits
     figures = {"max_abs_error": verdict.max_abs_error, "max_rel_error": verdict.max_rel_error, "max_ulp": verdict.max_ulp}
-    reason = "" if verdict.word == "right" else _said(verdict)
+    reason = "" if verdict.word == "right" else _short_reason(verdict)
     return Finding(name, problem.name, verdict.word, reason, measured_bits, _place(verdict, place), figures)
 
 
-def _said(verdict: Verdict) -> str:
+def _short_reason(verdict: Verdict) -> str:
     """The reason, without what only a network of several nodes needs."""
     node, _, message = verdict.reason.partition("): ") if verdict.reason.startswith("node ") else ("", "", verdict.reason)
     if node and not message.startswith("it "):
@@ -148,3 +199,164 @@ def _place(verdict: Verdict, place: str) -> str:
     if blamed is None:
         return place
     return f"{place}, {blamed.name}{list(blamed.where)}" if blamed.where else f"{place}, {blamed.name}"
+
+
+def layout_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0, effort: Effort = "quick") -> Finding:
+    """Whether a kernel is right on inputs that are not contiguous or not aligned, as far as its device has such arrays.
+
+    Inputs are transposed, in Fortran order, taken from every second element or from longer rows, run backwards, begin within
+    their memory or at an odd address. What lies between their elements is NaN, and must stay.
+
+    Args:
+        operator: The kernel. If it wants its inputs otherwise, it may raise `deep_bench.errors.Unsupported`.
+        case: The case, or what is known of it already.
+        seed: Names the inputs.
+        effort: As for `deep_bench.check.establish`.
+
+    Example:
+        >>> class Doubled(Operator):
+        ...     computes = lambda x: x + x
+        ...     def forward(self, x):
+        ...         return 2 * x
+        >>> layout_check(Doubled(), Case.of(Doubled().target, (2, 3))).word
+        'right'
+    """
+    problem = posed(case, seed, effort)
+    layouts = available_layouts(operator.device, problem.inputs())
+    parts = [_in_layout(operator, problem, layout) for layout in layouts]
+    return combined("layout", problem.name, parts, "its device has no arrays but contiguous ones")
+
+
+def _in_layout(operator: Operator[Any], problem: Problem, layout: str) -> Finding:
+    arrangement = Arrangement(layout)
+
+    def find() -> Finding:
+        finding = judged_finding("layout", operator, problem, problem.truth(), layout, arrangement)
+        if not arrangement.untouched(operator.device):
+            return Finding("layout", problem.name, "wrong", "writes to its inputs or between their elements", place=layout)
+        return finding
+
+    return finding_of("layout", problem, find, layout)
+
+
+Place = tuple[int, int]
+"""Which argument, and which of its dimensions."""
+
+
+_WINDOWED = frozenset(
+    """
+    AveragePool Conv ConvInteger ConvTranspose DeformConv GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool
+    QLinearConv
+    """.split()  # noqa: SIM905 (reads better than a list of strings)
+)
+"""Operators of whose dimensions only the batch may be empty: no window fits into an image of nothing."""
+
+
+def small_cases(case: Case, sizes: Sequence[int] = (1, 0), most: int = 12) -> list[Case]:
+    """Cases of the same operator whose dimensions are shrunk, one group at a time, as far as the operator allows.
+
+    Dimensions of the same size are shrunk together, each alone, and in pairs of two inputs: what the operator's schema, or a
+    run of the function, refuses is left out.
+
+    Args:
+        case: The case.
+        sizes: What to shrink to.
+        most: How many cases for each size.
+
+    Example:
+        >>> [c.label for c in small_cases(Case.of("Gemm", (4, 3), (3, 2)))]
+        ['1x2x3', '4x2x1', '4x1x3', '0x2x3', '4x2x0', '4x0x3']
+    """
+    variants: list[Case] = []
+    for size in sizes:
+        visited = {case.problem}
+        shrunk_cases: list[Case] = []
+        for places in _groups(case):
+            if len(shrunk_cases) >= most:
+                break
+            small = _shrunk(case, places, size)
+            if small is not None and small.problem not in visited:
+                visited.add(small.problem)
+                shrunk_cases.append(small)
+        variants += shrunk_cases
+    return variants
+
+
+def _groups(case: Case) -> Iterator[tuple[Place, ...]]:
+    """Dimensions to shrink together: those of the same size, in the order of the first; each alone; pairs of two inputs."""
+    by_size: dict[int, list[Place]] = {}
+    for i, argument in enumerate(case.arguments):
+        if argument is not None and argument.value is None:
+            for axis, size in enumerate(argument.shape):
+                if size > 1:
+                    by_size.setdefault(size, []).append((i, axis))
+    yield from map(tuple, by_size.values())
+    several = [places for places in by_size.values() if len(places) > 1]
+    yield from ((place,) for places in several for place in places)
+    for places in several:
+        yield from (pair for pair in combinations(places, 2) if pair[0][0] != pair[1][0])
+
+
+def _shrunk(case: Case, places: Sequence[Place], size: int) -> Case | None:
+    if size == 0 and case.operator in _WINDOWED and any(place != (0, 0) for place in places):
+        return None
+    arguments = list(case.arguments)
+    for i, axis in places:
+        argument = arguments[i]
+        assert argument is not None
+        shape = tuple(size if k == axis else d for k, d in enumerate(argument.shape))
+        arguments[i] = Argument(replace(argument.spec, shape=shape), draw=argument.draw)
+    small = replace(case, arguments=tuple(arguments))
+    try:
+        small = replace(small, arguments=tuple(_redrawn(case, small, i) for i in range(len(arguments))))
+        small.results  # noqa: B018 (what does not fit together is refused here)
+        small.arrays()
+    except (DeepBenchError, IndexError, ZeroDivisionError):  # a rule for a draw may look for an element that is not there
+        return None
+    return replace(small, label=label_of(small))
+
+
+def _redrawn(case: Case, small: Case, index: int) -> Argument | None:
+    """The argument with the draw that its operator has for the new sizes, unless it had one of its own."""
+    argument = small.arguments[index]
+    if argument is None or argument.value is not None or argument.draw != draw_of(case, index):
+        return argument
+    return Argument(argument.spec, draw=draw_of(small, index))
+
+
+_MOST_SIZES = {"quick": 4, "full": 24}
+
+
+def sizes_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0, effort: Effort = "quick") -> Finding:
+    """Whether a kernel is right where dimensions of the case have one element or none, as far as the operator allows it.
+
+    Args:
+        operator: The kernel. For sizes that it does not take, it may raise `deep_bench.errors.Unsupported`.
+        case: The case, or what is known of it already.
+        seed: Names the inputs.
+        effort: ``"quick"`` tries at most four cases with ones and four with zeros, ``"full"`` twenty-four of each.
+
+    Example:
+        >>> class Averaged(Operator):
+        ...     computes = "ReduceMean"
+        ...     def forward(self, x, axes, *, keepdims=1):
+        ...         return x.sum(axis=1, keepdims=True) / (len(x[0]) or 1)
+        >>> sizes_check(Averaged(), Case.of("ReduceMean", (3, 4), [1])).word
+        'failed'
+    """
+    problem = posed(case, seed, effort)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, of which NumPy warns
+        parts = [_at_size(operator, small, problem) for small in small_cases(problem.case, most=_MOST_SIZES[problem.effort])]
+    return combined("sizes", problem.name, parts, "the operator allows no other sizes")
+
+
+def _at_size(operator: Operator[Any], case: Case, whole: Problem) -> Finding:
+    small = Problem(case, seed=whole.seed, effort=whole.effort)
+    place = f"size {case.label}"
+    try:
+        truth = small.truth()
+    except (DeepBenchError, ValueError, ZeroDivisionError, IndexError) as error:
+        reason = f"the reference does not define it: {type(error).__name__}"
+        return Finding("sizes", whole.name, "not applicable", reason, place=place)
+    return finding_of("sizes", whole, lambda: judged_finding("sizes", operator, small, truth, place), place)

@@ -1,35 +1,46 @@
-"""A case with all that is known of it, whatever kernel is to solve it."""
+"""A case with all that is known of it, whatever kernel is to solve it; and a kernel that is set up for it.
+
+It is called so that whatever goes wrong in it is told from faults of the checks. A later answer of a kernel is still one
+if it is no worse than its first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from deep_bench.check.truth import Effort, Truth, establish
+from deep_bench.check.judge import EndToEnd, assess_whole
+from deep_bench.check.oracle import Effort, Truth, establish
+from deep_bench.check.subject import in_float64
+from deep_bench.errors import DeepBenchError, Unsupported, shortened
 from deep_bench.graph import Network
 from deep_bench.operators.case import Case
+from deep_bench.operators.checks.finding import Finding, KernelFailure
+from deep_bench.operators.operator import KernelAdapter, KernelExecutor, Operator
 from deep_bench.tensor import is_float, is_inexact
+from deep_bench.workers.worker import LINE_CHARACTERS
 
 _APART = 1_000_003
 _SPRINKLED = 3
 """The most elements of an input that are NaN or infinite."""
+
 
 NAN = "nan"
 """The distribution of ``special`` inputs without infinities."""
 
 
 @dataclass(frozen=True, eq=False)
-class Backward:
+class BackwardProblem:
     """What is known of a case's gradients.
 
     Args:
         inputs: Name to array.
         grads: Name of a floating-point output to the gradient of a loss with respect to it.
-        pullback: The network with that loss: a `deep_bench.network.pullback.Pullback`.
+        pullback: The network with that loss: a `deep_bench.network.gradient.pullback.Pullback`.
         truth: Of the gradients.
     """
 
@@ -61,7 +72,7 @@ class Problem:
     def __init__(self, case: Case, *, seed: int = 0, effort: Effort = "quick") -> None:
         self.case, self.seed, self.effort = case, seed, effort
         self._truths: dict[tuple[str, int], Truth] = {}
-        self._backward: dict[tuple[str, int, str | None], Backward] = {}
+        self._backward: dict[tuple[str, int, str | None], BackwardProblem] = {}
 
     @property
     def name(self) -> str:
@@ -107,13 +118,13 @@ class Problem:
         """The gradients of the inputs for given gradients of the outputs, as the reference derives them.
 
         Returns:
-            A `deep_bench.network.pullback.Pullback`.
+            A `deep_bench.network.gradient.pullback.Pullback`.
         """
         from deep_bench import frameworks
 
         return frameworks["reference"]().pull_back(self.network, inputs, gradients)
 
-    def backward(self, distribution: str = "normal", number: int = 0, only: str | None = None) -> Backward:
+    def backward(self, distribution: str = "normal", number: int = 0, only: str | None = None) -> BackwardProblem:
         """What is known of the gradients at `inputs`, for gradients of the outputs that are standard normal.
 
         Args:
@@ -129,7 +140,7 @@ class Problem:
             drawn = self.output_gradients(truth, number)
             grads = drawn if only is None else {only: drawn[only]}
             pullback = self.pulled_back(truth.inputs, grads)
-            self._backward[key] = Backward(truth.inputs, grads, pullback, pullback.truth(self.effort))
+            self._backward[key] = BackwardProblem(truth.inputs, grads, pullback, pullback.truth(self.effort))
         return self._backward[key]
 
     def output_gradients(self, truth: Truth, number: int = 0) -> dict[str, np.ndarray]:
@@ -158,3 +169,193 @@ def _sprinkled(plain: np.ndarray, special: np.ndarray, rng: np.random.Generator)
 def posed(case: Case | Problem, seed: int = 0, effort: Effort = "quick") -> Problem:
     """The problem that a case poses; a problem itself as it is."""
     return case if isinstance(case, Problem) else Problem(case, seed=seed, effort=effort)
+
+
+R = TypeVar("R")
+
+
+class Prepared:
+    """A kernel that is set up for a case.
+
+    Args:
+        operator: The kernel.
+        network: The case's.
+
+    Raises:
+        KernelFailure: Setting it up failed.
+        Unsupported: The kernel does not take such a case.
+    """
+
+    def __init__(self, operator: Operator[Any], network: Network) -> None:
+        self.operator = operator
+        self.device = operator.device
+        adapter = KernelAdapter(operator)
+        self.executor: KernelExecutor = kernel_result(f"{operator.name}.setup", lambda: adapter.prepare(network))
+
+    def native(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The arrays on the kernel's device, in memory of their own."""
+        return {name: self.device.from_numpy(np.array(array, order="C")) for name, array in arrays.items()}
+
+    def call(self, inputs: Mapping[str, Any], *, wait: bool = True) -> dict[str, Any]:
+        """The kernel's outputs on its device; when it is done, unless one does not ``wait``."""
+
+        def run() -> dict[str, Any]:
+            with np.errstate(all="ignore"):
+                outputs = self.executor.forward(inputs)
+            if wait:
+                self.device.synchronize()
+            return outputs
+
+        return kernel_result(f"{self.operator.name}.forward", run)
+
+    def read(self, outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Copies of outputs in NumPy."""
+
+        def convert() -> dict[str, np.ndarray]:
+            return {name: np.array(self.device.to_numpy(array)) for name, array in outputs.items()}
+
+        return kernel_result(f"reading what {self.operator.name}.forward returned", convert)
+
+    def answer(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the kernel gives for arrays of NumPy."""
+        return self.read(self.call(self.native(arrays)))
+
+    def pull_back(self, inputs: Mapping[str, Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """What ``backward`` gives for native arrays, one gradient or ``None`` for each input of the operator."""
+
+        def run() -> tuple[Any, ...]:
+            with np.errstate(all="ignore"):
+                gradients = self.executor.pull_back(inputs, grads)
+            self.device.synchronize()
+            return gradients
+
+        return kernel_result(f"{self.operator.name}.backward", run)
+
+
+def kernel_result(doing: str, run: Callable[[], R]) -> R:
+    """The result of a kernel's code, whose exceptions become a `KernelFailure`.
+
+    Raises:
+        KernelFailure: It raised.
+        DeepBenchError: The very one that it raised, if it is one of these: what came and what was expected.
+    """
+    try:
+        return run()
+    except DeepBenchError:
+        raise
+    except (Exception, SystemExit) as error:  # a kernel may raise anything
+        line = shortened(next(iter(str(error).strip().splitlines()), ""), LINE_CHARACTERS)
+        raise KernelFailure(f"{doing} raised {type(error).__name__}{f': {line}' if line else ''}") from error
+
+
+class KernelSubject:
+    """A kernel as a `deep_bench.check.Subject`.
+
+    Args:
+        operator: The kernel.
+        network: The case's.
+        inputs: What it is judged on.
+        arrange: How inputs lie in memory, if not one element after the other.
+    """
+
+    upgrades = True
+
+    def __init__(
+        self,
+        operator: Operator[Any],
+        network: Network,
+        inputs: Mapping[str, np.ndarray],
+        arrange: Callable[[Prepared, Mapping[str, np.ndarray]], Mapping[str, Any]] = Prepared.native,
+    ) -> None:
+        self.operator, self.network, self.inputs, self.arrange = operator, network, inputs, arrange
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Its outputs, computed anew at each call."""
+        return self.run(self.network, self.inputs)
+
+    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Set the kernel up for another network of the same operator, and run it."""
+        prepared = Prepared(self.operator, network)
+        return prepared.read(prepared.call(self.arrange(prepared, inputs)))
+
+    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """As `run`, in float64."""
+        return self.run(*in_float64(network, inputs))
+
+
+def finding_of(name: str, problem: Problem, find: Callable[[], Finding], place: str = "") -> Finding:
+    """What a check finds, or that the kernel failed or refused.
+
+    Args:
+        name: The check.
+        problem: The case.
+        find: Calls the kernel.
+        place: What the kernel was given.
+    """
+    try:
+        return find()
+    except Unsupported as refusal:
+        return Finding(name, problem.name, "not applicable", first_line(refusal), place=place)
+    except DeepBenchError as failure:
+        expected = f"; expected: {failure.expected}" if failure.expected else ""
+        return Finding(name, problem.name, "failed", f"{first_line(failure)}{expected}", place=place)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    message = error.came if isinstance(error, DeepBenchError) else str(error)
+    return next(iter(message.strip().splitlines()), type(error).__name__)
+
+
+_LOST = 4.0
+"""How many bits an answer may have less than the first: other inputs round otherwise."""
+
+
+_FEWEST = 4.0
+"""An answer with fewer bits than this is none."""
+
+
+class Honest:
+    """Compares later answers with the first: a kernel in reduced precision stays what it is.
+
+    Args:
+        truth: Of the inputs of the first answer.
+        first: That answer.
+    """
+
+    def __init__(self, truth: Truth, first: Mapping[str, np.ndarray]) -> None:
+        whole = whole_of(truth, first)
+        self._clear, self._bits = whole.clear, _bits(whole)
+
+    @property
+    def judgeable(self) -> bool:
+        """Whether the first answer is good enough to tell a later one from none."""
+        return self._clear or self._bits >= _FEWEST
+
+    def admits(self, truth: Truth, answer: Mapping[str, np.ndarray]) -> bool:
+        """Whether an answer to other inputs is as good as the first was to its own."""
+        whole = whole_of(truth, answer)
+        return whole.clear or _bits(whole) >= max(_FEWEST, self._bits - _LOST)
+
+
+def _bits(whole: EndToEnd) -> float:
+    """The bits of the worst output; none where elements differ in kind."""
+    return 0.0 if any(o.mismatches for o in whole.outputs) else whole.bits
+
+
+def whole_of(truth: Truth, answer: Mapping[str, np.ndarray]) -> EndToEnd:
+    """What is said of an answer to the inputs of ``truth``."""
+    return assess_whole(truth, answer, truth.outputs, truth.samples)
+
+
+def tells_apart(truth: Truth, other: Truth) -> bool:
+    """Whether the right answers to two inputs differ by more than rounding."""
+    for name, y in truth.outputs.items():
+        a, b = np.asarray(y), np.asarray(other.outputs[name])
+        if a.shape != b.shape:
+            return True
+        narrow = {name: b.astype(truth.formats[name])}
+        with np.errstate(all="ignore"):
+            if not assess_whole(truth, narrow, {name: y}, [{name: s[name]} for s in truth.samples]).clear:
+                return True
+    return False

@@ -1,33 +1,36 @@
-"""All checks of a kernel."""
+"""All checks of a kernel, each in a process of its own, so that what crashes or never returns costs one check only."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from deep_bench.check.truth import SAMPLES, Effort
-from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName
+from deep_bench.check.oracle import SAMPLES, Effort
+from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName, WorkerDied
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.finding import Finding, Findings
-from deep_bench.operators.checks.prepared import first_line
-from deep_bench.operators.checks.problem import Problem
-from deep_bench.operators.kernel import KernelAdapter
-from deep_bench.operators.operator import Operator
+from deep_bench.operators.checks.problem import Problem, first_line
+from deep_bench.operators.operator import KernelAdapter, Operator, dumped, loaded
+from deep_bench.workers.process import Worker
 
 if TYPE_CHECKING:
-    from deep_bench.operators.checks.patches import Originals
+    from deep_bench.operators.checks.contract import Originals
 
 _DEATHS = 2
 """So many checks in a row end the process of a kernel before it is given up on a case."""
 
+
 CHECKS: Mapping[str, str] = {
     "contract": "deep_bench.operators.checks.contract:contract_check",
     "forward": "deep_bench.operators.checks.forward:forward_check",
-    "layout": "deep_bench.operators.checks.layout:layout_check",
-    "sizes": "deep_bench.operators.checks.sizes:sizes_check",
+    "layout": "deep_bench.operators.checks.forward:layout_check",
+    "sizes": "deep_bench.operators.checks.forward:sizes_check",
     "backward": "deep_bench.operators.checks.backward:backward_check",
     "slopes": "deep_bench.operators.checks.slopes:slopes_check",
     "reruns": "deep_bench.operators.checks.repeatability:reruns_check",
@@ -36,10 +39,10 @@ CHECKS: Mapping[str, str] = {
     "fresh": "deep_bench.operators.checks.honesty:fresh_check",
     "reuse": "deep_bench.operators.checks.honesty:reuse_check",
     "unwritten": "deep_bench.operators.checks.honesty:unwritten_check",
-    "unfinished": "deep_bench.operators.checks.unfinished:unfinished_check",
-    "remembering": "deep_bench.operators.checks.remembering:remembering_check",
-    "memory": "deep_bench.operators.checks.memory:memory_check",
-    "patches": "deep_bench.operators.checks.patches:patches_check",
+    "unfinished": "deep_bench.operators.checks.honesty:unfinished_check",
+    "remembering": "deep_bench.operators.checks.honesty:remembering_check",
+    "memory": "deep_bench.operators.checks.contract:memory_check",
+    "patches": "deep_bench.operators.checks.contract:patches_check",
 }
 """Name of a check to its function, in the order in which they are run."""
 
@@ -85,7 +88,7 @@ def check_operator(
     """
     from deep_bench.operators.studies.contestants import operator_of
 
-    names = _chosen(checks)
+    names = _chosen_checks(checks)
     chosen = _cases(cases)
     operator = operator_of(operator)
     KernelAdapter(operator)  # refuses what computes nothing that is known
@@ -98,7 +101,7 @@ def check_operator(
     return Findings(operator.name, findings)
 
 
-def _chosen(checks: Sequence[str] | None) -> list[str]:
+def _chosen_checks(checks: Sequence[str] | None) -> list[str]:
     if checks is None:
         return list(CHECKS)
     for name in checks:
@@ -123,11 +126,11 @@ def _findings(
     if effort not in SAMPLES:
         raise InvalidArgument(f"effort {effort!r}", f"one of {', '.join(SAMPLES)}")
     if limit_s is None:
-        runner = Runner(operator, seed, effort)
+        runner = CheckRunner(operator, seed, effort)
         for case in cases:
             yield from (runner.check(name, case) for name in names)
         return
-    from deep_bench.operators.checks.process import Isolated, not_checked
+    Isolated = IsolatedChecks
 
     with Isolated(operator, seed, effort, limit_s) as child:
         for case in cases:
@@ -141,7 +144,7 @@ def _findings(
                     break
 
 
-class Runner:
+class CheckRunner:
     """Runs checks in this process, and keeps what is known of the case that it is at.
 
     Args:
@@ -151,7 +154,7 @@ class Runner:
     """
 
     def __init__(self, operator: Operator[Any], seed: int, effort: Effort, originals: Originals | None = None) -> None:
-        from deep_bench.operators.checks.patches import Originals
+        from deep_bench.operators.checks.contract import Originals
 
         self._operator, self._seed, self._effort = operator, seed, effort
         self._originals = originals or Originals.taken()
@@ -183,3 +186,94 @@ def check_of(name: str) -> Any:
         raise UnknownName("check", name, CHECKS)
     module, _, function = CHECKS[name].partition(":")
     return getattr(import_module(module), function)
+
+
+_START_S = 120.0
+
+
+class CheckProcess:
+    """The checker as it lives in its own process.
+
+    Args:
+        operator: The kernel, pickled.
+        seed, effort: As for `deep_bench.operators.checks.check_operator`.
+    """
+
+    def __init__(self, operator: bytes, seed: int, effort: Effort) -> None:
+        from deep_bench.operators.checks.contract import Originals
+
+        originals = Originals.taken()
+        kernel = loaded(operator, "the operator")
+        self._runner = CheckRunner(kernel, seed, effort, originals.extended())
+
+    def check(self, name: str, case: bytes) -> Finding:
+        """One check of one case."""
+        return self._runner.check(name, loaded(case, "the case"))
+
+
+class IsolatedChecks:
+    """Runs checks in a child process, and starts another one when it ends.
+
+    Args:
+        operator: The kernel.
+        seed, effort: As for `deep_bench.operators.checks.check_operator`.
+        limit_s: The most seconds that one check of one case may take.
+
+    Raises:
+        InvalidArgument: The kernel cannot be pickled.
+    """
+
+    def __init__(self, operator: Operator[Any], seed: int, effort: Effort, limit_s: float) -> None:
+        self._name = operator.name
+        self._arguments = {"operator": dumped(operator, operator.name), "seed": seed, "effort": effort}
+        self._limit_s = limit_s
+        self._folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))
+        self._worker: Worker | None = None
+
+    def check(self, name: str, case: Case) -> tuple[Finding, bool]:
+        """One check of one case, and whether the process lived through it."""
+        try:
+            if self._worker is None:
+                self._worker = self._started()
+            return self._worker.call("check", name, dumped(case, case.name)), True
+        except WorkerDied as death:
+            self._end()
+            return Finding(name, case.name, "failed", self._why(death)), False
+        except DeepBenchError as error:
+            return Finding(name, case.name, "failed", first_line(error)), True
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> IsolatedChecks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self) -> Worker:
+        worker = Worker(
+            "deep_bench.operators.checks.run:CheckProcess",
+            self._arguments,
+            label=self._name,
+            log=self._folder / "log",
+            limit_s=max(self._limit_s, _START_S),
+        )
+        worker.limit_s = self._limit_s
+        return worker
+
+    def _why(self, death: WorkerDied) -> str:
+        """What happened, without the kernel's name, which the findings carry."""
+        return first_line(death).removeprefix(f"{self._name}: ").removesuffix(" during 'check'")
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def not_checked(names: Sequence[str], case: Case, reason: str) -> list[Finding]:
+    """What is said of checks that were not run."""
+    return [Finding(name, case.name, "not checked", reason) for name in names]

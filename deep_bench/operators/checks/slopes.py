@@ -1,39 +1,394 @@
-"""Whether a kernel's gradients are the slopes of its own results."""
+"""Whether a kernel's gradients are the slopes of its own results.
+
+A kernel, or what it claims to compute, is a vector of functions of one variable, in which an input moves along a
+direction. Its slopes are found by differences: each with how far off it may be, and whether it exists.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from math import comb
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from deep_bench.check.ladder import in_float64
-from deep_bench.check.truth import Effort, Truth
+from deep_bench.check.estimate import pooled
+from deep_bench.check.oracle import Effort, Truth
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError
+from deep_bench.graph import Network
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.differences import Slopes, noise_of, slopes_of
-from deep_bench.operators.checks.finding import Finding, Word, combined
-from deep_bench.operators.checks.line import Mover
-from deep_bench.operators.checks.prepared import found
-from deep_bench.operators.checks.problem import Problem, posed
+from deep_bench.operators.checks.finding import Finding, KernelFailure, Word, combined
+from deep_bench.operators.checks.problem import Prepared, Problem, finding_of, posed
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float, significand_bits, unit_roundoff
+
+LineFunction = Callable[[float], np.ndarray]
+"""A vector of functions of one variable, in float64."""
+
+
+_SMOOTH = 1e-3
+"""How closely, beside its own size, extrapolations of a slope agree where the function is smooth."""
+
+
+_SURELY_BENT = 6.0
+"""How many times its noise a difference is from being noise."""
+
+
+_WITNESSES = 3
+"""How many other extrapolations the best one is compared with."""
+
+
+_QUANTILE, _OF_NORMAL = 0.2, 0.2533
+"""A quantile of magnitudes, and what it is for normal ones of variance 1."""
+
+
+_ORDER = 4
+"""Of the differences that noise is read off: what is smooth cancels in them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The slopes of a vector of functions at 0.
+
+    Args:
+        value: One for each function.
+        error: How far off the extrapolation may be, beyond noise.
+        noise: The root mean square of what rounding in the functions does to it.
+        smooth: Where the function is smooth, so that there is a slope.
+        kink: Where it has a slope to each side.
+        low, high: These two at kinks, the lesser one first.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    noise: np.ndarray
+    smooth: np.ndarray
+    kink: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def noise_of(line: LineFunction, here: np.ndarray, expected: np.ndarray, step: float) -> np.ndarray:
+    """The root mean square of the rounding errors of each function, as the functions themselves show it.
+
+    Fourth differences over steps so small that nothing else is left in them; a low quantile of them tells by how much the
+    errors exceed what is expected of them, even where many of the functions jump.
+
+    Args:
+        line: The functions.
+        here: Their values at 0.
+        expected: The root mean square that is expected, for each.
+        step: The distance of the points.
+
+    Source:
+        Moré and Wild, "Estimating computational noise", SIAM J. Sci. Comput. 33 (2011).
+    """
+    values = [line(-2 * step), line(-step), here, line(step), line(2 * step)]
+    with np.errstate(all="ignore"):
+        difference = sum((-1) ** k * comb(_ORDER, k) * v for k, v in enumerate(values))
+        ratios = np.abs(np.asarray(difference)) / np.sqrt(comb(2 * _ORDER, _ORDER)) / expected
+    ratios = ratios[np.isfinite(ratios)]
+    excess = float(np.quantile(ratios, _QUANTILE)) / _OF_NORMAL if ratios.size else 1.0
+    return expected * max(excess, 1.0)
+
+
+def slopes_of(line: LineFunction, here: np.ndarray, noise: np.ndarray, steps: Sequence[float]) -> Slopes:
+    r"""Slopes by central differences over several steps, extrapolated to none.
+
+    With :math:`D(h) = (f(h) - f(-h)) / 2h = f' + c_2 h^2 + c_4 h^4 + …` over steps that halve, each column of the table
+    :math:`T_{k,j} = T_{k,j-1} + (T_{k,j-1} - T_{k-1,j-1}) / (4^j - 1)` cancels one more term. The entry is taken whose
+    neighbours agree best, noise included.
+
+    Args:
+        line: The functions.
+        here: Their values at 0.
+        noise: The root mean square of the rounding error of each value.
+        steps: Each half of the one before; at least three.
+
+    Example:
+        >>> line = lambda t: np.array([(1 + t) ** 3, abs(t)])
+        >>> found = slopes_of(line, line(0.0), np.full(2, 1e-16), [0.1, 0.05, 0.025])
+        >>> round(float(found.value[0]), 6), found.smooth.tolist(), found.kink.tolist(), float(found.low[1])
+        (3.0, [True, False], [False, True], -1.0)
+
+    Source:
+        Richardson, 1911; Ridders, "Accurate computation of F'(x) and F'(x)F''(x)", Adv. Eng. Softw. 4 (1982).
+    """
+    with np.errstate(all="ignore"):
+        above, below = [line(step) for step in steps], [line(-step) for step in steps]
+        table = _table([(a - b) / (2 * h) for a, b, h in zip(above, below, steps, strict=True)])
+        value, raw, level = _best(table, noise, steps)
+        scale = np.abs(value) + _rms(value)
+        slope_noise = 1.5 * noise / (np.sqrt(2) * steps[level])
+        finite = np.all([np.isfinite(v) for v in (here, *above, *below)], axis=0)
+        wrong = raw > _SMOOTH * scale + _SURELY_BENT * slope_noise
+        right_slope, left_slope = (above[-1] - here) / steps[-1], (here - below[-1]) / steps[-1]
+        bent = _bent(here, above, below, steps, noise, scale)
+        smooth = finite & ~wrong & ~bent
+        one_sided = np.abs((above[-2] - here) / steps[-2] - right_slope) + np.abs(
+            (here - below[-2]) / steps[-2] - left_slope
+        )
+        kink = finite & ~smooth & (one_sided <= 0.05 * np.abs(right_slope - left_slope) + _SURELY_BENT * noise / steps[-1])
+    return Slopes(
+        np.where(smooth, value, 0.0),
+        np.where(smooth, np.maximum(raw - 3 * slope_noise, 0.0), 0.0),
+        slope_noise,
+        smooth,
+        kink,
+        np.where(kink, np.minimum(left_slope, right_slope), 0.0),
+        np.where(kink, np.maximum(left_slope, right_slope), 0.0),
+    )
+
+
+def _table(column: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Richardson's table, one row for each step."""
+    rows: list[list[np.ndarray]] = []
+    for k, first in enumerate(column):
+        row = [first]
+        for j in range(1, k + 1):
+            row.append(row[-1] + (row[-1] - rows[-1][j - 1]) / (4**j - 1))
+        rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """An entry of the table: its values, how far their neighbours are, their noise, the step, and the usual error."""
+
+    value: np.ndarray
+    error: np.ndarray
+    noise: np.ndarray
+    step: int
+    usual: float
+
+
+def _best(rows: list[list[np.ndarray]], noise: np.ndarray, steps: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:
+    """The entry with the least error over most functions that move, the error of each there, and which step it is of.
+
+    Neighbours may agree by chance, where a term of the series happens to be 0 or a kink is near; the next best entries then
+    disagree with it by more than their noise.
+    """
+    entries = [_entry(rows, k, j, noise, steps) for k in range(1, len(rows)) for j in range(1, k + 1)]
+    best, *witnesses = sorted(entries, key=lambda entry: entry.usual)
+    error = best.error
+    for witness in witnesses[:_WITNESSES]:
+        error = np.maximum(error, np.abs(best.value - witness.value) - 3 * (best.noise + witness.noise))
+    return best.value, np.where(np.isfinite(error), error, np.inf), best.step
+
+
+def _entry(rows: list[list[np.ndarray]], k: int, j: int, noise: np.ndarray, steps: Sequence[float]) -> _Entry:
+    value, slope_noise = rows[k][j], 1.5 * noise / (np.sqrt(2) * steps[k])
+    error = np.maximum(np.abs(value - rows[k][j - 1]), np.abs(value - rows[k - 1][j - 1]))
+    size = np.abs(value)
+    moving = size >= 0.01 * np.max(size[np.isfinite(size)], initial=0.0)
+    usual = (error + np.sqrt(2) * slope_noise)[np.isfinite(error) & moving]
+    typical = float(np.median(usual)) + 0.1 * float(np.quantile(usual, 0.9)) if usual.size else float("inf")
+    return _Entry(value, error, slope_noise, k, typical)
+
+
+def _bent(
+    centre: np.ndarray,
+    above: Sequence[np.ndarray],
+    below: Sequence[np.ndarray],
+    steps: Sequence[float],
+    noise: np.ndarray,
+    scale: np.ndarray,
+) -> np.ndarray:
+    """Where the function is bent at the very point: it leaves the line as the step grows, not as its square does."""
+    near, far = (np.abs(above[k] + below[k] - 2 * centre) for k in (-1, -2))
+    large = near / steps[-1] > 10 * _SMOOTH * scale + _SURELY_BENT * 2.5 * noise / steps[-1]
+    return large & (far < 3 * near)
+
+
+def _rms(x: np.ndarray) -> float:
+    finite = x[np.isfinite(x)]
+    return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
+
+
+_MOST_OUTPUTS = 50_000
+"""With more elements than this, so many of them are drawn: the others get no gradient."""
+
+
+class Mover:
+    """A kernel whose inputs can be moved, and whose floating-point outputs lie one after the other in one vector.
+
+    Instead of the kernel's, these may be the outputs of its reference, computed in float64; ``backward`` is the kernel's.
+
+    Args:
+        operator: The kernel.
+        network: The case's.
+        truth: What is known of the answer to ``inputs``, perhaps in another precision.
+        inputs: Name to array; for the kernel's outputs rounded so that moved by a step they are still exact.
+        oracle: Whether the outputs are those of the reference.
+        only: The output that is looked at, if not all are; the gradients of the others are ``None``.
+
+    Raises:
+        KernelFailure: An output of another shape or element type than the network says.
+    """
+
+    def __init__(
+        self,
+        operator: Operator[Any],
+        network: Network,
+        truth: Truth,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        oracle: bool = False,
+        only: str | None = None,
+    ) -> None:
+        self.prepared = Prepared(operator, network)
+        self.oracle = oracle
+        self.inputs = dict(inputs) if oracle else {name: on_grid(array) for name, array in inputs.items()}
+        floats = [n for n, y in truth.outputs.items() if is_float(truth.formats.get(n, np.asarray(y).dtype))]
+        self.names = [n for n in floats if only in (None, n)]
+        self.shapes = {name: np.shape(truth.outputs[name]) for name in self.names}
+        self.forms = {spec.name: spec.dtype for spec in network.outputs}
+        self._truth = truth
+        self._whole = sum(int(np.prod(shape)) for shape in self.shapes.values())
+        self._chosen = None
+        if self._whole > _MOST_OUTPUTS:
+            self._chosen = np.sort(np.random.default_rng(self._whole).choice(self._whole, _MOST_OUTPUTS, replace=False))
+        self.here = self.outputs(self.inputs)
+
+    @property
+    def size(self) -> int:
+        """How many elements of its outputs are looked at."""
+        return self._whole if self._chosen is None else len(self._chosen)
+
+    def outputs(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The floating-point outputs in one vector of float64: all elements, or many of them drawn once."""
+        if self.oracle:
+            exact = self._truth.reference.evaluate(inputs, arithmetic=self._truth.arithmetic())
+            return self._taken([np.asarray(exact[n], np.float64) for n in self.names])
+        outputs = self.prepared.answer(inputs)
+        for name, shape in self.shapes.items():
+            if outputs[name].shape != shape or outputs[name].dtype != self.forms[name]:
+                came = f"{outputs[name].dtype}{list(outputs[name].shape)}"
+                expected = f"{self.forms[name]}{list(shape)}"
+                raise KernelFailure(f"{self.prepared.operator.name}.forward returned {name} as {came}", expected)
+        return self._taken([outputs[n].astype(np.float64) for n in self.names])
+
+    def _taken(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        vector = np.concatenate([a.ravel() for a in arrays] or [np.empty(0)])
+        return vector if self._chosen is None else vector[self._chosen]
+
+    def line(self, name: str, direction: np.ndarray) -> LineFunction:
+        """The outputs while one input moves."""
+
+        def at(step: float) -> np.ndarray:
+            array = self.inputs[name]
+            moved = array.astype(np.float64) + step * direction
+            return self.outputs({**self.inputs, name: moved if self.oracle else moved.astype(array.dtype)})
+
+        return at
+
+    def scale(self, name: str) -> float:
+        """The size of an input's elements, as a power of 2."""
+        finite = np.abs(self.inputs[name].astype(np.float64))
+        finite = finite[np.isfinite(finite)]
+        size = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
+        return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
+
+    @cached_property
+    def expected_noise(self) -> np.ndarray:
+        """The root mean square of what rounding adds to each output, by the estimate."""
+        if self.oracle:
+            return unit_roundoff(np.dtype(np.float64)) * (np.abs(self.here) + np.finfo(np.float64).tiny)
+        noises = []
+        for name in self.names:
+            samples = [np.asarray(sample[name]) for sample in self._truth.samples]
+            estimate = pooled(np.asarray(self._truth.outputs[name]), samples, self._truth.formats[name]).spread
+            finer = float(ml_dtypes.finfo(self.forms[name]).eps) / float(ml_dtypes.finfo(self._truth.formats[name]).eps)
+            noises.append(estimate * finer)
+        return self._taken(noises)
+
+    def backward(self, grads: np.ndarray) -> dict[str, np.ndarray]:
+        """What ``backward`` gives for each input that was fed, in float64; zeros for ``None``.
+
+        Args:
+            grads: The gradients of the outputs in one vector; exact in their element types.
+        """
+        native = self.prepared.native(self._split(grads))
+        native_inputs = self.prepared.native(self.inputs)
+        got = self.prepared.pull_back(native_inputs, [native.get(name) for name in self.prepared.executor.results])
+        order = [None if a is None else a.spec.name for a in self.prepared.executor.case.arguments]
+        gradients: dict[str, np.ndarray] = {}
+        for name, gradient in zip(order, got, strict=True):
+            if name in self.inputs and is_float(self.inputs[name].dtype):
+                read = None if gradient is None else np.asarray(self.prepared.device.to_numpy(gradient))
+                gradients[name] = self._checked(name, read)
+        return gradients
+
+    def _checked(self, name: str, gradient: np.ndarray | None) -> np.ndarray:
+        array = self.inputs[name]
+        if gradient is None:
+            return np.zeros(array.shape)
+        if gradient.shape != array.shape:
+            came = f"the gradient of {name} with shape {list(gradient.shape)}"
+            raise KernelFailure(f"{self.prepared.operator.name}.backward returned {came}", f"shape {list(array.shape)}")
+        return gradient.astype(np.float64)
+
+    def _split(self, grads: np.ndarray) -> dict[str, np.ndarray]:
+        if self._chosen is not None:
+            scattered = np.zeros(self._whole)
+            scattered[self._chosen] = grads
+            grads = scattered
+        by_name, start = {}, 0
+        for name, shape in self.shapes.items():
+            size = int(np.prod(shape))
+            by_name[name] = grads[start : start + size].reshape(shape).astype(self.forms[name])
+            start += size
+        return by_name
+
+    def place(self, index: int) -> str:
+        """Where in the outputs an element of the vector is."""
+        index = index if self._chosen is None else int(self._chosen[index])
+        for name, shape in self.shapes.items():
+            size = int(np.prod(shape))
+            if index < size:
+                return f"{name}{[int(i) for i in np.unravel_index(index, shape)]}"
+            index -= size
+        raise IndexError(index)
+
+
+def on_grid(array: np.ndarray) -> np.ndarray:
+    """Numbers rounded to multiples of the spacing at twice the largest of them: sums with powers of 2 are exact then.
+
+    Example:
+        >>> on_grid(np.array([1.0, 0.1], np.float32))[1] * 2**23 % 1
+        np.float32(0.0)
+    """
+    if not is_float(array.dtype) or not array.size:
+        return array
+    wide = array.astype(np.float64)
+    top = float(np.max(np.abs(np.where(np.isfinite(wide), wide, 0.0))))
+    if not top:
+        return array
+    spacing = 2.0 ** (np.floor(np.log2(top)) + 1) * float(ml_dtypes.finfo(array.dtype).eps)
+    return (np.round(wide / spacing) * spacing).astype(array.dtype)
+
 
 DIRECTIONS: Mapping[Effort, int] = {"quick": 2, "full": 5}
 JACOBIAN_SIZE = 64
 """The whole Jacobian is compared where inputs and outputs have at most so many elements."""
 
+
 _SURE = 6.0
-_OWN_ROUNDINGS = 8.0
+_KERNEL_ROUNDINGS = 8.0
 """How many roundings of an output, and of its slope, gradients may be off by where no forward in their type shows it."""
+
 
 _ROUNDINGS = 16.0
 """How many roundings of its whole a gradient may be off by."""
 
+
 _OTHER_DIRECTIONS = 5
 """How many further directions must agree that there is a gradient where there are ties."""
+
 
 _SENSITIVE = 0.005
 """The share of a slope under which an error must be, so that a fault of one percent does not hide in it."""
@@ -76,14 +431,16 @@ def _parts(operator: Operator[Any], problem: Problem) -> Iterator[Finding]:
     form = narrowest(truth)
     if form is None:
         return
-    yield from compared("slopes", problem, str(form), form, lambda: Mover(operator, problem.network, truth, truth.inputs))
+    yield from slopes_finding(
+        "slopes", problem, str(form), form, lambda: Mover(operator, problem.network, truth, truth.inputs)
+    )
     tied = ties_of(problem)
     if tied is not None:
         mover = partial(Mover, operator, problem.network, tied, tied.inputs)
-        yield from compared("slopes", problem, f"{form}, ties", form, mover, ties=True)
+        yield from slopes_finding("slopes", problem, f"{form}, ties", form, mover, ties=True)
     wide = None if form == np.float64 else moved_in_float64(operator, problem, truth)
     if wide is not None:
-        yield from compared("slopes", problem, "float64", np.dtype(np.float64), lambda: wide)
+        yield from slopes_finding("slopes", problem, "float64", np.dtype(np.float64), lambda: wide)
 
 
 def narrowest(truth: Truth) -> np.dtype | None:
@@ -118,7 +475,7 @@ def moved_in_float64(operator: Operator[Any], problem: Problem, truth: Truth, **
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _SlopeTrial:
     """What the directions of one run have in common.
 
     Args:
@@ -158,7 +515,7 @@ class _Trial:
             return slopes
         with np.errstate(invalid="ignore"):
             rounding_noise = np.where(
-                slopes.smooth, _OWN_ROUNDINGS * self.u * (np.abs(self.mover.here) + np.abs(slopes.value)), 0.0
+                slopes.smooth, _KERNEL_ROUNDINGS * self.u * (np.abs(self.mover.here) + np.abs(slopes.value)), 0.0
             )
         return replace(slopes, noise=slopes.noise + rounding_noise)
 
@@ -167,7 +524,7 @@ class _Trial:
         return Finding(self.check, self.problem.name, word, reason, bits, f"{self.place}, {where}", figures)
 
 
-def compared(
+def slopes_finding(
     check: str, problem: Problem, place: str, form: np.dtype, make: Callable[[], Mover], *, ties: bool = False
 ) -> Iterator[Finding]:
     """What differences in one element type say: along directions of each input, and of the whole Jacobian where it is small.
@@ -180,13 +537,13 @@ def compared(
         make: Makes what moves.
         ties: Whether the inputs are such that maxima have ties and relus zeros.
     """
-    ready: list[_Trial] = []
+    ready: list[_SlopeTrial] = []
 
     def prepare() -> Finding:
-        ready.append(_Trial(check, problem, make(), form, place, ties))
+        ready.append(_SlopeTrial(check, problem, make(), form, place, ties))
         return Finding(check, problem.name, "right")
 
-    failed = found(check, problem, prepare, place)
+    failed = finding_of(check, problem, prepare, place)
     if not ready:
         yield failed
         return
@@ -195,10 +552,10 @@ def compared(
     names = [n for n, a in mover.inputs.items() if is_float(a.dtype) and a.size]
     for name in names:
         for number in range(1 if ties else DIRECTIONS[problem.effort]):
-            yield found(check, problem, partial(_along, trial, name, number), f"{place}, input {name}")
+            yield finding_of(check, problem, partial(_along, trial, name, number), f"{place}, input {name}")
     small = mover.size <= JACOBIAN_SIZE and sum(mover.inputs[n].size for n in names) <= JACOBIAN_SIZE
     if small and not ties:
-        yield found(check, problem, partial(_jacobian, trial, names), f"{place}, Jacobian")
+        yield finding_of(check, problem, partial(_jacobian, trial, names), f"{place}, Jacobian")
 
 
 def steps_of(form: np.dtype) -> tuple[float, ...]:
@@ -212,7 +569,7 @@ def steps_of(form: np.dtype) -> tuple[float, ...]:
     return tuple(2.0 ** (first - k) for k in range(count))
 
 
-def _along(trial: _Trial, name: str, number: int) -> Finding:
+def _along(trial: _SlopeTrial, name: str, number: int) -> Finding:
     mover, where = trial.mover, f"input {name}"
     rng = np.random.default_rng([trial.problem.seed, number, 3])
     regular = np.isfinite(mover.backward(np.zeros(mover.size))[name])
@@ -259,7 +616,7 @@ def _bits(claimed: float, measured: float) -> float:
 
 
 def _additive(
-    trial: _Trial, name: str, direction: np.ndarray, slopes: Slopes, noise: np.ndarray, rng: np.random.Generator
+    trial: _SlopeTrial, name: str, direction: np.ndarray, slopes: Slopes, noise: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Where slopes along a sum of directions are the sums of slopes: else it has no gradient, smooth as it may be.
 
@@ -277,7 +634,7 @@ def _additive(
     return additive
 
 
-def _at_kinks(trial: _Trial, name: str, scaled: np.ndarray, slopes: Slopes, weights: np.ndarray) -> str:
+def _at_kinks(trial: _SlopeTrial, name: str, scaled: np.ndarray, slopes: Slopes, weights: np.ndarray) -> str:
     """What is wrong with the gradient at kinks, where it must lie between the slopes to both sides.
 
     It need not where results are sorted: with equal elements the gradient may be that of any of them.
@@ -295,7 +652,7 @@ def _at_kinks(trial: _Trial, name: str, scaled: np.ndarray, slopes: Slopes, weig
     return f"the slopes to both sides are {low:.4g} and {high:.4g}, and backward gives {claimed:.4g}"
 
 
-def _jacobian(trial: _Trial, names: list[str]) -> Finding:
+def _jacobian(trial: _SlopeTrial, names: list[str]) -> Finding:
     """Every derivative of every output."""
     mover = trial.mover
     claimed = [mover.backward(row) for row in np.eye(mover.size)]

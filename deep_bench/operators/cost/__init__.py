@@ -1,8 +1,6 @@
 """What an operator must compute and move, counted from its definition: FLOPs and bytes."""
 
-from deep_bench.operators.cost.count import RULES, cost, cost_of, cost_of_case, costs_of
-from deep_bench.operators.cost.model import Cost, Work
-from deep_bench.operators.cost.movement import traffic
-from deep_bench.operators.cost.sizes import KnownSizes, Sizes
+from deep_bench.operators.cost.count import RULES, cost, cost_of, cost_of_case, costs_of, traffic
+from deep_bench.operators.cost.model import Cost, KnownSizes, Sizes, Work
 
 __all__ = ["RULES", "Cost", "KnownSizes", "Sizes", "Work", "cost", "cost_of", "cost_of_case", "costs_of", "traffic"]

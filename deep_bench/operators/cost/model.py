@@ -1,8 +1,19 @@
-"""What is counted: the arithmetic of an operator, and the bytes that it must move."""
+"""What is counted: the arithmetic of an operator, the bytes that it must move, and the sizes that both follow from."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from deep_bench import frameworks
+from deep_bench.graph import Network
+from deep_bench.graph.node import as_array
+from deep_bench.graph.shapes import Knowledge
 
 Shape = tuple[int, ...]
 
@@ -95,3 +106,75 @@ def broadcast(*shapes: Shape) -> Shape:
     rank = max(map(len, shapes), default=0)
     columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
     return tuple(next((size for size in column if size != 1), 1) for column in columns)
+
+
+class Sizes(Protocol):
+    """What a count needs to know of values.
+
+    It may also have a method ``content(value)``, the array of a value that is known.
+    """
+
+    def __call__(self, value: ir.Value) -> Shape | None:
+        """The dimensions, or ``None`` if not all of them are known."""
+
+    def nbytes(self, value: ir.Value) -> int | None:
+        """The size in memory, or ``None`` if it is unknown."""
+
+
+class KnownSizes:
+    """Sizes by shape inference, or as a run of the reference shows them.
+
+    Args:
+        network: The network; dimensions of inputs that are open are unknown.
+        inputs: What it is fed. If inference leaves the shape of a value of the outermost graph open, the reference is run
+            once on these.
+
+    Example:
+        >>> import deep_bench as db
+        >>> network = db.load("digits-cnn").with_sizes({"batch": 1})
+        >>> sizes = KnownSizes(network)
+        >>> sizes(network.graph.outputs[0]), sizes.nbytes(network.graph.outputs[0])
+        ((1, 10), 40)
+    """
+
+    def __init__(self, network: Network, inputs: Mapping[str, Any] | None = None) -> None:
+        self._knowledge = Knowledge(network)
+        self._contents: Mapping[str, Any] = {} if inputs is None else inputs
+        self._seen: dict[str, tuple[Shape, np.dtype]] = {}
+        if inputs is not None and any(v.name and self(v) is None for node in network.nodes for v in node.outputs):
+            self._run(network, inputs)
+
+    def __call__(self, value: ir.Value) -> Shape | None:
+        """The dimensions of a value, or ``None`` if not all of them are known."""
+        if value.const_value is not None:
+            return tuple(value.const_value.shape.numpy())
+        if str(value.name) in self._seen:
+            return self._seen[str(value.name)][0]
+        dims = self._knowledge.dims(value)
+        if dims is not None and all(isinstance(d, int) for d in dims):
+            return tuple(d for d in dims if isinstance(d, int))
+        declared = value.shape if value.is_graph_output() else None
+        return tuple(declared.numpy()) if declared is not None and declared.is_static() else None
+
+    def nbytes(self, value: ir.Value) -> int | None:
+        """The size of a value in memory, or ``None`` if it is unknown."""
+        if value.const_value is not None:
+            return value.const_value.nbytes
+        observation = self._seen.get(str(value.name))
+        shape, dtype = self(value), self._knowledge.dtype(value) if observation is None else observation[1]
+        # strings have no one size
+        return None if shape is None or dtype is None or dtype.kind == "O" else prod(shape) * dtype.itemsize
+
+    def content(self, value: ir.Value) -> np.ndarray | None:
+        """The elements of a value that is a constant or an input."""
+        array = self._contents.get(str(value.name))
+        return as_array(value) if array is None else np.asarray(array)
+
+    def _run(self, network: Network, inputs: Mapping[str, Any]) -> None:
+        def note(step: Any, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+            for name, x in zip((*step.inputs, *step.outputs), (*arrays, *results), strict=False):
+                if name and isinstance(x, np.ndarray | np.generic):
+                    self._seen[name] = (np.shape(x), x.dtype)
+
+        with np.errstate(all="ignore"):
+            frameworks["reference"]().prepare(network).evaluate(inputs, observe=note)

@@ -32,7 +32,7 @@ def native(
     """A kernel from a source in C, C++ or CUDA, or from a library that is built already.
 
     It is compiled when it is first needed, and kept in a cache by its contents, its own headers, the compiler and the flags
-    (see `deep_bench.operators.native_code.cache`). Memory for the results is allocated before the call: they have the shapes
+    (see `deep_bench.operators.native_code.build`). Memory for the results is allocated before the call: they have the shapes
     and element types that the operator's definition gives. Inputs that are not contiguous or aligned are copied.
 
     A function is called by one of three conventions:
@@ -80,12 +80,12 @@ def native(
         >>> relu.forward(np.array([-1, 2], np.float32))
         array([0., 2.], dtype=float32)
     """
-    from deep_bench.operators.native_code import source as sources
-    from deep_bench.operators.native_code.attributes import check_known
-    from deep_bench.operators.native_code.build import Recipe
-    from deep_bench.operators.native_code.call import backward_names
+    from deep_bench.operators.native_code.build import BuildRecipe as Recipe
+    from deep_bench.operators.native_code.build import read_source as read
     from deep_bench.operators.native_code.operator import NativeOperator
-    from deep_bench.operators.native_code.signature import parse
+    from deep_bench.operators.native_code.signature import backward_names
+    from deep_bench.operators.native_code.signature import check_attributes_known as check_known
+    from deep_bench.operators.native_code.signature import parse_signature as parse
 
     if route not in ROUTES:
         raise InvalidArgument(f"route={route!r}", f"one of {', '.join(ROUTES)}")
@@ -106,7 +106,7 @@ def native(
     if forward is not None:
         check_known(computes, [p for s in (forward, back) if s is not None for p in s.parameters], function)
     recipe = Recipe(
-        source=sources.read(source, device if isinstance(device, str) else ""),
+        source=read(source, device if isinstance(device, str) else ""),
         function=function,
         computes=computes,
         backward=backward,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from deep_bench.errors import Unsupported
-from deep_bench.operators.native_code.arrays import spec_of
 from deep_bench.operators.native_code.operator import NativeOperator
+from deep_bench.operators.native_code.ready import spec_of
 from deep_bench.tensor import TensorSpec
 
 _ALIGNMENT = 64

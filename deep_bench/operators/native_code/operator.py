@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from deep_bench.errors import Unsupported
+import numpy as np
+
+from deep_bench.errors import Unsupported, WorkerDied, WorkerError
 from deep_bench.framework import Device
-from deep_bench.operators.case_values import content
-from deep_bench.operators.host import Host
-from deep_bench.operators.native_code import attributes as plain_attributes
-from deep_bench.operators.native_code import library, plain, tvm
-from deep_bench.operators.native_code.arrays import address, spec_of
-from deep_bench.operators.native_code.build import Built, Recipe, build, require_sanitizer
-from deep_bench.operators.native_code.call import Call, Tensors, backward_names, forward_names
-from deep_bench.operators.native_code.ready import Ready, Specs
-from deep_bench.operators.native_code.results import gradients_of, infer, setting
-from deep_bench.operators.native_code.signature import Signature
-from deep_bench.operators.operator import Operator
+from deep_bench.operators.argument import content
+from deep_bench.operators.native_code import build, library
+from deep_bench.operators.native_code import signature as plain_attributes
+from deep_bench.operators.native_code.build import BuildRecipe, BuiltLibrary, build_library, require_sanitizer
+from deep_bench.operators.native_code.library import MemoryViolation
+from deep_bench.operators.native_code.ready import ReadyCall, Specs, address, spec_of
+from deep_bench.operators.native_code.signature import CallTensors, NativeCall, Signature, backward_names, forward_names
+from deep_bench.operators.operator import Host, Operator, dumped
+from deep_bench.operators.results import gradients_of, infer_results, may_decide_shape
 from deep_bench.tensor import TensorSpec
+from deep_bench.workers.process import Worker
 
 if TYPE_CHECKING:
     from deep_bench.operators.case import Case
-    from deep_bench.operators.native_code.sanitizer import Sanitizer
 
-_KEPT = 8
+_MOST_CALLS = 8
 """For how many different shapes a function is kept ready."""
 
 
@@ -40,13 +48,13 @@ class NativeOperator(Operator[Any]):
         recipe: What it is made of.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: BuildRecipe) -> None:
         if recipe.sanitize:
             require_sanitizer(recipe)
         self.recipe = recipe
         self.computes = recipe.computes
-        self._ready: Ready | None = None
-        self._all_ready: dict[Any, Ready] = {}
+        self._ready: ReadyCall | None = None
+        self._all_ready: dict[Any, ReadyCall] = {}
         self._depends: dict[Any, bool] = {}
         self._outputs: int | None = len(recipe.signature.names("written")) if recipe.signature is not None else None
 
@@ -76,9 +84,9 @@ class NativeOperator(Operator[Any]):
         return Variant.parse("torch:device=cuda" if device == "cuda" else device).create()
 
     @cached_property
-    def built(self) -> Built:
-        """Its library, compiled unless that was done before. See `deep_bench.operators.native_code.build.build`."""
-        return build(self.recipe)
+    def built(self) -> BuiltLibrary:
+        """Its library, compiled unless that was done before. See `deep_bench.operators.native_code.build.build_library`."""
+        return build_library(self.recipe)
 
     def sanitized(self) -> NativeOperator:
         """The same with ``sanitize=True``.
@@ -184,18 +192,17 @@ class NativeOperator(Operator[Any]):
 
     @cached_property
     def _sanitizer(self) -> Sanitizer:
-        from deep_bench.operators.native_code.sanitizer import Sanitizer
 
         return Sanitizer(self.recipe)
 
-    def _accepting(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ready:
+    def _accepting(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> ReadyCall:
         """The call for such inputs, pointed at these."""
         ready = self._prepared(self._specs(inputs), inputs, attributes)
         ready.accept(inputs)
         self._ready = ready
         return ready
 
-    def _prepared(self, specs: Specs, inputs: Sequence[Any], attributes: dict[str, Any]) -> Ready:
+    def _prepared(self, specs: Specs, inputs: Sequence[Any], attributes: dict[str, Any]) -> ReadyCall:
         """The call for such inputs; of their contents, only those that decide the shape of a result matter."""
         values = _settings(inputs)
         shapes = _key("forward", specs, attributes)
@@ -210,7 +217,7 @@ class NativeOperator(Operator[Any]):
 
     def _accepting_back(
         self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], attributes: dict[str, Any]
-    ) -> Ready:
+    ) -> ReadyCall:
         arrays = (*grads, *inputs, *outputs)
         input_specs, computed = self._specs(inputs), self._specs(outputs, "outputs")
         specs = (*(None if g is None else s for g, s in zip(grads, computed, strict=True)), *input_specs, *computed)
@@ -223,8 +230,8 @@ class NativeOperator(Operator[Any]):
         ready.accept(arrays)
         return ready
 
-    def _keep(self, key: Any, ready: Ready) -> None:
-        if len(self._all_ready) >= _KEPT:
+    def _keep(self, key: Any, ready: ReadyCall) -> None:
+        if len(self._all_ready) >= _MOST_CALLS:
             del self._all_ready[next(iter(self._all_ready))]
         self._all_ready[key] = ready
 
@@ -240,7 +247,7 @@ class NativeOperator(Operator[Any]):
     def _infer(
         self, specs: Specs, values: Sequence[Any], attributes: Mapping[str, Any]
     ) -> tuple[tuple[TensorSpec, ...], bool]:
-        return infer(self.recipe.computes, specs, values, attributes, self._outputs)
+        return infer_results(self.recipe.computes, specs, values, attributes, self._outputs)
 
     def _wanted(self, count: int) -> tuple[str, ...] | None:
         """The name of each input's gradient where the backward function gives one, else an empty text; ``None`` for all."""
@@ -254,18 +261,24 @@ class NativeOperator(Operator[Any]):
 
     @cached_property
     def _library(self) -> Any:
-        return tvm.load(self.built.path) if self.built.route == "tvm-ffi" else library.load(self.built.path)
+        return (
+            library.load_tvm_module(self.built.path)
+            if self.built.route == "tvm-ffi"
+            else library.load_library(self.built.path)
+        )
 
     def _function(self, direction: str) -> tuple[Any, str, Signature | None]:
         recipe = self.recipe
         name = recipe.function if direction == "forward" else str(recipe.backward)
         signature = recipe.signature if direction == "forward" else recipe.backward_signature
-        find = tvm.function if self.built.route == "tvm-ffi" else library.function
+        find = library.tvm_function if self.built.route == "tvm-ffi" else library.library_function
         return find(self._library, self.built.path, name), name, signature
 
-    def _new(self, direction: str, read: Specs, written: Specs, attributes: Mapping[str, Any], *, depends: bool) -> Ready:
+    def _new(
+        self, direction: str, read: Specs, written: Specs, attributes: Mapping[str, Any], *, depends: bool
+    ) -> ReadyCall:
         function, name, signature = self._function(direction)
-        values = plain_attributes.complete(self.recipe.computes, attributes)
+        values = plain_attributes.complete_attributes(self.recipe.computes, attributes)
         names: dict[str, int] = {}
         if signature is not None:
             forward = self.recipe.signature
@@ -274,34 +287,205 @@ class NativeOperator(Operator[Any]):
             elif forward is not None:
                 names = backward_names(signature, forward, name)
             used_names = [p.attribute for p in signature.parameters if p.attribute is not None]
-            plain_attributes.refuse_others(self.recipe.computes, values, used_names, name)
-        tensors = Tensors(tuple(read), tuple(written), names)
+            plain_attributes.refuse_unused_attributes(self.recipe.computes, values, used_names, name)
+        tensors = CallTensors(tuple(read), tuple(written), names)
         by_tvm = self.built.route == "tvm-ffi"
-        return Ready(
+        return ReadyCall(
             self._call(function, name, signature, tensors, values),
             name,
             tensors.read,
             tensors.written,
-            place=tvm.pass_on if by_tvm else address,
+            place=library.pass_on if by_tvm else address,
             device=self.device,
             attributes=dict(attributes),
             depends=depends,
         )
 
     def _call(
-        self, function: Any, name: str, signature: Signature | None, tensors: Tensors, values: Mapping[str, Any]
-    ) -> Call:
+        self, function: Any, name: str, signature: Signature | None, tensors: CallTensors, values: Mapping[str, Any]
+    ) -> NativeCall:
         if self.built.route == "tvm-ffi":
-            return tvm.call(function, name, signature, tensors, values)
+            return library.call_by_tvm(function, name, signature, tensors, values)
         if signature is None:
-            return plain.call_by_tensors(function, tensors, values)
-        return plain.call_by_signature(function, name, signature, tensors, values)
+            return library.call_by_tensors(function, tensors, values)
+        return library.call_by_signature(function, name, signature, tensors, values)
 
 
 def _settings(inputs: Sequence[Any]) -> list[Any]:
     """The contents that may decide the shape of a result."""
-    return [x if setting(x) else None for x in inputs]
+    return [x if may_decide_shape(x) else None for x in inputs]
 
 
 def _key(label: str, specs: Specs, attributes: Mapping[str, Any]) -> Any:
     return (label, tuple(None if s is None else (s.shape, s.dtype) for s in specs), content(attributes))
+
+
+_ASAN_OPTIONS = "detect_leaks=0:exitcode=86:color=never:allocator_may_return_null=1"
+"""Python itself leaks by design, so that leaks are not looked for."""
+
+
+_RUNTIME = ("libasan.so", "libstdc++.so")
+"""Loaded before all else. With libstdc++ too, since the sanitizer looks for its functions on starting."""
+
+
+_VIOLATION_STATUS = 86
+
+
+class Sanitizer:
+    """A native function that is called in another process.
+
+    Args:
+        recipe: What it is made of.
+    """
+
+    def __init__(self, recipe: BuildRecipe) -> None:
+        extra = build.SANITIZE_CUDA if recipe.on_cuda else build.SANITIZE
+        self.recipe = replace(recipe, sanitize=False, flags=(*extra, *recipe.flags))
+        self._worker: Worker | None = None
+
+    def setup(self, case: Case) -> None:
+        """As `deep_bench.operators.Operator.setup`."""
+        if self.recipe.on_cuda:  # each request has a process of its own
+            compute_sanitizer()
+            build_library(self.recipe)
+            return
+        self._ask("setup", dumped(case, "the case"))
+
+    def forward(self, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        """As `deep_bench.operators.Operator.forward`.
+
+        Raises:
+            MemoryViolation: The sanitizer found something.
+        """
+        return self._ask("forward", tuple(map(_as_numpy, inputs)), dict(attributes))
+
+    def backward(
+        self, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> Any:
+        """As `deep_bench.operators.Operator.backward`.
+
+        Raises:
+            MemoryViolation: The sanitizer found something.
+        """
+        sent = (tuple(map(_as_numpy, several)) for several in (grads, inputs, outputs))
+        return self._ask("backward", *sent, dict(attributes))
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        if self.recipe.on_cuda:
+            return _ask_cuda(self.recipe, method, args)
+        worker = self._started()
+        try:
+            return worker.call(method, *args)
+        except KeyboardInterrupt:  # its answer would be taken for the next request's
+            self.close()
+            raise
+        except WorkerDied as death:
+            log = worker.log.read_text(encoding="utf-8", errors="replace")
+            self.close()
+            report = log[start:] if (start := log.find("=================\n==")) >= 0 else ""
+            if "AddressSanitizer" not in report:
+                raise
+            raise _violation(self.recipe.function, report) from death
+
+    def _started(self) -> Worker:
+        if self._worker is None:
+            built = build_library(self.recipe)  # here, where the compiler is not under the sanitizer
+            environment = {"LD_PRELOAD": _preloaded(built), "ASAN_OPTIONS": _asan_options()}
+            folder = mkdtemp(prefix="deep-bench-sanitizer-")
+            log = Path(folder) / "log"
+            arguments = {"pickled": dumped(self.recipe, self.recipe.function)}
+            self._worker = Worker(
+                "deep_bench.operators.native_code.sanitizer:SanitizedFunction",
+                arguments,
+                label=self.recipe.function,
+                log=log,
+                environment=environment,
+            )
+            weakref.finalize(self, _end_worker, self._worker, folder)
+        return self._worker
+
+
+def _end_worker(worker: Worker, folder: str) -> None:
+    worker.close()
+    shutil.rmtree(folder)
+
+
+def _ask_cuda(recipe: BuildRecipe, method: str, args: tuple[Any, ...]) -> Any:
+    program = compute_sanitizer()
+    build_library(recipe)
+    with TemporaryDirectory(prefix="deep-bench-sanitizer-") as folder:
+        request, reply, log = (Path(folder) / name for name in ("request", "reply", "log"))
+        request.write_bytes(pickle.dumps((dumped(recipe, recipe.function), method, args)))
+        command = [program, "--tool", "memcheck", "--error-exitcode", str(_VIOLATION_STATUS), "--log-file", str(log)]
+        command += [sys.executable, "-P", "-m", "deep_bench.operators.native_code.sanitizer", str(request), str(reply)]
+        # torch's own allocator hands out parts of large blocks, whose ends the tool cannot see.
+        environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environment)
+        report = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if done.returncode == _VIOLATION_STATUS:
+            raise _violation(recipe.function, report)
+        if done.returncode or not reply.is_file():
+            failure = WorkerError(
+                f"{recipe.function} failed under {program}, which ended with {done.returncode}:\n{done.stderr}{report}"
+            )
+            failure.details = done.stderr
+            raise failure
+        return pickle.loads(reply.read_bytes())
+
+
+def compute_sanitizer() -> str:
+    """Where CUDA's sanitizer is.
+
+    Raises:
+        Unsupported: It is not on this machine.
+    """
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    program = shutil.which("compute-sanitizer") or (shutil.which("compute-sanitizer", path=f"{home}/bin") if home else None)
+    if program is None:
+        raise Unsupported(
+            "sanitize=True with device='cuda', and compute-sanitizer is not on this machine",
+            "compute-sanitizer on PATH, or in the bin folder of the environment variable CUDA_HOME",
+            "install it with the CUDA toolkit (Debian, Ubuntu: the package cuda-sanitizer)",
+        )
+    return program
+
+
+def _preloaded(built: BuiltLibrary) -> str:
+    assert built.compiler is not None
+    if "clang" in built.compiler.version:
+        raise Unsupported(
+            f"sanitize=True with {built.compiler.path}",
+            "gcc or g++, whose sanitizer can be loaded into Python",
+            "name it: compiler='g++'",
+        )
+    libraries = [build.runtime_library(built.compiler, name) for name in _RUNTIME]
+    if libraries[0] is None:
+        raise Unsupported(
+            f"{built.compiler.path} has no {_RUNTIME[0]}",
+            "a gcc with AddressSanitizer",
+            "install it (Debian, Ubuntu: the package libasan of gcc's version)",
+        )
+    return ":".join(str(path) for path in libraries if path is not None)
+
+
+def _asan_options() -> str:
+    before = os.environ.get("ASAN_OPTIONS")
+    return f"{_ASAN_OPTIONS}:{before}" if before else _ASAN_OPTIONS
+
+
+def _violation(function: str, report: str) -> MemoryViolation:
+    failure = MemoryViolation(f"{function} touches memory that is not its own; the sanitizer says:\n{report.strip()}")
+    failure.report = report
+    return failure
+
+
+def _as_numpy(array: Any) -> np.ndarray | None:
+    if array is None or isinstance(array, np.ndarray):
+        return array
+    return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)

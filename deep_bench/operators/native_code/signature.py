@@ -1,17 +1,25 @@
-"""What a native function takes, as its author writes it: the parameters of its C prototype."""
+"""What a native function takes, as its author writes it: the parameters of its C prototype; and one for given tensors.
+
+Attributes are plain numbers, lists and texts, ONNX's defaults included.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import difflib
+import inspect
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import ml_dtypes
 import numpy as np
+import onnx
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.operators.case_schema import schema_of, signature, split
+from deep_bench.tensor import TensorSpec
 
 GRAMMAR = (
     "parameters of a C function: 'const float *x' for an input and 'float *y' for an output, in order; "
@@ -36,6 +44,7 @@ SCALARS: dict[str, tuple[Any, str]] = {
 }
 """C types of single numbers, as ctypes and as NumPy have them."""
 
+
 _TENSORS: dict[str, Any] = {
     **{name: np.dtype(kind) for name, (_, kind) in SCALARS.items()},
     **dict.fromkeys(("_Float16", "__fp16", "half", "__half"), np.dtype("float16")),
@@ -47,6 +56,7 @@ _TENSORS: dict[str, Any] = {
     "void": None,
 }
 """C types that tensors may be of; ``void`` fits any."""
+
 
 _PARAMETER = re.compile(
     r"(?P<const>const\s+)?(?P<type>[\w:]+(?:<\w+>)?)\s*(?P<pointer>\*\s*(?:(?:const|__restrict__|__restrict|restrict)\b\s*)?)?"
@@ -131,7 +141,7 @@ class Signature:
         return tuple(p.name for p in self.parameters if p.kind == kind)
 
 
-def parse(text: str) -> Signature:
+def parse_signature(text: str) -> Signature:
     """Read a signature; see `GRAMMAR`.
 
     Raises:
@@ -213,3 +223,223 @@ def wants_length(parameter: Parameter) -> bool:
     """Whether it is the length of a list attribute."""
     match = _ATTRIBUTE.fullmatch(parameter.value)
     return bool(match and match["size"])
+
+
+Plain = int | float | str | tuple[int, ...] | tuple[float, ...]
+
+
+def attribute_defaults(computes: str | Callable[..., Any]) -> dict[str, Any]:
+    """Name to default value: those of the operator's schema, or of the function's keyword arguments.
+
+    Example:
+        >>> defaults("Gemm")["alpha"], defaults(lambda x, *, slope=2: x)
+        (1.0, {'slope': 2})
+    """
+    if not isinstance(computes, str):
+        try:
+            parameters = inspect.signature(computes).parameters.values()
+        except (ValueError, TypeError):  # built into NumPy without a signature
+            return {}
+        # A default of None means that the argument is absent.
+        return {p.name: p.default for p in parameters if p.default not in (p.empty, None) and p.kind != p.POSITIONAL_ONLY}
+    schema = schema_of(*split(computes))
+    if schema is None:
+        return {}
+    protos = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name}
+    return {name: onnx.helper.get_attribute_value(value) for name, value in protos.items()}
+
+
+def complete_attributes(computes: str | Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Plain]:
+    """The attributes given, and the defaults of the others.
+
+    Raises:
+        Unsupported: One is no number, text, or list of numbers.
+    """
+    return {n: _plain_attribute(n, v) for n, v in {**attribute_defaults(computes), **given}.items() if v is not None}
+
+
+def check_attributes_known(computes: str | Callable[..., Any], parameters: Iterable[Parameter], function: str) -> None:
+    """Refuse a signature with an attribute that the operator does not have and the signature gives no value.
+
+    Raises:
+        InvalidArgument: It names the attribute, and the nearest one.
+    """
+    schema = schema_of(*split(computes)) if isinstance(computes, str) else None
+    if schema is None:
+        return
+    for parameter in parameters:
+        name = parameter.attribute
+        has_value = parameter.value and not parameter.value.startswith("attributes.")
+        if name is None or has_value or name in schema.attributes:
+            continue
+        near = difflib.get_close_matches(name, schema.attributes, n=1)
+        raise InvalidArgument(
+            f"{computes} has no attribute {name!r}, which the signature of {function} takes",
+            signature(str(computes)),
+            f"did you mean {near[0]!r}?" if near else f"give it a value there: {parameter.type} {name} = 1, say",
+        )
+
+
+def refuse_unused_attributes(
+    computes: str | Callable[..., Any], given: Mapping[str, Plain], taken: Collection[str], function: str
+) -> None:
+    """Refuse attributes that a function's signature has no place for, unless they are as they are by default.
+
+    Raises:
+        Unsupported: It names the attribute.
+    """
+    usual = complete_attributes(computes, {})
+    for name, value in given.items():
+        if name not in taken and not (name in usual and _equal_attributes(usual[name], value)):
+            raise Unsupported(
+                f"{name}={value!r} for {function}, whose signature has no such attribute",
+                f"{', '.join(taken) or 'no attributes'}",
+                f"put it into the signature ('float {name}', say), or leave such cases out",
+            )
+
+
+def _equal_attributes(first: Plain, second: Plain) -> bool:
+    """Whether ONNX, whose attributes are float32, takes them for the same."""
+    if isinstance(first, float | int) and isinstance(second, float | int):
+        return bool(np.float32(first) == np.float32(second))
+    return first == second
+
+
+def _plain_attribute(name: str, value: Any) -> Plain:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list | tuple):
+        items = [n for n in map(_number, value) if n is not None]
+        if len(items) == len(value):
+            whole = tuple(n for n in items if isinstance(n, int))
+            return whole if len(whole) == len(items) else tuple(map(float, items))
+    number = value if isinstance(value, str) else _number(value)
+    if number is None:
+        raise Unsupported(
+            f"the attribute {name} is a {type(value).__name__}",
+            "a number, a text, or a list of numbers, for a native function",
+            "leave such cases out",
+        )
+    return number
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, bool | np.bool_ | int | np.integer):
+        return int(value)
+    return float(value) if isinstance(value, float | np.floating) else None
+
+
+class ArgumentSlot(Protocol):
+    """A place in the arguments that says where a tensor is."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class NativeCall:
+    """A function with all its arguments; only the places of the tensors change.
+
+    Args:
+        invoke: Calls it.
+        failure: What the result of ``invoke`` says of a failure, ``None`` for success; ``None`` where it never says.
+        read: The slots of each tensor that it reads; none for those that it does not take.
+        written: Those of each tensor that it writes.
+    """
+
+    invoke: Callable[[], Any]
+    failure: Callable[[Any], str | None] | None
+    read: Sequence[Sequence[ArgumentSlot]]
+    written: Sequence[Sequence[ArgumentSlot]]
+
+
+@dataclass(frozen=True)
+class CallTensors:
+    """The tensors of a call.
+
+    Args:
+        read: In order; ``None`` for one that is omitted.
+        written: In order; ``None`` for one that is not asked for.
+        names: Name in the signature to place in ``read``, or in ``written`` counted from -1 downwards.
+    """
+
+    read: tuple[TensorSpec | None, ...]
+    written: tuple[TensorSpec | None, ...]
+    names: Mapping[str, int]
+
+    def place(self, parameter: Parameter) -> int:
+        """The place of a tensor in ``read`` or ``written``."""
+        at = self.names[parameter.name]
+        return at if at >= 0 else -1 - at
+
+    def spec(self, name: str) -> TensorSpec | None:
+        """The tensor of a name."""
+        at = self.names[name]
+        return self.read[at] if at >= 0 else self.written[-1 - at]
+
+
+def forward_names(signature: Signature, read: Sequence[Any], written: Sequence[Any], function: str) -> dict[str, int]:
+    """Which name of a forward signature is which tensor: inputs and outputs in order.
+
+    Raises:
+        InvalidArgument: It takes another number of inputs or outputs.
+    """
+    inputs, outputs = signature.names("read"), signature.names("written")
+    if len(inputs) != len(read) or len(outputs) != len(written):
+        raise InvalidArgument(
+            f"{len(read)} inputs and {len(written)} outputs for {function}",
+            f"{len(inputs)} inputs ({', '.join(inputs) or 'none'}) and {len(outputs)} outputs "
+            f"({', '.join(outputs) or 'none'}), as its signature has them",
+            "change the signature, or leave such cases out",
+        )
+    return {**{n: i for i, n in enumerate(inputs)}, **{n: -1 - i for i, n in enumerate(outputs)}}
+
+
+def backward_names(signature: Signature, forward: Signature, function: str) -> dict[str, int]:
+    """Which name of a backward signature is which tensor, by the names that the forward signature has.
+
+    The tensors read are the gradients of the outputs, the inputs, the outputs; those written the gradients of the inputs.
+
+    Raises:
+        InvalidArgument: A name that means nothing.
+    """
+    inputs, outputs = forward.names("read"), forward.names("written")
+    readable = (*(f"d{name}" for name in outputs), *inputs, *outputs)
+    writable = tuple(f"d{name}" for name in inputs)
+    names = (*readable, *writable)
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise InvalidArgument(
+            f"{doubled!r} in the signatures for {function} may be two things",
+            "names in the forward signature that are no other's name with a d before it",
+        )
+    _check_names_known(signature.names("read"), readable, "read", function)
+    _check_names_known(signature.names("written"), writable, "written", function)
+    signature.check_sizes(names, function)
+    return {**{n: i for i, n in enumerate(readable)}, **{n: -1 - i for i, n in enumerate(writable)}}
+
+
+def _check_names_known(names: Sequence[str], candidates: Sequence[str], kind: str, function: str) -> None:
+    for name in names:
+        if name not in candidates:
+            raise InvalidArgument(
+                f"{function} has a tensor {name!r} that is {kind}",
+                f"one of {', '.join(candidates)}",
+                "call gradients by the name of what they belong to with a d before it: dy for y",
+            )
+
+
+def check_types(signature: Signature, tensors: CallTensors, function: str) -> None:
+    """Refuse element types that are not those of the signature.
+
+    Raises:
+        Unsupported: It names the tensor.
+    """
+    for parameter in signature.parameters:
+        if parameter.kind in ("read", "written"):
+            spec = tensors.spec(parameter.name)
+            if spec is not None and parameter.dtype is not None and spec.dtype != parameter.dtype:
+                raise Unsupported(
+                    f"{parameter.name} of {function} is {spec}",
+                    f"{parameter.dtype}, as its signature has it",
+                    "leave such cases out, or write a function for them",
+                )

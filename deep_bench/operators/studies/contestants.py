@@ -14,15 +14,13 @@ from types import ModuleType
 from typing import Any
 
 from deep_bench.environments import place_of
-from deep_bench.environments.stamp import stamped_run
+from deep_bench.environments.lean import stamped_run
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
-from deep_bench.measure.fleet import Contender
-from deep_bench.measure.place import Place
-from deep_bench.operators.checks.failure import KernelFailure, in_a_line
-from deep_bench.operators.kernel import KernelAdapter
-from deep_bench.operators.operator import Operator
-from deep_bench.operators.pickled import dumped
+from deep_bench.operators.checks.finding import KernelFailure, in_a_line
+from deep_bench.operators.operator import KernelAdapter, Operator, dumped
 from deep_bench.variant import Variant
+from deep_bench.workers.fleet import Contender
+from deep_bench.workers.remote import Place
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 _SYSTEM = "deep_bench.operators.studies.system:OperatorSystem"
@@ -32,7 +30,7 @@ OWN = "operator"
 
 
 @dataclass(frozen=True)
-class Contestant:
+class OperatorContestant:
     """Who takes part, as it is sent to its process.
 
     Args:
@@ -70,7 +68,7 @@ class Contestant:
         )
 
 
-def contestants_of(given: Any) -> list[Contestant]:
+def contestants_of(given: Any) -> list[OperatorContestant]:
     """The contestants that a caller names.
 
     Args:
@@ -97,12 +95,12 @@ def contestants_of(given: Any) -> list[Contestant]:
     return contestants
 
 
-def _contestant(source: Any, label: str | None = None) -> Contestant:
+def _contestant(source: Any, label: str | None = None) -> OperatorContestant:
     if isinstance(source, str) and (match := _FILE.fullmatch(source)):
         file = Path(match["file"]).absolute()
         script = (str(file), match["name"])
         name = label or _name_of(lambda: operator_in(file, match["name"]), match["name"])
-        return Contestant(name, OWN, arguments={"script": script}, path=(str(file.parent),))
+        return OperatorContestant(name, OWN, arguments={"script": script}, path=(str(file.parent),))
     if isinstance(source, str | Variant):
         variant = Variant.parse(source) if isinstance(source, str) else source
         return _of_framework(variant, label or str(variant))
@@ -110,16 +108,16 @@ def _contestant(source: Any, label: str | None = None) -> Contestant:
         operator = as_operator(source)
     except KernelFailure:  # its process says it again, and the others go on
         name = label or source.__name__
-        return Contestant(name, OWN, arguments={"pickled": dumped(source, name)})
+        return OperatorContestant(name, OWN, arguments={"pickled": dumped(source, name)})
     name = label or operator.name
-    return Contestant(name, OWN, arguments={"pickled": dumped(operator, name)})
+    return OperatorContestant(name, OWN, arguments={"pickled": dumped(operator, name)})
 
 
-def _of_framework(variant: Variant, label: str) -> Contestant:
+def _of_framework(variant: Variant, label: str) -> OperatorContestant:
     if variant.lean:
         raise Unsupported(f"{variant} on single operators", "whole networks for a lean framework", "see `deep-bench run`")
     place = None if variant.environment is None else place_of(variant.environment)
-    return Contestant(label, variant.framework, variant.options, {"variant": str(variant.here)}, place=place)
+    return OperatorContestant(label, variant.framework, variant.options, {"variant": str(variant.here)}, place=place)
 
 
 def _name_of(make: Callable[[], Operator[Any]], otherwise: str) -> str:
@@ -130,7 +128,7 @@ def _name_of(make: Callable[[], Operator[Any]], otherwise: str) -> str:
         return otherwise
 
 
-def base_of(contestants: Sequence[Contestant], asked: str | None = None) -> Contestant:
+def base_of(contestants: Sequence[OperatorContestant], asked: str | None = None) -> OperatorContestant:
     """Which of them others are compared with: the one that was asked for, else the first framework, else the first."""
     frameworks = [c for c in contestants if not c.own]
     return next((c for c in contestants if c.label == asked), (*frameworks, *contestants)[0])
@@ -143,7 +141,7 @@ def as_operator(given: Any) -> Operator[Any]:
         InvalidArgument: It is none, or its class lacks a method or cannot be made without arguments.
         KernelFailure: Its ``__init__`` raised.
     """
-    operator = _made(given) if isinstance(given, type) and issubclass(given, Operator) else given
+    operator = _instance_of(given) if isinstance(given, type) and issubclass(given, Operator) else given
     if not isinstance(operator, Operator):
         description = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
         raise InvalidArgument(
@@ -155,7 +153,7 @@ def as_operator(given: Any) -> Operator[Any]:
     return operator
 
 
-def _made(kind: type[Operator[Any]]) -> Operator[Any]:
+def _instance_of(kind: type[Operator[Any]]) -> Operator[Any]:
     name = kind.__name__
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     if missing:

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+from pydantic import JsonValue
+
 import deep_bench
-from deep_bench.check.recorded import forms_record
-from deep_bench.errors import DeepBenchError, InvalidArgument, UnsupportedOperator, WorkerDied
-from deep_bench.measure.environment import capture
-from deep_bench.measure.fleet import Contender, Fleet, place_facts
-from deep_bench.measure.metric import Metric, make_metric
-from deep_bench.measure.progress import Bars
-from deep_bench.measure.record import (
+from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownName, UnsupportedOperator, WorkerDied
+from deep_bench.graph import Network
+from deep_bench.measure.environment import capture, risks
+from deep_bench.measure.metrics import Metric, make_metric
+from deep_bench.measure.progress import Bars, recording
+from deep_bench.measure.roofline import Roofline, latest_roofline
+from deep_bench.measure.session import Plan, measure_launch
+from deep_bench.operators.case import Case
+from deep_bench.operators.checks.finding import in_a_line
+from deep_bench.operators.cost import cost_of_case
+from deep_bench.operators.operator import Operator, dumped
+from deep_bench.operators.studies.contestants import OperatorContestant, base_of, contestants_of
+from deep_bench.operators.studies.judging import Heat, Judge, note_changes, note_loaded, note_patches
+from deep_bench.operators.studies.result import Study
+from deep_bench.operators.studies.settings import BOTH, DISPATCH, FORWARD, VERDICT, StudySettings
+from deep_bench.operators.suites.from_network import suite_of
+from deep_bench.operators.suites.suite import Suite
+from deep_bench.records.folders import output_folder
+from deep_bench.records.model import (
+    CaseFacts,
     ErrorRecord,
     FaultRecord,
     Recipe,
@@ -25,34 +42,80 @@ from deep_bench.measure.record import (
     SampleSet,
     SuiteFacts,
     SystemRecord,
+    Tensor,
     TrialRecord,
     VerdictRecord,
 )
-from deep_bench.measure.recording import recording
-from deep_bench.measure.risks import risks
-from deep_bench.measure.session import Plan, measure_launch
-from deep_bench.measure.storage import RecordWriter
-from deep_bench.operators.case import Case
-from deep_bench.operators.checks.failure import in_a_line
-from deep_bench.operators.pickled import dumped
-from deep_bench.operators.studies.conduct import note_changes, note_loaded, note_patches
-from deep_bench.operators.studies.contestants import Contestant, base_of
-from deep_bench.operators.studies.facts import bare_facts, case_facts, signature
-from deep_bench.operators.studies.heat import Heat
-from deep_bench.operators.studies.judging import Judge
-from deep_bench.operators.studies.quantities import BOTH, DISPATCH, FORWARD, VERDICT
-from deep_bench.operators.studies.settings import Settings
-from deep_bench.operators.suites.suite import Suite
+from deep_bench.records.store import RecordWriter
+from deep_bench.study.judging import forms_record
+from deep_bench.study.settings import Checking
+from deep_bench.tensor import TensorSpec, is_float
+from deep_bench.variant import Variant
+from deep_bench.workers.fleet import Contender, Fleet, place_facts
+
+
+def case_facts(case: Case) -> CaseFacts:
+    """What a case asks for, and what it must compute and move at least.
+
+    Raises:
+        InvalidArgument: Its shapes, element types or attributes do not fit each other.
+    """
+    outputs = case.results
+    cost = cost_of_case(case)
+    arguments = [a for a in case.arguments if a is not None]
+    floats = [spec.dtype for spec in (*(a.spec for a in arguments), *outputs) if is_float(spec.dtype)]
+    counted: dict[str, Any] = {}
+    if cost is not None:
+        names = ("flops", "special", "comparisons", "read_bytes", "written_bytes")
+        counted = {name: int(getattr(cost, name)) for name in names}
+    fields = {"outputs": [_tensor(spec) for spec in outputs], "dtype": str(floats[0]) if floats else "", **counted}
+    return bare_facts(case).model_copy(update=fields)
+
+
+def bare_facts(case: Case) -> CaseFacts:
+    """What a case asks for, as it is stated."""
+    return CaseFacts(
+        label=case.label,
+        operator=f"{case.domain}::{case.op_type}" if case.domain else case.op_type,
+        attributes={name: _plain_attribute(value) for name, value in case.attributes.items()},
+        inputs=[_tensor(a.spec) for a in case.arguments if a is not None],
+        tags=sorted(case.tags),
+        count=case.count,
+        source=case.source,
+    )
+
+
+def signature(case: Case) -> tuple[Any, ...]:
+    """What the cost of calling depends on: the operator, its inputs and outputs without their sizes, and attributes."""
+    kinds = tuple(None if a is None else (str(a.dtype), a.is_constant) for a in case.arguments)
+    return (case.operator, kinds, tuple(case.attributes), case.outputs)
+
+
+def _tensor(spec: TensorSpec) -> Tensor:
+    return Tensor(name=spec.name, shape=list(spec.shape), dtype="string" if spec.dtype == object else spec.dtype.name)
+
+
+def _plain_attribute(value: Any) -> JsonValue:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist() if value.size <= 64 else f"{value.dtype}{list(value.shape)}"
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return repr(value)
+    return list(value) if isinstance(value, tuple) else value
+
 
 _KEEP_EVERY_SECONDS = 5.0
 _FEWEST_BLOCKS = 6
 """Fewer give no interval."""
+
+
 _WANTED_BLOCKS = 8
 _SHARE_OF_BLOCKS = 0.5
 _SHORTEST_NS, _LONGEST_NS = 5_000_000, 50_000_000
 
 
-class Experiment:
+class RunningStudy:
     """A study of contestants on the cases of a suite.
 
     Args:
@@ -71,9 +134,9 @@ class Experiment:
 
     def __init__(
         self,
-        contestants: Sequence[Contestant],
+        contestants: Sequence[OperatorContestant],
         suite: Suite,
-        settings: Settings,
+        settings: StudySettings,
         metrics: Sequence[str | Callable[[], Metric]],
         output: Path | None,
         bars: Bars,
@@ -298,7 +361,7 @@ class Experiment:
         return folder
 
 
-def _plan(settings: Settings, calls: int) -> Plan:
+def _plan(settings: StudySettings, calls: int) -> Plan:
     """Blocks as long as they can be if each of so many calls is to have the fewest that give an interval, and some more."""
     budget_ns = settings.budget * 1e9 / settings.launches
     each_ns = int(_SHARE_OF_BLOCKS * budget_ns / (_WANTED_BLOCKS * max(calls, 1)))
@@ -325,7 +388,9 @@ def _twin_record(record: Record, twin: Contender) -> SystemRecord:
     return SystemRecord(label=twin.label, framework=original.framework, options=original.options, twin_of=original.label)
 
 
-def _first_record(contestants: Sequence[Contestant], suite: Suite, settings: Settings, base: str | None) -> Record:
+def _first_record(
+    contestants: Sequence[OperatorContestant], suite: Suite, settings: StudySettings, base: str | None
+) -> Record:
     environment = capture()
     return Record(
         deep_bench=deep_bench.__version__,
@@ -340,3 +405,115 @@ def _first_record(contestants: Sequence[Contestant], suite: Suite, settings: Set
         in_process=settings.in_process,
         notes=[str(risk) for risk in risks(environment) if risk.name in ("load", "swap")],
     )
+
+
+ContestantForm = str | Variant | Operator[Any] | type[Operator[Any]]
+
+
+def study(
+    contestants: ContestantForm | Sequence[ContestantForm] | Mapping[str, ContestantForm],
+    cases: str | Path | Network | Suite | Case | Iterable[Case],
+    *,
+    seed: int = 0,
+    ci_width: float = 0.01,
+    budget: float = 3.0,
+    check: Checking = "auto",
+    launches: int = 1,
+    twin: bool = True,
+    limit: float = 120.0,
+    backward: bool = False,
+    numpy: bool = False,
+    cold: bool = False,
+    dispatch: bool = True,
+    metrics: Sequence[str | Callable[[], Metric]] = (),
+    roofline: Roofline | None = None,
+    base: str | None = None,
+    isolate: bool = False,
+    in_process: bool = False,
+    output: str | Path | None = None,
+    progress: bool = True,
+) -> Study:
+    """Study operators and frameworks: is each right on each case, how precise is it, how long does it take?
+
+    Each contestant lives in a process of its own, for all cases, and is stopped while others are timed. On each case all are
+    set up, judged against the reference, warmed up and timed in random order, block by block; then whether their answers
+    are still the same is looked at, and whether operators have left alone their inputs, the clock and the checker. Who fails
+    on a case is out of that case only: a process that ended is started afresh. Gradients that fail cost the gradients only.
+
+    Not looked for are answers that are kept by the whole contents of the inputs, work that goes on after a call, and reads
+    and writes outside of buffers: `deep_bench.operators.check_operator` does that.
+
+    Within one launch of its process nobody sees what differs between launches. With ``launches`` all processes are started
+    so many times and time all cases anew: medians are those over the launches' medians then, and so are their intervals
+    (from six launches on). What is judged is the first launch.
+
+    Args:
+        contestants: Operators or their classes, frameworks with options (``"torch:threads=1"``), operators in files
+            (``"my_kernels.py:FastGelu"``); or a mapping from label to each.
+        cases: A suite, its name in ``db.suites``, a ``.toml`` or ``.onnx`` file, a network, or cases.
+        seed: Of the inputs, of the random order and of the estimates.
+        ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
+        budget: … or after so many seconds of measuring the case, in all launches together; twice that where blocks are too
+            few for intervals.
+        check: How hard to look whether results are right: ``"auto"``, ``"quick"``, ``"full"`` or ``"off"``.
+        launches: How many times to start every contestant afresh.
+        twin: Whether the base is measured twice, as an A/A pair: what the two differ by means nothing.
+        limit: The most seconds that anything asked of a contestant may take.
+        backward: Time gradients as well.
+        numpy: Time calls from and to NumPy arrays as well.
+        cold: Time calls on empty caches as well; all others find them warm.
+        dispatch: Time a call that computes nothing as well, once for each signature.
+        metrics: What else is to be found out of each forward call; see `deep_bench.measure.metrics`.
+        roofline: The roofs of this machine; by default those that were measured last, if they ever were.
+        base: The contestant that others are compared with; by default the first framework, or the first of all.
+        isolate: Give each case fresh processes, so that none can leave anything behind for the next.
+        in_process: Time everything in this process, for a debugger.
+        output: A folder for the record and the contestants' logs.
+        progress: Show progress bars, if standard error is a terminal.
+
+    Returns:
+        What was found. Ctrl-C ends the study early; the result then holds what was measured.
+
+    Raises:
+        UnknownName: A framework, suite or base that does not exist.
+        FrameworkMissing: A framework that is not installed.
+        InvalidArgument: An option out of range, contestants or cases that are none, or an operator that cannot be pickled.
+        NotKept: The record could not be written in the end; ``found`` of the error is the study.
+
+    Example:
+        >>> import numpy as np
+        >>> import deep_bench as db
+        >>> class Doubled(db.Operator):
+        ...     computes = "Add"
+        ...     def forward(self, a, b):
+        ...         return a + b
+        >>> found = study([Doubled, "reference"], db.Case.of("Add", (8,), (8,)), budget=0.3, progress=False)
+        >>> found["Doubled", "8 8"].verdict
+        'right'
+    """
+    settings = StudySettings(
+        seed=seed,
+        ci_width=ci_width,
+        budget=budget,
+        check=check,
+        launches=launches,
+        twin=twin,
+        limit=limit,
+        backward=backward,
+        numpy=numpy,
+        cold=cold,
+        dispatch=dispatch,
+        isolate=isolate,
+        in_process=in_process,
+    )
+    chosen, suite = contestants_of(contestants), suite_of(cases)
+    if base is not None and base not in [c.label for c in chosen]:
+        raise UnknownName("contestant", base, [c.label for c in chosen])
+    folder = output_folder(output) if output is not None else None
+    experiment = RunningStudy(chosen, suite, settings, metrics, folder, Bars(progress), base=base)
+    roofs = roofline if roofline is not None else latest_roofline()
+    experiment.record.roofline = None if roofs is None else roofs.model_dump(mode="json")
+    record = experiment.run()
+    if (error := experiment.unwritten) is not None:
+        raise NotKept(error.came, error.expected, found=Study(record)) from error
+    return Study(record, experiment.path)

@@ -1,9 +1,13 @@
-"""Whether contestants are right on a case: before they are timed, and after."""
+"""Whether contestants are right on a case, before they are timed and after, and leave alone what judges them.
+
+A heat is one case of a study: those contestants that could set it up, taking turns. What they must leave alone are their
+inputs, the clock and the checker.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -12,26 +16,155 @@ from typing import Any
 import numpy as np
 
 from deep_bench import frameworks
-from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
-from deep_bench.check.fleet_subject import FleetSubject
-from deep_bench.check.judge import judge
-from deep_bench.check.recorded import verdict_record
-from deep_bench.check.truth import SAMPLES, Effort, Truth
-from deep_bench.errors import DeepBenchError, InvalidInput
-from deep_bench.measure.record import VerdictRecord
+from deep_bench.check.judge import EndToEnd, assess_whole, judge, settle_whole
+from deep_bench.check.oracle import SAMPLES, Effort, Truth
+from deep_bench.environments.lean import oldest_stamp
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, Unsupported, WorkerDied
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.answers import Honest
-from deep_bench.operators.checks.native import same_bits
-from deep_bench.operators.checks.problem import Problem
-from deep_bench.operators.studies.gradients import output_gradients, pulled_back
-from deep_bench.operators.studies.heat import Heat
-from deep_bench.operators.studies.settings import Checking
+from deep_bench.operators.checks.arrays import same_bits
+from deep_bench.operators.checks.problem import Honest, Problem
+from deep_bench.operators.studies.system import output_gradients, pulled_back
+from deep_bench.records.model import TrialRecord, VerdictRecord
+from deep_bench.study.judging import FleetSubject, verdict_record
+from deep_bench.study.settings import Checking
+from deep_bench.workers.fleet import Fleet, SystemHandle
+from deep_bench.workers.process import Worker
+
+
+class Heat:
+    """The part of a fleet that is on a case: who fails in it is out of this case only.
+
+    A process that ended is out of the fleet as well, until it is started afresh.
+
+    Args:
+        fleet: The started contestants.
+        limit: The most seconds that anything asked of one may take.
+        labels: Who takes part; by default all.
+
+    Attributes:
+        runners: Label to system, of those that are still in.
+        prepared: Label to what loading the case said.
+        failures: Label to error.
+        in_process: As of the fleet.
+    """
+
+    def __init__(self, fleet: Fleet, limit: float, labels: Collection[str] | None = None) -> None:
+        self._fleet = fleet
+        self.in_process = fleet.in_process
+        self.runners: dict[str, SystemHandle] = {n: r for n, r in fleet.runners.items() if labels is None or n in labels}
+        self.prepared: dict[str, dict[str, Any]] = {}
+        self.failures: dict[str, DeepBenchError] = {}
+        for runner in self.runners.values():
+            if isinstance(runner, Worker):
+                runner.limit_s = limit
+
+    def load(self, label: str, *problem: Any) -> None:
+        """Give a contestant the case; if it fails, it is out."""
+        try:
+            self.prepared[label] = self.awake(label, lambda runner: runner.load(*problem))
+        except DeepBenchError as error:
+            self.set_aside(label, error)
+
+    def load_plain(self, label: str, case: Case, seed: int, wanted: Sequence[str]) -> None:
+        """Give it to a contestant in another Python environment, as a network and arrays."""
+        try:
+            if not isinstance(case.operator, str):
+                raise Unsupported(
+                    f"{case.name} is computed by a function of this environment", "an ONNX operator for another environment"
+                )
+            network = oldest_stamp(case.network().to_proto().SerializeToString())
+            posed = {"network": network, "arrays": dict(case.arrays(seed))}
+        except Unsupported as error:
+            self.set_aside(label, error)
+            return
+        self.load(label, posed, seed, tuple(wanted))
+
+    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any:
+        """As `Fleet.call`."""
+        return self.awake(label, lambda runner: runner.call(method, *args, **options))
+
+    def awake(self, label: str, action: Callable[[SystemHandle], Any]) -> Any:
+        """As `Fleet.awake`."""
+        if label not in self.runners:
+            raise self.failures.get(label) or InvalidArgument(f"{label} is not in", f"one of {', '.join(self.runners)}")
+        return self._fleet.awake(label, action)
+
+    def set_aside(self, label: str, error: DeepBenchError) -> None:
+        """Leave a contestant out of the rest of the case."""
+        self.failures[label] = error
+        self.runners.pop(label, None)
+        if isinstance(error, WorkerDied):
+            self._fleet.set_aside(label, error)
+
+
+_SHOWN = 3
+
+
+def note_loaded(prepared: dict[str, object], trial: TrialRecord) -> None:
+    """Take what loading said of gradients that failed: the rest of the trial goes on without them."""
+    facts = prepared["facts"]
+    failed = facts["gradients_failed"]  # type: ignore[index]
+    if failed is not None:
+        trial.gradients = VerdictRecord(verdict="failed", reason=f"gradients: {failed}")
+
+
+def note_changes(heat: Heat, label: str, trial: TrialRecord) -> bool:
+    """Call an operator wrong that changes its inputs: it is timed and judged on what it has made of them.
+
+    Args:
+        heat: Who is on the case.
+        label: The operator.
+        trial: What was found of it so far.
+
+    Returns:
+        Whether forward does.
+    """
+    first: list[str] = heat.prepared[label]["facts"]["changed"]
+    if first:
+        _note_wrong(trial, f"changes its {_inputs(first)}")
+        return True
+    later, with_gradients = heat.call(label, "changed")
+    if later:
+        _note_wrong(trial, f"a later call changes its {_inputs(later)}")
+    elif with_gradients:
+        trial.gradients = _as_wrong(trial.gradients, f"gradients: backward changes {', '.join(with_gradients)}")
+    return bool(later)
+
+
+def note_patches(heat: Heat, label: str, trial: TrialRecord) -> None:
+    """Call an operator wrong that has replaced the clock, NumPy's functions or the checker's: nothing of it can be believed.
+
+    Args:
+        heat: Who is on the case.
+        label: The operator.
+        trial: What was found of it so far.
+    """
+    names: list[str] = heat.call(label, "patched")
+    if names:
+        remainder = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        _note_wrong(trial, f"replaces {', '.join(names[:_SHOWN])}{remainder}, which it is timed and judged with")
+
+
+def _note_wrong(trial: TrialRecord, reason: str) -> None:
+    trial.verdict = _as_wrong(trial.verdict, reason)
+
+
+def _as_wrong(verdict: VerdictRecord | None, reason: str) -> VerdictRecord:
+    if verdict is None:
+        return VerdictRecord(verdict="wrong", reason=reason)
+    return verdict.model_copy(update={"verdict": "wrong", "reason": reason})
+
+
+def _inputs(names: Sequence[str]) -> str:
+    return f"input{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
 
 Arrays = Mapping[str, np.ndarray]
 
 _FULL_BELOW_SECONDS = 0.02
 _LOST_BITS = 3.0
 """How many bits gradients may have less than outputs that are of reduced precision."""
+
 
 _UNSEEN = 1
 """The number of the inputs that contestants see after they were timed only."""
@@ -79,7 +212,7 @@ class Judge:
         """
         pullback, truth = self._backward
         names = dict(zip(pullback.wrt, truth.outputs, strict=True))
-        subject = _Gradients(heat, label, names)
+        subject = _ContestantGradients(heat, label, names)
         begin = perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -121,7 +254,7 @@ class Judge:
 
 
 @dataclass(frozen=True)
-class _Gradients:
+class _ContestantGradients:
     """The gradients of a contestant as a `deep_bench.check.Subject`."""
 
     heat: Heat
@@ -143,7 +276,7 @@ class _Gradients:
         return {self.names[name]: gradient for name, gradient in gradients.items() if name in self.names}
 
 
-def _gradient_record(whole: Whole, names: Mapping[str, str], effort: str, seconds: float) -> VerdictRecord:
+def _gradient_record(whole: EndToEnd, names: Mapping[str, str], effort: str, seconds: float) -> VerdictRecord:
     reason = whole.reason or "the gradients differ from the oracle's by rounding only"
     for name, gradient in names.items():
         reason = reason.replace(f"output {gradient!r}", f"the gradient of {name}")

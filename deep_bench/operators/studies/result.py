@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deep_bench.errors import FrameworkMissing, InvalidRecord, UnknownName
-from deep_bench.measure import storage
-from deep_bench.measure.comparison import Comparison, Ratio, compare
-from deep_bench.measure.record import Record, SystemRecord
+from deep_bench.measure.compare import Comparison, Ratio, TotalPart, TotalTime, compare, ratio_of_totals, total
 from deep_bench.measure.roofline import Roofline
-from deep_bench.measure.totals import Part, Total, ratio_of_totals, total
 from deep_bench.operators.studies.contestants import OWN
-from deep_bench.operators.studies.quantities import FORWARD
+from deep_bench.operators.studies.settings import FORWARD
 from deep_bench.operators.studies.trial import CaseResult, Trial
+from deep_bench.records import store
+from deep_bench.records.model import Record, SystemRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -79,7 +78,7 @@ class Study:
             if len(records) != 1:
                 raise InvalidRecord(f"{file} holds {len(records)} records", "one", "name the record's file")
             file = records[0]
-        return cls(storage.load(file), file)
+        return cls(store.load(file), file)
 
     @property
     def contestants(self) -> tuple[str, ...]:
@@ -169,7 +168,7 @@ class Study:
         timed = [label for label in self.contestants if any(t.blocks() for t in self[label].values())]
         return tuple(c for c in self._cases if timed and all(self._timed(label, c) for label in timed))
 
-    def total(self, label: str) -> Total | None:
+    def total(self, label: str) -> TotalTime | None:
         """The time of all `common` cases together, each as often as it occurs, in nanoseconds.
 
         Raises:
@@ -216,13 +215,13 @@ class Study:
 
     def rows(self) -> list[dict[str, Any]]:
         """One mapping for each contestant on each case: verdict, bits, times in seconds with their intervals, rates."""
-        from deep_bench.operators.studies.rows import rows
+        from deep_bench.operators.studies.trial import study_rows as rows
 
         return rows(self)
 
     def as_json(self) -> dict[str, Any]:
         """The derived figures as plain JSON types; raw samples are in the record."""
-        from deep_bench.operators.studies.rows import as_json
+        from deep_bench.operators.studies.trial import study_json as as_json
 
         return as_json(self)
 
@@ -255,7 +254,7 @@ class Study:
             InvalidArgument: There is no such kind, nothing to draw, or no roofline was measured.
         """
         try:
-            from deep_bench.operators.plots.study import draw
+            from deep_bench.operators.plots import plot_study as draw
         except ImportError as error:
             raise FrameworkMissing(
                 "a picture needs matplotlib, which is not installed here", advice="pip install 'deep-bench[report]'"
@@ -271,9 +270,9 @@ class Study:
         Raises:
             InvalidArgument: The folder cannot be made or written.
         """
-        from deep_bench.measure.folder import output_folder
+        from deep_bench.records.folders import output_folder
 
-        self.path = storage.save(self.record, output_folder(folder))
+        self.path = store.save(self.record, output_folder(folder))
         return self.path
 
     def __repr__(self) -> str:
@@ -301,5 +300,5 @@ class Study:
     def _counts(self, label: str) -> bool:
         return bool(self.common) and all(self._timed(label, case) for case in self.common)
 
-    def _parts(self, label: str) -> list[Part]:
-        return [Part(self._cases[case].facts.count, self._trials[label, case].launches()) for case in self.common]
+    def _parts(self, label: str) -> list[TotalPart]:
+        return [TotalPart(self._cases[case].facts.count, self._trials[label, case].launches()) for case in self.common]

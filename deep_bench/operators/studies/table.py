@@ -1,30 +1,95 @@
-"""A study as a table of all cases, a summary, and what else is worth knowing."""
+"""A study as a table of all cases, a summary, and what else is worth knowing.
+
+That includes what a call costs whatever its size: found by extrapolating the times of several sizes to none.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from scipy.optimize import nnls
 
 from deep_bench.measure.rules import check
-from deep_bench.measure.tables import columns, print_line, print_table
 from deep_bench.measure.units import amount, duration, duration_range, share, significant
-from deep_bench.operators.studies.fixed_cost import fixed_cost
-from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
-from deep_bench.operators.studies.rows import twin_word
-from deep_bench.operators.studies.trial import Trial
+from deep_bench.operators.studies.settings import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
+from deep_bench.operators.studies.trial import Trial, twin_word
+from deep_bench.records.table import columns, print_line, print_table
 
 if TYPE_CHECKING:
     from deep_bench.operators.studies.result import Study
 
+_FEWEST_CASES = 4
+_LEAST_SPAN = 4.0
+_WIDEST = 3.0
+_LARGEST_ERROR = 0.3
+
+
+@dataclass(frozen=True)
+class FixedCost:
+    """The time of a call of no size.
+
+    Args:
+        seconds: By extrapolation.
+        low: The least value when any one of the cases is left out.
+        high: The greatest.
+        error: The largest relative error of the fit.
+        cases: Over how many cases.
+    """
+
+    seconds: float
+    low: float
+    high: float
+    error: float
+    cases: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the times are a straight line over size, and the value stands whichever case is left out."""
+        return self.error <= _LARGEST_ERROR and self.low > 0 and self.high <= _WIDEST * self.low
+
+
+def fixed_cost(trials: Sequence[Trial]) -> FixedCost | None:
+    r"""Fit :math:`t = a + b w + c q` to the times of one contestant on one operator, and give :math:`a`.
+
+    ``w`` is the number of FLOPs and ``q`` that of bytes; relative errors are minimised, and no coefficient is negative.
+    ``None`` where there are fewer than four cases, or their sizes are within a factor of four.
+
+    Args:
+        trials: Those of one contestant, of one operator.
+    """
+    pairs = [(t.median(), t.case.cost) for t in trials]
+    points = [(time, cost.flops, cost.bytes) for time, cost in pairs if time is not None and cost is not None]
+    if len(points) < _FEWEST_CASES or min(p[2] for p in points) <= 0:
+        return None
+    if max(p[2] for p in points) < _LEAST_SPAN * min(p[2] for p in points):
+        return None
+    table = np.array(points, dtype=float)
+    fits = [_fitted(np.delete(table, i, axis=0))[0] for i in range(len(table))]
+    seconds, error = _fitted(table)
+    return FixedCost(seconds, min(fits), max(fits), error, len(points))
+
+
+def _fitted(table: NDArray[np.float64]) -> tuple[float, float]:
+    """The time of no size, and the largest relative error of the fit."""
+    times, sizes = table[:, 0], table[:, 1:]
+    scale = np.maximum(sizes.max(axis=0), 1.0)
+    columns = np.column_stack([np.full(len(times), times.min()), sizes / scale * times.max()])
+    solution, _ = nnls(columns / times[:, None], np.ones(len(times)))
+    return float(solution[0] * times.min()), float(np.abs(columns @ solution / times - 1).max())
+
+
 _STYLES = {"right": "green", "wrong": "bold red", "failed": "bold red", "reduced precision": "yellow"}
-_OTHERS = (BOTH, BACKWARD, COLD, NUMPY, DISPATCH)
+_FURTHER_QUANTITIES = (BOTH, BACKWARD, COLD, NUMPY, DISPATCH)
 _REMARKS = 12
 """How many lines of one kind are printed before the rest is counted."""
 
@@ -45,7 +110,7 @@ def as_text(study: Study, width: int | None = None) -> str:
 
 def _cases(study: Study) -> Table:
     """A row for each contestant on each case."""
-    timed = [quantity for quantity in _OTHERS if any(trial.blocks(quantity) for trial in study.trials)]
+    timed = [quantity for quantity in _FURTHER_QUANTITIES if any(trial.blocks(quantity) for trial in study.trials)]
     rates = any(trial.flop_rate for trial in study.trials)
     moves = any(trial.byte_rate for trial in study.trials)
     table = Table(title=Text(_title(study)), pad_edge=False)
@@ -202,7 +267,7 @@ def _unavailable(study: Study) -> list[str]:
     reasons = defaultdict(list)
     for trial in study.trials:
         for quantity, reason in trial.record.unavailable.items():
-            if quantity in _OTHERS:
+            if quantity in _FURTHER_QUANTITIES:
                 reasons[quantity, reason].append(trial.label)
     return [
         f"{quantity}: not available: {', '.join(dict.fromkeys(labels))}: {reason}"

@@ -1,21 +1,31 @@
-"""One contestant on one case, as a study found it; all of it computed from the record."""
+"""One contestant on one case, as a study found it, computed from the record; and all of them as plain values.
+
+The plain values are for JSON and for data frames.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import UnknownName
-from deep_bench.measure.record import CaseFacts, ErrorRecord, SystemRecord, TrialRecord
-from deep_bench.measure.roofline import Roofline, Share
+from deep_bench.measure.roofline import Roofline, RoofShare
 from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, summarize
 from deep_bench.measure.timing import Block
 from deep_bench.operators.cost import Cost
-from deep_bench.operators.studies.quantities import FORWARD, QUANTITIES, VERDICT
+from deep_bench.operators.studies.settings import FORWARD, QUANTITIES, VERDICT
+from deep_bench.records.model import CaseFacts, ErrorRecord, SystemRecord, TrialRecord
+
+if TYPE_CHECKING:
+    from deep_bench.measure.compare import Comparison
+    from deep_bench.operators.studies.result import Study
 
 RIGHT_ENOUGH = frozenset({"right", "no information", "cannot tell", "unchecked"})
 """Verdicts that do not make a study fail: nothing was found wrong."""
+
 
 _FAILED = re.compile(r"failed in '(\w+)': ")
 _WHEN = {
@@ -108,7 +118,7 @@ class Trial:
     def reason(self) -> str:
         """Why the verdict is what it is."""
         if self.record.error is not None:
-            return _told(self.record.error, self.label)
+            return _error_line(self.record.error, self.label)
         for judgement in (self.record.verdict, self.record.gradients):
             if judgement is not None and judgement.verdict == self.verdict:
                 return judgement.reason
@@ -132,7 +142,7 @@ class Trial:
         return self.record.verdict.max_abs_error if self.record.verdict is not None else None
 
     def launches(self, quantity: str = FORWARD) -> list[list[Block]]:
-        """The raw samples of one of `deep_bench.operators.studies.quantities.QUANTITIES`, launch by launch.
+        """The raw samples of one of `deep_bench.operators.studies.settings.QUANTITIES`, launch by launch.
 
         Raises:
             UnknownName: There is no such quantity.
@@ -177,7 +187,7 @@ class Trial:
         return None if cost is None or not cost.bytes or median is None else cost.bytes / median
 
     @property
-    def share(self) -> Share | None:
+    def share(self) -> RoofShare | None:
         """How near it comes to the roofs of the machine; ``None`` where these were not measured or its cost is unknown."""
         cost, median = self.case.cost, self.median()
         if self._roofline is None or cost is None or median is None or median <= 0:
@@ -196,9 +206,135 @@ class Trial:
         return f"Trial({self.label!r}, {self.case.name!r}, {self.verdict}, {self.median()} s)"
 
 
-def _told(error: ErrorRecord, label: str) -> str:
+def _error_line(error: ErrorRecord, label: str) -> str:
     """An error in a line, with the place in the code that it came from where that is known."""
     lines = [line for line in error.message.removeprefix(f"{label}: ").splitlines() if not line.startswith(_LOG)]
     places = re.findall(r'File "([^"<]+)", line (\d+)', error.details) if error.kind == "WorkerError" else []
     lines = [_FAILED.sub(lambda match: f"{_WHEN.get(match[1], 'when it was asked again')}: ", line) for line in lines]
     return f"{'. '.join(lines)}{f' ({places[-1][0]}, line {places[-1][1]})' if places else ''}"
+
+
+def study_rows(study: Study) -> list[dict[str, Any]]:
+    """One mapping for each contestant on each case; times in seconds, ``None`` where there is no value."""
+    return [_row(study, trial) for trial in study.trials]
+
+
+def study_json(study: Study) -> dict[str, Any]:
+    """The derived figures of a study."""
+    record = study.record
+    assert record.suite is not None
+    return {
+        "record": str(study.path) if study.path is not None else None,
+        "suite": record.suite.name,
+        "ok": study.ok,
+        "interrupted": study.interrupted,
+        "base": study.base,
+        "common_cases": list(study.common),
+        "contestants": {label: _summary(study, label) for label in study.contestants},
+        "launches": study.launches,
+        "twins": _twins(study),
+        "trials": [
+            {**row, "findings": trial.findings, "unavailable": trial.record.unavailable, "metrics": trial.record.metrics}
+            for row, trial in zip(study_rows(study), study.trials, strict=True)
+        ],
+        "notes": record.notes,
+    }
+
+
+def _row(study: Study, trial: Trial) -> dict[str, Any]:
+    facts, cost, share = trial.case.facts, trial.case.cost, trial.share
+    compared = study.compare(trial.label, trial.case.label)
+    row: dict[str, Any] = {
+        "case": trial.case.label,
+        "operator": facts.operator,
+        "count": facts.count,
+        "contestant": trial.label,
+        "verdict": trial.verdict,
+        "reason": trial.reason if trial.verdict not in ("right", "unchecked") else "",
+        "significant_bits": trial.significant_bits,
+        "max_error": trial.max_error,
+    }
+    for quantity in QUANTITIES:
+        summaries, interval = trial.summaries(quantity), trial.interval(quantity)
+        if not summaries:
+            continue
+        row |= {
+            quantity: trial.median(quantity),
+            f"{quantity} low": None if interval is None else interval.low,
+            f"{quantity} high": None if interval is None else interval.high,
+            f"{quantity} basis": None if interval is None else interval.basis,
+            f"{quantity} n": sum(summary.n for summary in summaries),
+            f"{quantity} launches": len(summaries),
+        }
+    return row | {
+        "setup": _seconds(trial.record.setup_ns),
+        "first_call": _seconds(trial.record.first_call_ns),
+        "flops": None if cost is None else cost.flops,
+        "bytes": None if cost is None else cost.bytes,
+        "flop_rate": trial.flop_rate,
+        "byte_rate": trial.byte_rate,
+        "roof_share": None if share is None else share.roof,
+        "bound": None if share is None else share.bound,
+        "base": study.base,
+        "ratio": None if compared is None else compared.ratio.value,
+        "ratio_interval": None if compared is None else compared.ratio.interval,
+        "word": None if compared is None else compared.word,
+        "stopped_because": list(dict.fromkeys(s.stopped_because for s in trial.record.samples if s.stopped_because)),
+    }
+
+
+def twin_word(found: Comparison) -> str:
+    """What the A/A pair shows on a case: nothing is faster than itself, but two processes of it may differ.
+
+    Example:
+        >>> from deep_bench.measure.compare import Comparison, Ratio
+        >>> ratio = Ratio(0.8, (0.7, 0.9), (0.72, 0.88), 8.0, 10.0, "blocks")
+        >>> twin_word(Comparison("faster", ratio, 0.02)), twin_word(Comparison("equivalent", ratio, 0.5))
+        ('differs', 'equivalent')
+    """
+    return "differs" if found.word in ("faster", "slower") else found.word
+
+
+def _twins(study: Study) -> dict[str, Any] | None:
+    """The A/A pair: its ratio over all common cases, and on each case."""
+    if study.twin is None:
+        return None
+    cases = {case: study.compare_twins(case) for case in study.cases}
+    whole = study.twins
+    return {
+        "contestant": study.twin.twin_of,
+        "ratio": None if whole is None else whole.value,
+        "ratio_interval": None if whole is None else whole.interval,
+        "cases": {
+            case: {
+                "ratio": comparison.ratio.value,
+                "ratio_interval": comparison.ratio.interval,
+                "word": twin_word(comparison),
+            }
+            for case, comparison in cases.items()
+            if comparison is not None
+        },
+    }
+
+
+def _summary(study: Study, label: str) -> dict[str, Any]:
+    system, total, speed = study.record[label], study.total(label), study.speed(label)
+    verdicts: Sequence[str] = [trial.verdict for trial in study[label].values()]
+    return {
+        "framework": system.framework,
+        "options": system.options,
+        "facts": system.facts,
+        "verdicts": {word: verdicts.count(word) for word in dict.fromkeys(verdicts)},
+        "error": None if system.error is None else system.error.message,
+        "total": None if total is None else total.value / 1e9,
+        "total_basis": None if total is None else total.basis,
+        "total_interval": None if total is None or total.interval is None else [end / 1e9 for end in total.interval],
+        "flop_rate": study.flop_rate(label),
+        "ratio": None if speed is None else speed.value,
+        "ratio_interval": None if speed is None else speed.interval,
+        "peak_memory_bytes": system.peak_memory_bytes,
+    }
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9

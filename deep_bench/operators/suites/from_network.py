@@ -1,32 +1,124 @@
-"""The distinct nodes of a network as cases, with how often each occurs."""
+"""A suite from whatever a caller has; of a network, its distinct nodes as cases, with how often each occurs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
-from deep_bench.errors import DeepBenchError, InvalidNetwork
+from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork
+from deep_bench.events import Moment, NodeEvent
 from deep_bench.framework import check_inputs
 from deep_bench.graph import Network, attributes, load
-from deep_bench.graph.drawing import draw_inputs
+from deep_bench.graph.drawing import choose_sizes, draw_inputs
+from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, is_standard, subgraphs
-from deep_bench.graph.sizes import choose_sizes
 from deep_bench.operators.argument import Argument
-from deep_bench.operators.case import Case
-from deep_bench.operators.case_label import label_of
+from deep_bench.operators.case import Case, label_of
 from deep_bench.operators.case_schema import input_names, spelled
 from deep_bench.operators.draws_table import draw_of, is_setting
 from deep_bench.operators.suites.suite import Suite
-from deep_bench.operators.suites.values import Values
 from deep_bench.tensor import TensorSpec, is_float
 
-_KEPT_ELEMENTS = 64
+_INFERRED_BYTES = 2**30
+"""Networks with more than this in constants are too large for the inference, which serialises them."""
+
+
+_SMALL = 4096
+"""Elements of a value that is kept from a run, in case that it sets an operator up."""
+
+
+class Values:
+    """The description and, where they set an operator up, the contents of a network's values.
+
+    Args:
+        network: Its input dimensions must be fixed.
+        inputs: Gives what the network is fed; called only if a run is needed.
+
+    Attributes:
+        failure: Why the run ended before its end, for messages.
+    """
+
+    def __init__(self, network: Network, inputs: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        self._network = network
+        self._inputs = inputs
+        self.failure = ""
+
+    def spec(self, value: ir.Value) -> TensorSpec | None:
+        """A value's shape and element type; ``None`` if not even a run shows them."""
+        inferred = self._inferred.get(str(value.name))
+        if inferred is not None and (not inferred.is_tensor or not inferred.open_dimensions):
+            return inferred
+        return self._run[0].get(str(value.name))
+
+    def contents(self, value: ir.Value) -> np.ndarray | None:
+        """A small value's elements, as a run shows them."""
+        return self._run[1].get(str(value.name))
+
+    @cached_property
+    def _inferred(self) -> dict[str, TensorSpec]:
+        specs = {spec.name: spec for spec in self._network.inputs}
+        if sum(a.nbytes for a in self._network.initializers.values()) > _INFERRED_BYTES:
+            return specs
+        try:
+            proto = onnx.shape_inference.infer_shapes(self._network.to_proto(), data_prop=True)
+        except (onnx.shape_inference.InferenceError, RuntimeError):
+            return specs
+        for value in ir.from_proto(proto).graph.all_nodes():
+            for output in value.outputs:
+                if output.name and output.shape is not None:
+                    _add(specs, output)
+        return specs
+
+    @cached_property
+    def _run(self) -> tuple[dict[str, TensorSpec], dict[str, np.ndarray]]:
+        """Descriptions and small contents of the outermost graph's values, by name."""
+        from deep_bench import frameworks
+
+        specs, contents = dict[str, TensorSpec](), dict[str, np.ndarray]()
+        outputs = {str(node.name): [str(v.name) for v in node.outputs] for node in self._network.nodes}
+
+        def note(name: str, value: Any) -> None:
+            if name and isinstance(value, np.ndarray | np.generic):
+                array = np.asarray(value)
+                specs[name] = TensorSpec(name, array.shape, array.dtype)
+                if array.size <= _SMALL:
+                    contents[name] = array
+
+        def tell(moment: Moment, event: NodeEvent) -> None:
+            if moment is Moment.AFTER_NODE and event.node in outputs:
+                for name, value in zip(outputs[event.node], event.outputs or (), strict=False):
+                    note(name, value)
+
+        inputs = self._inputs()
+        for name, array in inputs.items():
+            note(name, array)
+        try:
+            with np.errstate(all="ignore"):
+                frameworks["reference"]().prepare(self._network).walk(inputs, tell)
+        except DeepBenchError as error:
+            self.failure = f", and the reference cannot run the network: {error.came}"
+        except Exception as error:  # sizes and contents that nobody stated may make no sense to the network
+            self.failure = f", and the network does not run on these inputs: {error}".partition("\n")[0]
+        return specs, contents
+
+
+def _add(specs: dict[str, TensorSpec], value: ir.Value) -> None:
+    try:
+        specs[str(value.name)] = tensor_spec(value)
+    except InvalidNetwork:  # inference does not know its type
+        return
+
+
+_MOST_CONSTANT_ELEMENTS = 64
 """Whole numbers of 8 bits and fewer are settings up to here, and quantised weights beyond."""
+
 
 _NAMED = 3
 """How many nodes a case's source names."""
@@ -153,7 +245,7 @@ def _drawn(case: Case, index: int) -> Argument | None:
 
 def _argument(operator: str, name: str, value: ir.Value, values: Values) -> Argument:
     constant = as_array(value)
-    if constant is not None and _is_kept(operator, name, constant):
+    if constant is not None and _is_constant(operator, name, constant):
         return Argument.constant(constant, name)
     if is_setting(operator, name):
         contents = constant if constant is not None else values.contents(value)
@@ -168,13 +260,13 @@ def _argument(operator: str, name: str, value: ir.Value, values: Values) -> Argu
     return Argument(spec)
 
 
-def _is_kept(operator: str, name: str, array: np.ndarray) -> bool:
+def _is_constant(operator: str, name: str, array: np.ndarray) -> bool:
     """Whether a constant is part of the problem; otherwise it is a parameter, and drawn."""
     if is_setting(operator, name) or array.size <= 1 or name.endswith("zero_point"):
         return True
     if is_float(array.dtype) or array.dtype.kind == "c" or (operator == "QLinearConv" and name == "B"):
         return False
-    return array.dtype.kind not in "iuV" or array.dtype.itemsize > 1 or array.size <= _KEPT_ELEMENTS
+    return array.dtype.kind not in "iuV" or array.dtype.itemsize > 1 or array.size <= _MOST_CONSTANT_ELEMENTS
 
 
 def _problem(case: Case) -> Any:
@@ -186,3 +278,50 @@ def _problem(case: Case) -> Any:
         for a in case.arguments
     )
     return replace(case, arguments=plain).problem
+
+
+def suite_of(given: str | Path | Network | Suite | Case | Iterable[Case]) -> Suite:
+    """A suite.
+
+    Args:
+        given: A suite; one case or several; a name in ``db.suites`` or an import path; a ``.toml`` file that holds a suite;
+            an ``.onnx`` file or a network, whose nodes are taken.
+
+    Raises:
+        UnknownName: No such suite; the nearest name is suggested.
+        InvalidArgument: A file that cannot be read, or that is neither, or something else than cases.
+
+    Example:
+        >>> suite_of("deepbench/gemm/device"), suite_of(Case.of("Gelu", (2, 3)))
+        (Suite('deepbench/gemm/device', 13 cases), Suite('Gelu 2x3', 1 cases))
+    """
+    if isinstance(given, Suite):
+        return given
+    if isinstance(given, Case):
+        return Suite(given.name, [given])
+    if isinstance(given, Network):
+        return _from_network(given)
+    if isinstance(given, str | Path):
+        return _named(given)
+    if isinstance(given, Iterable):
+        return Suite("cases", list(given))
+    raise InvalidArgument(f"{given!r} as a suite", "a name, a .toml or .onnx file, a network, a suite, or cases")
+
+
+def _named(name: str | Path) -> Suite:
+    suffix = Path(name).suffix
+    if suffix == ".toml":
+        return Suite.from_toml(name)
+    if suffix == ".onnx":
+        return _from_network(Path(name))
+    from deep_bench import suites
+
+    suite = suites[str(name)]
+    if not isinstance(suite, Suite):
+        raise InvalidArgument(f"{str(name)!r} is a {type(suite).__name__}", "a suite, or a function that makes one")
+    return suite
+
+
+def _from_network(network: Network | Path) -> Suite:
+
+    return cases_of(network)

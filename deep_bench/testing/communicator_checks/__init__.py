@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.testing.communicator_checks import collectives, exact, groups, large, messages, refusals
+from deep_bench.testing.communicator_checks import collectives, exact, messages
 
 Check = Callable[[Communicator], None]
 
@@ -36,10 +36,10 @@ COMMUNICATOR_CHECKS: dict[str, Check] = {
         exact.rounds_to_nearest,
         exact.keeps_what_is_not_finite,
         exact.agrees_bit_by_bit,
-        large.carries_middling_arrays,
-        large.carries_large_arrays,
-        groups.splits,
+        messages.carries_middling_arrays,
+        messages.carries_large_arrays,
+        collectives.splits,
         messages.exchanges,
-        refusals.refuses_what_is_wrong,
+        messages.refuses_what_is_wrong,
     )
 }

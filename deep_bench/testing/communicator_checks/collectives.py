@@ -1,4 +1,4 @@
-"""Reductions, and arrays from all ranks to all."""
+"""Reductions, arrays from all ranks to all, and groups of ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from functools import reduce
 import numpy as np
 
 from deep_bench.distributed.communicators.communicator import Communicator, Reduction
-from deep_bench.testing.communicator_checks.values import DTYPES, REDUCTIONS, cut, neighbours, reduced, same, spread, values
+from deep_bench.testing.communicator_checks.values import (
+    DTYPES,
+    REDUCTIONS,
+    check_same,
+    cut,
+    neighbours,
+    reduced,
+    spread,
+    values,
+)
 
 
 def reduces(comm: Communicator) -> None:
@@ -22,12 +31,12 @@ def reduces(comm: Communicator) -> None:
             outcomes.append((dtype, op, root, x, [comm.allreduce(x, op), comm.reduce(x, op, root), out]))
     for dtype, op, root, x, (everywhere, rooted, begun) in outcomes:
         expected, label = reduced(comm, 13, dtype, op), f"{op} of {dtype}"
-        same(everywhere, expected, f"allreduce, {label}")
-        same(begun, expected, f"iallreduce, {label}")
+        check_same(everywhere, expected, f"allreduce, {label}")
+        check_same(begun, expected, f"iallreduce, {label}")
         assert comm.rank == root or rooted is None, f"reduce, {label}: a result on rank {comm.rank}, which is not the root"
         if comm.rank == root:
-            same(rooted, expected, f"reduce, {label}")
-        same(x, values(comm.rank, 13, dtype), f"what went into the {label}")
+            check_same(rooted, expected, f"reduce, {label}")
+        check_same(x, values(comm.rank, 13, dtype), f"what went into the {label}")
 
 
 def moves(comm: Communicator) -> None:
@@ -57,7 +66,7 @@ def moves(comm: Communicator) -> None:
         outcomes.append((dtype, results, whole))
     for dtype, results, whole in outcomes:
         for name, (result, expected) in results.items():
-            same(result, expected, f"{name} of {dtype}")
+            check_same(result, expected, f"{name} of {dtype}")
         assert results["broadcast"][0] is whole, "broadcast returns another array than the one that it wrote into"
 
 
@@ -71,9 +80,9 @@ def reduces_and_scatters(comm: Communicator) -> None:
             rows, flat = values(comm.rank, (comm.size, 3), dtype), values(comm.rank, total, dtype)
             outcomes.append((op, dtype, comm.reduce_scatter(rows, op=op), comm.reduce_scatter(flat, counts, op)))
     for op, dtype, row, ragged in outcomes:
-        same(row, reduced(comm, (comm.size, 3), dtype, op)[comm.rank], f"reduce_scatter, {op} of {dtype}")
+        check_same(row, reduced(comm, (comm.size, 3), dtype, op)[comm.rank], f"reduce_scatter, {op} of {dtype}")
         expected = reduced(comm, total, dtype, op)[before : before + counts[comm.rank]]
-        same(ragged, expected, f"reduce_scatter with counts, {op} of {dtype}")
+        check_same(ragged, expected, f"reduce_scatter with counts, {op} of {dtype}")
 
 
 def gathers_different_lengths(comm: Communicator) -> None:
@@ -84,9 +93,9 @@ def gathers_different_lengths(comm: Communicator) -> None:
     gathered, returned = comm.allgather(mine, counts), comm.allgather(mine, counts, out)
     alike = comm.allgather(values(comm.rank, 3, salt=1), [3] * comm.size)
     expected = np.concatenate([values(rank, count) for rank, count in enumerate(counts)])
-    same(gathered, expected, "allgather with counts")
-    same(out, expected, "allgather with counts and out")
-    same(alike, np.concatenate([values(rank, 3, salt=1) for rank in range(comm.size)]), "allgather with equal counts")
+    check_same(gathered, expected, "allgather with counts")
+    check_same(out, expected, "allgather with counts and out")
+    check_same(alike, np.concatenate([values(rank, 3, salt=1) for rank in range(comm.size)]), "allgather with equal counts")
     assert returned is out, "allgather returns another array than its out"
 
 
@@ -111,16 +120,16 @@ def takes_any_layout(comm: Communicator) -> None:
     comm.iallreduce(x, begun).wait()
     columns = comm.allgather(turned)
     expected = reduced(comm, 12)
-    same(flat.reshape(-1), expected, "allreduce from and to each second element")
-    same(begun.reshape(-1), expected, "iallreduce from and to each second element")
-    same(out, reduced(comm, (4, 3)).T, "allreduce in Fortran's order")
-    same(gathered, np.stack([values(rank, 12) for rank in range(comm.size)]), "allgather to each second element")
-    same(columns, np.stack([values(rank, (4, 3)).T for rank in range(comm.size)]), "allgather in Fortran's order")
-    same(got.reshape(-1), reduced(comm, (comm.size, 3))[comm.rank], "reduce_scatter from and to each second element")
-    same(swapped, np.stack([values(r, (comm.size, 3))[comm.rank] for r in range(comm.size)]), "alltoall, each second")
-    same(sent, values(0, 6), "broadcast of each second element")
+    check_same(flat.reshape(-1), expected, "allreduce from and to each second element")
+    check_same(begun.reshape(-1), expected, "iallreduce from and to each second element")
+    check_same(out, reduced(comm, (4, 3)).T, "allreduce in Fortran's order")
+    check_same(gathered, np.stack([values(rank, 12) for rank in range(comm.size)]), "allgather to each second element")
+    check_same(columns, np.stack([values(rank, (4, 3)).T for rank in range(comm.size)]), "allgather in Fortran's order")
+    check_same(got.reshape(-1), reduced(comm, (comm.size, 3))[comm.rank], "reduce_scatter from and to each second element")
+    check_same(swapped, np.stack([values(r, (comm.size, 3))[comm.rank] for r in range(comm.size)]), "alltoall, each second")
+    check_same(sent, values(0, 6), "broadcast of each second element")
     if comm.size > 1:
-        same(arrived, values(source, 12), "sendrecv from and to each second element")
+        check_same(arrived, values(source, 12), "sendrecv from and to each second element")
 
 
 def takes_arrays_without_dimensions(comm: Communicator) -> None:
@@ -146,7 +155,7 @@ def takes_arrays_without_dimensions(comm: Communicator) -> None:
     if comm.rank == 0:
         results |= {"reduce": (rooted, total), "gather": (gathered, row)}
     for name, (result, expected) in results.items():
-        same(result, np.asarray(expected), f"{name} of arrays without dimensions")
+        check_same(result, np.asarray(expected), f"{name} of arrays without dimensions")
 
 
 def takes_empty_arrays(comm: Communicator) -> None:
@@ -159,9 +168,9 @@ def takes_empty_arrays(comm: Communicator) -> None:
     rows = [comm.allgather(x), comm.alltoall(empty_rows), comm.reduce_scatter(empty_rows)]
     rooted = [comm.gather(x), comm.scatter(empty_rows, np.zeros(0, np.float32)), comm.reduce(x)]
     for result in results:
-        same(result, x, "an empty array")
+        check_same(result, x, "an empty array")
     for result, shape in zip(rows, [(comm.size, 0, 3), (comm.size, 0), (0,)], strict=True):
-        same(result, np.zeros(shape, np.float32), "rows of an empty array")
+        check_same(result, np.zeros(shape, np.float32), "rows of an empty array")
     assert (rooted[0] is None) == (comm.rank != 0), "gather of an empty array"
     assert came is None or (came.elements, came.source) == (0, source), f"an empty message came as {came}"
 
@@ -195,19 +204,19 @@ def _long(comm: Communicator, n: int, dtype: np.dtype) -> None:
         f"{n} elements of {dtype}, {comm.largest} at once",
     )
     expected = reduced(comm, n, dtype)
-    same(out, expected, f"allreduce of {label}")
-    same(begun, expected, f"iallreduce of {label}")
-    same(expected if rooted is None else rooted, expected, f"reduce of {label}")
-    same(sent, all_rows[0], f"broadcast of {label}")
-    same(gathered, np.stack(all_rows), f"allgather of {label}")
-    same(ragged, np.concatenate([row[:count] for row, count in zip(all_rows, counts, strict=True)]), f"ragged {label}")
+    check_same(out, expected, f"allreduce of {label}")
+    check_same(begun, expected, f"iallreduce of {label}")
+    check_same(expected if rooted is None else rooted, expected, f"reduce of {label}")
+    check_same(sent, all_rows[0], f"broadcast of {label}")
+    check_same(gathered, np.stack(all_rows), f"allgather of {label}")
+    check_same(ragged, np.concatenate([row[:count] for row, count in zip(all_rows, counts, strict=True)]), f"ragged {label}")
     mine = [values(rank, n, dtype, salt=comm.rank) for rank in range(comm.size)]
-    same(swapped, np.stack(mine), f"alltoall of {label}")
-    same(part, reduce(np.add, mine), f"reduce_scatter of {label}")
-    same(place, values(0, n, dtype, salt=comm.rank), f"scatter of {label}")
+    check_same(swapped, np.stack(mine), f"alltoall of {label}")
+    check_same(part, reduce(np.add, mine), f"reduce_scatter of {label}")
+    check_same(place, values(0, n, dtype, salt=comm.rank), f"scatter of {label}")
     if came is not None:
         assert came.elements == n, f"{came.elements} elements came of {label}"
-        same(room[:n], all_rows[source], f"a message of {label}")
+        check_same(room[:n], all_rows[source], f"a message of {label}")
 
 
 def works_in_place(comm: Communicator) -> None:
@@ -225,8 +234,42 @@ def works_in_place(comm: Communicator) -> None:
         rounds.append(out.copy())
     expected = reduced(comm, 9)
     assert returned is x, "allreduce returns another array than its out"
-    same(first, expected, "the result of an allreduce, after another one")
-    same(x, expected, "allreduce in place")
-    same(second, expected, "iallreduce in place")
+    check_same(first, expected, "the result of an allreduce, after another one")
+    check_same(x, expected, "allreduce in place")
+    check_same(second, expected, "iallreduce in place")
     for factor, result in zip((1, 2, 3), rounds, strict=True):
-        same(result, factor * reduced(comm, 9, op="max"), f"allreduce number {factor} of the same two arrays")
+        check_same(result, factor * reduced(comm, 9, op="max"), f"allreduce number {factor} of the same two arrays")
+
+
+def splits(comm: Communicator) -> None:
+    """Groups by color, numbered by key, whose messages do not mix with others; groups of groups."""
+    odd = comm.rank % 2
+    group = comm.split(odd, key=-comm.rank)
+    last = comm.split(None if comm.rank == comm.size - 1 else 0)
+    assert group is not None
+    members = [rank for rank in reversed(range(comm.size)) if rank % 2 == odd]
+    order = group.allgather(np.array(comm.rank))
+    total = group.allreduce(values(comm.rank, 5))
+    last_ranks = None if last is None else last.allgather(np.array(comm.rank))
+    inner = group.split(0 if group.rank < 2 else 1)
+    assert inner is not None
+    pair = inner.allgather(np.array(comm.rank))
+    inside, outside = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    if group.size > 1 and group.rank < 2:  # the same two ranks, the same tag, in both
+        peer = 1 - group.rank
+        begun = [comm.irecv(outside, members[peer], 4), group.irecv(inside, peer, 4)]
+        begun += [group.isend(np.array([1]), peer, 4), comm.isend(np.array([2]), members[peer], 4)]
+        for request in begun:
+            request.wait()
+    assert (group.size, group.rank) == (len(members), members.index(comm.rank)), f"rank {group.rank} of {group.size}"
+    check_same(order, np.array(members), "the ranks of a group, by key")
+    check_same(total, reduce(np.add, [values(rank, 5) for rank in members]), "the sum over a group")
+    assert (last is None) == (comm.rank == comm.size - 1), "a group for a rank that named none"
+    if last_ranks is not None:
+        check_same(last_ranks, np.arange(comm.size - 1), "the ranks of a group, by their rank before")
+    check_same(pair, np.array(members[:2] if group.rank < 2 else members[2:]), "a group of a group")
+    if group.size > 1 and group.rank < 2:
+        assert (int(inside[0]), int(outside[0])) == (1, 2), "messages of a group and of the whole are mixed"
+    for communicator in (inner, last, group):
+        if communicator is not None:
+            communicator.close()

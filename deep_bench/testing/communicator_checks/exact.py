@@ -1,15 +1,64 @@
-"""Reductions that need every bit of their element type, and what they do at its ends."""
+"""Reductions that need every bit of their element type, and what they do at its ends.
+
+Each is done in all of the ways in which a communicator offers one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
-from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.testing.communicator_checks.every_way import Result, every_way
+from deep_bench.distributed.communicators.communicator import Communicator, Reduction
 from deep_bench.testing.communicator_checks.values import DTYPES, same_bits, same_numbers
+
+
+@dataclass(frozen=True)
+class ReductionResult:
+    """What came of an operation, beside what had to.
+
+    Args:
+        what: The operation.
+        found: On this rank.
+        expected: On this rank.
+    """
+
+    what: str
+    found: np.ndarray
+    expected: np.ndarray
+
+
+def every_way(
+    comm: Communicator, ranks: Sequence[np.ndarray], expected: np.ndarray, op: Reduction = "sum"
+) -> list[ReductionResult]:
+    """One array of each rank, reduced by every operation that reduces.
+
+    Args:
+        comm: The ranks.
+        ranks: Of each rank, flat.
+        expected: What comes of them.
+        op: The reduction.
+    """
+    x, n = ranks[comm.rank], expected.size
+    rows = np.stack([np.roll(x, rank) for rank in range(comm.size)])  # each rank gets another row
+    row = np.roll(expected, comm.rank)
+    root = n % comm.size
+    begun, out = np.zeros(n, x.dtype), np.zeros(n, x.dtype)
+    comm.iallreduce(x, begun, op).wait()
+    comm.reduce_scatter(rows, op=op, out=out)
+    results = [
+        ReductionResult("allreduce", comm.allreduce(x, op), expected),
+        ReductionResult("iallreduce", begun, expected),
+        ReductionResult("reduce_scatter", out, row),
+        ReductionResult("reduce_scatter with equal counts", comm.reduce_scatter(rows.reshape(-1), [n] * comm.size, op), row),
+    ]
+    rooted = comm.reduce(x, op, root)
+    if comm.rank == root and rooted is not None:
+        results.append(ReductionResult("reduce", rooted, expected))
+    return results
+
 
 _N = 12
 _REAL = tuple(dtype for dtype in DTYPES if dtype.kind not in "bc")
@@ -103,7 +152,7 @@ def agrees_bit_by_bit(comm: Communicator) -> None:
                 same_bits(row, mine, f"{operation} of {dtype}, on rank {rank} beside rank {comm.rank}")
 
 
-def _parts(comm: Communicator, dtype: np.dtype) -> list[Result]:
+def _parts(comm: Communicator, dtype: np.dtype) -> list[ReductionResult]:
     """Numbers of each rank, any of whose partial sums is a number of the type, and the sum, with all of its bits."""
     if dtype.kind == "c":
         part = np.dtype(f"float{dtype.itemsize * 4}")

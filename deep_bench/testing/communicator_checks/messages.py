@@ -1,14 +1,30 @@
-"""Messages from rank to rank, and what goes on meanwhile."""
+"""Messages from rank to rank, what goes on meanwhile, and what is refused before anything is sent.
+
+Some are large enough for a library's other protocols, with one element more than a round size.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
+from functools import lru_cache, partial, reduce
 from time import monotonic
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from deep_bench.distributed.communicators.communicator import ANY, Communicator, Request
-from deep_bench.testing.communicator_checks.values import DTYPES, extremes, neighbours, same, same_bits, values
+from deep_bench.testing.communicator_checks.values import (
+    DTYPES,
+    check_same,
+    extremes,
+    later,
+    neighbours,
+    reduced,
+    refused,
+    same_bits,
+    values,
+)
 
 _PATIENCE_S = 20.0
 _LOOKS = 1000
@@ -150,7 +166,7 @@ def receives_from_anyone(comm: Communicator) -> None:
             f"from rank {sender}: {[came for came, _ in sender_receipts]}"
         )
         for came, out in sender_receipts:
-            same(out, np.array([sender] * came.elements + [-1] * (6 - came.elements)), f"a message from rank {sender}")
+            check_same(out, np.array([sender] * came.elements + [-1] * (6 - came.elements)), f"a message from rank {sender}")
 
 
 def goes_on_meanwhile(comm: Communicator) -> None:
@@ -172,9 +188,9 @@ def goes_on_meanwhile(comm: Communicator) -> None:
     came = messages[0].wait() if messages else None
     for i, out in enumerate(outs):
         expected = reduce(np.add, [values(rank, 9, salt=i) for rank in range(comm.size)])
-        same(out, expected, f"iallreduce {i} of three at once")
+        check_same(out, expected, f"iallreduce {i} of three at once")
     for tag, out in got.items():
-        same(out, values(source, 4, salt=tag), f"a message with tag {tag}")
+        check_same(out, values(source, 4, salt=tag), f"a message with tag {tag}")
     assert not messages or (came is not None and came.source == source), f"waiting for a message again gave {came}"
 
 
@@ -185,4 +201,143 @@ def exchanges(comm: Communicator) -> None:
     arrays = comm.exchange(values(comm.rank, (2, 2)), peers, peers, 6)
     assert sorted(arrays) == peers, f"from ranks {sorted(arrays)} instead of {peers}"
     for rank, x in arrays.items():
-        same(x, values(rank, (2, 2)), f"what came from rank {rank}")
+        check_same(x, values(rank, (2, 2)), f"what came from rank {rank}")
+
+
+_BITS = {
+    np.dtype(kind): bits
+    for kind, bits in (("uint8", 7), (ml_dtypes.bfloat16, 8), ("float32", 24), ("int64", 62), ("complex128", 53))
+}
+"""An element type of 1, 2, 4, 8 and 16 bytes, to how many bits whole numbers may have."""
+
+
+_SMALL, _LARGE = 2**16, 2**22
+_PLACES = 61
+_PERIOD = 4099  # a prime, so that blocks of a library are not alike
+_MIXING = 0x9E3779B97F4A7C15
+
+
+def carries_large_arrays(comm: Communicator) -> None:
+    """Messages and sums of 4 MiB and an element more, for each size of an element."""
+    to, source = neighbours(comm)
+    faults: list[AssertionError] = []
+    for dtype in _BITS:
+        n = _LARGE // dtype.itemsize + 1
+        mine, label, got = _of(comm, comm.rank, n, dtype).copy(), f"{n} elements of {dtype}", np.zeros(n, dtype)
+        if comm.size > 1:
+            came = comm.sendrecv(mine, to, got, source, 12)
+        total = comm.allreduce(mine)
+        with later(faults):
+            if comm.size > 1:
+                assert came.elements == n, f"{came.elements} elements came of {label}"
+                same_bits(got, _of(comm, source, n, dtype), f"a message of {label}")
+            same_bits(total, _total(comm.size, n, dtype), f"allreduce of {label}")
+    if faults:
+        raise faults[0]
+
+
+def carries_middling_arrays(comm: Communicator) -> None:
+    """Everything with 64 KiB and an element more, for each size of an element."""
+    to, source = neighbours(comm)
+    faults: list[AssertionError] = []
+    for number, dtype in enumerate(_BITS):
+        n, root = _SMALL // dtype.itemsize + 1, number % comm.size
+        ranks = [_of(comm, rank, n, dtype) for rank in range(comm.size)]
+        mine, label, total = ranks[comm.rank].copy(), f"{n} elements of {dtype}", _total(comm.size, n, dtype)
+        rows, received = np.stack([mine] * comm.size), np.stack(ranks)
+        got, begun, place = np.zeros(n, dtype), np.zeros(n, dtype), np.zeros(n, dtype)
+        if comm.size > 1:
+            request = comm.irecv(got, source, 12)
+            comm.isend(mine, to, 12).wait()
+            request.wait()
+        comm.iallreduce(mine, begun).wait()
+        comm.scatter(rows if comm.rank == root else None, place, root)
+        results = {
+            "allreduce": (comm.allreduce(mine), total),
+            "iallreduce": (begun, total),
+            "broadcast": (comm.broadcast(mine.copy(), root), ranks[root]),
+            "allgather": (comm.allgather(mine), received),
+            "allgather with counts": (comm.allgather(mine, [n] * comm.size), received.reshape(-1)),
+            "alltoall": (comm.alltoall(rows), received),
+            "reduce_scatter": (comm.reduce_scatter(rows), total),
+            "scatter": (place, ranks[root]),
+            "a message": (got, ranks[source] if comm.size > 1 else got),
+        }
+        gathered, rooted = comm.gather(mine, root), comm.reduce(mine, root=root)
+        if gathered is not None and rooted is not None:
+            results |= {"gather": (gathered, received), "reduce": (rooted, total)}
+        with later(faults):
+            for name, (result, expected) in results.items():
+                same_bits(result, expected, f"{name} of {label}")
+    if faults:
+        raise faults[0]
+
+
+def _of(comm: Communicator, rank: int, n: int, dtype: np.dtype) -> np.ndarray:
+    """A rank's array: the same numbers, a few places further."""
+    start = rank % _PLACES
+    return _numbers(comm.size, n + _PLACES, dtype)[start : start + n]
+
+
+@lru_cache(maxsize=8)
+def _numbers(size: int, n: int, dtype: np.dtype) -> np.ndarray:
+    return _repeated(_block(size, dtype), n)
+
+
+@lru_cache(maxsize=8)
+def _total(size: int, n: int, dtype: np.dtype) -> np.ndarray:
+    block = _block(size, dtype)
+    total = np.zeros_like(block)
+    for rank in range(size):
+        total += np.roll(block, -(rank % _PLACES))
+    return _repeated(total, n)
+
+
+def _block(size: int, dtype: np.dtype) -> np.ndarray:
+    """Whole numbers, of which every sum over the ranks is one of the type's, with most of its bits; none is 0."""
+    most = max(1, 2 ** _BITS[dtype] // size)
+    mixed = np.arange(_PERIOD, dtype=np.uint64) * np.uint64(_MIXING) >> np.uint64(1)
+    whole = mixed % np.uint64(most) + np.uint64(1)
+    return (whole + 1j * whole[::-1]).astype(dtype) if dtype.kind == "c" else whole.astype(dtype)
+
+
+def _repeated(block: np.ndarray, n: int) -> np.ndarray:
+    array = np.resize(block, n)
+    array.flags.writeable = False
+    return array
+
+
+def refuses_what_is_wrong(comm: Communicator) -> None:
+    """Ranks that do not exist, results that do not fit, counts that do not add up: each refused before anything is sent."""
+    x, size = np.ones(4, np.float32), comm.size
+    locked = np.zeros(4, np.float32)
+    locked.flags.writeable = False
+    for rank in (size, -2):
+        refused(partial(comm.send, x, rank), f"a message to rank {rank}")
+        refused(partial(comm.irecv, x, rank), f"a message from rank {rank}")
+        refused(partial(comm.broadcast, x, rank), f"broadcast from rank {rank}")
+        refused(partial(comm.reduce, x, root=rank), f"reduce to rank {rank}")
+        refused(partial(comm.gather, x, rank), f"gather to rank {rank}")
+        refused(partial(comm.scatter, np.ones((size, 4), np.float32), x, rank), f"scatter from rank {rank}")
+    refused(lambda: comm.isend(x, ANY), "a message to anyone")
+    refused(lambda: comm.isend(x, 0, -1), "a negative tag")
+    refused(lambda: comm.irecv(locked), "receiving into a read-only array")
+    for out, description in ((np.zeros(5, np.float32), "too long"), (np.zeros(4), "of another type"), (locked, "read-only")):
+        refused(partial(comm.allreduce, x, out=out), f"allreduce into an array that is {description}")
+        refused(partial(comm.iallreduce, x, out), f"iallreduce into an array that is {description}")
+    refused(lambda: comm.allgather(x, out=np.zeros(4 * size + 1, np.float32)), "allgather into an array that is too long")
+    wrong: Sequence[tuple[Sequence[int], str]] = (
+        ([4] * (size + 1), "too many"),
+        ([3] * size, "wrong"),
+        ([-4] * size, "negative"),
+    )
+    for counts, description in wrong:
+        refused(partial(comm.allgather, x, counts), f"allgather with {description} counts")
+        refused(partial(comm.reduce_scatter, np.ones(4 * size), counts), f"reduce_scatter with {description} counts")
+    refused(lambda: comm.alltoall(np.ones((size + 1, 2))), "alltoall of too many rows")
+    refused(lambda: comm.reduce_scatter(np.ones((size + 1, 2))), "reduce_scatter of too many rows")
+    refused(lambda: comm.split(-3), "a negative color")
+    unknown: Any = "mean"
+    for call in (comm.allreduce, comm.reduce):
+        refused(partial(call, x, unknown), "the reduction 'mean'")
+    check_same(comm.allreduce(values(comm.rank, 4)), reduced(comm, 4), "an allreduce after what was refused")

@@ -74,14 +74,14 @@ def _quiet_nans(dtype: np.dtype, mantissa: int) -> np.ndarray:
 def same_numbers(found: np.ndarray, expected: np.ndarray, what: str) -> None:
     """Fail unless two arrays have the same bits, but for those of NaNs."""
     none = np.isnan(expected)
-    _alike(found, expected, what)
+    _check_form(found, expected, what)
     assert np.isnan(found[none]).all(), f"{what}: {found[none]!r} instead of NaNs"
     same_bits(found[~none], expected[~none], what)
 
 
 def same_bits(found: np.ndarray, expected: np.ndarray, what: str) -> None:
     """Fail unless two arrays have the same bits."""
-    _alike(found, expected, what)
+    _check_form(found, expected, what)
     rows = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (found, expected)]
     if np.array_equal(rows[0], rows[1]):
         return
@@ -96,13 +96,13 @@ def reduced(comm: Communicator, shape: int | tuple[int, ...], dtype: Any = np.fl
     return reduce(_FUNCTIONS[op], [values(rank, shape, dtype) for rank in range(comm.size)]).astype(dtype)
 
 
-def same(found: np.ndarray | None, expected: np.ndarray, what: str) -> None:
+def check_same(found: np.ndarray | None, expected: np.ndarray, what: str) -> None:
     """Fail unless two arrays have the same type, shape and contents."""
-    _alike(found, expected, what)
+    _check_form(found, expected, what)
     np.testing.assert_array_equal(found, expected, what)
 
 
-def _alike(array: Any, expected: np.ndarray, label: str) -> None:
+def _check_form(array: Any, expected: np.ndarray, label: str) -> None:
     assert isinstance(array, np.ndarray), f"{label}: {type(array).__name__} instead of an array"
     assert array.dtype == expected.dtype, f"{label}: {array.dtype} instead of {expected.dtype}"
     assert array.shape == expected.shape, f"{label}: shape {array.shape} instead of {expected.shape}"

@@ -35,8 +35,7 @@ from deep_bench.testing.generated import (
     signal,
     text,
 )
-from deep_bench.testing.generated.draw import Draw, Seeded
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, Seeded
 
 __all__ = ["COUNT", "GENERATORS", "Draw", "Problem", "Seeded", "generated_cases"]
 
@@ -63,7 +62,7 @@ _FAMILIES = (
     text,
 )
 
-GENERATORS: Mapping[str, Callable[[Draw], Problem]] = MappingProxyType(
+GENERATORS: Mapping[str, Callable[[Draw], GeneratedProblem]] = MappingProxyType(
     {operator: generator for family in _FAMILIES for operator, generator in family.GENERATORS.items()}
 )
 """Operator to what draws a use of it."""

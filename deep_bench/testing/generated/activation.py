@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deep_bench.testing.generated.draw import Draw, dtypes
 from deep_bench.testing.generated.elementwise import unary
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 
 def _one_of(*values: object) -> Callable[[Draw], object]:
@@ -20,9 +19,9 @@ def _one_of(*values: object) -> Callable[[Draw], object]:
 def finite(operator: str, **attributes: Callable[[Draw], object]) -> Generator:
     """An operator whose formula is NaN at infinity though its limit is not; the standard does not say which holds."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         x = draw.moderate(draw.shape(), draw.pick(dtypes(operator)))
-        return Problem(operator, [x], {name: choose(draw) for name, choose in attributes.items()})
+        return GeneratedProblem(operator, [x], {name: choose(draw) for name, choose in attributes.items()})
 
     return generate
 
@@ -30,40 +29,40 @@ def finite(operator: str, **attributes: Callable[[Draw], object]) -> Generator:
 def along_axis(operator: str) -> Generator:
     """An operator along an axis; without plus infinity, where the formula and the one that shifts by the maximum differ."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         x = draw.array(draw.shape(1), draw.pick(dtypes(operator)))
         x = np.where(np.isposinf(x), np.ones_like(x), x)
-        return Problem(operator, [x], {"axis": draw.maybe(draw.axis(x.ndim))})
+        return GeneratedProblem(operator, [x], {"axis": draw.maybe(draw.axis(x.ndim))})
 
     return generate
 
 
-def Hardmax(draw: Draw) -> Problem:
+def Hardmax(draw: Draw) -> GeneratedProblem:
     """Ties, but no NaN: the standard does not say whether it is the maximum."""
     x = draw.array(draw.shape(1), draw.pick(dtypes("Hardmax")), draw.pick(("normal", "ties", "wide")))
-    return Problem("Hardmax", [x], {"axis": draw.maybe(draw.axis(x.ndim))})
+    return GeneratedProblem("Hardmax", [x], {"axis": draw.maybe(draw.axis(x.ndim))})
 
 
-def PRelu(draw: Draw) -> Problem:
+def PRelu(draw: Draw) -> GeneratedProblem:
     """The slope broadcasts to the tensor."""
     dtype, shape = draw.pick(dtypes("PRelu")), draw.shape()
-    return Problem("PRelu", [draw.moderate(shape, dtype), draw.moderate(draw.broadcast(shape), dtype)])
+    return GeneratedProblem("PRelu", [draw.moderate(shape, dtype), draw.moderate(draw.broadcast(shape), dtype)])
 
 
-def Shrink(draw: Draw) -> Problem:
+def Shrink(draw: Draw) -> GeneratedProblem:
     """Integers with whole parameters, so that nothing is truncated and nothing passes the limits of the type."""
     dtype = draw.pick(dtypes("Shrink"))
     whole = dtype.kind in "iu"
     bias, lambd = draw.pick((0.0, 1.0, 2.0)), draw.pick((2.0, 3.0))
     attributes = {"bias": bias, "lambd": lambd} if whole else {"bias": draw.maybe(bias / 4), "lambd": draw.maybe(lambd / 4)}
-    return Problem("Shrink", [draw.moderate(draw.shape(), dtype)], attributes)
+    return GeneratedProblem("Shrink", [draw.moderate(draw.shape(), dtype)], attributes)
 
 
-def SwiGLU(draw: Draw) -> Problem:
+def SwiGLU(draw: Draw) -> GeneratedProblem:
     """Two tensors of one shape."""
     dtype, shape = draw.pick(dtypes("SwiGLU")), draw.shape()
     gate, value = draw.moderate(shape, dtype), draw.moderate(shape, dtype)
-    return Problem("SwiGLU", [gate, value], {"alpha": draw.maybe(draw.pick((1.5, 0.5, -1.0)))})
+    return GeneratedProblem("SwiGLU", [gate, value], {"alpha": draw.maybe(draw.pick((1.5, 0.5, -1.0)))})
 
 
 _ALPHA = _one_of(0.5, 2.0, 0.125, -0.5)

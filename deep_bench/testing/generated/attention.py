@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
 _PRECISIONS = tuple(
     int(code)
@@ -46,7 +45,7 @@ def _heads(draw: Draw) -> Heads:
     return Heads(draw.integer(1, 2), kv_heads * draw.integer(1, 3), kv_heads, *(draw.integer(1, 4) for _ in range(4)))
 
 
-def Attention(draw: Draw) -> Problem:
+def Attention(draw: Draw) -> GeneratedProblem:
     """Every way to mask at once: what all of them leave may be nothing, which gives 0."""
     at, dtype, packed = _heads(draw), draw.pick(dtypes("Attention")), draw.boolean()
     past = draw.pick((None, None, 0, 1, 3))
@@ -69,7 +68,7 @@ def Attention(draw: Draw) -> Problem:
     outputs = 1 if past is None else draw.pick((3, 4))
     if outputs == 4:
         attributes["qk_matmul_output_mode"] = draw.pick((None, 0, 1, 2, 3))
-    return Problem("Attention", [q, k, v, mask, *cache, lengths], attributes, outputs=outputs)
+    return GeneratedProblem("Attention", [q, k, v, mask, *cache, lengths], attributes, outputs=outputs)
 
 
 def _attributes(draw: Draw) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def _mask(draw: Draw, at: Heads, keys: int, dtype: np.dtype) -> np.ndarray:
     return allowed if draw.boolean() else np.where(allowed, draw.moderate(shape, dtype), np.asarray(-np.inf, dtype))
 
 
-def RotaryEmbedding(draw: Draw) -> Problem:
+def RotaryEmbedding(draw: Draw) -> GeneratedProblem:
     """All of the features or the first ones, positions given or in order."""
     dtype, packed = draw.pick(dtypes("RotaryEmbedding")), draw.boolean()
     batch, heads, length, half = (draw.integer(1, 3) for _ in range(4))
@@ -109,10 +108,12 @@ def RotaryEmbedding(draw: Draw) -> Problem:
     shape = (batch, length, half) if ids is None else (positions, half)
     attributes = {"interleaved": draw.maybe(draw.boolean()), "num_heads": heads if packed else None}
     attributes["rotary_embedding_dim"] = 2 * half if extra else draw.maybe(0)
-    return Problem("RotaryEmbedding", [x, draw.moderate(shape, dtype), draw.moderate(shape, dtype), ids], attributes)
+    return GeneratedProblem(
+        "RotaryEmbedding", [x, draw.moderate(shape, dtype), draw.moderate(shape, dtype), ids], attributes
+    )
 
 
-def LinearAttention(draw: Draw) -> Problem:
+def LinearAttention(draw: Draw) -> GeneratedProblem:
     """The four rules, the decay per head or per feature, the rate per head or for all."""
     at, dtype = _heads(draw), draw.pick(dtypes("LinearAttention"))
     rule = draw.pick((None, "linear", "gated", "delta", "gated_delta"))
@@ -127,10 +128,10 @@ def LinearAttention(draw: Draw) -> Problem:
         beta = np.abs(draw.moderate((at.batch, at.queries, draw.pick((1, at.kv_heads))), dtype)) / np.asarray(4, dtype)
     attributes: dict[str, Any] = {"q_num_heads": at.q_heads, "kv_num_heads": at.kv_heads, "update_rule": rule}
     attributes |= {"chunk_size": draw.maybe(2), "scale": draw.maybe(draw.pick((0.0, 0.5)))}
-    return Problem("LinearAttention", [q, k, v, state, decay, beta], attributes, outputs=2)
+    return GeneratedProblem("LinearAttention", [q, k, v, state, decay, beta], attributes, outputs=2)
 
 
-GENERATORS: dict[str, Callable[[Draw], Problem]] = {
+GENERATORS: dict[str, Callable[[Draw], GeneratedProblem]] = {
     "Attention": Attention,
     "LinearAttention": LinearAttention,
     "RotaryEmbedding": RotaryEmbedding,

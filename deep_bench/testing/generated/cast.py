@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from deep_bench.tensor import STRING, is_float, is_integer
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem, code_of
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, code_of, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 _FLOAT8 = tuple(
@@ -23,7 +22,7 @@ _WORDS = ("1", "-2", "0", "3", "7", "100", "-1")
 _NUMBERS = ("1.5", "-2.25", "1e-5", "1E4", "INF", "-inf", "+Inf", "NaN", "nan", "100.5", "-0.0", "3")
 
 
-def _given(draw: Draw, shape: tuple[int, ...], dtype: np.dtype, to: np.dtype) -> np.ndarray:
+def _convertible(draw: Draw, shape: tuple[int, ...], dtype: np.dtype, to: np.dtype) -> np.ndarray:
     """Left open, and avoided: numbers beyond the range of integers and of formats without infinity; how a float is written.
 
     Strings are made of halves only. Neither zero nor what is negative becomes a power of two.
@@ -98,22 +97,22 @@ def _pair(draw: Draw, operator: str) -> tuple[np.ndarray, np.dtype, dict[str, An
     dtype = draw.pick(draw.pick((types, [kind for kind in types if is_float(kind) and kind.itemsize > 1])))
     unsaid = {np.dtype(bool): STRING, STRING: np.dtype(bool)}.get(dtype)
     to = draw.pick(draw.pick((tuple(target for target in types if target != unsaid), _FLOAT8)))
-    return _given(draw, draw.shape(0, 3), dtype, to), to, _settings(draw, to)
+    return _convertible(draw, draw.shape(0, 3), dtype, to), to, _settings(draw, to)
 
 
-def Cast(draw: Draw) -> Problem:
+def Cast(draw: Draw) -> GeneratedProblem:
     """Any pair of element types."""
     x, to, settings = _pair(draw, "Cast")
-    return Problem("Cast", [x], {"to": code_of(to), **settings})
+    return GeneratedProblem("Cast", [x], {"to": code_of(to), **settings})
 
 
-def CastLike(draw: Draw) -> Problem:
+def CastLike(draw: Draw) -> GeneratedProblem:
     """Any pair of element types."""
     x, to, settings = _pair(draw, "CastLike")
-    return Problem("CastLike", [x, draw.array(draw.shape(0, 2), to)], settings)
+    return GeneratedProblem("CastLike", [x, draw.array(draw.shape(0, 2), to)], settings)
 
 
-def BitCast(draw: Draw) -> Problem:
+def BitCast(draw: Draw) -> GeneratedProblem:
     """Any pair of the same width; only what is 0 or 1 becomes a bool."""
     types = dtypes("BitCast")
     dtype = draw.pick(types)
@@ -121,7 +120,7 @@ def BitCast(draw: Draw) -> Problem:
     x = draw.array(draw.shape(), dtype)
     if to == np.bool_ and dtype != to:
         x = draw.array(x.shape, bool).view(dtype)
-    return Problem("BitCast", [x], {"to": code_of(to)})
+    return GeneratedProblem("BitCast", [x], {"to": code_of(to)})
 
 
 def _bits(dtype: np.dtype) -> int:

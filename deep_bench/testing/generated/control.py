@@ -9,10 +9,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from deep_bench.testing.generated.draw import Draw
-from deep_bench.testing.generated.problem import Problem, code_of
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, code_of
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 _TYPES = tuple(np.dtype(t) for t in ("f4", "f8", "f2", "i8", "i4"))
 
@@ -27,7 +26,7 @@ def small(draw: Draw, shape: Sequence[int], dtype: Any) -> np.ndarray:
     return draw.array(shape, dtype, "ties" if np.dtype(dtype).kind == "f" else "small")
 
 
-def If(draw: Draw) -> Problem:
+def If(draw: Draw) -> GeneratedProblem:
     """Branches compute different things from values around them, with results of different shapes."""
     dtype, shape = draw.pick(_TYPES), draw.full_shape()
     outer = [small(draw, shape, dtype), small(draw, shape, dtype)]
@@ -43,10 +42,10 @@ def If(draw: Draw) -> Problem:
         branch_outputs = [info(f"{branch}{i}", dtype) for i in range(count)]
         branches[f"{branch}_branch"] = helper.make_graph(nodes, branch, [], branch_outputs)
     condition = np.array(draw.boolean(), bool).reshape(draw.pick(((), (1,))))
-    return Problem("If", [condition], branches, outputs=2, outer=outer)
+    return GeneratedProblem("If", [condition], branches, outputs=2, outer=outer)
 
 
-def Loop(draw: Draw) -> Problem:
+def Loop(draw: Draw) -> GeneratedProblem:
     """Ends by its count, by its condition, or never begins; carries values on, and collects one a round."""
     dtype, shape = draw.pick(_TYPES), draw.full_shape(0, 2)
     limit = draw.integer(0, 4)
@@ -64,10 +63,12 @@ def Loop(draw: Draw) -> Problem:
     going = np.array(draw.pick((True, True, False))).reshape(draw.pick(((), (1,))))
     begin = going if trips is None else draw.maybe(going)
     outer = [np.array(limit, np.int64), small(draw, shape, dtype)]
-    return Problem("Loop", [trips, begin, small(draw, shape, dtype)], {"body": body}, outputs=count - 1, outer=outer)
+    return GeneratedProblem(
+        "Loop", [trips, begin, small(draw, shape, dtype)], {"body": body}, outputs=count - 1, outer=outer
+    )
 
 
-def Scan(draw: Draw) -> Problem:
+def Scan(draw: Draw) -> GeneratedProblem:
     """One or two inputs and results, each along an axis of its own, forwards or backwards; with a state or without."""
     dtype, shape = draw.pick(_TYPES), draw.full_shape(1, 2)
     scanned, states, results = draw.integer(1, 2), draw.integer(0, 1), draw.integer(1, 2)
@@ -94,7 +95,7 @@ def Scan(draw: Draw) -> Problem:
     }
     begin = [small(draw, shape, dtype) for _ in range(states)]
     around = [] if states else [small(draw, shape, dtype)]
-    return Problem("Scan", [*begin, *inputs], {"body": body, **settings}, outputs=states + results, outer=around)
+    return GeneratedProblem("Scan", [*begin, *inputs], {"body": body, **settings}, outputs=states + results, outer=around)
 
 
 GENERATORS: dict[str, Generator] = {"If": If, "Loop": Loop, "Scan": Scan}

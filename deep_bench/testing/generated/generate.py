@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 
 from deep_bench.tensor import STRING, is_float, is_integer
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem, code_of
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, code_of, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 
 def results(operator: str, index: int = 0) -> tuple[np.dtype, ...]:
@@ -23,7 +22,7 @@ def results(operator: str, index: int = 0) -> tuple[np.dtype, ...]:
     return tuple(sorted(types, key=lambda d: (d != np.float32, not is_float(d))))
 
 
-def Constant(draw: Draw) -> Problem:
+def Constant(draw: Draw) -> GeneratedProblem:
     """Each of the attributes but the sparse one, which few know."""
     kind = draw.pick(("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"))
     numbers = tuple(draw.integer(-9, 9) for _ in range(draw.integer(1, 4)))
@@ -37,47 +36,47 @@ def Constant(draw: Draw) -> Problem:
         "value_string": words[0],
         "value_strings": words,
     }[kind]
-    return Problem("Constant", [], {kind: value})
+    return GeneratedProblem("Constant", [], {kind: value})
 
 
-def ConstantOfShape(draw: Draw) -> Problem:
+def ConstantOfShape(draw: Draw) -> GeneratedProblem:
     """Of any element type; also of no axes, and without elements."""
     shape = np.array(draw.shape(), np.int64).reshape(-1)
     value = draw.array((1,), draw.pick(results("ConstantOfShape")))
-    return Problem("ConstantOfShape", [shape], {"value": draw.maybe(np.ascontiguousarray(value))})
+    return GeneratedProblem("ConstantOfShape", [shape], {"value": draw.maybe(np.ascontiguousarray(value))})
 
 
-def EyeLike(draw: Draw) -> Problem:
+def EyeLike(draw: Draw) -> GeneratedProblem:
     """Diagonals inside and outside, in the input's element type or another."""
     x = draw.array(draw.shape(2, 2), draw.pick(dtypes("EyeLike")))
     dtype = draw.pick((None, code_of(draw.pick(results("EyeLike")))))
-    return Problem("EyeLike", [x], {"dtype": dtype, "k": draw.pick((None, draw.integer(-4, 4)))})
+    return GeneratedProblem("EyeLike", [x], {"dtype": dtype, "k": draw.pick((None, draw.integer(-4, 4)))})
 
 
-def Range(draw: Draw) -> Problem:
+def Range(draw: Draw) -> GeneratedProblem:
     """Steps of both signs, and ranges without elements; steps are such that no rounding decides on an element."""
     dtype = draw.pick(dtypes("Range"))
     start, count = draw.integer(-9, 9), draw.integer(-2, 9)
     step = draw.pick((1, -1, 2, -3)) if is_integer(dtype) else draw.pick((1, 0.5, -0.25, -3, 1.5))
     limit = start + count * step - (0 if is_integer(dtype) else step / 4)
     scalars = [np.array(v).astype(dtype) for v in (start, limit, step)]
-    return Problem("Range", scalars, {"stash_type": draw.pick((None, None, 1))})
+    return GeneratedProblem("Range", scalars, {"stash_type": draw.pick((None, None, 1))})
 
 
 def window(operator: str) -> Generator:
     """Periodic or symmetric, in the floating-point types; a symmetric one of one element, 0 / 0, is left open."""
     floats = [dtype for dtype in results(operator) if is_float(dtype)]
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         periodic = draw.pick((None, 0, 1))
         size = np.array(draw.integer(2 if periodic == 0 else 1, 12), draw.pick((np.int64, np.int32)))
         dtype = draw.pick((None, code_of(draw.pick(floats))))
-        return Problem(operator, [size], {"output_datatype": dtype, "periodic": periodic})
+        return GeneratedProblem(operator, [size], {"output_datatype": dtype, "periodic": periodic})
 
     return generate
 
 
-def MelWeightMatrix(draw: Draw) -> Problem:
+def MelWeightMatrix(draw: Draw) -> GeneratedProblem:
     """Speech-like and odd settings; in the floating-point types, since integers would cut the triangles."""
     rate = draw.pick((8000, 16000, 22050, 44100))
     low = draw.integer(0, 400)
@@ -86,7 +85,7 @@ def MelWeightMatrix(draw: Draw) -> Problem:
     edges = [np.array(n, np.float32) for n in (low, high)]
     floats = [dtype for dtype in results("MelWeightMatrix") if is_float(dtype)]
     dtype = draw.pick((None, code_of(draw.pick(floats))))
-    return Problem("MelWeightMatrix", [*counts, *edges], {"output_datatype": dtype})
+    return GeneratedProblem("MelWeightMatrix", [*counts, *edges], {"output_datatype": dtype})
 
 
 GENERATORS: dict[str, Generator] = {

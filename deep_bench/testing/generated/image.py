@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from deep_bench.tensor import STRING, is_float
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 _TRANSFORMATIONS = (
     None,
@@ -28,7 +27,7 @@ _SCALES = (0.5, 2.0, 1.5, 0.25, 3.0, 0.75, 0.5, 2.5, 0.625, 1.0)
 """Without rounding, so that it decides on no element."""
 
 
-def Resize(draw: Draw) -> Problem:
+def Resize(draw: Draw) -> GeneratedProblem:
     """Left open, and avoided: interpolated integers, a single element with aligned corners, sizes of 0.
 
     Nearest neighbours are asked for only where their positions are exact: at scales that are sums of powers of two.
@@ -56,7 +55,7 @@ def Resize(draw: Draw) -> Problem:
         roi = np.array(corners, draw.pick(dtypes("Resize", 1)))
         settings["extrapolation_value"] = draw.pick((None, 7.5)) if is_float(dtype) else None
     x = draw.array(shape, dtype, "normal" if is_float(dtype) else None)
-    return Problem("Resize", [x, roi, scaled, sized], settings)
+    return GeneratedProblem("Resize", [x, roi, scaled, sized], settings)
 
 
 def _some(draw: Draw, rank: int) -> tuple[int, ...]:
@@ -92,16 +91,16 @@ def _kernel(draw: Draw, mode: str | None) -> dict[str, Any]:
     return {**smooth, "cubic_coeff_a": draw.pick((None, -0.5, -0.75))} if mode == "cubic" else smooth
 
 
-def AffineGrid(draw: Draw) -> Problem:
+def AffineGrid(draw: Draw) -> GeneratedProblem:
     """In two and three dimensions; a single position with aligned corners is left open."""
     rank, aligned = draw.integer(2, 3), draw.pick((None, 0, 1))
     batch = draw.integer(1, 3)
     sizes = [batch, draw.integer(1, 3), *(draw.integer(2 if aligned else 1, 5) for _ in range(rank))]
     theta = draw.array((batch, rank, rank + 1), draw.pick(dtypes("AffineGrid")), draw.pick(("normal", "ties")))
-    return Problem("AffineGrid", [theta, np.array(sizes, np.int64)], {"align_corners": aligned})
+    return GeneratedProblem("AffineGrid", [theta, np.array(sizes, np.int64)], {"align_corners": aligned})
 
 
-def GridSample(draw: Draw) -> Problem:
+def GridSample(draw: Draw) -> GeneratedProblem:
     """In one to three dimensions, positions inside and outside; interpolated integers and padded strings are left open.
 
     Where the nearest element is asked for no position is in the middle of two, unless rounding puts it there.
@@ -119,10 +118,10 @@ def GridSample(draw: Draw) -> Problem:
         "mode": mode,
         "padding_mode": draw.pick((None, "zeros", "border", "reflection")),
     }
-    return Problem("GridSample", [x, grid], settings)
+    return GeneratedProblem("GridSample", [x, grid], settings)
 
 
-def RoiAlign(draw: Draw) -> Problem:
+def RoiAlign(draw: Draw) -> GeneratedProblem:
     """Regions inside and across the borders; lengths such that the number of samples in a bin is exact."""
     dtype = draw.pick(dtypes("RoiAlign"))
     n, h, w, count = draw.integer(1, 3), draw.integer(3, 8), draw.integer(3, 8), draw.integer(1, 4)
@@ -140,10 +139,10 @@ def RoiAlign(draw: Draw) -> Problem:
         "sampling_ratio": draw.pick((None, 0, 1, 2, 3)),
         "spatial_scale": scale,
     }
-    return Problem("RoiAlign", [x, rois.astype(dtype), images], settings)
+    return GeneratedProblem("RoiAlign", [x, rois.astype(dtype), images], settings)
 
 
-def NonMaxSuppression(draw: Draw) -> Problem:
+def NonMaxSuppression(draw: Draw) -> GeneratedProblem:
     """Scores are distinct, thresholds between them, and overlaps not as large as the threshold."""
     batch, classes, count = draw.integer(1, 2), draw.integer(1, 3), draw.integer(1, 8)
     centred = draw.pick((None, 0, 1))
@@ -155,7 +154,7 @@ def NonMaxSuppression(draw: Draw) -> Problem:
     shape = draw.pick(((), (1,)))
     thresholds = [None if v is None else np.full(shape, v, np.float32) for v in (overlap, low)]
     inputs = [np.array(boxes, np.float32), scores, None if limit is None else limit.astype(np.int64), *thresholds]
-    return Problem("NonMaxSuppression", inputs, {"center_point_box": centred})
+    return GeneratedProblem("NonMaxSuppression", inputs, {"center_point_box": centred})
 
 
 def _box(draw: Draw, centred: int | None) -> list[float]:
@@ -166,7 +165,7 @@ def _box(draw: Draw, centred: int | None) -> list[float]:
     return [*draw.pick(((a, c, a + b, c + d), (a + b, c + d, a, c), (a, c + d, a + b, c)))]
 
 
-def ImageDecoder(draw: Draw) -> Problem:
+def ImageDecoder(draw: Draw) -> GeneratedProblem:
     """Lossless files in several formats. Others' decoders, and how colours become grey, are left open, and avoided."""
     from PIL import Image
 
@@ -178,7 +177,7 @@ def ImageDecoder(draw: Draw) -> Problem:
     image = Image.fromarray(np.ascontiguousarray(pixels))
     image.save(file, kind, **({"lossless": True} if kind == "WEBP" else {}))
     formats = ("RGB", "BGR", "Grayscale", None) if grey else ("RGB", "BGR", None)
-    return Problem("ImageDecoder", [np.frombuffer(file.getvalue(), np.uint8)], {"pixel_format": draw.pick(formats)})
+    return GeneratedProblem("ImageDecoder", [np.frombuffer(file.getvalue(), np.uint8)], {"pixel_format": draw.pick(formats)})
 
 
 _NEEDS_PILLOW = (ImageDecoder,) if importlib.util.find_spec("PIL") else ()

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from deep_bench.tensor import STRING, is_float, is_integer
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 
 def indices(draw: Draw, shape: Sequence[int], size: int, dtype: Any = None) -> np.ndarray:
@@ -27,23 +26,23 @@ def distinct(draw: Draw, count: int, size: int) -> list[int]:
     return [i - size if draw.boolean() else i for i in order]
 
 
-def Gather(draw: Draw) -> Problem:
+def Gather(draw: Draw) -> GeneratedProblem:
     """Indices of any rank, also a scalar, and none at all."""
     shape = list(draw.shape(1))
     axis, dtype = draw.axis(len(shape)), draw.pick(dtypes("Gather"))
     shape[axis] = draw.integer(1, 4)
     where = indices(draw, draw.shape(0, 2), shape[axis])
-    return Problem("Gather", [draw.array(shape, dtype), where], {"axis": axis if axis else draw.maybe(0)})
+    return GeneratedProblem("Gather", [draw.array(shape, dtype), where], {"axis": axis if axis else draw.maybe(0)})
 
 
-def GatherElements(draw: Draw) -> Problem:
+def GatherElements(draw: Draw) -> GeneratedProblem:
     """The other axes of the indices may be shorter than the tensor's."""
     shape = draw.full_shape()
     axis, dtype = draw.axis(len(shape)), draw.pick(dtypes("GatherElements"))
     read = [draw.integer(0, n) for n in shape]
     read[axis] = draw.integer(0, 4)
     where = indices(draw, read, shape[axis])
-    return Problem("GatherElements", [draw.array(shape, dtype), where], {"axis": axis if axis else draw.maybe(0)})
+    return GeneratedProblem("GatherElements", [draw.array(shape, dtype), where], {"axis": axis if axis else draw.maybe(0)})
 
 
 def _tuples(draw: Draw, batch: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
@@ -52,14 +51,14 @@ def _tuples(draw: Draw, batch: Sequence[int], sizes: Sequence[int]) -> np.ndarra
     return np.stack(parts, axis=-1)
 
 
-def GatherND(draw: Draw) -> Problem:
+def GatherND(draw: Draw) -> GeneratedProblem:
     """With and without batch dimensions; tuples that name all or some of the other axes."""
     shape = draw.full_shape()
     batch = draw.integer(0, len(shape) - 1)
     named = shape[batch : batch + draw.integer(1, len(shape) - batch)]
     where = _tuples(draw, (*shape[:batch], *draw.shape(0, 2)), named)
     x = draw.array(shape, draw.pick(dtypes("GatherND")))
-    return Problem("GatherND", [x, where], {"batch_dims": batch or draw.maybe(0)})
+    return GeneratedProblem("GatherND", [x, where], {"batch_dims": batch or draw.maybe(0)})
 
 
 def _reduction(draw: Draw, dtype: np.dtype) -> str | None:
@@ -73,7 +72,7 @@ def _style(dtype: np.dtype) -> str | None:
     return "ties" if is_float(dtype) else "small" if is_integer(dtype) else None
 
 
-def ScatterElements(draw: Draw) -> Problem:
+def ScatterElements(draw: Draw) -> GeneratedProblem:
     """Positions are distinct unless there is a reduction. `_style` says what is avoided."""
     shape = draw.full_shape()
     axis, dtype = draw.axis(len(shape)), draw.pick(dtypes("ScatterElements"))
@@ -85,10 +84,12 @@ def ScatterElements(draw: Draw) -> Problem:
         for line in np.ndindex(lines.shape[:-1]):
             lines[line] = distinct(draw, lines.shape[-1], shape[axis])
     x, updates = draw.array(shape, dtype, _style(dtype)), draw.array(written, dtype, _style(dtype))
-    return Problem("ScatterElements", [x, where, updates], {"axis": axis if axis else draw.maybe(0), "reduction": reduction})
+    return GeneratedProblem(
+        "ScatterElements", [x, where, updates], {"axis": axis if axis else draw.maybe(0), "reduction": reduction}
+    )
 
 
-def ScatterND(draw: Draw) -> Problem:
+def ScatterND(draw: Draw) -> GeneratedProblem:
     """As ScatterElements."""
     shape, dtype = draw.full_shape(), draw.pick(dtypes("ScatterND"))
     reduction = _reduction(draw, dtype)
@@ -102,10 +103,10 @@ def ScatterND(draw: Draw) -> Problem:
         where = _tuples(draw, draw.shape(0, 2), shape[:named])
     x = draw.array(shape, dtype, _style(dtype))
     updates = draw.array((*where.shape[:-1], *shape[named:]), dtype, _style(dtype))
-    return Problem("ScatterND", [x, where, updates], {"reduction": reduction})
+    return GeneratedProblem("ScatterND", [x, where, updates], {"reduction": reduction})
 
 
-def TensorScatter(draw: Draw) -> Problem:
+def TensorScatter(draw: Draw) -> GeneratedProblem:
     """Written at the front by default, or where each sample says, beyond the end in circles."""
     shape, dtype = list(draw.full_shape(3, 4)), draw.pick(dtypes("TensorScatter"))
     axis = draw.pick((None, *range(1, len(shape)), *range(1 - len(shape), 0)))
@@ -115,16 +116,18 @@ def TensorScatter(draw: Draw) -> Problem:
     shape[-2 if axis is None else axis] = length = draw.integer(0, size)
     last = size - 1 if mode == "circular" else size - length
     begins = np.array([draw.integer(0, last) for _ in range(shape[0])], np.int64)
-    return Problem("TensorScatter", [past, draw.array(shape, dtype), draw.maybe(begins)], {"axis": axis, "mode": mode})
+    return GeneratedProblem(
+        "TensorScatter", [past, draw.array(shape, dtype), draw.maybe(begins)], {"axis": axis, "mode": mode}
+    )
 
 
-def NonZero(draw: Draw) -> Problem:
+def NonZero(draw: Draw) -> GeneratedProblem:
     """Strings are avoided: which is zero is not said. So are scalars, which have no position."""
     x = draw.array(draw.shape(1), draw.pick([d for d in dtypes("NonZero") if d != STRING]))
-    return Problem("NonZero", [x])
+    return GeneratedProblem("NonZero", [x])
 
 
-def OneHot(draw: Draw) -> Problem:
+def OneHot(draw: Draw) -> GeneratedProblem:
     """Every type of number for indices and depth, often the common ones; indices from either end, some out of range."""
     shape, depth = draw.shape(0, 3), draw.integer(1, 4)
     plain = draw.boolean()
@@ -135,18 +138,18 @@ def OneHot(draw: Draw) -> Problem:
     count = count.astype(np.int64 if plain else draw.pick(dtypes("OneHot", 1)))
     values = draw.array((2,), np.dtype(np.float32) if plain else draw.pick(dtypes("OneHot", 2)))
     axis = draw.pick((None, draw.integer(-len(shape) - 1, len(shape))))
-    return Problem("OneHot", [where, count, values], {"axis": axis})
+    return GeneratedProblem("OneHot", [where, count, values], {"axis": axis})
 
 
-def Compress(draw: Draw) -> Problem:
+def Compress(draw: Draw) -> GeneratedProblem:
     """The condition may be shorter than the axis."""
     x = draw.array(draw.shape(1), draw.pick(dtypes("Compress")))
     axis = draw.maybe(draw.axis(x.ndim))
     size = x.size if axis is None else x.shape[axis]
-    return Problem("Compress", [x, draw.array((draw.integer(0, size),), bool)], {"axis": axis})
+    return GeneratedProblem("Compress", [x, draw.array((draw.integer(0, size),), bool)], {"axis": axis})
 
 
-def Unique(draw: Draw) -> Problem:
+def Unique(draw: Draw) -> GeneratedProblem:
     """Left open, and avoided: NaN, the order of complex numbers, slices of an empty tensor; -0 is no other number than 0."""
     types = [d for d in dtypes("Unique") if d.kind != "c"]
     dtype = draw.pick(types)
@@ -157,24 +160,24 @@ def Unique(draw: Draw) -> Problem:
         axis = draw.axis(len(shape))
     x = draw.array(shape, dtype, _style(dtype))
     x = np.where(x == np.zeros((), dtype), np.zeros((), dtype), x) if is_float(dtype) else x
-    return Problem("Unique", [x], {"axis": axis, "sorted": draw.pick((None, 0, 1))}, outputs=draw.integer(1, 4))
+    return GeneratedProblem("Unique", [x], {"axis": axis, "sorted": draw.pick((None, 0, 1))}, outputs=draw.integer(1, 4))
 
 
-def Trilu(draw: Draw) -> Problem:
+def Trilu(draw: Draw) -> GeneratedProblem:
     """Diagonals inside and far outside; strings are avoided, which have no zero."""
     x = draw.array(draw.shape(2), draw.pick([d for d in dtypes("Trilu") if d != STRING]))
     k = draw.pick((None, draw.integer(-3, 3), 100, -100))
-    return Problem("Trilu", [x, None if k is None else np.array(k, np.int64)], {"upper": draw.pick((None, 0, 1))})
+    return GeneratedProblem("Trilu", [x, None if k is None else np.array(k, np.int64)], {"upper": draw.pick((None, 0, 1))})
 
 
-def ReverseSequence(draw: Draw) -> Problem:
+def ReverseSequence(draw: Draw) -> GeneratedProblem:
     """Both orders of time and batch; lengths from 1 on."""
     time, batch, extra_shape = draw.integer(1, 5), draw.integer(1, 4), draw.shape(0, 2)
     time_axis = draw.pick((None, 0, 1))
     shape = (batch, time, *extra_shape) if time_axis == 1 else (time, batch, *extra_shape)
     lengths = np.array([draw.integer(1, time) for _ in range(batch)], np.int64)
     axes = {"time_axis": time_axis, "batch_axis": None if time_axis is None else 1 - time_axis}
-    return Problem("ReverseSequence", [draw.array(shape, draw.pick(dtypes("ReverseSequence"))), lengths], axes)
+    return GeneratedProblem("ReverseSequence", [draw.array(shape, draw.pick(dtypes("ReverseSequence"))), lengths], axes)
 
 
 GENERATORS: dict[str, Generator] = {

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.tensor import is_float
-from deep_bench.testing.generated.draw import SIZES, Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import SIZES, Draw, GeneratedProblem, dtypes
 
 EQUATIONS = (
     "ij,jk->ik",
@@ -39,11 +38,11 @@ EQUATIONS = (
 """Explicit and implicit, with an ellipsis, repeated indices, upper case or spaces, of one to three tensors."""
 
 
-def MatMul(draw: Draw) -> Problem:
+def MatMul(draw: Draw) -> GeneratedProblem:
     """As `operands`; whole numbers are small, so that none overflows."""
     a, b = operands(draw)
     dtype = draw.pick(dtypes("MatMul"))
-    return Problem("MatMul", [draw.moderate(a, dtype), draw.moderate(b, dtype)])
+    return GeneratedProblem("MatMul", [draw.moderate(a, dtype), draw.moderate(b, dtype)])
 
 
 def operands(draw: Draw) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -55,7 +54,7 @@ def operands(draw: Draw) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return a, b
 
 
-def Gemm(draw: Draw) -> Problem:
+def Gemm(draw: Draw) -> GeneratedProblem:
     """Whole numbers with whole factors: what a fraction makes of them is left open."""
     dtype = draw.pick(dtypes("Gemm"))
     m, k, n = (draw.pick(SIZES) for _ in range(3))
@@ -65,10 +64,10 @@ def Gemm(draw: Draw) -> Problem:
     b = draw.moderate((n, k) if trans_b else (k, n), dtype)
     c = draw.maybe(draw.moderate(draw.broadcast((m, n)), dtype))
     alpha, beta = draw.maybe(draw.pick(factors)), draw.maybe(draw.pick(factors))
-    return Problem("Gemm", [a, b, c], {"alpha": alpha, "beta": beta, "transA": trans_a, "transB": trans_b})
+    return GeneratedProblem("Gemm", [a, b, c], {"alpha": alpha, "beta": beta, "transA": trans_a, "transB": trans_b})
 
 
-def Einsum(draw: Draw) -> Problem:
+def Einsum(draw: Draw) -> GeneratedProblem:
     """One of `EQUATIONS`; an index has one length throughout, those of an ellipsis broadcast."""
     equation, dtype = draw.pick(EQUATIONS), draw.pick(dtypes("Einsum"))
     sizes = {letter: draw.pick(SIZES) for letter in sorted(set(equation)) if letter.isalpha()}
@@ -78,13 +77,13 @@ def Einsum(draw: Draw) -> Problem:
         head, dots, tail = term.partition("...")
         middle = draw.broadcast(extra_shape) if dots else ()
         inputs.append(draw.moderate((*(sizes[i] for i in head), *middle, *(sizes[i] for i in tail)), dtype))
-    return Problem("Einsum", inputs, {"equation": equation})
+    return GeneratedProblem("Einsum", inputs, {"equation": equation})
 
 
-def MatMulInteger(draw: Draw) -> Problem:
+def MatMulInteger(draw: Draw) -> GeneratedProblem:
     """Zero points for all, per row or per column."""
     a, b = (draw.array(shape, draw.pick(dtypes("MatMulInteger"))) for shape in operands(draw))
-    return Problem("MatMulInteger", [a, b, draw.maybe(per_row(draw, a)), draw.maybe(per_column(draw, b))])
+    return GeneratedProblem("MatMulInteger", [a, b, draw.maybe(per_row(draw, a)), draw.maybe(per_column(draw, b))])
 
 
 def per_row(draw: Draw, a: np.ndarray, dtype: Any = None) -> np.ndarray:
@@ -99,13 +98,13 @@ def per_column(draw: Draw, b: np.ndarray, dtype: Any = None) -> np.ndarray:
     return draw.array(draw.pick(((), columns)), b.dtype if dtype is None else dtype)
 
 
-def Det(draw: Draw) -> Problem:
+def Det(draw: Draw) -> GeneratedProblem:
     """At least one row: whether a matrix of none has a determinant is left open."""
     size = draw.integer(1, 4)
-    return Problem("Det", [draw.moderate((*draw.shape(0, 2), size, size), draw.pick(dtypes("Det")))])
+    return GeneratedProblem("Det", [draw.moderate((*draw.shape(0, 2), size, size), draw.pick(dtypes("Det")))])
 
 
-GENERATORS: dict[str, Callable[[Draw], Problem]] = {
+GENERATORS: dict[str, Callable[[Draw], GeneratedProblem]] = {
     "Det": Det,
     "Einsum": Einsum,
     "Gemm": Gemm,

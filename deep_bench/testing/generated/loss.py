@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
 
 def _classified(draw: Draw, operator: str) -> tuple[list[Any], dict[str, Any]]:
@@ -25,17 +24,19 @@ def _classified(draw: Draw, operator: str) -> tuple[list[Any], dict[str, Any]]:
     return [draw.moderate((n, classes, *extra_shape), dtype), target.reshape(n, *extra_shape), weight], attributes
 
 
-def NegativeLogLikelihoodLoss(draw: Draw) -> Problem:
+def NegativeLogLikelihoodLoss(draw: Draw) -> GeneratedProblem:
     """See `_classified`."""
-    return Problem("NegativeLogLikelihoodLoss", *_classified(draw, "NegativeLogLikelihoodLoss"))
+    return GeneratedProblem("NegativeLogLikelihoodLoss", *_classified(draw, "NegativeLogLikelihoodLoss"))
 
 
-def SoftmaxCrossEntropyLoss(draw: Draw) -> Problem:
+def SoftmaxCrossEntropyLoss(draw: Draw) -> GeneratedProblem:
     """See `_classified`; with or without the logarithms of the probabilities."""
-    return Problem("SoftmaxCrossEntropyLoss", *_classified(draw, "SoftmaxCrossEntropyLoss"), outputs=draw.integer(1, 2))
+    return GeneratedProblem(
+        "SoftmaxCrossEntropyLoss", *_classified(draw, "SoftmaxCrossEntropyLoss"), outputs=draw.integer(1, 2)
+    )
 
 
-GENERATORS: dict[str, Callable[[Draw], Problem]] = {
+GENERATORS: dict[str, Callable[[Draw], GeneratedProblem]] = {
     "NegativeLogLikelihoodLoss": NegativeLogLikelihoodLoss,
     "SoftmaxCrossEntropyLoss": SoftmaxCrossEntropyLoss,
 }

@@ -9,36 +9,34 @@ from typing import Any
 import numpy as np
 
 from deep_bench.tensor import is_float
-from deep_bench.testing.generated._windows import layout
-from deep_bench.testing.generated.convolution import BATCHES
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.convolution import BATCHES, layout
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 
 def pool(operator: str, **attributes: Callable[[Draw], object]) -> Generator:
     """A sum of some kind over windows; finite numbers."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         at = layout(draw, ceil=True)
         x = draw.moderate((draw.pick(BATCHES), draw.integer(1, 3), *at.spatial), draw.pick(dtypes(operator)))
         extra = {name: choose(draw) for name, choose in attributes.items()}
-        return Problem(operator, [x], {**at.attributes, "kernel_shape": at.kernel, **extra})
+        return GeneratedProblem(operator, [x], {**at.attributes, "kernel_shape": at.kernel, **extra})
 
     return generate
 
 
-def MaxPool(draw: Draw) -> Problem:
+def MaxPool(draw: Draw) -> GeneratedProblem:
     """Indices only where no two elements of a channel are equal: which one is then meant is left open. No NaN either."""
     at, dtype = layout(draw, ceil=True), draw.pick(dtypes("MaxPool"))
     shape = (draw.pick(BATCHES), draw.integer(1, 2), *at.spatial)
     attributes: dict[str, Any] = {**at.attributes, "kernel_shape": at.kernel}
     if draw.boolean() and math.prod(at.spatial) <= 128:
         attributes["storage_order"] = draw.maybe(draw.boolean())
-        return Problem("MaxPool", [_distinct(draw, shape, dtype)], attributes, outputs=2)
+        return GeneratedProblem("MaxPool", [_distinct(draw, shape, dtype)], attributes, outputs=2)
     x = draw.array(shape, dtype, draw.pick(("normal", "ties", "wide")) if is_float(dtype) else None)
-    return Problem("MaxPool", [x], attributes)
+    return GeneratedProblem("MaxPool", [x], attributes)
 
 
 def _distinct(draw: Draw, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -48,7 +46,7 @@ def _distinct(draw: Draw, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray
     return generator.permuted(values, axis=1).reshape(shape).astype(dtype)
 
 
-def MaxUnpool(draw: Draw) -> Problem:
+def MaxUnpool(draw: Draw) -> GeneratedProblem:
     """Each element to a place of its own channel; ``output_shape`` only where it changes nothing.
 
     What the indices count in where the two shapes differ is left open.
@@ -65,10 +63,10 @@ def MaxUnpool(draw: Draw) -> Problem:
     indices = np.reshape(np.array(places, np.int64), (n, c, *x))
     attributes = {"kernel_shape": kernel, "strides": strides, "pads": (*pads, *(0,) * rank) if any(pads) else None}
     values = draw.moderate((n, c, *x), draw.pick(dtypes("MaxUnpool")))
-    return Problem("MaxUnpool", [values, indices, draw.maybe(np.array([n, c, *implied]))], attributes)
+    return GeneratedProblem("MaxUnpool", [values, indices, draw.maybe(np.array([n, c, *implied]))], attributes)
 
 
-def MaxRoiPool(draw: Draw) -> Problem:
+def MaxRoiPool(draw: Draw) -> GeneratedProblem:
     """Regions in the image, with whole corners, in 1, 2 or 4 cells: no bound is then a matter of rounding."""
     dtype, (h, w) = draw.pick(dtypes("MaxRoiPool")), (draw.integer(1, 8), draw.integer(1, 8))
     x = draw.array((draw.integer(1, 3), draw.integer(1, 3), h, w), dtype, draw.pick(("normal", "ties")))
@@ -79,16 +77,16 @@ def MaxRoiPool(draw: Draw) -> Problem:
         corners = (left_edge, top, draw.integer(left_edge, w - 1), draw.integer(top, h - 1))
         rois.append((draw.integer(0, len(x) - 1), *(corner / (scale or 1) for corner in corners)))
     attributes = {"pooled_shape": (draw.pick((1, 2, 4)), draw.pick((1, 2, 4))), "spatial_scale": scale}
-    return Problem("MaxRoiPool", [x, np.array(rois, dtype)], attributes)
+    return GeneratedProblem("MaxRoiPool", [x, np.array(rois, dtype)], attributes)
 
 
 def whole(operator: str, **attributes: Callable[[Draw], object]) -> Generator:
     """A pool over all of a channel."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         shape = (draw.pick(BATCHES), draw.integer(1, 3), *draw.full_shape(1, 3))
         x = draw.moderate(shape, draw.pick(dtypes(operator)))
-        return Problem(operator, [x], {name: choose(draw) for name, choose in attributes.items()})
+        return GeneratedProblem(operator, [x], {name: choose(draw) for name, choose in attributes.items()})
 
     return generate
 

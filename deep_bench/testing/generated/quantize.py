@@ -13,11 +13,9 @@ import ml_dtypes
 import numpy as np
 
 from deep_bench.tensor import is_float, is_integer
-from deep_bench.testing.generated._windows import layout
-from deep_bench.testing.generated.convolution import grouped
-from deep_bench.testing.generated.draw import Draw, dtypes
+from deep_bench.testing.generated.convolution import grouped, layout
 from deep_bench.testing.generated.linear import operands, per_column, per_row
-from deep_bench.testing.generated.problem import Problem, code_of
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, code_of, dtypes
 
 _EXPONENTS = np.dtype(ml_dtypes.float8_e8m0fnu)
 _WITH_NAN = tuple(
@@ -51,7 +49,7 @@ def _zero_point(draw: Draw, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
     return draw.array(shape, dtype) if is_integer(dtype) else np.zeros(shape, dtype)
 
 
-def QuantizeLinear(draw: Draw) -> Problem:
+def QuantizeLinear(draw: Draw) -> GeneratedProblem:
     """The result's type is that of the zero point, or of ``output_dtype``, or uint8."""
     shape, per, attributes = granularity(draw)
     source, target = draw.pick(dtypes("QuantizeLinear")), draw.pick(dtypes("QuantizeLinear", 2))
@@ -69,29 +67,29 @@ def QuantizeLinear(draw: Draw) -> Problem:
         "saturate": draw.maybe(draw.boolean()) if target in _WITH_NAN else None,
     }
     zero_point = _zero_point(draw, per, target) if form in ("zero_point", "both") else None
-    return Problem("QuantizeLinear", [x, scales(draw, per, scale_type), zero_point], attributes)
+    return GeneratedProblem("QuantizeLinear", [x, scales(draw, per, scale_type), zero_point], attributes)
 
 
-def DequantizeLinear(draw: Draw) -> Problem:
+def DequantizeLinear(draw: Draw) -> GeneratedProblem:
     """int32 has no zero point."""
     shape, per, attributes = granularity(draw)
     source, scale_type = draw.pick(dtypes("DequantizeLinear")), draw.pick(dtypes("DequantizeLinear", 1))
     zero_point = None if source == np.int32 else draw.maybe(_zero_point(draw, per, source))
     x = draw.array(shape, source, None if is_integer(source) else "normal")
     result = draw.pick((1, 10, 16)) if scale_type == _EXPONENTS else draw.pick((None, None, 1, 10, 16))
-    return Problem(
+    return GeneratedProblem(
         "DequantizeLinear", [x, scales(draw, per, scale_type), zero_point], {**attributes, "output_dtype": result}
     )
 
 
-def DynamicQuantizeLinear(draw: Draw) -> Problem:
+def DynamicQuantizeLinear(draw: Draw) -> GeneratedProblem:
     """No zeros alone, whose range is empty; no ties, which the rounding of the scale decides."""
     x = draw.array(draw.full_shape(), np.float32, "normal") * np.float32(draw.pick((1, 100, 0.01)))
     x.reshape(-1)[0] += np.float32(draw.pick((1.3, -1.3)))
-    return Problem("DynamicQuantizeLinear", [x], outputs=3)
+    return GeneratedProblem("DynamicQuantizeLinear", [x], outputs=3)
 
 
-def QLinearConv(draw: Draw) -> Problem:
+def QLinearConv(draw: Draw) -> GeneratedProblem:
     """Scales and zero points of the weights for all or per output channel."""
     at, kinds = layout(draw), dtypes("QLinearConv")
     group, x_shape, w_shape = grouped(draw, at)
@@ -102,10 +100,10 @@ def QLinearConv(draw: Draw) -> Problem:
     inputs += [scales(draw, (), np.dtype(np.float32)) * np.float32(draw.pick((1, 64))), draw.array((), y_type)]
     bias = draw.maybe(draw.array(w_shape[:1], np.int32, "small") * np.int32(100))
     attributes = {**at.attributes, "group": group, "kernel_shape": draw.maybe(at.kernel)}
-    return Problem("QLinearConv", [*inputs, bias], attributes)
+    return GeneratedProblem("QLinearConv", [*inputs, bias], attributes)
 
 
-def QLinearMatMul(draw: Draw) -> Problem:
+def QLinearMatMul(draw: Draw) -> GeneratedProblem:
     """Scales and zero points for all, per row or per column; integers, or all in float8."""
     a_shape, b_shape = operands(draw)
     whole = draw.pick((True, True, False))
@@ -117,10 +115,10 @@ def QLinearMatMul(draw: Draw) -> Problem:
     inputs: list[Any] = [a, scales(draw, a_per, scale_type), _zero_point(draw, a_per, a_type)]
     inputs += [b, scales(draw, b_per, scale_type), _zero_point(draw, b_per, b_type)]
     y_scale = scales(draw, (), scale_type) * np.asarray(draw.pick((1, 64)), scale_type)
-    return Problem("QLinearMatMul", [*inputs, y_scale, _zero_point(draw, (), y_type)])
+    return GeneratedProblem("QLinearMatMul", [*inputs, y_scale, _zero_point(draw, (), y_type)])
 
 
-GENERATORS: dict[str, Callable[[Draw], Problem]] = {
+GENERATORS: dict[str, Callable[[Draw], GeneratedProblem]] = {
     "DequantizeLinear": DequantizeLinear,
     "DynamicQuantizeLinear": DynamicQuantizeLinear,
     "QLinearConv": QLinearConv,

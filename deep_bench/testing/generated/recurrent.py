@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
 # Name to the number of parameters alpha and beta.
 FUNCTIONS = {
@@ -33,7 +32,7 @@ FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """The sizes of a layer, and the shapes that follow from them."""
 
     time: int
@@ -61,13 +60,13 @@ class Layer:
         return (*shape, self.features)
 
 
-def _layer(draw: Draw) -> Layer:
+def _layer(draw: Draw) -> RecurrentLayer:
     direction = draw.pick(("forward", "reverse", "bidirectional"))
     time, batch, features, hidden = (draw.integer(1, high) for high in (4, 3, 3, 3))
-    return Layer(time, batch, features, hidden, direction, draw.pick((0, 0, 0, 1)))
+    return RecurrentLayer(time, batch, features, hidden, direction, draw.pick((0, 0, 0, 1)))
 
 
-def _inputs(draw: Draw, at: Layer, dtype: np.dtype, gates: int) -> list[Any]:
+def _inputs(draw: Draw, at: RecurrentLayer, dtype: np.dtype, gates: int) -> list[Any]:
     """The sequences, weights, bias, lengths and initial output."""
     lengths = np.array([draw.integer(1, at.time) for _ in range(at.batch)], np.int32)
     return [
@@ -80,7 +79,7 @@ def _inputs(draw: Draw, at: Layer, dtype: np.dtype, gates: int) -> list[Any]:
     ]
 
 
-def _attributes(draw: Draw, at: Layer, functions: int) -> dict[str, Any]:
+def _attributes(draw: Draw, at: RecurrentLayer, functions: int) -> dict[str, Any]:
     names = draw.pick((None, [draw.pick(tuple(FUNCTIONS)) for _ in range(at.directions * functions)]))
     alphas, betas = (
         [draw.pick((0.375, 0.25, 0.75)) for name in names or () for _ in range(FUNCTIONS[name][which])] for which in (0, 1)
@@ -96,20 +95,20 @@ def _attributes(draw: Draw, at: Layer, functions: int) -> dict[str, Any]:
     }
 
 
-def RNN(draw: Draw) -> Problem:
+def RNN(draw: Draw) -> GeneratedProblem:
     """One function per direction; without ``activations`` there are two, as the default has it."""
     at, dtype = _layer(draw), draw.pick(dtypes("RNN"))
-    return Problem("RNN", _inputs(draw, at, dtype, 1), _attributes(draw, at, 1), outputs=draw.integer(1, 2))
+    return GeneratedProblem("RNN", _inputs(draw, at, dtype, 1), _attributes(draw, at, 1), outputs=draw.integer(1, 2))
 
 
-def GRU(draw: Draw) -> Problem:
+def GRU(draw: Draw) -> GeneratedProblem:
     """Two functions per direction."""
     at, dtype = _layer(draw), draw.pick(dtypes("GRU"))
     attributes = _attributes(draw, at, 2) | {"linear_before_reset": draw.maybe(draw.boolean())}
-    return Problem("GRU", _inputs(draw, at, dtype, 3), attributes, outputs=draw.integer(1, 2))
+    return GeneratedProblem("GRU", _inputs(draw, at, dtype, 3), attributes, outputs=draw.integer(1, 2))
 
 
-def LSTM(draw: Draw) -> Problem:
+def LSTM(draw: Draw) -> GeneratedProblem:
     """Three functions per direction, and peepholes."""
     at, dtype = _layer(draw), draw.pick(dtypes("LSTM"))
     extra = [
@@ -117,7 +116,7 @@ def LSTM(draw: Draw) -> Problem:
         draw.maybe(draw.moderate((at.directions, 3 * at.hidden), dtype)),
     ]
     attributes = _attributes(draw, at, 3) | {"input_forget": draw.maybe(draw.boolean())}
-    return Problem("LSTM", _inputs(draw, at, dtype, 4) + extra, attributes, outputs=draw.integer(1, 3))
+    return GeneratedProblem("LSTM", _inputs(draw, at, dtype, 4) + extra, attributes, outputs=draw.integer(1, 3))
 
 
-GENERATORS: dict[str, Callable[[Draw], Problem]] = {"GRU": GRU, "LSTM": LSTM, "RNN": RNN}
+GENERATORS: dict[str, Callable[[Draw], GeneratedProblem]] = {"GRU": GRU, "LSTM": LSTM, "RNN": RNN}

@@ -7,17 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from deep_bench.tensor import is_float
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 COMPARABLE = ("normal", "ties", "wide")  # without NaN, of which the standard does not say how it compares
 
 
 def reduction(operator: str) -> Generator:
     """A sum of some kind; whole numbers are small, so that none overflows."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         dtype, shape = draw.pick(dtypes(operator)), draw.shape()
         style = draw.pick(("normal", "ties", "special")) if is_float(dtype) else "small"
         return _reduced(draw, operator, draw.array(shape, dtype, style))
@@ -28,23 +27,23 @@ def reduction(operator: str) -> Generator:
 def extreme(operator: str) -> Generator:
     """The largest or smallest element; without NaN, of which the standard does not say how it compares."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         return _reduced(draw, operator, _comparable(draw, draw.shape(), draw.pick(dtypes(operator))))
 
     return generate
 
 
-def ReduceMean(draw: Draw) -> Problem:
+def ReduceMean(draw: Draw) -> GeneratedProblem:
     """Never of nothing, nor of negative whole numbers: how their mean is rounded is left open."""
     dtype = draw.pick(dtypes("ReduceMean"))
     x = draw.array(draw.full_shape(0), dtype, draw.pick(("normal", "ties", "special")) if is_float(dtype) else "small")
     return _reduced(draw, "ReduceMean", x if is_float(dtype) else np.abs(x))
 
 
-def _reduced(draw: Draw, operator: str, x: np.ndarray) -> Problem:
+def _reduced(draw: Draw, operator: str, x: np.ndarray) -> GeneratedProblem:
     axes = draw.maybe(np.array(draw.axes(x.ndim), np.int64))
     attributes = {"keepdims": draw.maybe(draw.boolean()), "noop_with_empty_axes": draw.maybe(draw.boolean())}
-    return Problem(operator, [x, axes], attributes)
+    return GeneratedProblem(operator, [x, axes], attributes)
 
 
 def _comparable(draw: Draw, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -54,16 +53,16 @@ def _comparable(draw: Draw, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
 def position(operator: str) -> Generator:
     """Where the extreme is: ties, no NaN, and at least one element to choose from."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         shape = draw.full_shape()
         attributes = {"axis": draw.maybe(draw.axis(len(shape))), "keepdims": draw.maybe(draw.boolean())}
         x = _comparable(draw, shape, draw.pick(dtypes(operator)))
-        return Problem(operator, [x], attributes | {"select_last_index": draw.maybe(draw.boolean())})
+        return GeneratedProblem(operator, [x], attributes | {"select_last_index": draw.maybe(draw.boolean())})
 
     return generate
 
 
-def TopK(draw: Draw) -> Problem:
+def TopK(draw: Draw) -> GeneratedProblem:
     """Ties, no NaN; unsorted only where there is at most one element, for their order is then left open."""
     shape = draw.shape(1)
     axis = draw.maybe(draw.axis(len(shape)))
@@ -71,17 +70,17 @@ def TopK(draw: Draw) -> Problem:
     order = draw.maybe(draw.boolean() if k < 2 else 1)
     x = _comparable(draw, shape, draw.pick(dtypes("TopK")))
     attributes = {"axis": axis, "largest": draw.maybe(draw.boolean()), "sorted": order}
-    return Problem("TopK", [x, np.array([k])], attributes, outputs=2)
+    return GeneratedProblem("TopK", [x, np.array([k])], attributes, outputs=2)
 
 
 def running(operator: str) -> Generator:
     """A running sum or product; whole numbers are small, so that none overflows."""
 
-    def generate(draw: Draw) -> Problem:
+    def generate(draw: Draw) -> GeneratedProblem:
         x = draw.moderate(draw.shape(1), draw.pick(dtypes(operator)))
         axis = np.array(draw.axis(x.ndim), draw.pick((np.int64, np.int32)))
         attributes = {"exclusive": draw.maybe(draw.boolean()), "reverse": draw.maybe(draw.boolean())}
-        return Problem(operator, [x, axis], attributes)
+        return GeneratedProblem(operator, [x, axis], attributes)
 
     return generate
 

@@ -10,10 +10,9 @@ import onnx
 from onnx import helper
 
 from deep_bench.tensor import is_float
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem, Type, code_of, type_of
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, Type, code_of, dtypes, type_of
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 _TYPES = dtypes("SequenceConstruct")
 """The element types that the operators of sequences have, all of them."""
@@ -33,61 +32,63 @@ def _position(draw: Draw, last: int, length: int) -> np.ndarray:
     return np.array(draw.integer(-length, last), draw.pick((np.int64, np.int32)))
 
 
-def SequenceConstruct(draw: Draw) -> Problem:
+def SequenceConstruct(draw: Draw) -> GeneratedProblem:
     """Of different shapes."""
-    return Problem("SequenceConstruct", tensors(draw, draw.pick(_TYPES)))
+    return GeneratedProblem("SequenceConstruct", tensors(draw, draw.pick(_TYPES)))
 
 
-def SequenceEmpty(draw: Draw) -> Problem:
+def SequenceEmpty(draw: Draw) -> GeneratedProblem:
     """Of every element type."""
     dtype = draw.pick((None, *_TYPES))
     result_types = {0: sequence_type(dtype or np.dtype(np.float32))}
-    return Problem("SequenceEmpty", [], {"dtype": None if dtype is None else code_of(dtype)}, output_types=result_types)
+    return GeneratedProblem(
+        "SequenceEmpty", [], {"dtype": None if dtype is None else code_of(dtype)}, output_types=result_types
+    )
 
 
-def SequenceLength(draw: Draw) -> Problem:
+def SequenceLength(draw: Draw) -> GeneratedProblem:
     """Also 0."""
     dtype = draw.pick(_TYPES)
-    return Problem("SequenceLength", [tensors(draw, dtype, 0)], types={0: sequence_type(dtype)})
+    return GeneratedProblem("SequenceLength", [tensors(draw, dtype, 0)], types={0: sequence_type(dtype)})
 
 
-def SequenceAt(draw: Draw) -> Problem:
+def SequenceAt(draw: Draw) -> GeneratedProblem:
     """From either end."""
     xs = tensors(draw, draw.pick(_TYPES))
-    return Problem("SequenceAt", [xs, _position(draw, len(xs) - 1, len(xs))])
+    return GeneratedProblem("SequenceAt", [xs, _position(draw, len(xs) - 1, len(xs))])
 
 
-def SequenceErase(draw: Draw) -> Problem:
+def SequenceErase(draw: Draw) -> GeneratedProblem:
     """By default the last; also the only one."""
     dtype = draw.pick(_TYPES)
     xs = tensors(draw, dtype)
     inputs = [xs, draw.maybe(_position(draw, len(xs) - 1, len(xs)))]
-    return Problem("SequenceErase", inputs, output_types={0: sequence_type(dtype)})
+    return GeneratedProblem("SequenceErase", inputs, output_types={0: sequence_type(dtype)})
 
 
-def SequenceInsert(draw: Draw) -> Problem:
+def SequenceInsert(draw: Draw) -> GeneratedProblem:
     """By default at the end; also into nothing."""
     dtype = draw.pick(_TYPES)
     xs = tensors(draw, dtype, 0)
     inputs = [xs, draw.array(draw.shape(), dtype), draw.maybe(_position(draw, len(xs), len(xs)))]
-    return Problem("SequenceInsert", inputs, types={0: sequence_type(dtype)})
+    return GeneratedProblem("SequenceInsert", inputs, types={0: sequence_type(dtype)})
 
 
-def ConcatFromSequence(draw: Draw) -> Problem:
+def ConcatFromSequence(draw: Draw) -> GeneratedProblem:
     """Along an axis on which lengths differ, or along a new one."""
     dtype, shape, count = draw.pick(_TYPES), list(draw.shape(1, 3)), draw.integer(1, 4)
     if draw.boolean():
         xs = [draw.array(shape, dtype) for _ in range(count)]
         axis = draw.integer(-len(shape) - 1, len(shape))
-        return Problem("ConcatFromSequence", [xs], {"axis": axis, "new_axis": 1})
+        return GeneratedProblem("ConcatFromSequence", [xs], {"axis": axis, "new_axis": 1})
     axis, xs = draw.axis(len(shape)), []
     for _ in range(count):
         shape[axis] = draw.integer(0, 3)
         xs.append(draw.array(shape, dtype))
-    return Problem("ConcatFromSequence", [xs], {"axis": axis, "new_axis": draw.maybe(0)})
+    return GeneratedProblem("ConcatFromSequence", [xs], {"axis": axis, "new_axis": draw.maybe(0)})
 
 
-def SplitToSequence(draw: Draw) -> Problem:
+def SplitToSequence(draw: Draw) -> GeneratedProblem:
     """Into parts of one size, of given sizes, or of size 1 without the axis; an empty axis is left open."""
     shape, dtype = list(draw.shape(1, 3)), draw.pick([t for t in _TYPES if t.kind != "c"])
     axis, kind = draw.axis(len(shape)), draw.pick((np.int64, np.int32))
@@ -100,10 +101,10 @@ def SplitToSequence(draw: Draw) -> Problem:
         split = np.array([draw.integer(1, 3) for _ in range(draw.integer(1, 3))], kind)
         shape[axis] = int(split.sum())
     settings = {"axis": axis if axis else draw.maybe(0), "keepdims": draw.pick((None, 0, 0, 1))}
-    return Problem("SplitToSequence", [draw.array(shape, dtype), split], settings)
+    return GeneratedProblem("SplitToSequence", [draw.array(shape, dtype), split], settings)
 
 
-def SequenceMap(draw: Draw) -> Problem:
+def SequenceMap(draw: Draw) -> GeneratedProblem:
     """A body of one or two results, over a sequence, another one, and a tensor that is the same each time."""
     dtype = draw.pick([t for t in _TYPES if is_float(t) or t in (np.dtype("i8"), np.dtype("i4"))])
     shapes = [draw.full_shape(1, 2) for _ in range(draw.integer(1, 4))]
@@ -116,7 +117,7 @@ def SequenceMap(draw: Draw) -> Problem:
     infos = [helper.make_tensor_value_info(n, code_of(dtype), None) for n in (*names, "out0")]
     body_outputs = [infos[-1], helper.make_tensor_value_info("out1", onnx.TensorProto.INT64, None)][:count]
     body = helper.make_graph(nodes[:count], "body", infos[:-1], body_outputs)
-    return Problem("SequenceMap", [xs, *extra], {"body": body}, outputs=count)
+    return GeneratedProblem("SequenceMap", [xs, *extra], {"body": body}, outputs=count)
 
 
 def _optional(draw: Draw, empty: bool) -> tuple[Any, Type]:
@@ -127,27 +128,27 @@ def _optional(draw: Draw, empty: bool) -> tuple[Any, Type]:
     return (None if empty else value), kind
 
 
-def Optional(draw: Draw) -> Problem:
+def Optional(draw: Draw) -> GeneratedProblem:
     """Full, or empty with a type."""
     value, kind = _optional(draw, empty=False)
     if draw.boolean():
-        return Problem("Optional", [value], output_types={0: kind})
-    return Problem("Optional", [], {"type": kind.optional_type.elem_type}, output_types={0: kind})
+        return GeneratedProblem("Optional", [value], output_types={0: kind})
+    return GeneratedProblem("Optional", [], {"type": kind.optional_type.elem_type}, output_types={0: kind})
 
 
-def OptionalHasElement(draw: Draw) -> Problem:
+def OptionalHasElement(draw: Draw) -> GeneratedProblem:
     """Of an optional value, full or empty; of a tensor or sequence; of nothing."""
     value, kind = _optional(draw, empty=bool(draw.boolean()))
     how = draw.pick(("optional", "plain", "nothing"))
     if how == "nothing":
-        return Problem("OptionalHasElement", [])
-    return Problem("OptionalHasElement", [value], types={0: kind} if how == "optional" or value is None else {})
+        return GeneratedProblem("OptionalHasElement", [])
+    return GeneratedProblem("OptionalHasElement", [value], types={0: kind} if how == "optional" or value is None else {})
 
 
-def OptionalGetElement(draw: Draw) -> Problem:
+def OptionalGetElement(draw: Draw) -> GeneratedProblem:
     """Of an optional value that is not empty, or of what is none."""
     value, kind = _optional(draw, empty=False)
-    return Problem("OptionalGetElement", [value], types={0: kind} if draw.boolean() else {})
+    return GeneratedProblem("OptionalGetElement", [value], types={0: kind} if draw.boolean() else {})
 
 
 GENERATORS: dict[str, Generator] = {

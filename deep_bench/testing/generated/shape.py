@@ -9,10 +9,9 @@ import numpy as np
 from onnx import helper
 
 from deep_bench.tensor import STRING
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem, type_of
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes, type_of
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 
 def tensor(draw: Draw, operator: str, shape: Sequence[int]) -> np.ndarray:
@@ -30,19 +29,19 @@ def some_axes(draw: Draw, rank: int) -> tuple[int, ...]:
     return draw.axes(rank) or (draw.axis(rank),)
 
 
-def Identity(draw: Draw) -> Problem:
+def Identity(draw: Draw) -> GeneratedProblem:
     """A tensor, a sequence of tensors, or an optional one, which may be empty; those in common element types only."""
     kind = draw.pick(("tensor", "tensor", "sequence", "optional"))
     x = tensor(draw, "Identity" if kind == "tensor" else "SequenceConstruct", draw.shape())
     if kind == "sequence":
-        return Problem("Identity", [[x] * draw.integer(1, 3)])
+        return GeneratedProblem("Identity", [[x] * draw.integer(1, 3)])
     if kind == "optional":
         types = {0: helper.make_optional_type_proto(type_of(x))}
-        return Problem("Identity", [draw.maybe(x)], types=types, output_types=types)
-    return Problem("Identity", [x])
+        return GeneratedProblem("Identity", [draw.maybe(x)], types=types, output_types=types)
+    return GeneratedProblem("Identity", [x])
 
 
-def Reshape(draw: Draw) -> Problem:
+def Reshape(draw: Draw) -> GeneratedProblem:
     """Axes in another order, merged, or with ones between them; one may be -1 where the others tell it."""
     x = tensor(draw, "Reshape", draw.shape())
     sizes = _same_size(draw, x.shape)
@@ -55,7 +54,7 @@ def Reshape(draw: Draw) -> Problem:
     open_axis = draw.integer(0, len(target_shape) - 1) if target_shape and draw.boolean() else None
     if open_axis is not None and 0 not in sizes[:open_axis] + sizes[open_axis + 1 :]:
         target_shape[open_axis] = -1
-    return Problem("Reshape", [x, ints(target_shape)], {"allowzero": allowzero})
+    return GeneratedProblem("Reshape", [x, ints(target_shape)], {"allowzero": allowzero})
 
 
 def _same_size(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -66,48 +65,48 @@ def _same_size(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
     return draw.pick((shape, turned, merged, (size,), (1, *turned, 1), (size, 1), *scalar))
 
 
-def Transpose(draw: Draw) -> Problem:
+def Transpose(draw: Draw) -> GeneratedProblem:
     """Any order of the axes."""
     x = tensor(draw, "Transpose", draw.shape())
     perm = sorted(range(x.ndim), key=lambda _: draw.integer(0, 99))
-    return Problem("Transpose", [x], {"perm": draw.maybe(perm or None)})
+    return GeneratedProblem("Transpose", [x], {"perm": draw.maybe(perm or None)})
 
 
-def Squeeze(draw: Draw) -> Problem:
+def Squeeze(draw: Draw) -> GeneratedProblem:
     """An empty list of axes is avoided: the standard does not say whether it means none or all."""
     x = tensor(draw, "Squeeze", draw.shape(sizes=(1, 1, 2, 3, 0)))
     ones = [axis - x.ndim if draw.boolean() else axis for axis, size in enumerate(x.shape) if size == 1]
     chosen = [axis for axis in ones[:: draw.pick((1, -1))] if draw.boolean()]
-    return Problem("Squeeze", [x, ints(chosen)] if chosen else [x])
+    return GeneratedProblem("Squeeze", [x, ints(chosen)] if chosen else [x])
 
 
-def Unsqueeze(draw: Draw) -> Problem:
+def Unsqueeze(draw: Draw) -> GeneratedProblem:
     """Axes in any order, counted in the result from either end."""
     shape = draw.shape(0, 3)
     rank = len(shape) + draw.integer(1, 2)
     turned = sorted(range(rank), key=lambda _: draw.integer(0, 99))[: rank - len(shape)]
     axes = [axis - rank if draw.boolean() else axis for axis in turned]
-    return Problem("Unsqueeze", [tensor(draw, "Unsqueeze", shape), ints(axes)])
+    return GeneratedProblem("Unsqueeze", [tensor(draw, "Unsqueeze", shape), ints(axes)])
 
 
-def Flatten(draw: Draw) -> Problem:
+def Flatten(draw: Draw) -> GeneratedProblem:
     """A scalar has only axis 0."""
     x = tensor(draw, "Flatten", draw.shape())
-    return Problem("Flatten", [x], {"axis": draw.pick((None, draw.integer(-x.ndim, x.ndim))) if x.ndim else 0})
+    return GeneratedProblem("Flatten", [x], {"axis": draw.pick((None, draw.integer(-x.ndim, x.ndim))) if x.ndim else 0})
 
 
-def Shape(draw: Draw) -> Problem:
+def Shape(draw: Draw) -> GeneratedProblem:
     """Ends may lie beyond the axes."""
     limits = {name: draw.maybe(draw.integer(-6, 6)) for name in ("start", "end")}
-    return Problem("Shape", [tensor(draw, "Shape", draw.shape())], limits)
+    return GeneratedProblem("Shape", [tensor(draw, "Shape", draw.shape())], limits)
 
 
-def Size(draw: Draw) -> Problem:
+def Size(draw: Draw) -> GeneratedProblem:
     """Of any tensor."""
-    return Problem("Size", [tensor(draw, "Size", draw.shape())])
+    return GeneratedProblem("Size", [tensor(draw, "Size", draw.shape())])
 
 
-def Concat(draw: Draw) -> Problem:
+def Concat(draw: Draw) -> GeneratedProblem:
     """Lengths along the axis differ, and may be 0."""
     dtype, shape = draw.pick(dtypes("Concat")), list(draw.shape(1))
     axis = draw.axis(len(shape))
@@ -115,10 +114,10 @@ def Concat(draw: Draw) -> Problem:
     for _ in range(draw.integer(1, 4)):
         shape[axis] = draw.integer(0, 3)
         parts.append(draw.array(shape, dtype))
-    return Problem("Concat", parts, {"axis": axis})
+    return GeneratedProblem("Concat", parts, {"axis": axis})
 
 
-def Split(draw: Draw) -> Problem:
+def Split(draw: Draw) -> GeneratedProblem:
     """Equal parts are such that only the last is smaller, and not empty."""
     shape = list(draw.shape(1, 3))
     axis = draw.axis(len(shape))
@@ -126,13 +125,13 @@ def Split(draw: Draw) -> Problem:
     if draw.boolean():
         sizes = [draw.integer(0, 3) for _ in range(draw.integer(1, 4))]
         shape[axis] = sum(sizes)
-        return Problem("Split", [tensor(draw, "Split", shape), ints(sizes)], attributes, outputs=len(sizes))
+        return GeneratedProblem("Split", [tensor(draw, "Split", shape), ints(sizes)], attributes, outputs=len(sizes))
     count, part = draw.integer(1, 4), draw.integer(1, 3)
     shape[axis] = part * count - draw.integer(0, part - 1)
-    return Problem("Split", [tensor(draw, "Split", shape)], {**attributes, "num_outputs": count}, outputs=count)
+    return GeneratedProblem("Split", [tensor(draw, "Split", shape)], {**attributes, "num_outputs": count}, outputs=count)
 
 
-def Slice(draw: Draw) -> Problem:
+def Slice(draw: Draw) -> GeneratedProblem:
     """Steps of both signs, and limits inside, at, and far beyond the ends."""
     x = tensor(draw, "Slice", draw.shape(1))
     chosen = draw.maybe(some_axes(draw, x.ndim))
@@ -143,42 +142,42 @@ def Slice(draw: Draw) -> Problem:
     steps = draw.maybe(ints([draw.pick((1, -1, 2, -2, 7, -7)) for _ in axes], kind))
     axes_input = None if chosen is None else ints(chosen, kind)
     inputs = [x, ints(starts, kind), ints(ends, kind), axes_input, steps]
-    return Problem("Slice", inputs[:4] if steps is None else inputs)
+    return GeneratedProblem("Slice", inputs[:4] if steps is None else inputs)
 
 
 def _limit(draw: Draw, size: int, far: Any) -> int:
     return draw.pick((draw.integer(-size - 2, size + 2), draw.integer(-size, size), 0, int(far.max), int(far.min)))
 
 
-def Expand(draw: Draw) -> Problem:
+def Expand(draw: Draw) -> GeneratedProblem:
     """Either shape may have the 1, or the additional axes."""
     shape = draw.shape()
-    return Problem("Expand", [tensor(draw, "Expand", draw.broadcast(shape)), ints(draw.broadcast(shape))])
+    return GeneratedProblem("Expand", [tensor(draw, "Expand", draw.broadcast(shape)), ints(draw.broadcast(shape))])
 
 
-def Tile(draw: Draw) -> Problem:
+def Tile(draw: Draw) -> GeneratedProblem:
     """Also once, and never."""
     x = tensor(draw, "Tile", draw.shape(1, 3))
-    return Problem("Tile", [x, ints([draw.pick((1, 2, 3, 0)) for _ in x.shape])])
+    return GeneratedProblem("Tile", [x, ints([draw.pick((1, 2, 3, 0)) for _ in x.shape])])
 
 
-def DepthToSpace(draw: Draw) -> Problem:
+def DepthToSpace(draw: Draw) -> GeneratedProblem:
     """Both orders."""
     block = draw.pick((2, 3, 1))
     n, c, h, w = (draw.pick((1, 2, 3, 2, 1, 0)) for _ in range(4))
     x = tensor(draw, "DepthToSpace", (n, c * block**2, h, w))
-    return Problem("DepthToSpace", [x], {"blocksize": block, "mode": draw.pick((None, "DCR", "CRD"))})
+    return GeneratedProblem("DepthToSpace", [x], {"blocksize": block, "mode": draw.pick((None, "DCR", "CRD"))})
 
 
-def SpaceToDepth(draw: Draw) -> Problem:
+def SpaceToDepth(draw: Draw) -> GeneratedProblem:
     """Both orders."""
     block = draw.pick((2, 3, 1))
     n, c, h, w = (draw.pick((1, 2, 3, 2, 1, 0)) for _ in range(4))
     x = tensor(draw, "SpaceToDepth", (n, c, h * block, w * block))
-    return Problem("SpaceToDepth", [x], {"blocksize": block, "mode": draw.pick((None, "DCR", "CRD"))})
+    return GeneratedProblem("SpaceToDepth", [x], {"blocksize": block, "mode": draw.pick((None, "DCR", "CRD"))})
 
 
-def Pad(draw: Draw) -> Problem:
+def Pad(draw: Draw) -> GeneratedProblem:
     """Left open, and avoided: an axis both cut and filled from its content; filling from nothing; reflecting twice."""
     mode = draw.pick((None, "constant", "reflect", "edge", "wrap"))
     constant = mode in (None, "constant")
@@ -187,7 +186,7 @@ def Pad(draw: Draw) -> Problem:
     pads = [_pads(draw, x.shape[a], mode or "constant") for a in (range(x.ndim) if axes is None else axes)]
     filler = draw.maybe(draw.array((), x.dtype)) if constant else None
     axes_input = None if axes is None else ints(axes, draw.pick((np.int64, np.int32)))
-    return Problem(
+    return GeneratedProblem(
         "Pad", [x, ints([p for side in zip(*pads, strict=True) for p in side]), filler, axes_input], {"mode": mode}
     )
 
@@ -203,13 +202,13 @@ def _pads(draw: Draw, size: int, mode: str) -> tuple[int, int]:
     return draw.integer(0, most), draw.integer(0, most)
 
 
-def CenterCropPad(draw: Draw) -> Problem:
+def CenterCropPad(draw: Draw) -> GeneratedProblem:
     """Some axes are cut, others filled, by even and odd numbers; strings are avoided, which have no zero."""
     types = [dtype for dtype in dtypes("CenterCropPad") if dtype != STRING]
     x = draw.array(draw.shape(1), draw.pick(types))
     axes = draw.maybe(some_axes(draw, x.ndim))
     sizes = [draw.integer(0, 7) for _ in (range(x.ndim) if axes is None else axes)]
-    return Problem("CenterCropPad", [x, ints(sizes, draw.pick((np.int64, np.int32)))], {"axes": axes})
+    return GeneratedProblem("CenterCropPad", [x, ints(sizes, draw.pick((np.int64, np.int32)))], {"axes": axes})
 
 
 GENERATORS: dict[str, Generator] = {

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.testing.generated.draw import Draw, dtypes
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem, dtypes
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 
-def DFT(draw: Draw) -> Problem:
+def DFT(draw: Draw) -> GeneratedProblem:
     """A half spectrum has a real first and, if even, last value, and is neither cut nor filled: all else is left open."""
     inverse, onesided = draw.pick((None, 0, 1)), draw.pick((None, 0, 1))
     real = not inverse if onesided else draw.boolean()
@@ -30,7 +29,7 @@ def DFT(draw: Draw) -> Problem:
         _make_hermitian(np.moveaxis(x, place, 0), length or 2 * (shape[place] - 1))
     kind: Any = draw.pick((np.int64, np.int32))
     inputs = [x, None if length is None else np.array(length, kind), None if axis is None else np.array(axis, np.int64)]
-    return Problem("DFT", inputs, {"inverse": inverse, "onesided": onesided})
+    return GeneratedProblem("DFT", inputs, {"inverse": inverse, "onesided": onesided})
 
 
 def _make_hermitian(spectrum: np.ndarray, n: int) -> None:
@@ -40,7 +39,7 @@ def _make_hermitian(spectrum: np.ndarray, n: int) -> None:
         spectrum[n // 2, ..., 1] = 0
 
 
-def STFT(draw: Draw) -> Problem:
+def STFT(draw: Draw) -> GeneratedProblem:
     """Frames that reach the end and that do not; with a window, a frame length, both or neither."""
     dtype = draw.pick(dtypes("STFT"))
     size, length, step = draw.integer(8, 24), draw.integer(1, 8), draw.integer(1, 5)
@@ -51,7 +50,7 @@ def STFT(draw: Draw) -> Problem:
     kind: Any = draw.pick((np.int64, np.int32))
     window = draw.array((length,), dtype, "normal") if form in ("both", "window") else None
     frame = np.array(length, kind) if form in ("both", "length") else None
-    return Problem("STFT", [signal, np.array(step, kind), window, frame], {"onesided": onesided})
+    return GeneratedProblem("STFT", [signal, np.array(step, kind), window, frame], {"onesided": onesided})
 
 
 GENERATORS: dict[str, Generator] = {"DFT": DFT, "STFT": STFT}

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from deep_bench.tensor import STRING
-from deep_bench.testing.generated.draw import Draw
-from deep_bench.testing.generated.problem import Problem
+from deep_bench.testing.generated.problem import Draw, GeneratedProblem
 
-Generator = Callable[[Draw], Problem]
+Generator = Callable[[Draw], GeneratedProblem]
 
 _WORDS = ("monday", "Monday", "TUESDAY", "tuesday", "é", "É", "straße", "Ωmega", "日本", "a b", "", "x1")
 _SPLIT = ("a b c", " a  b ", "", "a", ",", "a,b,,c", ",a,", "a--b-c", "é,è", "\ta\nb", "日本,語", "aXbXXc")
@@ -36,14 +35,14 @@ def strings(draw: Draw, pool: tuple[str, ...], shape: tuple[int, ...]) -> np.nda
     return array
 
 
-def StringConcat(draw: Draw) -> Problem:
+def StringConcat(draw: Draw) -> GeneratedProblem:
     """The two broadcast."""
     shape = draw.shape()
     a, b = strings(draw, _WORDS, draw.broadcast(shape)), strings(draw, _WORDS, shape)
-    return Problem("StringConcat", [b, a] if draw.boolean() else [a, b])
+    return GeneratedProblem("StringConcat", [b, a] if draw.boolean() else [a, b])
 
 
-def StringSplit(draw: Draw) -> Problem:
+def StringSplit(draw: Draw) -> GeneratedProblem:
     """Delimiters of several lengths, at the ends and next to each other.
 
     Left open, and avoided: how many parts no text has; blanks at the end of what is not split any further.
@@ -51,10 +50,10 @@ def StringSplit(draw: Draw) -> Problem:
     delimiter, most = draw.pick((None, "", " ", ",", "--", "X", "日")), draw.pick((None, 1, 2, 5))
     pool = tuple(text for text in _SPLIT if (text or not delimiter) and (delimiter or not most or text == text.rstrip()))
     settings = {"delimiter": delimiter, "maxsplit": most}
-    return Problem("StringSplit", [strings(draw, pool, draw.full_shape(0, 3))], settings, outputs=2)
+    return GeneratedProblem("StringSplit", [strings(draw, pool, draw.full_shape(0, 3))], settings, outputs=2)
 
 
-def StringNormalizer(draw: Draw) -> Problem:
+def StringNormalizer(draw: Draw) -> GeneratedProblem:
     """No letter whose upper case has another length or depends on its place: there languages and platforms differ."""
     pool = tuple(word for word in _WORDS if "ß" not in word)
     shape = (draw.integer(1, 6),)
@@ -66,17 +65,17 @@ def StringNormalizer(draw: Draw) -> Problem:
         "locale": draw.pick((None, None, "en_US")),
         "stopwords": draw.maybe(stop),
     }
-    return Problem("StringNormalizer", [x], settings)
+    return GeneratedProblem("StringNormalizer", [x], settings)
 
 
-def RegexFullMatch(draw: Draw) -> Problem:
+def RegexFullMatch(draw: Draw) -> GeneratedProblem:
     """Strings that match as a whole, in part, and not at all; what ``$`` says of a last line break is left open."""
     pattern = draw.pick(tuple(_PATTERNS))
     pool = tuple(text for text in _PATTERNS[pattern] if "\n" not in text)
-    return Problem("RegexFullMatch", [strings(draw, pool, draw.shape(0, 3))], {"pattern": pattern})
+    return GeneratedProblem("RegexFullMatch", [strings(draw, pool, draw.shape(0, 3))], {"pattern": pattern})
 
 
-def TfIdfVectorizer(draw: Draw) -> Problem:
+def TfIdfVectorizer(draw: Draw) -> GeneratedProblem:
     """Pools of one to three lengths, items that repeat, and skips; every n-gram is in the pool once.
 
     A pool without n-grams of the shortest length asked for is avoided, as are skips between single items.
@@ -103,7 +102,7 @@ def TfIdfVectorizer(draw: Draw) -> Problem:
         "pool_strings" if kind == STRING else "pool_int64s": pool,
         "weights": draw.maybe(weights),
     }
-    return Problem("TfIdfVectorizer", [x], settings)
+    return GeneratedProblem("TfIdfVectorizer", [x], settings)
 
 
 def _grams(draw: Draw, items: tuple[object, ...], length: int) -> list[tuple[object, ...]]:

@@ -123,7 +123,7 @@ def in_memory(dataset: Dataset) -> ArrayContainer:
     """
     from deep_bench.measure.progress import Bars
     from deep_bench.training.containers.arrays import collected
-    from deep_bench.training.containers.writing import Content
+    from deep_bench.training.containers.kinds import Content
 
     bars = Bars(delay=2.0)
     try:

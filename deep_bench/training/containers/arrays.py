@@ -11,18 +11,25 @@ from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest, check_sums
-from deep_bench.training.containers.values import fits, holds_numbers, refuse, stack
+from deep_bench.training.containers.container import (
+    Container,
+    ContainerManifest,
+    Origin,
+    check_sums,
+    fits,
+    holds_numbers,
+    refuse,
+    stack,
+)
 from deep_bench.training.dataset import checked_numbers
 
 if TYPE_CHECKING:
-    from deep_bench.training.containers.writing import Content
+    from deep_bench.training.containers.kinds import Content
 
-Verify = Callable[[Manifest], None]
+Verify = Callable[[ContainerManifest], None]
 
 
-class Field(Protocol):
+class ArrayField(Protocol):
     """One array of all samples, the first axis being their number."""
 
     def __len__(self) -> int: ...
@@ -31,7 +38,7 @@ class Field(Protocol):
         """These samples: a fresh array."""
 
 
-class Plain:
+class DenseField:
     """A NumPy array, in memory or mapped.
 
     Args:
@@ -60,14 +67,14 @@ class Plain:
         return array.astype(self._dtype, copy=False)
 
 
-class Joined:
+class JoinedField:
     """Several fields, one after the other, as one.
 
     Args:
         parts: At least one.
     """
 
-    def __init__(self, parts: Sequence[Field]) -> None:
+    def __init__(self, parts: Sequence[ArrayField]) -> None:
         self._parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
 
@@ -89,7 +96,7 @@ class Joined:
         return batch
 
 
-class Ragged:
+class RaggedField:
     """Samples of different sizes, each an array of its own.
 
     Args:
@@ -128,13 +135,13 @@ class ArrayContainer(Container):
         self,
         origin: Origin,
         specs: Sequence[TensorSpec],
-        fields: Mapping[str, Field],
+        fields: Mapping[str, ArrayField],
         *,
         release: Callable[[], None] | None = None,
         verify: Verify | None = None,
     ) -> None:
         self.origin, self.specs = origin, tuple(specs)
-        self._fields: Mapping[str, Field] | None = dict(fields)
+        self._fields: Mapping[str, ArrayField] | None = dict(fields)
         self._release, self._check = release, verify
         self._count = len(next(iter(fields.values())))
         self._name = str(origin.path or "the set")
@@ -162,7 +169,7 @@ class ArrayContainer(Container):
         Raises:
             AttributeError: All are of one size, or several fields differ in theirs.
         """
-        ragged_fields = [field for field in self._open().values() if isinstance(field, Ragged)]
+        ragged_fields = [field for field in self._open().values() if isinstance(field, RaggedField)]
         if len(ragged_fields) != 1:
             raise AttributeError(f"{len(ragged_fields)} fields differ in length")
         return ragged_fields[0].lengths
@@ -174,12 +181,12 @@ class ArrayContainer(Container):
             self._release()
             self._release = None
 
-    def _open(self) -> Mapping[str, Field]:
+    def _open(self) -> Mapping[str, ArrayField]:
         if self._fields is None:
             raise InvalidArgument(f"{self.origin.path or 'this container'} was closed", "an open container", "open it again")
         return self._fields
 
-    def _verify(self, manifest: Manifest) -> None:
+    def _verify(self, manifest: ContainerManifest) -> None:
         if self._check is not None:
             self._check(manifest)
         else:
@@ -203,14 +210,14 @@ def memory(arrays: Mapping[str, np.ndarray | Sequence[np.ndarray]], *, copy: boo
         image: uint8[8, 8] label: int64[] 10 [3 3]
     """
     specs: list[TensorSpec] = []
-    fields: dict[str, Field] = {}
+    fields: dict[str, ArrayField] = {}
     for name, values in arrays.items():
         if isinstance(values, np.ndarray):
             spec = TensorSpec(name, values.shape[1:], values.dtype)
-            fields[name] = Plain(values.copy() if copy else values)
+            fields[name] = DenseField(values.copy() if copy else values)
         else:
             spec = common_spec(name, values)
-            fields[name] = Ragged([array.copy() if copy else array for array in values], spec)
+            fields[name] = RaggedField([array.copy() if copy else array for array in values], spec)
         if not holds_numbers(spec.dtype) or (isinstance(values, np.ndarray) and not values.ndim):
             raise refuse("memory", spec, "an array of numbers, one entry for each sample")
         specs.append(spec)
@@ -222,7 +229,7 @@ def collected(content: Content) -> ArrayContainer:
     """All of a set, in memory."""
     if any(spec.open_dimensions for spec in content.specs):
         samples = list(content.samples())
-        fields = {s.name: Ragged([np.asarray(sample[s.name]) for sample in samples], s) for s in content.specs}
+        fields = {s.name: RaggedField([np.asarray(sample[s.name]) for sample in samples], s) for s in content.specs}
         return ArrayContainer(Origin("memory", classes=content.classes), content.specs, fields)
     arrays = {s.name: np.empty((content.count, *(int(d) for d in s.shape)), s.dtype) for s in content.specs}
     first = 0
@@ -230,7 +237,9 @@ def collected(content: Content) -> ArrayContainer:
         for name, array in arrays.items():
             array[first : first + len(batch[name])] = batch[name]
         first += len(batch[content.specs[0].name])
-    return ArrayContainer(Origin("memory", classes=content.classes), content.specs, {n: Plain(a) for n, a in arrays.items()})
+    return ArrayContainer(
+        Origin("memory", classes=content.classes), content.specs, {n: DenseField(a) for n, a in arrays.items()}
+    )
 
 
 def common_spec(name: str, arrays: Sequence[np.ndarray]) -> TensorSpec:

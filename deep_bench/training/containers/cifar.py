@@ -16,11 +16,9 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers.arrays import ArrayContainer, Joined, Plain
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.values import LABEL, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers.arrays import ArrayContainer, DenseField, JoinedField
+from deep_bench.training.containers.container import LABEL, Container, ContainerManifest, Origin, refuse
+from deep_bench.training.containers.kinds import Content, Details
 
 _COARSE = "coarse_label"
 _LABELS = {10: (LABEL,), 100: (_COARSE, LABEL)}
@@ -42,10 +40,12 @@ def recognise(path: Path, head: bytes) -> bool:
     """Whether it looks like one: there is nothing in the files to know them by, so their names decide."""
     del head
     files = path.iterdir() if path.is_dir() else [path]
-    return any(_known(file.name) is not None for file in files)
+    return any(_original_file(file.name) is not None for file in files)
 
 
-def open_files(path: Path, manifest: Manifest | None, part: str | None = None, classes: int | None = None) -> Container:
+def open_files(
+    path: Path, manifest: ContainerManifest | None, part: str | None = None, classes: int | None = None
+) -> Container:
     """Map the files.
 
     Args:
@@ -62,7 +62,7 @@ def open_files(path: Path, manifest: Manifest | None, part: str | None = None, c
     specs = (_IMAGE, *(TensorSpec(name, (), np.dtype(np.int64)) for name in _LABELS[class_count]))
     if manifest is not None and set(manifest.specs) != set(specs):
         raise InvalidData(f"{path} holds {'; '.join(map(str, specs))}", "; ".join(map(str, manifest.specs)))
-    fields = {spec.name: Joined([Plain(array[spec.name], spec.dtype) for array in arrays]) for spec in specs}
+    fields = {spec.name: JoinedField([DenseField(array[spec.name], spec.dtype) for array in arrays]) for spec in specs}
     options = {name: value for name, value in (("part", part), ("classes", classes)) if value is not None}
     named = _class_names(path if path.is_dir() else path.parent, class_count)
     origin = Origin("cifar", path, tuple(files), manifest, options, classes=named)
@@ -94,7 +94,7 @@ def write(stage: Path, name: str, content: Content) -> Details:
     return Details()
 
 
-def _known(name: str) -> tuple[str, int, int] | None:
+def _original_file(name: str) -> tuple[str, int, int] | None:
     """The part, the number of classes and the place in the part, of a file with one of the original names."""
     for pattern, part, classes in _NAMES:
         if match := pattern.fullmatch(name):
@@ -104,9 +104,9 @@ def _known(name: str) -> tuple[str, int, int] | None:
 
 def _files(path: Path, part: str | None, classes: int | None) -> tuple[list[Path], int]:
     if path.is_file():
-        entry = _known(path.name)
+        entry = _original_file(path.name)
         return [path], classes or (entry[1] if entry else _by_size(path))
-    known_files = {file: entry for file in path.iterdir() if (entry := _known(file.name)) is not None}
+    known_files = {file: entry for file in path.iterdir() if (entry := _original_file(file.name)) is not None}
     parts = sorted({entry[0] for entry in known_files.values()})
     if not parts:
         raise InvalidData(f"{path} has no files of CIFAR", "data_batch_1.bin, test_batch.bin, train.bin or test.bin")

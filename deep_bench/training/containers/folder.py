@@ -13,19 +13,17 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers import codec
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.records import RecordContainer, Source
-from deep_bench.training.containers.values import LABEL, Value, parsed, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers import records
+from deep_bench.training.containers.container import LABEL, Container, ContainerManifest, Origin, Value, parsed, refuse
+from deep_bench.training.containers.kinds import Content, Details
+from deep_bench.training.containers.records import RecordContainer, SampleSource
 
 _IMAGE = "image"
 _LABEL = TensorSpec(LABEL, (), np.dtype(np.int64))
-_SUFFIXES = {f".{suffix}" for suffix, encoding in codec.ENCODINGS.items() if encoding in codec.IMAGES}
+_SUFFIXES = {f".{suffix}" for suffix, encoding in records.ENCODINGS.items() if encoding in records.IMAGES}
 
 
-class _Folder(Source):
+class _Folder(SampleSource):
     """The files of a folder.
 
     Args:
@@ -40,7 +38,7 @@ class _Folder(Source):
     def __init__(self, files: list[Path], labels: list[int], image: TensorSpec, classes: tuple[str, ...] | None) -> None:
         self.specs, self.classes = (image, _LABEL), classes
         self._files, self._labels = files, np.array(labels, np.int64)
-        self._decode = codec.decoder("png", image)
+        self._decode = records.decoder("png", image)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -65,7 +63,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_dir() and any(_is_image(file) for folder in _folders(path) for file in folder.iterdir())
 
 
-def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """List the files.
 
     Args:
@@ -77,11 +75,11 @@ def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, d
     classes: tuple[str, ...] | None
     if manifest is None:
         files, labels, classes = _listed(path)
-        mode = mode or parsed(files[0], lambda: codec.stored_mode(files[0].read_bytes()), "a PNG or JPEG file")
-        image = codec.image_spec(_IMAGE, mode)
+        mode = mode or parsed(files[0], lambda: records.stored_mode(files[0].read_bytes()), "a PNG or JPEG file")
+        image = records.image_spec(_IMAGE, mode)
     else:
         specs = {spec.name: spec for spec in manifest.specs}
-        if specs.keys() != {_IMAGE, LABEL} or specs[LABEL] != _LABEL or mode not in (None, codec.mode_of(specs[_IMAGE])):
+        if specs.keys() != {_IMAGE, LABEL} or specs[LABEL] != _LABEL or mode not in (None, records.mode_of(specs[_IMAGE])):
             raise InvalidData(
                 f"{path} holds {'; '.join(map(str, specs.values()))}", f"images in the mode {mode or 'L or RGB'}"
             )
@@ -107,8 +105,8 @@ def write(stage: Path, name: str, content: Content, image: str | None = None, qu
         quality: Of JPEG.
     """
     del name
-    codec.need_pillow()
-    fields = codec.image_fields(content.specs, image)
+    records.need_pillow()
+    fields = records.image_fields(content.specs, image)
     for spec in content.specs:
         if spec != _LABEL and spec.name != _IMAGE:
             raise refuse("a folder of images", spec, f"the fields {_IMAGE} and {_LABEL}")
@@ -122,10 +120,10 @@ def write(stage: Path, name: str, content: Content, image: str | None = None, qu
         label = int(sample[LABEL])
         if label < 0:
             raise refuse("a folder of images", _LABEL, "labels from 0", f"that of sample {number} is {label}")
-        data = codec.encoded(picture, sample[_IMAGE], image or "png", quality)
+        data = records.encoded(picture, sample[_IMAGE], image or "png", quality)
         folder = stage / (names[label] if label < len(names) else f"{label:06d}")
         folder.mkdir(exist_ok=True)
-        suffix = "jpg" if codec.image_encoding(data) == "jpeg" else "png"
+        suffix = "jpg" if records.image_encoding(data) == "jpeg" else "png"
         (folder / f"{number:09d}.{suffix}").write_bytes(data)
     return Details(encodings={_IMAGE: image or "png"})
 

@@ -15,13 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, InvalidData
-from deep_bench.measure.file_for_hdf5 import FileForHdf5
+from deep_bench.records.store import FileForHdf5
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers.arrays import ArrayContainer, Field, Plain, same_counts
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import FileEntry, Manifest, dumps, fields_of, loads
-from deep_bench.training.containers.values import holds_numbers, parsed, plain, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers.arrays import ArrayContainer, ArrayField, DenseField, same_counts
+from deep_bench.training.containers.container import (
+    Container,
+    ContainerManifest,
+    FileEntry,
+    Origin,
+    dumps,
+    fields_of,
+    holds_numbers,
+    loads,
+    parsed,
+    plain,
+    refuse,
+)
+from deep_bench.training.containers.kinds import Content, Details
 
 _ATTRIBUTE = "deep_bench"
 _CACHE_BYTES = 64 << 20
@@ -30,7 +40,7 @@ _LEAST_VERSION = ("v110", "v110")
 """Since HDF5 1.10, the structure of a file has checksums: damage to it is found."""
 
 
-class _Stored:
+class _StoredField:
     """A dataset that is read through HDF5.
 
     Args:
@@ -73,7 +83,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return head.startswith(b"\x89HDF\r\n\x1a\n")
 
 
-def open_files(path: Path, manifest: Manifest | None) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None) -> Container:
     """Open the file; its datasets at the top are the fields."""
     del manifest  # it is in the file itself
     file = parsed(path, lambda: h5py.File(path, "r", rdcc_nbytes=_CACHE_BYTES, rdcc_nslots=10_007), "an HDF5 file")
@@ -128,10 +138,10 @@ def write(
     return Details()
 
 
-def _manifest(content: Content, sums: dict[str, int], sizes: dict[str, int]) -> Manifest:
+def _manifest(content: Content, sums: dict[str, int], sizes: dict[str, int]) -> ContainerManifest:
     files = {name: FileEntry(bytes=size, crc32=sums[name]) for name, size in sizes.items()}
     fields = fields_of(content.specs)
-    return Manifest(kind="hdf5", samples=content.count, fields=fields, files=files, classes=content.classes)
+    return ContainerManifest(kind="hdf5", samples=content.count, fields=fields, files=files, classes=content.classes)
 
 
 def _make(file: h5py.File, spec: TensorSpec, count: int, chunked: bool, chunk: int, compression: str | None) -> None:
@@ -166,14 +176,14 @@ def _opened(path: Path, file: h5py.File) -> Container:
     origin = Origin("hdf5", path, (path,), manifest)
     container: ArrayContainer
 
-    def verify(noted: Manifest) -> None:
+    def verify(noted: ContainerManifest) -> None:
         _verify(path, container, noted)
 
     container = ArrayContainer(origin, specs, fields, release=file.close, verify=verify)
     return container
 
 
-def _noted(path: Path, file: h5py.File) -> Manifest | None:
+def _noted(path: Path, file: h5py.File) -> ContainerManifest | None:
     if _ATTRIBUTE not in file.attrs:
         return None
     attribute = file.attrs[_ATTRIBUTE]
@@ -191,19 +201,19 @@ def _dataset(path: Path, file: h5py.File, name: str) -> tuple[tuple[int, ...], n
     return dataset.shape, dataset.dtype
 
 
-def _field(path: Path, file: h5py.File, spec: TensorSpec) -> Field:
+def _field(path: Path, file: h5py.File, spec: TensorSpec) -> ArrayField:
     """Mapped where the bytes lie in the file as they are; else read through HDF5."""
     dataset = file[spec.name]
     offset = dataset.id.get_offset()
     mapped = dataset.chunks is None and offset is not None and not dataset.external and not file.userblock_size
     if not mapped or not dataset.nbytes:
-        return _Stored(dataset, spec, f"{path}, dataset {spec.name}")
+        return _StoredField(dataset, spec, f"{path}, dataset {spec.name}")
     if offset + dataset.nbytes > path.stat().st_size:
         raise ValueError(f"it ends {offset + dataset.nbytes - path.stat().st_size} bytes after the file")
-    return Plain(np.memmap(path, dataset.dtype, "r", offset, dataset.shape), spec.dtype)
+    return DenseField(np.memmap(path, dataset.dtype, "r", offset, dataset.shape), spec.dtype)
 
 
-def _verify(path: Path, container: ArrayContainer, noted: Manifest) -> None:
+def _verify(path: Path, container: ArrayContainer, noted: ContainerManifest) -> None:
     for name, entry in noted.files.items():
         total = 0
         for first in range(0, len(container), 1024):

@@ -19,11 +19,9 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers.arrays import ArrayContainer, Plain, same_counts
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.values import LABEL, parsed, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers.arrays import ArrayContainer, DenseField, same_counts
+from deep_bench.training.containers.container import LABEL, Container, ContainerManifest, Origin, parsed, refuse
+from deep_bench.training.containers.kinds import Content, Details
 
 _CODES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _WORDS = {"u1": "ubyte", "i1": "byte", "i2": "short", "i4": "int", "f4": "float", "f8": "double"}
@@ -39,7 +37,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return _is_header(head) or (head[:2] == b"\x1f\x8b" and _NAME.fullmatch(path.name) is not None)
 
 
-def open_files(path: Path, manifest: Manifest | None, part: str | None = None) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None, part: str | None = None) -> Container:
     """Map the arrays; compressed ones are read.
 
     Args:
@@ -54,7 +52,7 @@ def open_files(path: Path, manifest: Manifest | None, part: str | None = None) -
     specs = tuple(by_name.values()) if manifest is None else manifest.specs
     if {spec.name: spec for spec in specs} != by_name:
         raise InvalidData(f"{path} holds {'; '.join(map(str, by_name.values()))}", "; ".join(map(str, specs)))
-    fields = {spec.name: Plain(arrays[spec.name], spec.dtype) for spec in specs}
+    fields = {spec.name: DenseField(arrays[spec.name], spec.dtype) for spec in specs}
     options = {} if part is None else {"part": part}
     return ArrayContainer(Origin("idx", path, tuple(files.values()), manifest, options), specs, fields)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,12 +13,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.fleet import Contender
 from deep_bench.measure.session import Plan, Watch, measure
 from deep_bench.measure.statistics import Summary, summarize
 from deep_bench.training.containers import Container, RecordContainer, in_memory
-from deep_bench.training.containers.named import open_set
-from deep_bench.training.containers.page_cache import drop, why_not
+from deep_bench.training.sets import open_set
+from deep_bench.workers.fleet import Contender
+
+
+def drop(files: Sequence[Path]) -> None:
+    """Ask the system to forget what it has of these files; what is mapped or not yet written stays.
+
+    Source:
+        posix_fadvise(2), POSIX_FADV_DONTNEED.
+    """
+    for file in files:
+        number = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(number)
+
+
+def why_not(files: Sequence[Path]) -> str:
+    """Why these files cannot be taken out of the cache; empty if they can, as trying the first of them shows.
+
+    Source:
+        preadv2(2), RWF_NOWAIT: only what is in the cache is read.
+    """
+    if not files:
+        return "it has no files"
+    if not hasattr(os, "posix_fadvise") or not hasattr(os, "RWF_NOWAIT"):
+        return "this system has no call for it"
+    file = max(files, key=os.path.getsize)
+    os.sync()
+    drop([file])
+    number = os.open(file, os.O_RDONLY)
+    try:
+        cached_bytes = os.preadv(number, [bytearray(1)], os.path.getsize(file) // 2, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return ""
+    except OSError as error:
+        return f"whether its file system does it cannot be seen ({errno.errorcode.get(error.errno or 0, error.strerror)})"
+    finally:
+        os.close(number)
+    return "its file system keeps it in memory" if cached_bytes else "its files are empty"
+
 
 COLD = ", cold"
 _NEVER = "not measured"
@@ -25,7 +66,7 @@ _WARM_UP_S = 0.3
 
 
 class Reading:
-    """Batches of a set, as a system under test (`deep_bench.measure.system.System`).
+    """Batches of a set, as a system under test (`deep_bench.workers.host.System`).
 
     Its calls are ``sequential`` and ``random``, each a batch further; the same with ``, cold``, for which the set is closed,
     its files are taken out of the system's cache and it is opened again before each; and, where samples are decoded,
@@ -110,7 +151,7 @@ def _batches(numbers: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReadingSubject:
     """What is measured.
 
     Args:
@@ -125,7 +166,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ReadingFigures:
     """How long one call takes.
 
     Args:
@@ -157,7 +198,7 @@ class Latencies:
 
     label: str
     batch: int = 0
-    calls: Mapping[str, Figures] = field(default_factory=dict)
+    calls: Mapping[str, ReadingFigures] = field(default_factory=dict)
     not_cold: str = ""
     error: str = ""
 
@@ -167,7 +208,7 @@ class Latencies:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ReadingMeasurement:
     """All subjects, and whether the user ended it early."""
 
     latencies: tuple[Latencies, ...]
@@ -175,7 +216,7 @@ class Measured:
 
 
 def measure_reading(
-    subjects: Sequence[Subject],
+    subjects: Sequence[ReadingSubject],
     *,
     root: Path | str | None = None,
     batch: int = 64,
@@ -184,7 +225,7 @@ def measure_reading(
     ci_width: float = 0.02,
     in_process: bool = False,
     watch: Watch = lambda _: None,
-) -> Measured:
+) -> ReadingMeasurement:
     """Time batches of several sets in turns, each in a process of its own.
 
     Args:
@@ -218,10 +259,10 @@ def measure_reading(
         calls = {name: _figures(summary, size) for name, summary in series.items()}
         not_cold = facts.get("not cold", _NEVER)
         rows.append(Latencies(subject.label, size, calls, not_cold, "" if error is None else str(error)))
-    return Measured(tuple(rows), measurement.interrupted)
+    return ReadingMeasurement(tuple(rows), measurement.interrupted)
 
 
-def _figures(summary: Summary, batch: int) -> Figures:
+def _figures(summary: Summary, batch: int) -> ReadingFigures:
     interval = summary.interval
     low, high = (None, None) if interval is None else (interval.low, interval.high)
-    return Figures(summary.n, summary.median, low, high, batch / summary.median * 1e9)
+    return ReadingFigures(summary.n, summary.median, low, high, batch / summary.median * 1e9)

@@ -11,11 +11,17 @@ import numpy as np
 
 from deep_bench.errors import InvalidData
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers.arrays import ArrayContainer, Plain, same_counts
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.values import holds_numbers, parsed, plain, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers.arrays import ArrayContainer, DenseField, same_counts
+from deep_bench.training.containers.container import (
+    Container,
+    ContainerManifest,
+    Origin,
+    holds_numbers,
+    parsed,
+    plain,
+    refuse,
+)
+from deep_bench.training.containers.kinds import Content, Details
 
 _SUFFIX = ".npy"
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -26,7 +32,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return head.startswith(b"\x93NUMPY") or (path.is_dir() and any(path.glob(f"*{_SUFFIX}")))
 
 
-def open_files(path: Path, manifest: Manifest | None) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None) -> Container:
     """Map the arrays."""
     if manifest is None:
         files = sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
@@ -42,7 +48,7 @@ def open_files(path: Path, manifest: Manifest | None) -> Container:
     else:
         specs = manifest.specs
         _check(specs, arrays, paths, manifest.samples)
-    fields = {spec.name: Plain(arrays[spec.name], spec.dtype) for spec in specs}
+    fields = {spec.name: DenseField(arrays[spec.name], spec.dtype) for spec in specs}
     return ArrayContainer(Origin("npy", path, tuple(paths.values()), manifest), specs, fields)
 
 

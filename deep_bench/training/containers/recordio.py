@@ -19,12 +19,10 @@ import numpy as np
 
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers import codec
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.records import Files, RecordContainer, Source
-from deep_bench.training.containers.values import LABEL, Value, parsed, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers import records
+from deep_bench.training.containers.container import LABEL, Container, ContainerManifest, Origin, Value, parsed, refuse
+from deep_bench.training.containers.kinds import Content, Details
+from deep_bench.training.containers.records import Files, RecordContainer, SampleSource
 
 _MAGIC = struct.pack("<I", 0xCED7230A)
 _PART = struct.Struct("<4sI")
@@ -35,7 +33,7 @@ _LABEL = TensorSpec(LABEL, (), np.dtype(np.int64))
 _LINE = re.compile(rb"[0-9]+\t([0-9]{1,18})")
 
 
-class _RecordIO(Source):
+class _RecordIO(SampleSource):
     """The records of a ``.rec`` file.
 
     Args:
@@ -49,8 +47,8 @@ class _RecordIO(Source):
         self.specs, self._files, self._places = tuple(specs), files, places.tolist()
         (self._data,) = (spec.name for spec in specs if spec.name != LABEL)
         self._label = next((spec for spec in specs if spec.name == LABEL), None)
-        self._decode = codec.decoder(encoding, next(spec for spec in specs if spec.name != LABEL))
-        self.images = frozenset({self._data} if encoding in codec.IMAGES else ())
+        self._decode = records.decoder(encoding, next(spec for spec in specs if spec.name != LABEL))
+        self.images = frozenset({self._data} if encoding in records.IMAGES else ())
 
     def __len__(self) -> int:
         return len(self._places)
@@ -77,7 +75,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_file() and head.startswith(_MAGIC)
 
 
-def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """Find the records: by the ``.idx`` file, or by reading the lengths of all parts.
 
     Args:
@@ -119,15 +117,15 @@ def write(stage: Path, name: str, content: Content, image: str | None = None, qu
     if Path(name).suffix == ".idx":
         raise InvalidArgument(f"{name} as a RecordIO file", "a name that ends in .rec")
     data = _check(content)
-    fields = codec.image_fields([data], image)
+    fields = records.image_fields([data], image)
     encoding = (image or "png") if fields else "npy"
     if fields:
-        codec.need_pillow()
+        records.need_pillow()
     offset = 0
     with open(stage / name, "wb") as file, open((stage / name).with_suffix(".idx"), "w", encoding="ascii") as index:
         for number, sample in enumerate(content.samples(fields if image is None else frozenset())):
             header = _header(number, sample.get(LABEL))  # type: ignore[arg-type]
-            record = _parts(header + codec.encoded(data, sample[data.name], encoding, quality), number)
+            record = _parts(header + records.encoded(data, sample[data.name], encoding, quality), number)
             file.write(record)
             index.write(f"{number}\t{offset}\n")
             offset += len(record)
@@ -260,7 +258,7 @@ def _scanned(path: Path) -> np.ndarray:
     return np.array(places, np.int64).reshape(-1, 2)
 
 
-def _noted(path: Path, manifest: Manifest) -> str:
+def _noted(path: Path, manifest: ContainerManifest) -> str:
     data_fields = [field.name for field in manifest.fields if field.name != LABEL]
     if len(data_fields) != 1 or len(manifest.fields) > 2:
         raise InvalidData(f"{path} holds {', '.join(data_fields) or 'no data'}", f"one field, and {LABEL}")
@@ -275,8 +273,8 @@ def _guessed(files: Files, places: np.ndarray, mode: str | None) -> tuple[list[T
     place = f"{path}, record 0 at offset {places[0, 0]}"
     labels, _, data = parsed(place, lambda: _split(_joined(files.read(0, *places[0].tolist()))), "a record of MXNet")
     label = TensorSpec(LABEL, (len(labels),), np.dtype(np.float32)) if len(labels) else _LABEL
-    encoding = codec.image_encoding(data)
+    encoding = records.image_encoding(data)
     if encoding is not None:
-        return [codec.image_spec("image", mode or parsed(place, lambda: codec.stored_mode(data))), label], encoding
-    array = parsed(place, lambda: codec.decode_npy(data), "PNG, JPEG or .npy")
+        return [records.image_spec("image", mode or parsed(place, lambda: records.stored_mode(data))), label], encoding
+    array = parsed(place, lambda: records.decode_npy(data), "PNG, JPEG or .npy")
     return [TensorSpec("image", tuple(f"image_{axis}" for axis in range(array.ndim)), array.dtype), label], "npy"

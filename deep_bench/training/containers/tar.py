@@ -21,12 +21,10 @@ import numpy as np
 
 from deep_bench.errors import InvalidData, Unsupported
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers import codec
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.records import Files, RecordContainer, Source
-from deep_bench.training.containers.values import LABEL, Value, parsed, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers import records
+from deep_bench.training.containers.container import LABEL, Container, ContainerManifest, Origin, Value, parsed, refuse
+from deep_bench.training.containers.kinds import Content, Details
+from deep_bench.training.containers.records import Files, RecordContainer, SampleSource
 
 _BLOCK = 512
 _ALONE = {"png": "image", "jpeg": "image", "cls": LABEL, "npy": "array"}
@@ -35,7 +33,7 @@ _SUFFIX = {"jpeg": "jpg"}
 
 
 @dataclass(frozen=True)
-class _Index:
+class _TarIndex:
     """Where the fields of samples lie.
 
     Args:
@@ -53,16 +51,16 @@ class _Index:
     classes: tuple[str, ...] | None = None
 
 
-class _Tar(Source):
+class _Tar(SampleSource):
     """The samples of tar files."""
 
-    def __init__(self, files: Files, index: _Index, specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) -> None:
+    def __init__(self, files: Files, index: _TarIndex, specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) -> None:
         self.specs, self.classes = tuple(specs), classes
         self._files, self._index = files, index
         self._which, self._places = index.file.tolist(), index.places.tolist()
         by_name = {spec.name: spec for spec in specs}
-        self._decoders = {name: codec.decoder(encoding, by_name[name]) for name, encoding in index.encodings.items()}
-        self.images = frozenset(name for name, encoding in index.encodings.items() if encoding in codec.IMAGES)
+        self._decoders = {name: records.decoder(encoding, by_name[name]) for name, encoding in index.encodings.items()}
+        self.images = frozenset(name for name, encoding in index.encodings.items() if encoding in records.IMAGES)
 
     def __len__(self) -> int:
         return len(self._which)
@@ -99,7 +97,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_file() and head[257:262] == b"ustar"
 
 
-def open_files(path: Path, manifest: Manifest | None, **options: object) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None, **options: object) -> Container:
     """Open a tar file; see `opened`."""
     return opened("tar", path, [path], manifest, **options)  # type: ignore[arg-type]
 
@@ -113,7 +111,7 @@ def opened(
     kind: str,
     path: Path,
     files: Sequence[Path],
-    manifest: Manifest | None,
+    manifest: ContainerManifest | None,
     mode: str | None = None,
     decode: bool = True,
 ) -> Container:
@@ -157,13 +155,13 @@ def write_shards(
         image: ``"png"`` or ``"jpeg"``; by default the source's files as they are, or PNG.
         quality: Of JPEG.
     """
-    fields = codec.image_fields(content.specs, image)
+    fields = records.image_fields(content.specs, image)
     for spec in content.specs:
         if "." in spec.name or "/" in spec.name or not spec.name:
             raise refuse(content.kind, spec, "a name without '.' and '/'", "rename it")
     encodings = {spec.name: _encoding(spec, fields, image) for spec in content.specs}
     if fields:
-        codec.need_pillow()
+        records.need_pillow()
     index: dict[str, tuple[int, ...]] = {}
     samples = content.samples(fields if image is None else frozenset())
     for number in range(max(1, -(-content.count // each))):
@@ -185,15 +183,15 @@ def _encoding(spec: TensorSpec, images: frozenset[str], image: str | None) -> st
 
 
 def _add(tar: tarfile.TarFile, key: int, spec: TensorSpec, value: Value, encoding: str, quality: int) -> tuple[int, int]:
-    data = codec.encoded(spec, value, encoding, quality)
-    actual = codec.image_encoding(data) or encoding if encoding in codec.IMAGES else encoding
+    data = records.encoded(spec, value, encoding, quality)
+    actual = records.image_encoding(data) or encoding if encoding in records.IMAGES else encoding
     member = tarfile.TarInfo(f"{key:09d}.{spec.name}.{_SUFFIX.get(actual, actual)}")
     member.size = len(data)
     tar.addfile(member, BytesIO(data))
     return tar.offset - -(-len(data) // _BLOCK) * _BLOCK, len(data)
 
 
-def _noted(files: Sequence[Path], manifest: Manifest) -> _Index:
+def _noted(files: Sequence[Path], manifest: ContainerManifest) -> _TarIndex:
     """The index that the writer left."""
     names = [field.name for field in manifest.fields]
     index = manifest.index or {}
@@ -207,10 +205,10 @@ def _noted(files: Sequence[Path], manifest: Manifest) -> _Index:
     if sum(counts) != manifest.samples:
         raise InvalidData(f"{files[0].parent}: the index has {sum(counts)} samples", f"{manifest.samples}")
     which = np.repeat(np.arange(len(files)), counts)
-    return _Index(encodings, which, np.concatenate(places).reshape(sum(counts), len(names), 2))
+    return _TarIndex(encodings, which, np.concatenate(places).reshape(sum(counts), len(names), 2))
 
 
-def _scanned(files: Sequence[Path]) -> _Index:
+def _scanned(files: Sequence[Path]) -> _TarIndex:
     """The index, found by reading the headers of all members."""
     keys: dict[tuple[int, str], dict[str, tuple[str, int, int]]] = {}
     for number, file in enumerate(files):
@@ -230,7 +228,7 @@ def _scanned(files: Sequence[Path]) -> _Index:
     encodings = {name: encoding for name, (encoding, _, _) in next(iter(keys.values())).items()}
     places = np.array([[fields[name][1:] for name in names] for fields in keys.values()], np.int64)
     labels, classes = (None, None) if LABEL in names else _from_folders([key for _, key in keys])
-    return _Index(encodings, np.array([number for number, _ in keys]), places, labels, classes)
+    return _TarIndex(encodings, np.array([number for number, _ in keys]), places, labels, classes)
 
 
 def _members(file: Path) -> Iterator[tuple[str, int, int]]:
@@ -258,9 +256,9 @@ def _parts(file: Path, name: str) -> tuple[str, str, str]:
     folder, base = os.path.split(name)
     stem, _, remainder = base.partition(".")
     field, _, suffix = remainder.rpartition(".")
-    encoding = codec.ENCODINGS.get(suffix.lower())
+    encoding = records.ENCODINGS.get(suffix.lower())
     if encoding is None:
-        suffixes = ", ".join(codec.ENCODINGS)
+        suffixes = ", ".join(records.ENCODINGS)
         raise Unsupported(f"{file}: {name} is in no encoding that is read here", f"the suffixes {suffixes}", "leave it out")
     return os.path.join(folder, stem), field or _ALONE[encoding], encoding
 
@@ -275,7 +273,7 @@ def _from_folders(keys: list[str]) -> tuple[np.ndarray | None, tuple[str, ...] |
     return np.array([number[folder] for folder in folders], np.int64), classes
 
 
-def _spec(files: Files, index: _Index, name: str, column: int, mode: str | None) -> TensorSpec:
+def _spec(files: Files, index: _TarIndex, name: str, column: int, mode: str | None) -> TensorSpec:
     """What a field is, by its first sample; sizes are open."""
     encoding = index.encodings[name]
     if encoding == "cls":
@@ -283,7 +281,7 @@ def _spec(files: Files, index: _Index, name: str, column: int, mode: str | None)
     offset, size = index.places[0, column].tolist()
     place = f"{files.paths[0]}, {name} at offset {offset}"
     data = parsed(place, lambda: files.read(0, offset, size))
-    if encoding in codec.IMAGES:
-        return codec.image_spec(name, mode or parsed(place, lambda: codec.stored_mode(data), "a PNG or JPEG file"))
-    array = parsed(place, lambda: codec.decode_npy(data), "a .npy file of numbers")
+    if encoding in records.IMAGES:
+        return records.image_spec(name, mode or parsed(place, lambda: records.stored_mode(data), "a PNG or JPEG file"))
+    array = parsed(place, lambda: records.decode_npy(data), "a .npy file of numbers")
     return TensorSpec(name, tuple(f"{name}_{axis}" for axis in range(array.ndim)), array.dtype)

@@ -1,34 +1,181 @@
-"""A TFRecord file of ``tf.train.Example``, read and written without TensorFlow; or a folder of such files.
+r"""A TFRecord file of ``tf.train.Example``, read and written without TensorFlow; or a folder of such files.
+
+A record is its length (uint64), the masked CRC-32C of these eight bytes, its bytes, and their masked CRC-32C, little-endian;
+:math:`\operatorname{mask}(c) = ((c \gg 15) | (c \ll 17)) + \mathtt{a282ead8}_{16}` modulo :math:`2^{32}`.
+
+The CRC comes from the package ``google-crc32c``, whose code uses the processor's own instruction: in Python it would take a
+thousand times as long.
+
+Why protobuf and not code of our own for its wire format: onnx brings the package anyway, and its parser is written in C,
+safe with damaged bytes, and faster than any in Python. In a pool of their own the messages do not meet TensorFlow's, which a
+process may have too.
 
 Written: whole numbers (int64) and float32, alone or in a row, as lists of their kind; images that are files already as such;
 all else as its bytes, with sizes and type beside it, in the features ``NAME/shape`` and ``NAME/dtype``. Read: the same, and
 of others' files every feature that is a list of numbers, or PNG or JPEG.
+
+Source:
+    TensorFlow, "TFRecord and tf.train.Example", section "TFRecords format details"; RFC 3720, appendix B.4 (CRC-32C);
+    TensorFlow, core/example/example.proto and feature.proto: the names and numbers of the fields.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidData, Unsupported
 from deep_bench.tensor import TensorSpec
-from deep_bench.training.containers import codec
-from deep_bench.training.containers.container import Container, Origin
-from deep_bench.training.containers.framing import crc32c, framed, is_framed, scan, unframed
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.records import Files, RecordContainer, Source
-from deep_bench.training.containers.values import Value, holds_numbers, parsed, plain, refuse
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers import records
+from deep_bench.training.containers.container import (
+    Container,
+    ContainerManifest,
+    Origin,
+    Value,
+    holds_numbers,
+    parsed,
+    plain,
+    refuse,
+)
+from deep_bench.training.containers.kinds import Content, Details
+from deep_bench.training.containers.records import Files, RecordContainer, SampleSource
+
+_HEAD = struct.Struct("<QI")
+_SUM = struct.Struct("<I")
+OVERHEAD = _HEAD.size + _SUM.size
+
+
+def crc32c() -> Callable[[bytes], int]:
+    """The checksum's function.
+
+    Raises:
+        Unsupported: Its package is not installed.
+    """
+    if find_spec("google_crc32c") is None:
+        raise Unsupported(
+            "TFRecord needs google-crc32c, which is not installed here", advice="pip install 'deep-bench[data]'"
+        )
+    from google_crc32c import value
+
+    return value
+
+
+def masked(crc: int) -> int:
+    """A checksum as it is stored.
+
+    Example:
+        >>> f"{masked(0):08x}"
+        'a282ead8'
+    """
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def framed(data: bytes, crc: Callable[[bytes], int]) -> bytes:
+    """Bytes as a record."""
+    length = struct.pack("<Q", len(data))
+    return length + _SUM.pack(masked(crc(length))) + data + _SUM.pack(masked(crc(data)))
+
+
+def unframed(record: bytes, crc: Callable[[bytes], int]) -> bytes:
+    """The bytes of a record.
+
+    Raises:
+        ValueError: A checksum is wrong, or the length.
+    """
+    length, length_sum = _HEAD.unpack_from(record)
+    if length_sum != masked(crc(record[:8])) or length != len(record) - OVERHEAD:
+        raise ValueError("the length, or its checksum, is wrong")
+    data = record[_HEAD.size : -_SUM.size]
+    (checksum,) = _SUM.unpack_from(record, len(record) - _SUM.size)
+    if checksum != masked(crc(data)):
+        raise ValueError(f"the checksum of its bytes is {masked(crc(data)):08x} instead of {checksum:08x}")
+    return data
+
+
+def is_framed(head: bytes) -> bool:
+    """Whether a file with these first bytes begins with a record."""
+    if len(head) < _HEAD.size or find_spec("google_crc32c") is None:
+        return False
+    return bool(_HEAD.unpack_from(head)[1] == masked(crc32c()(head[:8])))
+
+
+def scan(path: Path, crc: Callable[[bytes], int]) -> NDArray[np.int64]:
+    """Offset and size of each record of a file, by reading their lengths: (records, 2).
+
+    Raises:
+        InvalidData: The checksum of a length is wrong, or the last record is cut off.
+    """
+    places: list[tuple[int, int]] = []
+    total, offset = path.stat().st_size, 0
+    with open(path, "rb", buffering=1 << 16) as file:
+        while offset < total:
+            place = f"{path}, record {len(places)} at offset {offset}"
+            head = file.read(_HEAD.size)
+            if len(head) < _HEAD.size:
+                raise InvalidData(f"{place} is cut off", f"{_HEAD.size} bytes of length and checksum", "get the data again")
+            length, length_sum = _HEAD.unpack(head)
+            if length_sum != masked(crc(head[:8])):
+                raise InvalidData(f"{place}: the checksum of its length is wrong", "a TFRecord file", "get the data again")
+            size = length + OVERHEAD
+            if offset + size > total:
+                raise InvalidData(f"{place} has {total - offset} bytes", f"{size}", "it is cut off: get the data again")
+            places.append((offset, size))
+            offset += size
+            file.seek(offset)
+    return np.array(places, np.int64).reshape(-1, 2)
+
+
+_PACKAGE = "deep_bench.example"
+_Field = descriptor_pb2.FieldDescriptorProto
+_LISTS = (
+    ("BytesList", "bytes_list", _Field.TYPE_BYTES),
+    ("FloatList", "float_list", _Field.TYPE_FLOAT),
+    ("Int64List", "int64_list", _Field.TYPE_INT64),
+)
+
+
+def _message_class() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name="deep_bench/example.proto", package=_PACKAGE, syntax="proto3")
+    feature = descriptor_pb2.DescriptorProto(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, (name, field, kind) in enumerate(_LISTS, start=1):
+        values = file.message_type.add(name=name)
+        values.field.add(name="value", number=1, label=_Field.LABEL_REPEATED, type=kind)
+        _add(feature, field, number, _Field.LABEL_OPTIONAL, name).oneof_index = 0
+    file.message_type.append(feature)
+    features = file.message_type.add(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING)
+    _add(entry, "value", 2, _Field.LABEL_OPTIONAL, "Feature")
+    _add(features, "feature", 1, _Field.LABEL_REPEATED, "Features.FeatureEntry")
+    _add(file.message_type.add(name="Example"), "features", 1, _Field.LABEL_OPTIONAL, "Features")
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.Example"))
+
+
+def _add(message: Any, name: str, number: int, label: int, of: str) -> Any:
+    return message.field.add(name=name, number=number, label=label, type=_Field.TYPE_MESSAGE, type_name=f".{_PACKAGE}.{of}")
+
+
+Example = _message_class()
+"""The message class: ``Example.FromString(data).features.feature["label"].int64_list.value``."""
+
 
 _SHAPE, _DTYPE = "/shape", "/dtype"
 _NUMBERS = {"int64": "int64_list", "float32": "float_list"}
 _PATTERNS = ("*.tfrecord", "*.tfrecords", "*.tfrecord-*", "*-of-*")
 
 
-class _TFRecord(Source):
+class _TFRecord(SampleSource):
     """The records of TFRecord files.
 
     Args:
@@ -39,7 +186,7 @@ class _TFRecord(Source):
 
     def __init__(self, files: Files, specs: Sequence[TensorSpec], encodings: Mapping[str, str]) -> None:
         self.specs, self._files, self._crc = tuple(specs), files, crc32c()
-        self.images = frozenset(name for name, encoding in encodings.items() if encoding in codec.IMAGES)
+        self.images = frozenset(name for name, encoding in encodings.items() if encoding in records.IMAGES)
         places = [scan(path, self._crc) for path in files.paths]
         self._which = np.repeat(np.arange(len(places)), [len(place) for place in places]).tolist()
         self._places = np.concatenate(places).tolist()
@@ -74,7 +221,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return any(_begins(file) for pattern in _PATTERNS for file in sorted(path.glob(pattern))[:1])
 
 
-def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """Find the records.
 
     Args:
@@ -111,7 +258,7 @@ def write(stage: Path, name: str, content: Content, image: str | None = None, qu
         quality: Of JPEG.
     """
     crc = crc32c()
-    possible = codec.image_fields(content.specs, image)
+    possible = records.image_fields(content.specs, image)
     fields = possible if image is not None else possible & content.stored_images
     names = [spec.name for spec in content.specs]
     for spec in content.specs:
@@ -131,7 +278,6 @@ def _encoding(spec: TensorSpec) -> str:
 def _serialized(
     specs: Sequence[TensorSpec], sample: Mapping[str, Value], encodings: Mapping[str, str], quality: int
 ) -> bytes:
-    from deep_bench.training.containers.example import Example
 
     example = Example()
     features = example.features.feature
@@ -139,8 +285,8 @@ def _serialized(
         value, encoding = sample[spec.name], encodings[spec.name]
         if encoding in _NUMBERS:
             getattr(features[spec.name], _NUMBERS[encoding]).value.extend(np.ravel(value).tolist())
-        elif encoding in codec.IMAGES:
-            features[spec.name].bytes_list.value.append(codec.encoded(spec, value, encoding, quality))
+        elif encoding in records.IMAGES:
+            features[spec.name].bytes_list.value.append(records.encoded(spec, value, encoding, quality))
         else:
             assert isinstance(value, np.ndarray)
             stored = np.ascontiguousarray(value).view(plain(value.dtype))
@@ -151,7 +297,6 @@ def _serialized(
 
 
 def _features(raw: bytes) -> Any:
-    from deep_bench.training.containers.example import Example
 
     return Example.FromString(raw).features.feature
 
@@ -172,8 +317,8 @@ def _reader(spec: TensorSpec, encoding: str) -> Callable[[Any], np.ndarray]:
             return array.reshape(()) if scalar and len(array) == 1 else array
 
         return numbers
-    if encoding in codec.IMAGES:
-        decode = codec.decoder(encoding, spec)
+    if encoding in records.IMAGES:
+        decode = records.decoder(encoding, spec)
         return lambda features: decode(_single(features[name]))  # type: ignore[return-value]
     if encoding != "raw":
         raise InvalidData(f"{name} is encoded as {encoding!r}", "int64, float32, raw, png or jpeg")
@@ -231,8 +376,8 @@ def _field(place: str, features: Any, name: str, mode: str | None) -> tuple[Tens
             raise ValueError(f"feature {name!r} of type {dtype_found}")
         rank = len(features[name + _SHAPE].int64_list.value)
         return TensorSpec(name, tuple(f"{name}_{axis}" for axis in range(rank)), dtype_found), "raw"
-    encoding = codec.image_encoding(data)
+    encoding = records.image_encoding(data)
     if encoding is None:
         expected = "numbers, PNG, JPEG, or bytes with sizes and type beside them"
         raise Unsupported(f"{place}: the bytes of feature {name!r} say not what they are", expected, f"add {name}{_SHAPE}")
-    return codec.image_spec(name, mode or codec.stored_mode(data)), encoding
+    return records.image_spec(name, mode or records.stored_mode(data)), encoding

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from deep_bench.errors import InvalidArgument, InvalidData
 from deep_bench.training.containers import tar
-from deep_bench.training.containers.container import Container
-from deep_bench.training.containers.manifest import Manifest
-from deep_bench.training.containers.writing import Content, Details
+from deep_bench.training.containers.container import Container, ContainerManifest
+from deep_bench.training.containers.kinds import Content, Details
 
 
 def recognise(path: Path, head: bytes) -> bool:
@@ -17,7 +16,7 @@ def recognise(path: Path, head: bytes) -> bool:
     return path.is_dir() and any(path.glob("*.tar"))
 
 
-def open_files(path: Path, manifest: Manifest | None, mode: str | None = None, decode: bool = True) -> Container:
+def open_files(path: Path, manifest: ContainerManifest | None, mode: str | None = None, decode: bool = True) -> Container:
     """Open all tar files of a folder, in the order of their names, as one container.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from deep_bench.training.recipes.load import RECIPES, load_recipe
-from deep_bench.training.recipes.recipe import Recipe
+from deep_bench.training.recipes.recipe import RECIPES, Recipe, load_recipe
 
 __all__ = ["RECIPES", "Recipe", "load_recipe"]

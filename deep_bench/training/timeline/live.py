@@ -1,4 +1,4 @@
-"""A timeline while its loop runs."""
+"""A timeline while its loop runs, and the devices that it waits for."""
 
 from __future__ import annotations
 
@@ -15,34 +15,88 @@ import psutil
 from deep_bench import __version__
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.environment import Environment, StealMeter, capture
-from deep_bench.training.timeline.codes import Names
-from deep_bench.training.timeline.cost import looking_cost
-from deep_bench.training.timeline.devices import asynchronous, memory_reader, synchronizer
-from deep_bench.training.timeline.hooks import Target, send
-from deep_bench.training.timeline.journal import Journal
-from deep_bench.training.timeline.keeper import Keeper
-from deep_bench.training.timeline.over import B, Over, Samples
-from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord
-from deep_bench.training.timeline.region import Region, Settle, Step
+from deep_bench.registry import Registry
+from deep_bench.training.timeline.journal import Journal, StampKeeper
+from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord, looking_cost, new_file, write
 from deep_bench.training.timeline.result import TimelineResult
-from deep_bench.training.timeline.storage import new_file, write
+from deep_bench.training.timeline.stamps import B, NameTable, Region, Samples, Settle, StepRegion, WatchedLoader
+from deep_bench.training.timeline.trackers import Target, send
 
 if TYPE_CHECKING:
     import pandas
 
-    from deep_bench.training.timeline.plots import Kind
+    from deep_bench.training.plots import PhasePlotKind
+
+devices = Registry(
+    "device to wait for",
+    "deep_bench.timeline_devices",
+    builtin={
+        "tensorflow": "deep_bench.adapters.tensorflow.timeline:TensorFlowDevice",
+        "torch": "deep_bench.adapters.torch.timeline:TorchDevice",
+    },
+    requires={"tensorflow": ("tensorflow",), "torch": ("torch",)},
+    extras={"tensorflow": "deep-bench[tensorflow]", "torch": "deep-bench[torch]"},
+)
+"""Classes with the static functions ``synchronizer``, ``memory`` and ``asynchronous``."""
+
+
+_ALWAYS_ASYNCHRONOUS = {"jax": "every device, the CPU too", "cupy": "CUDA"}
+
+
+def synchronizer(asked: str | Callable[[], object] | None) -> Callable[[], object] | None:
+    """What `timeline` was asked to wait with, as a function.
+
+    Raises:
+        InvalidArgument: Neither a name nor a function.
+        UnknownName: A name that is not known.
+    """
+    device = _named(asked, "synchronize")
+    return device if callable(asked) or device is None else device.synchronizer()
+
+
+def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | None:
+    """What `timeline` was asked to read memory with, as a function that was tried once.
+
+    Raises:
+        InvalidArgument: Neither a name nor a function of no arguments that returns a number.
+        UnknownName: A name that is not known.
+    """
+    device = _named(asked, "device_memory")
+    read = device if callable(asked) or device is None else device.memory
+    if read is not None and not isinstance(value := read(), int):
+        raise InvalidArgument(f"device_memory gave {value!r}", "a whole number of bytes")
+    return read
+
+
+def asynchronous() -> dict[str, str]:
+    """What works asynchronously in this process: framework to its devices. A framework that is not loaded is not asked."""
+    by_framework = {name: where for name, where in _ALWAYS_ASYNCHRONOUS.items() if name in sys.modules}
+    for name in devices:
+        if name in sys.modules and (where := devices[name].asynchronous()) is not None:
+            by_framework[name] = where
+    return by_framework
+
+
+def _named(choice: Any, purpose: str) -> Any:
+    """A function or None as it is, and a name's device."""
+    if choice is None or callable(choice):
+        return choice
+    if not isinstance(choice, str):
+        raise InvalidArgument(f"{purpose}={choice!r}", f"one of {', '.join(devices)}, a function, or None")
+    return devices[choice]
+
 
 PHASE = "training"
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """What one thread has: its log, and the objects that it re-uses."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: StampKeeper) -> None:
         self.append = keeper.log().pending.append
         self.regions: dict[str, Region] = {}
         self.epochs: dict[str, Region] = {}
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, StepRegion] = {}
 
 
 class Timeline:
@@ -59,7 +113,7 @@ class Timeline:
     ) -> None:
         if warm_up < 0 or limit < 1:
             raise InvalidArgument(f"warm_up={warm_up}, limit={limit}", "warm_up of 0 or more, a limit of 1 or more")
-        self._names = Names()
+        self._names = NameTable()
         self._settle = synchronizer(synchronize)
         self._device_memory = memory_reader(device_memory)
         self.path = new_file(save) if save is not None else None
@@ -77,8 +131,8 @@ class Timeline:
         if self.path is not None:
             write(self._record, self.path)
         self._steal = StealMeter()
-        self._keeper = Keeper(self._names, self._journal, limit)
-        self._here: _Here | None = _Here(self._keeper)
+        self._keeper = StampKeeper(self._names, self._journal, limit)
+        self._here: _ThreadState | None = _ThreadState(self._keeper)
         self._sent: dict[tuple[str, str], dict[str, int]] = {}
         self._final: TimelineResult | None = None
 
@@ -99,7 +153,9 @@ class Timeline:
             number = self._names.number("region", name)
             return thread_state.regions.setdefault(name, Region(thread_state.append, number, self._settle))
 
-    def over(self, loader: Iterable[B], name: str = "data", *, samples: Samples = None, phase: str = PHASE) -> Over[B]:
+    def over(
+        self, loader: Iterable[B], name: str = "data", *, samples: Samples = None, phase: str = PHASE
+    ) -> WatchedLoader[B]:
         """Iterate a loader: each time is an epoch, each batch a step, and the time the loop waits for a batch is a region.
 
         Args:
@@ -110,7 +166,7 @@ class Timeline:
             phase: The name under which these epochs and steps are reported: give evaluation one of its own.
         """
         self.region(name)  # refused here, not in the loop
-        return Over(self, loader, name, samples, phase)
+        return WatchedLoader(self, loader, name, samples, phase)
 
     def epoch(self, phase: str = PHASE) -> Region:
         """One epoch of a loop that does not iterate a loader: ``with t.epoch(): …``; `over` does it by itself."""
@@ -119,12 +175,14 @@ class Timeline:
             thread_state.epochs[phase] = Region(thread_state.append, self._names.number("epoch", phase), self._settle)
         return thread_state.epochs[phase]
 
-    def step(self, samples: int | None = None, *, phase: str = PHASE) -> Step:
+    def step(self, samples: int | None = None, *, phase: str = PHASE) -> StepRegion:
         """One step of a loop that does not iterate a loader: ``with t.step(samples=32): …``; `over` does it by itself."""
         thread_state = self._open()
         if phase not in thread_state.steps:
             number = self._names.number("step", phase)
-            thread_state.steps[phase] = Step(thread_state.append, self._names, number, self._settle, self._device_memory)
+            thread_state.steps[phase] = StepRegion(
+                thread_state.append, self._names, number, self._settle, self._device_memory
+            )
         thread_state.steps[phase].samples = samples
         return thread_state.steps[phase]
 
@@ -178,7 +236,7 @@ class Timeline:
         """Write a trace for Perfetto or ``chrome://tracing``; see `TimelineResult.chrome_trace`."""
         return self.result().chrome_trace(path)
 
-    def plot(self, path: str | Path, kind: Kind = "steps", *, phase: str | None = None) -> Path:
+    def plot(self, path: str | Path, kind: PhasePlotKind = "steps", *, phase: str | None = None) -> Path:
         """Draw a picture; see `TimelineResult.plot`."""
         return self.result().plot(path, kind, phase=phase)
 
@@ -218,12 +276,12 @@ class Timeline:
             UnknownName: Another kind.
             FrameworkMissing: The framework is not installed.
         """
-        from deep_bench.training.timeline.driven import callbacks
+        from deep_bench.training.timeline.stamps import callbacks
 
         self._open()
         return callbacks[kind](self, phase)
 
-    def _open(self) -> _Here:
+    def _open(self) -> _ThreadState:
         if self._here is None:
             raise InvalidArgument("this timeline has ended", "a timeline that runs", "make a new one: db.timeline()")
         return self._here

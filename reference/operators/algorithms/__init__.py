@@ -22,33 +22,26 @@ from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.reference.operators import activation, linear, normalization, recurrent, reduction
 from deep_bench.reference.operators import attention as plain_attention
 from deep_bench.reference.operators import convolution as by_columns
-from deep_bench.reference.operators.algorithms.attention import tiled
-from deep_bench.reference.operators.algorithms.convolution import direct, fft, winograd
-from deep_bench.reference.operators.algorithms.layer_normalization import one_pass, welford
-from deep_bench.reference.operators.algorithms.lstm import separate
-from deep_bench.reference.operators.algorithms.product import blocked, compensated, sequential, split_k, strassen
-from deep_bench.reference.operators.algorithms.product._forms import gemm_by, matmul_by
-from deep_bench.reference.operators.algorithms.softmax import online
-from deep_bench.reference.operators.algorithms.summation import blocked as sum_blocked
-from deep_bench.reference.operators.algorithms.summation import compensated as sum_compensated
-from deep_bench.reference.operators.algorithms.summation import pairwise as sum_pairwise
-from deep_bench.reference.operators.algorithms.summation import sequential as sum_sequential
-from deep_bench.reference.operators.algorithms.summation._forms import reductions_by
+from deep_bench.reference.operators.algorithms import attention, convolution, layer_normalization, lstm
+from deep_bench.reference.operators.algorithms import product as blocked
+from deep_bench.reference.operators.algorithms import summation as sum_blocked
+from deep_bench.reference.operators.algorithms.product import gemm_by, matmul_by
+from deep_bench.reference.operators.algorithms.summation import reductions_by
 
 __all__ = ["algorithms", "choose", "less_accurate", "name_of"]
 
 _PRODUCTS = {
-    "blocked": blocked.product,
-    "compensated": compensated.product,
-    "sequential": sequential.product,
-    "split_k": split_k.product,
-    "strassen": strassen.product,
+    "blocked": blocked.blocked_product,
+    "compensated": blocked.compensated_product,
+    "sequential": blocked.sequential_product,
+    "split_k": blocked.split_k_product,
+    "strassen": blocked.strassen_product,
 }
 _SUMS = {
-    "blocked": reductions_by(sum_blocked.total),
-    "compensated": reductions_by(sum_compensated.total),
-    "pairwise": reductions_by(sum_pairwise.total),
-    "sequential": reductions_by(sum_sequential.total),
+    "blocked": reductions_by(sum_blocked.blocked_total),
+    "compensated": reductions_by(sum_blocked.compensated_total),
+    "pairwise": reductions_by(sum_blocked.pairwise_total),
+    "sequential": reductions_by(sum_blocked.sequential_total),
 }
 
 
@@ -58,24 +51,24 @@ def _reduction(name: str) -> Mapping[str, Callable[..., Any]]:
 
 algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "Attention": {"plain": plain_attention.Attention, "tiled": tiled.Attention},
+        "Attention": {"plain": plain_attention.Attention, "tiled": attention.Attention},
         "Conv": {
-            "direct": direct.Conv,
-            "fft": fft.Conv,
+            "direct": convolution.direct_conv,
+            "fft": convolution.fft_conv,
             "im2col": by_columns.Conv,
-            "winograd_2": winograd.two,
-            "winograd_4": winograd.four,
+            "winograd_2": convolution.winograd_2,
+            "winograd_4": convolution.winograd_4,
         },
         "Gemm": {"blas": linear.Gemm, **{name: gemm_by(product) for name, product in _PRODUCTS.items()}},
-        "LSTM": {"fused": recurrent.LSTM, "separate": separate.LSTM},
+        "LSTM": {"fused": recurrent.LSTM, "separate": lstm.LSTM},
         "LayerNormalization": {
-            "one_pass": one_pass.LayerNormalization,
+            "one_pass": layer_normalization.one_pass_layer_normalization,
             "two_pass": normalization.LayerNormalization,
-            "welford": welford.LayerNormalization,
+            "welford": layer_normalization.welford_layer_normalization,
         },
         "MatMul": {"blas": linear.MatMul, **{name: matmul_by(product) for name, product in _PRODUCTS.items()}},
         **{name: _reduction(name) for name in ("ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare")},
-        "Softmax": {"online": online.Softmax, "two_pass": activation.Softmax},
+        "Softmax": {"online": attention.Softmax, "two_pass": activation.Softmax},
     }
 )
 """Operator to name of an algorithm to its function. One of each operator's is what the reference does by itself."""

@@ -17,7 +17,6 @@ from deep_bench.reference.operators.contrib import (
     linear,
     normalization,
     pooling,
-    products,
     quantize,
     recurrent,
 )
@@ -32,7 +31,7 @@ FAMILIES = (
     linear,
     normalization,
     pooling,
-    products,
+    linear,
     quantize,
     recurrent,
 )

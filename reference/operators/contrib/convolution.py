@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deep_bench.reference.operators import convolution
-from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators.contrib._fused import after_conv
+from deep_bench.reference.operators._arguments import in_float32
+from deep_bench.reference.operators.contrib.activation import after_conv
 
 __all__ = ["ConvTransposeWithDynamicPads", "FusedConv"]
 

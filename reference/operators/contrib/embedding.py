@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import widened
+from deep_bench.reference.operators._arguments import check_choice, widened
+from deep_bench.reference.operators.contrib.linear import unpacked
 from deep_bench.reference.operators.contrib.normalization import EmbedLayerNormalization
-from deep_bench.reference.operators.contrib.products import unpacked
 from deep_bench.reference.operators.contrib.quantize import real
 
 __all__ = ["GatherBlockQuantized", "QEmbedLayerNormalization"]

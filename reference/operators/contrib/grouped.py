@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import check_choice, in_float32
 from deep_bench.reference.operators.attention import RotaryEmbedding
-from deep_bench.reference.operators.contrib._attention import heads, joined, scores_of
+from deep_bench.reference.operators.contrib.attention import heads, joined, scores_of
 from deep_bench.reference.operators.normalization import RMSNormalization
 
 __all__ = ["GroupQueryAttention"]
@@ -81,7 +80,7 @@ def GroupQueryAttention(
         q = RMSNormalization(q, q_norm_weight, epsilon=q_norm_epsilon or qk_norm_epsilon)
         k = RMSNormalization(k, k_norm_weight, epsilon=k_norm_epsilon or qk_norm_epsilon)
     if do_rotary:
-        at = positions if position_ids is None else _stated(position_ids, starts, q.shape[2])
+        at = positions if position_ids is None else _given_positions(position_ids, starts, q.shape[2])
         q, k = (_turned(x, cos_cache, sin_cache, at, rotary_interleaved) for x in (q, k))
     total = int(total_sequence_length.reshape(()))
     present_key = _cached(past_key, k, starts, counts, total)
@@ -123,7 +122,7 @@ def _turned(x, cos, sin, positions, interleaved):
     return RotaryEmbedding(x, cos, sin, positions, interleaved=interleaved, rotary_embedding_dim=2 * cos.shape[1])
 
 
-def _stated(position_ids, starts, length):
+def _given_positions(position_ids, starts, length):
     """Positions that are given: each by itself, except that sequences that begin take the first one and count on."""
     if np.any(starts):
         return position_ids

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.reference.operators import generate, image, indexing, shape
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32
+from deep_bench.reference.operators._arguments import check_choice, in_float32
 
 __all__ = ["CDist", "CropAndResize", "ExpandDims", "GatherND", "GridSample", "Pad", "Range", "Trilu", "Unique"]
 

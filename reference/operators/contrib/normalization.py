@@ -6,8 +6,7 @@ import numpy as np
 
 from deep_bench.reference.operators import activation as act
 from deep_bench.reference.operators import normalization
-from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators._dtypes import in_float32, widened
+from deep_bench.reference.operators._arguments import check_choice, in_float32, widened
 
 __all__ = [
     "BiasAdd",

@@ -6,9 +6,8 @@ import functools
 
 import numpy as np
 
-from deep_bench.reference.operators._activations import activation_functions
-from deep_bench.reference.operators.contrib.products import DynamicQuantizeMatMul
-from deep_bench.reference.operators.recurrent import Step, layer, lstm_cell
+from deep_bench.reference.operators.contrib.linear import DynamicQuantizeMatMul
+from deep_bench.reference.operators.recurrent import Step, activation_functions, layer, lstm_cell
 
 __all__ = ["DynamicQuantizeLSTM"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.reference.operators._dtypes import widened
+from deep_bench.reference.operators._arguments import widened
 
 __all__ = ["SimplifiedLayerNormalization"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidInput
 from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators.ml._inputs import class_labels
+from deep_bench.reference.operators.ml._models import class_labels
 from deep_bench.tensor import STRING
 
 __all__ = [

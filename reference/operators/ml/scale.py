@@ -6,7 +6,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidInput
 from deep_bench.reference.operators._arguments import check_choice
-from deep_bench.reference.operators.ml._inputs import real
+from deep_bench.reference.operators.ml._models import real
 from deep_bench.tensor import is_float
 
 __all__ = ["ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "Normalizer", "Scaler"]

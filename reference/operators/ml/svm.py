@@ -9,8 +9,7 @@ import numpy as np
 from deep_bench.errors import InvalidInput
 from deep_bench.reference.operators._arguments import check_choice
 from deep_bench.reference.operators.activation import Sigmoid
-from deep_bench.reference.operators.ml._inputs import class_labels, rows, weights
-from deep_bench.reference.operators.ml._transform import transformed, two_classes
+from deep_bench.reference.operators.ml._models import class_labels, rows, transformed, two_classes, weights
 
 __all__ = ["SVMClassifier", "SVMRegressor"]
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from deep_bench.errors import InvalidInput
-from deep_bench.reference.operators._dtypes import in_float32
-from deep_bench.reference.operators.ml._forest import COMPARISONS, LEAF, MEMBER, Forest, aggregated, listed_forest
-from deep_bench.reference.operators.ml._inputs import class_labels, rows
-from deep_bench.reference.operators.ml._transform import TRANSFORMS, transformed, two_classes
+from deep_bench.reference.operators._arguments import in_float32
+from deep_bench.reference.operators.ml._models import (
+    COMPARISONS,
+    LEAF,
+    MEMBER,
+    TRANSFORMS,
+    Forest,
+    aggregated,
+    class_labels,
+    listed_forest,
+    rows,
+    transformed,
+    two_classes,
+)
 
 __all__ = ["TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"]
 

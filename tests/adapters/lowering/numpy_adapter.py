@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.adapters.lowering import Lowered, NotNative, Plan, Site, lower
-from deep_bench.adapters.lowering.reference import bound
+from deep_bench.adapters.lowering.infer import bound
 from deep_bench.graph import Network
 from deep_bench.reference import operators
 

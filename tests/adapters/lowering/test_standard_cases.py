@@ -12,7 +12,7 @@ import pytest
 
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network
-from deep_bench.graph.upgrade import newest_schema
+from deep_bench.graph.network import newest_schema
 from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.tensor import is_float
 from deep_bench.testing import Case, freeze, standard_cases

@@ -12,7 +12,7 @@ from deep_bench.tensor import is_float
 pytest.importorskip("onnxruntime")
 
 from deep_bench.adapters.onnxruntime import OnnxRuntimeAdapter
-from deep_bench.adapters.onnxruntime.arrays import to_array, to_value
+from deep_bench.adapters.onnxruntime.executor import to_array, to_value
 
 CODES = [code for name, code in onnx.TensorProto.DataType.items() if name not in ("UNDEFINED", "STRING")]
 TYPES = [

@@ -12,7 +12,7 @@ import deep_bench as db
 
 pytest.importorskip("onnxruntime")
 
-from deep_bench.adapters.onnxruntime.fusion import Piece, pieces
+from deep_bench.adapters.onnxruntime.profile import FusedNode, fused_nodes
 
 IMAGE = {"image": np.zeros((1, 1, 8, 8), np.float32)}
 
@@ -97,6 +97,6 @@ def test_a_convolution_that_adds_is_given_the_sum() -> None:
         node("ReorderOutput", ["token2"], ["t"], name="ReorderOutput"),
         node("Neg", ["t"], ["y"], name="last"),
     ]
-    found = pieces(network, onnx.helper.make_graph(optimised, "optimised", [], []))
+    found = fused_nodes(network, onnx.helper.make_graph(optimised, "optimised", [], []))
     assert [piece.nodes for piece in found] == [("a",), ("b", "sum", "relu"), ("c",), (), ("last",)]
-    assert found[0] == Piece(("a",), "com.microsoft.nchwc:Conv")
+    assert found[0] == FusedNode(("a",), "com.microsoft.nchwc:Conv")

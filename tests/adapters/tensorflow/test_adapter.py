@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import deep_bench as db
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import InvalidArgument, Unsupported, UnsupportedOperator
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter

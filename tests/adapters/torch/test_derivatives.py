@@ -154,7 +154,7 @@ def test_a_deformed_convolution_at_its_kinks(adapter, one_node) -> None:
 def test_a_fallback_in_a_sequence_is_followed(adapter) -> None:
     """What the reference computes from a sequence depends on each of its members."""
     from deep_bench.adapters.lowering import Site, Slot
-    from deep_bench.adapters.torch.derivatives import tied
+    from deep_bench.adapters.torch.gradients import tie_result as tied
 
     site = Site("only", "Made", 1, {}, (Slot("s"),), (Slot("y"),))
     x = torch.ones(2, requires_grad=True)

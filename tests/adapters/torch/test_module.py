@@ -12,8 +12,10 @@ from deep_bench.graph import Network
 torch = pytest.importorskip("torch")
 
 from deep_bench.adapters.torch import TorchAdapter  # noqa: E402 (after the skip)
-from deep_bench.adapters.torch.module import PlanModule  # noqa: E402
-from deep_bench.adapters.torch.placement import place  # noqa: E402
+from deep_bench.adapters.torch.module import (
+    PlanModule,
+    place,
+)
 
 HELPER = onnx.helper
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL

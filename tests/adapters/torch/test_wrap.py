@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import deep_bench as db
-from deep_bench.adapters.exported import check_export
+from deep_bench.adapters.export import check_export
 from deep_bench.adapters.torch import wrap
 from deep_bench.errors import InvalidArgument, InvalidInput, InvalidNetwork, UnknownName, Unsupported
 from deep_bench.tensor import TensorSpec

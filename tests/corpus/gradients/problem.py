@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from deep_bench.check import Truth, establish
-from deep_bench.check.endtoend import Whole, assess_whole, settle_whole
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.judge import EndToEnd, assess_whole, settle_whole
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network, operator_name
 from deep_bench.network import differentiate
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.pullback import LOSS, Pullback, pull_back
+from deep_bench.network.gradient.pullback import LOSS, Pullback, pull_back
 from deep_bench.tensor import is_float
 
 from ..problem import Arrays
@@ -57,7 +57,7 @@ class GradientProblem:
         """What is known of the gradients."""
         return self.pullback.truth()
 
-    def judge(self, truth: Truth, subject: Any, norm_wise: Collection[str] = ()) -> Whole:
+    def judge(self, truth: Truth, subject: Any, norm_wise: Collection[str] = ()) -> EndToEnd:
         """What the checker says of gradients."""
         whole = assess_whole(truth, subject.outputs(), truth.outputs, truth.samples)
         if norm_wise and not whole.clear:

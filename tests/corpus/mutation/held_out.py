@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from deep_bench import frameworks
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.subject import in_float64
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
 from deep_bench.network import differentiate
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.pullback import LOSS
+from deep_bench.network.gradient.pullback import LOSS
 from deep_bench.tensor import is_inexact
 
 from ..entry import Entry

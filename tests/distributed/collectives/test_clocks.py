@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from deep_bench.distributed.collectives.clocks import Clocks, Reading, common_origin, fitted
+from deep_bench.distributed.collectives.timing import ClockReading, RankClocks, common_origin, fitted_clock
 from deep_bench.distributed.communicators.local import run_local
 
 AHEAD = (0, 5_000_000, -300_000)
@@ -14,7 +14,7 @@ DRIFT = (0.0, 2e-5, -1e-5)
 
 def _compared(comm, moments):
     """Clocks of a made-up world: each look at any of them takes 10 ns of common time."""
-    clocks = Clocks(comm, lambda: round(AHEAD[comm.rank] + (1 + DRIFT[comm.rank]) * 10 * next(moments)))
+    clocks = RankClocks(comm, lambda: round(AHEAD[comm.rank] + (1 + DRIFT[comm.rank]) * 10 * next(moments)))
     for _ in range(5):
         clocks.compare(round_trips=20)
         for _ in range(10_000 if comm.rank == 0 else 0):
@@ -39,7 +39,7 @@ def test_offset_and_drift_are_found():
 
 
 def test_disturbed_readings_do_not_count_and_one_gives_an_offset():
-    good = [Reading(at, 100, 50) for at in (0, 1000, 2000)]
-    assert fitted([*good, Reading(1500, 9000, 20_000)]) == fitted(good)
-    alone = fitted([Reading(10, 100, 50)])
+    good = [ClockReading(at, 100, 50) for at in (0, 1000, 2000)]
+    assert fitted_clock([*good, ClockReading(1500, 9000, 20_000)]) == fitted_clock(good)
+    alone = fitted_clock([ClockReading(10, 100, 50)])
     assert (alone.ahead, alone.drift, alone.error) == (100.0, 0.0, 25.0)

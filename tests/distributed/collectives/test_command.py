@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from deep_bench.cli.communicate import command
 from deep_bench.cli.show import command as show
-from deep_bench.distributed.machine.model import load_machine
+from deep_bench.distributed.machine import load_machine
 from tests.distributed.launched import launched
 
 

@@ -4,20 +4,26 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from deep_bench.distributed.collectives.kinds import KINDS, algorithm_bandwidth, bus_bandwidth
-from deep_bench.distributed.collectives.pattern import given, limit, total
-from deep_bench.distributed.collectives.problems import Setting, problem
-from deep_bench.distributed.collectives.settings import Settings
-from deep_bench.distributed.collectives.sizes import sizes_of
+from deep_bench.distributed.collectives.operations import (
+    KINDS,
+    OperationSetting,
+    algorithm_bandwidth,
+    bus_bandwidth,
+    contribution,
+    largest_exact,
+    operation,
+    sum_of_contributions,
+)
+from deep_bench.distributed.collectives.study import BenchmarkSettings, sizes_of
 from deep_bench.distributed.communicators.local import run_local
-from deep_bench.distributed.machine.predict import ALGORITHMS
+from deep_bench.distributed.loggp import ALGORITHMS
 from deep_bench.errors import InvalidArgument, UnknownName
 
 DTYPES = [np.dtype(t) for t in (np.float32, np.int8, np.float16, ml_dtypes.bfloat16)]
 
 
 def _wrong(comm, name, dtype, elements, spoil=None):
-    made = problem(name, Setting(comm, elements, dtype, pair=(0, comm.size - 1)))
+    made = operation(name, OperationSetting(comm, elements, dtype, pair=(0, comm.size - 1)))
     made.prepare(comm.rank, comm.size, seed=5)
     if spoil is not None:
         spoil(made, comm)
@@ -59,14 +65,14 @@ def test_an_operation_that_does_nothing_is_wrong():
 
 def test_data_differ_by_rank_place_and_seed_and_sums_are_exact():
     dtype = np.dtype("float16")
-    xs = [given(rank, 60, 1000, dtype, 1) for rank in range(60)]
+    xs = [contribution(rank, 60, 1000, dtype, 1) for rank in range(60)]
     assert len({x.tobytes() for x in xs}) == 60
-    assert (xs[0] != given(0, 60, 1000, dtype, 2)).any()
-    np.testing.assert_array_equal(total(60, 1000, dtype, 1), np.sum(np.array(xs, np.int64), axis=0))
+    assert (xs[0] != contribution(0, 60, 1000, dtype, 2)).any()
+    np.testing.assert_array_equal(sum_of_contributions(60, 1000, dtype, 1), np.sum(np.array(xs, np.int64), axis=0))
     for ranks in (2, 200, 1000):
         for kind in (np.dtype("int8"), np.dtype(ml_dtypes.bfloat16)):
-            exact = sum(given(rank, ranks, 50, kind, 0).astype(np.int64) for rank in range(ranks))
-            assert exact.max() < limit(kind)
+            exact = sum(contribution(rank, ranks, 50, kind, 0).astype(np.int64) for rank in range(ranks))
+            assert exact.max() < largest_exact(kind)
 
 
 def test_bandwidths_are_those_of_nccl_tests():
@@ -96,12 +102,12 @@ def test_sizes_and_settings_that_are_refused():
     for wrong in ({"budget": 0.0}, {"ci_width": 1.0}, {"seed": -1}, {"dtype": "str"}, {"dtype": "nothing"},
                   {"collectives": ()}, {"collectives": twice}):  # fmt: skip
         with pytest.raises(InvalidArgument):
-            Settings(**wrong)
+            BenchmarkSettings(**wrong)
     with pytest.raises(UnknownName, match="allreduce"):
-        Settings(collectives=("allreduc",))
+        BenchmarkSettings(collectives=("allreduc",))
     for ranks, pair in ((1, (0, 1)), (2, (0, 2)), (2, (1, 1))):
         with pytest.raises(InvalidArgument):
-            Settings(pair=pair).check_ranks(ranks)
-    assert Settings(collectives=("barrier", "latency"), sizes="8,16").cases() == [
+            BenchmarkSettings(pair=pair).check_ranks(ranks)
+    assert BenchmarkSettings(collectives=("barrier", "latency"), sizes="8,16").cases() == [
         (KINDS["barrier"], 0), (KINDS["latency"], 8), (KINDS["latency"], 16),
     ]  # fmt: skip

@@ -7,19 +7,17 @@ import signal
 import numpy as np
 import pytest
 
-from deep_bench.distributed.collectives.blocks import RankBlock
-from deep_bench.distributed.collectives.kinds import KINDS
-from deep_bench.distributed.collectives.result import Result, operation_blocks
-from deep_bench.distributed.collectives.settings import Settings
-from deep_bench.distributed.collectives.study import study
-from deep_bench.distributed.collectives.together import Together
+from deep_bench.distributed.collectives.operations import KINDS
+from deep_bench.distributed.collectives.result import CommunicationResult, operation_blocks
+from deep_bench.distributed.collectives.study import BenchmarkSettings, study
+from deep_bench.distributed.collectives.timing import RankAgreement, RankBlock
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.machine.loggp import LogGP
-from deep_bench.distributed.machine.model import Link, Machine, Segment
+from deep_bench.distributed.loggp import LogGP
+from deep_bench.distributed.machine import Link, Machine, Segment
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.record import Record
-from deep_bench.measure.storage import load
+from deep_bench.records.model import Record
+from deep_bench.records.store import load
 
 QUICK = {"budget": 0.01, "ci_width": 0.5}
 
@@ -69,7 +67,7 @@ def _studied(ranks, settings, wrap=lambda comm: comm, **options):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    settings = Settings(collectives=tuple(KINDS), sizes="8,64", **QUICK)
+    settings = BenchmarkSettings(collectives=tuple(KINDS), sizes="8,64", **QUICK)
     results = run_local(
         3, lambda comm: study({"local": comm}, settings, machine=_machine(["a"] * 3), output=folder, progress=False)
     )
@@ -92,13 +90,13 @@ def test_all_benchmarks_are_right_and_every_ranks_samples_are_kept(kept):
 
 
 def test_a_record_is_read_back_as_it_was(kept):
-    again = Result.load(kept.path)
+    again = CommunicationResult.load(kept.path)
     assert again.as_json() == kept.as_json()
     assert again.table(160) == kept.table(160).replace(str(kept.path), str(again.path))
     first = kept.rows[0].as_json()
     assert first["interval"] is None or first["interval"][0] <= first["median"] <= first["interval"][1]
     with pytest.raises(InvalidRecord, match="communication"):
-        Result(Record(deep_bench="0", environment=Environment()))
+        CommunicationResult(Record(deep_bench="0", environment=Environment()))
     assert load(kept.path)["local"].trials[0].verdict.verdict == "right"
 
 
@@ -116,7 +114,7 @@ def test_the_table_says_how_it_was_taken(kept):
 
 
 def test_the_picture_is_drawn(tmp_path):
-    settings = Settings(collectives=("allreduce", "barrier"), sizes="8,64", **QUICK)
+    settings = BenchmarkSettings(collectives=("allreduce", "barrier"), sizes="8,64", **QUICK)
     result = _studied(2, settings, _DropsRank0, machine=_machine())
     assert result.plot(tmp_path / "two.png").stat().st_size > 10_000
     with pytest.raises(InvalidArgument, match="does not exist"):
@@ -132,18 +130,18 @@ def test_the_time_of_an_operation_is_the_maximum_over_ranks_and_a_pairs_that_of_
 
 
 def test_faults_are_told_beside_the_times():
-    dropped = _studied(2, Settings(sizes="64", **QUICK), _DropsRank0, machine=_machine())
+    dropped = _studied(2, BenchmarkSettings(sizes="64", **QUICK), _DropsRank0, machine=_machine())
     assert [row.verdict for row in dropped.rows] == ["right", "wrong"]
     assert not dropped.ok
     assert "wrong elements, on ranks 0, 1" in dropped.rows[1].reason
     assert dropped.rows[1].seconds > 0
     assert "allreduce 64 B over other: wrong" in dropped.table(160)
 
-    idle = _studied(2, Settings(collectives=("barrier",), **QUICK), _DoesNotWait, machine=_machine())
+    idle = _studied(2, BenchmarkSettings(collectives=("barrier",), **QUICK), _DoesNotWait, machine=_machine())
     assert [row.verdict for row in idle.rows] == ["right", "wrong"]
     assert "before rank" in idle.rows[1].reason
 
-    refused = _studied(2, Settings(sizes="64", dtype="float16", **QUICK), _Refuses, machine=_machine())
+    refused = _studied(2, BenchmarkSettings(sizes="64", dtype="float16", **QUICK), _Refuses, machine=_machine())
     assert [row.verdict for row in refused.rows] == ["right", "failed"]
     assert refused.rows[1].reason.startswith("float16")
     assert any("nothing is predicted for other" in note for note in refused.record.notes)
@@ -157,18 +155,18 @@ def test_a_wish_to_stop_is_agreed_on_and_what_was_measured_is_kept(monkeypatch, 
         self._asked = len(asked) > 60 and self.comm.rank == 1
         return original(self, wanted)
 
-    original = Together.goes_on
-    monkeypatch.setattr(Together, "goes_on", goes_on)
-    settings = Settings(sizes="8:4Ki", budget=0.05, ci_width=1e-6)
+    original = RankAgreement.goes_on
+    monkeypatch.setattr(RankAgreement, "goes_on", goes_on)
+    settings = BenchmarkSettings(sizes="8:4Ki", budget=0.05, ci_width=1e-6)
     result = _studied(2, settings, machine=_machine(), output=tmp_path)
     assert result.record.interrupted
     assert not result.record.complete
     assert 1 <= len(result.rows) < 20
-    assert Result.load(result.path).as_json() == result.as_json()
+    assert CommunicationResult.load(result.path).as_json() == result.as_json()
 
 
 def test_signals_ask_and_are_given_back():
-    together, before = Together(LocalCommunicator()), signal.getsignal(signal.SIGTERM)
+    together, before = RankAgreement(LocalCommunicator()), signal.getsignal(signal.SIGTERM)
     with together.listening():
         os.kill(os.getpid(), signal.SIGTERM)
         assert not together.goes_on(True)
@@ -180,8 +178,8 @@ def test_what_does_not_fit_into_memory_is_not_begun(monkeypatch):
     from types import SimpleNamespace
 
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000, total=1000, percent=0))
-    monkeypatch.setattr("deep_bench.distributed.collectives.keeping.capture", Environment)
-    result = _studied(2, Settings(sizes="8Ki", **QUICK), lambda comm: comm, machine=_machine())
+    monkeypatch.setattr("deep_bench.distributed.collectives.study.capture", Environment)
+    result = _studied(2, BenchmarkSettings(sizes="8Ki", **QUICK), lambda comm: comm, machine=_machine())
     assert [row.verdict for row in result.rows] == ["failed", "failed"]
     assert "allreduce of 8 KiB needs 80 KiB of a node" in result.rows[0].reason
     assert result.rows[0].seconds is None

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.adapters.mpi import MpiCommunicator, arrays, begin
+from deep_bench.adapters import mpi
+from deep_bench.adapters.mpi import MpiCommunicator
 from deep_bench.distributed import Counting, guarded
 from deep_bench.errors import CommunicationFailed, InvalidArgument
 from deep_bench.testing.communicator_checks.values import refused
@@ -23,7 +24,7 @@ class OnCuda:
 def keeps_what_was_asked_of_threads(comm):
     assert comm.threads
     assert comm.describe()["threads"] == "multiple"
-    assert begin.begun("single") is begin.begun("multiple")
+    assert mpi.begun("single") is mpi.begun("multiple")
     refused(lambda: MpiCommunicator(threads="many"), "a level that does not exist")
 
 
@@ -37,14 +38,14 @@ def tells_which_library_it_is(comm):
 def takes_cuda_arrays_only_if_the_library_does(comm):
     x, out = OnCuda(np.full(3, comm.rank + 1.0)), OnCuda(np.zeros(3))
     half = OnCuda(np.ones(3, np.float16))
-    aware = arrays.cuda_aware(comm._mpi)
+    aware = mpi.cuda_aware(comm._mpi)
     assert comm.takes(x) == aware
     assert not comm.takes([1.0])
     refused(lambda: comm.allreduce([1.0]), "a list")
     if aware:
         return
     refused(lambda: comm.allreduce(x, out=out), "an array on a CUDA device")
-    before, arrays.cuda_aware = arrays.cuda_aware, lambda _: True
+    before, mpi.cuda_aware = mpi.cuda_aware, lambda _: True
     try:
         assert comm.allreduce(x, out=out) is out
         comm.iallreduce(x, x).wait()
@@ -53,7 +54,7 @@ def takes_cuda_arrays_only_if_the_library_does(comm):
         refused(lambda: comm.allreduce(half), "a reduction of float16 on a CUDA device")
         refused(lambda: comm.allreduce(OnCuda(np.zeros(6)), out=out), "a result that is too long")
     finally:
-        arrays.cuda_aware = before
+        mpi.cuda_aware = before
     assert out.array.tolist() == x.array.tolist() == half_room.array.tolist() == [3.0] * 3
     assert came.elements == 3
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from deep_bench.distributed import Counting, run_local
-from deep_bench.distributed.communicators.counting import Volume
-from deep_bench.distributed.communicators.log import OPERATIONS
+from deep_bench.distributed.communicators.counting import OPERATIONS, Volume
 
 
 def called(ranks, function):

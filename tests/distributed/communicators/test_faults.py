@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deep_bench.distributed import ANY, Received
-from deep_bench.distributed.communicators.communicator import Communicator, Done, Request
+from deep_bench.distributed.communicators.communicator import Communicator, CompletedRequest, Request
 from deep_bench.testing.communicators import check_in_threads
 
 
@@ -142,7 +142,7 @@ class NeverSplits(Wrong):
 
 class NothingBegun(Wrong):
     def iallreduce(self, x, out, op="sum"):
-        return Done()
+        return CompletedRequest()
 
 
 class AtOnceOnly(Wrong):

@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 from deep_bench.distributed import ANY
-from deep_bench.distributed.communicators.checks import check_reduction
-from deep_bench.distributed.communicators.communicator import Communicator
-from deep_bench.distributed.communicators.plain import reduced, written
+from deep_bench.distributed.communicators.communicator import Communicator, check_reduction, reduced, written
 from deep_bench.testing.communicators import check_in_threads
 
 CHECKS = (

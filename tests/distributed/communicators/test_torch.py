@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import deep_bench as db
 from deep_bench.adapters.torch.communicator import TorchCommunicator
-from deep_bench.adapters.torch.joining import launched_as
+from deep_bench.adapters.torch.rendezvous import launched_as
 from deep_bench.cli.train import command
 from deep_bench.errors import CommunicationFailed, InvalidArgument, RanksAbsent
 from tests.distributed.launched import launched

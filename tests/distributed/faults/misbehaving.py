@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from deep_bench.distributed.communicators.counting import Counting
-from deep_bench.distributed.faults.watch import watched
 from deep_bench.distributed.launch import distributed_world
+from deep_bench.distributed.watch import watched
 
 STEPS = 7
 
@@ -59,7 +59,7 @@ def sums(what: str, rank: int, folder: Path) -> None:
 def command(what: str, rank: int, folder: Path, words: list[str]) -> None:
     """A run from the command line."""
     from deep_bench.cli import main
-    from deep_bench.cli.ranks import Joined
+    from deep_bench.cli.ranks import TrainingRanks as Joined
     from deep_bench.events import Moment
 
     trainer = Joined.trainer

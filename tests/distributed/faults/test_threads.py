@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 
-from deep_bench.distributed.faults.lines import connected, listening
-from deep_bench.distributed.faults.monitor import Monitor
-from deep_bench.distributed.faults.party import Member, Party
-from deep_bench.distributed.faults.teller import Teller
-from deep_bench.distributed.faults.verdict import Failure
-from deep_bench.distributed.faults.where import Where
+from deep_bench.distributed.faults import Failure, PlaceFinder
+from deep_bench.distributed.watch import Member, Monitor, Party, Teller, connected, listening
 
 WITHIN_S = 20.0
 RANKS = 3
@@ -36,7 +32,7 @@ class Watched:
             replace(party, rank=rank, server=server, tell=self._to(self.told, rank), leave=self._to(self.ended, rank))
             for rank, server in enumerate(servers)
         ]
-        self.wheres = [Where() for _ in range(RANKS)]
+        self.wheres = [PlaceFinder() for _ in range(RANKS)]
         self.monitor = Monitor(self.parties[0], self.wheres[0])
         self.monitor.start()
         self.lines = [one.reach(0, WITHIN_S) for one in self.parties]

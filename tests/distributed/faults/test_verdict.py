@@ -8,20 +8,29 @@ import pytest
 
 from deep_bench.distributed.communicators.counting import Counting
 from deep_bench.distributed.communicators.local import LocalCommunicator
-from deep_bench.distributed.faults.report import failure_of, message
-from deep_bench.distributed.faults.verdict import GRACE_S, Failure, Fault, Seen, Verdicts
-from deep_bench.distributed.faults.where import Place, Where, of_communication
+from deep_bench.distributed.faults import (
+    GRACE_S,
+    Failure,
+    Fault,
+    PlaceFinder,
+    RankPlace,
+    RankStatus,
+    Verdicts,
+    failure_of,
+    fault_message,
+    of_communication,
+)
 
 PATIENCE_S = 60.0
-WAITS = Place(12, "allreduce", PATIENCE_S + 5)
-BUSY = Place(12, "", PATIENCE_S + 6, "loss.py:7, forward")
-FINE = Place(12, "allreduce", 1.0)
+WAITS = RankPlace(12, "allreduce", PATIENCE_S + 5)
+BUSY = RankPlace(12, "", PATIENCE_S + 6, "loss.py:7, forward")
+FINE = RankPlace(12, "allreduce", 1.0)
 
 
-def judged(*places: Place | None, now: float = 100.0) -> tuple[Verdicts, Fault | None]:
+def judged(*places: RankPlace | None, now: float = 100.0) -> tuple[Verdicts, Fault | None]:
     """Ranks that have just told their places; ``None`` for one that has told nothing since the beginning."""
     verdicts = Verdicts(
-        {rank: Seen(f"n{rank}", 40 + rank, 0.0) for rank in range(len(places))}, patience_s=PATIENCE_S, every_s=0.5
+        {rank: RankStatus(f"n{rank}", 40 + rank, 0.0) for rank in range(len(places))}, patience_s=PATIENCE_S, every_s=0.5
     )
     for rank, place in enumerate(places):
         if place is not None:
@@ -31,7 +40,7 @@ def judged(*places: Place | None, now: float = 100.0) -> tuple[Verdicts, Fault |
 
 def told(verdicts: Verdicts, fault: Fault | None, **more: Any) -> str:
     assert fault is not None
-    return message(fault, verdicts.ranks, len(verdicts.ranks), **more)
+    return fault_message(fault, verdicts.ranks, len(verdicts.ranks), **more)
 
 
 def test_nothing_is_wrong_while_all_get_on_or_nobody_waits() -> None:
@@ -48,7 +57,7 @@ def test_who_hangs_is_told_with_those_who_wait() -> None:
 
 
 def test_all_that_wait_for_each_other_are_told_by_operation() -> None:
-    verdicts, fault = judged(WAITS, Place(12, "recv", PATIENCE_S + 1))
+    verdicts, fault = judged(WAITS, RankPlace(12, "recv", PATIENCE_S + 1))
     assert "the 2 ranks wait for each other, for 61 s: rank 0 waits in allreduce and rank 1 waits in recv" in told(
         verdicts, fault
     )
@@ -110,7 +119,7 @@ def test_an_exception_out_of_a_communicator_is_told_from_others() -> None:
 
 
 def test_a_place_lasts_until_a_step_or_an_operation_is_over() -> None:
-    where, calls = Where(), [0]
+    where, calls = PlaceFinder(), [0]
     where.step, where.calls = lambda: 3, lambda: calls[0]
     first, second = where.place(), where.place()
     calls[0] += 1

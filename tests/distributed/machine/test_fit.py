@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 
 from deep_bench.distributed.communicators.local import run_local
-from deep_bench.distributed.machine.fit import fitted
-from deep_bench.distributed.machine.loggp import LogGP
-from deep_bench.distributed.machine.measure import measured_machine, pairs_of
-from deep_bench.distributed.machine.messages import SIZES, measured_points
-from deep_bench.distributed.machine.model import Link, Machine, Point, Segment, load_machine
+from deep_bench.distributed.loggp import LogGP
+from deep_bench.distributed.machine import (
+    SIZES,
+    Link,
+    Machine,
+    MessagePoint,
+    Segment,
+    fitted_parameters,
+    load_machine,
+    measured_machine,
+    measured_points,
+    pairs_of,
+)
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.measure.environment import Environment
 
@@ -28,14 +36,14 @@ def _points(noise=0.0, border=4096, sizes=SIZES):
     for size in sizes:
         m = EAGER if size <= border else RENDEZVOUS
         found.append(
-            Point(size=size, message=scatter(m.message(size)), gap=scatter(m.gap(size)), overhead=scatter(m.o), n=31)
+            MessagePoint(size=size, message=scatter(m.message(size)), gap=scatter(m.gap(size)), overhead=scatter(m.o), n=31)
         )
     return found
 
 
 @pytest.mark.parametrize(("noise", "within"), [(0.0, 1e-6), (0.02, 0.15)])
 def test_parameters_and_the_border_of_protocols_are_found_again(noise, within):
-    found = fitted(_points(noise), gamma=2e-11)
+    found = fitted_parameters(_points(noise), gamma=2e-11)
     assert [segment.up_to for segment in found.segments] == [4096, None]
     for segment, true in zip(found.segments, (EAGER, RENDEZVOUS), strict=True):
         for name in ("L", "o", "g", "G"):
@@ -46,14 +54,14 @@ def test_parameters_and_the_border_of_protocols_are_found_again(noise, within):
 
 
 def test_one_segment_where_nothing_changes_and_a_note_where_nothing_is_left_for_the_wire():
-    assert len(fitted(_points(0.02, border=2**30)).segments) == 1
+    assert len(fitted_parameters(_points(0.02, border=2**30)).segments) == 1
     busy = [point.model_copy(update={"overhead": point.message}) for point in _points()]
-    found = fitted(busy)
+    found = fitted_parameters(busy)
     assert "nothing is left for the wire" in found.notes[0]
     assert all(segment.parameters.L == 0 for segment in found.segments)
     assert found.segments[0].parameters.message(1) == pytest.approx(EAGER.message(1))
     with pytest.raises(InvalidArgument, match="2 measured sizes"):
-        fitted(busy[:2])
+        fitted_parameters(busy[:2])
 
 
 def test_messages_are_measured_and_others_do_not_take_part():
@@ -72,8 +80,8 @@ class _Agreed:
 
 
 def test_machine_is_measured_between_nodes_too(monkeypatch):
-    monkeypatch.setattr("deep_bench.distributed.machine.messages.SIZES", (1, 8, 64, 512))
-    monkeypatch.setattr("deep_bench.distributed.machine.messages.measured_points.__defaults__", ((1, 8, 64, 512),))
+    monkeypatch.setattr("deep_bench.distributed.machine.SIZES", (1, 8, 64, 512))
+    monkeypatch.setattr("deep_bench.distributed.machine.measured_points.__defaults__", ((1, 8, 64, 512),))
     hosts = ["a", "a", "b"]
     machine, *others = run_local(3, lambda comm: measured_machine({"local": comm}, hosts, _Agreed(comm)))
     assert others == [None, None]

@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from deep_bench.distributed.machine import pairs, rooted, symmetric
-from deep_bench.distributed.machine.loggp import LogGP
-from deep_bench.distributed.machine.predict import ALGORITHMS, predictions
+from deep_bench.distributed import loggp
+from deep_bench.distributed.loggp import ALGORITHMS, LogGP, predictions
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.reference.distributed import collective_algorithms as programs
-from deep_bench.reference.distributed.loggp import Parameters, Send, simulate
+from deep_bench.reference.distributed import loggp as loggp_module
+from deep_bench.reference.distributed.loggp import LogGPParameters, Send, simulate
 
 RANKS = range(2, 18)
 MACHINES = {
@@ -92,11 +92,11 @@ def _long(p):
 
 
 def _in_four_pieces(p, n, m):
-    whole, rooted.SEGMENT = rooted.SEGMENT, n // 4
+    whole, loggp.SEGMENT = loggp.SEGMENT, n // 4
     try:
-        return rooted.chain_broadcast(p, n, m)
+        return loggp.chain_broadcast(p, n, m)
     finally:
-        rooted.SEGMENT = whole
+        loggp.SEGMENT = whole
 
 
 def _four(rank, size, x):
@@ -105,29 +105,29 @@ def _four(rank, size, x):
 
 CASES = {
     # program: formula, what ranks give, what they get, bytes of the formula, the ranks for which it is exact
-    "linear_broadcast": (rooted.linear_broadcast, _vectors, _copies, _whole, "all"),
-    "binomial_broadcast": (rooted.binomial_broadcast, _vectors, _copies, _whole, "powers of two"),
+    "linear_broadcast": (loggp.linear_broadcast, _vectors, _copies, _whole, "all"),
+    "binomial_broadcast": (loggp.binomial_broadcast, _vectors, _copies, _whole, "powers of two"),
     "chain_broadcast": (_in_four_pieces, _long, _copies, lambda p: 4 * 4096, "all"),
-    "scatter_allgather_broadcast": (rooted.scatter_allgather_broadcast, _vectors, _copies, _whole, "powers of two"),
-    "linear_scatter": (rooted.linear_scatter, _vectors, _first_of, _row, "all"),
-    "binomial_scatter": (rooted.binomial_scatter, _vectors, _first_of, _row, "powers of two"),
-    "linear_gather": (rooted.linear_gather, _rows, _rows_on_root, _row, "all"),
-    "binomial_gather": (rooted.binomial_gather, _rows, _rows_on_root, _row, "powers of two"),
-    "linear_reduce": (rooted.linear_reduce, _vectors, _sum_on_root, _whole, "all"),
-    "binomial_reduce": (rooted.binomial_reduce, _vectors, _sum_on_root, _whole, "powers of two"),
-    "tree_allreduce": (symmetric.tree_allreduce, _vectors, _sums, _whole, "powers of two"),
-    "ring_allreduce": (symmetric.ring_allreduce, _vectors, _sums, _whole, "all"),
-    "doubling_allreduce": (symmetric.doubling_allreduce, _vectors, _sums, _whole, "powers of two"),
-    "rabenseifner_allreduce": (symmetric.rabenseifner_allreduce, _flat, _sums, _whole, "powers of two"),
-    "pairwise_reduce_scatter": (symmetric.pairwise_reduce_scatter, _vectors, _parts, _whole, "all"),
-    "ring_reduce_scatter": (symmetric.pairwise_reduce_scatter, _vectors, _parts, _whole, "all"),
-    "halving_reduce_scatter": (symmetric.halving_reduce_scatter, _vectors, _parts, _whole, "no others"),
-    "ring_allgather": (symmetric.ring_allgather, _rows, _rows_everywhere, _row, "all"),
-    "bruck_allgather": (symmetric.bruck_allgather, _rows, _rows_everywhere, _row, "all"),
-    "doubling_allgather": (symmetric.doubling_allgather, _rows, _rows_everywhere, _row, "no others"),
-    "pairwise_alltoall": (symmetric.pairwise_alltoall, _vectors, _turned, _row, "all"),
-    "bruck_alltoall": (symmetric.bruck_alltoall, _vectors, _turned, _row, "all"),
-    "posted_alltoall": (symmetric.posted_alltoall, _vectors, _turned, _row, "all"),
+    "scatter_allgather_broadcast": (loggp.scatter_allgather_broadcast, _vectors, _copies, _whole, "powers of two"),
+    "linear_scatter": (loggp.linear_scatter, _vectors, _first_of, _row, "all"),
+    "binomial_scatter": (loggp.binomial_scatter, _vectors, _first_of, _row, "powers of two"),
+    "linear_gather": (loggp.linear_gather, _rows, _rows_on_root, _row, "all"),
+    "binomial_gather": (loggp.binomial_gather, _rows, _rows_on_root, _row, "powers of two"),
+    "linear_reduce": (loggp.linear_reduce, _vectors, _sum_on_root, _whole, "all"),
+    "binomial_reduce": (loggp.binomial_reduce, _vectors, _sum_on_root, _whole, "powers of two"),
+    "tree_allreduce": (loggp.tree_allreduce, _vectors, _sums, _whole, "powers of two"),
+    "ring_allreduce": (loggp.ring_allreduce, _vectors, _sums, _whole, "all"),
+    "doubling_allreduce": (loggp.doubling_allreduce, _vectors, _sums, _whole, "powers of two"),
+    "rabenseifner_allreduce": (loggp.rabenseifner_allreduce, _flat, _sums, _whole, "powers of two"),
+    "pairwise_reduce_scatter": (loggp.pairwise_reduce_scatter, _vectors, _parts, _whole, "all"),
+    "ring_reduce_scatter": (loggp.pairwise_reduce_scatter, _vectors, _parts, _whole, "all"),
+    "halving_reduce_scatter": (loggp.halving_reduce_scatter, _vectors, _parts, _whole, "no others"),
+    "ring_allgather": (loggp.ring_allgather, _rows, _rows_everywhere, _row, "all"),
+    "bruck_allgather": (loggp.bruck_allgather, _rows, _rows_everywhere, _row, "all"),
+    "doubling_allgather": (loggp.doubling_allgather, _rows, _rows_everywhere, _row, "no others"),
+    "pairwise_alltoall": (loggp.pairwise_alltoall, _vectors, _turned, _row, "all"),
+    "bruck_alltoall": (loggp.bruck_alltoall, _vectors, _turned, _row, "all"),
+    "posted_alltoall": (loggp.posted_alltoall, _vectors, _turned, _row, "all"),
 }
 
 
@@ -141,7 +141,7 @@ def test_formula_is_what_the_messages_take(name):
             continue
         arguments = given(p)
         for machine in MACHINES.values():
-            results, ends = simulate(program, arguments, Parameters(**machine))
+            results, ends = simulate(program, arguments, LogGPParameters(**machine))
             _same(results, expected(arguments))
             predicted = formula(p, size(p), LogGP(**machine))
             if exact == "all" or is_power:
@@ -154,12 +154,12 @@ def test_formula_is_what_the_messages_take(name):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_barrier_neighbours_and_windows(machine):
-    costs, parameters = LogGP(**MACHINES[machine]), Parameters(**MACHINES[machine])
-    answer = np.zeros(pairs.ANSWER, np.int8)
+    costs, parameters = LogGP(**MACHINES[machine]), LogGPParameters(**MACHINES[machine])
+    answer = np.zeros(loggp.ANSWER, np.int8)
     for p in RANKS:
         results, ends = simulate(programs.dissemination_barrier, [np.zeros(1, np.int8)] * p, parameters)
         assert results == [(p - 1).bit_length()] * p
-        assert symmetric.dissemination_barrier(p, 0, costs) == pytest.approx(max(ends))
+        assert loggp.dissemination_barrier(p, 0, costs) == pytest.approx(max(ends))
         xs = _rows(p)
         results, ends = simulate(programs.ring_neighbours, xs, parameters)
         for rank, found in enumerate(results):
@@ -169,10 +169,10 @@ def test_barrier_neighbours_and_windows(machine):
         assert ALGORITHMS["neighbours"]["posted"](p, ROW * 8, costs) == pytest.approx(max(ends))
     for size in (1, 8, 4096):
         x = np.zeros(size, np.int8)
-        one_way = partial(programs.window, messages=pairs.WINDOW, answer=answer)
-        both = partial(programs.window_both_ways, messages=pairs.WINDOW, answer=answer)
-        assert pairs.window(size, costs) == pytest.approx(max(simulate(one_way, [x, x], parameters)[1]))
-        assert pairs.window_both_ways(size, costs) == pytest.approx(max(simulate(both, [x, x], parameters)[1]))
+        one_way = partial(programs.window, messages=loggp.WINDOW, answer=answer)
+        both = partial(programs.window_both_ways, messages=loggp.WINDOW, answer=answer)
+        assert loggp.window(size, costs) == pytest.approx(max(simulate(one_way, [x, x], parameters)[1]))
+        assert loggp.window_both_ways(size, costs) == pytest.approx(max(simulate(both, [x, x], parameters)[1]))
 
 
 def test_the_simulation_by_hand():
@@ -184,13 +184,13 @@ def test_the_simulation_by_hand():
             yield Send(1, x)
             return
         for _ in range(2):
-            yield programs.Receive(0)
+            yield loggp_module.Receive(0)
 
     x = np.zeros(11, np.int8)
-    _, ends = simulate(two, [x, x], Parameters(L=5, o=1, g=2, G=0.5))
+    _, ends = simulate(two, [x, x], LogGPParameters(L=5, o=1, g=2, G=0.5))
     assert ends == [8.0, 19.0]  # 7 + o; 7 + o + L + 10 G + o
     with pytest.raises(RuntimeError, match="ranks \\[0, 1\\] wait"):
-        simulate(lambda rank, size, x: (yield programs.Receive(1 - rank)), [x, x], Parameters(1, 1, 1, 1))
+        simulate(lambda rank, size, x: (yield loggp_module.Receive(1 - rank)), [x, x], LogGPParameters(1, 1, 1, 1))
 
 
 def test_predictions_are_of_known_collectives_and_cheapest_first():

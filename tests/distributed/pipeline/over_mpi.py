@@ -3,7 +3,7 @@
 import numpy as np
 
 import deep_bench as db
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.subject import in_float64
 from deep_bench.distributed import Pipeline, guarded
 from deep_bench.reference.distributed import pipeline as reference
 from deep_bench.training.networks import mlp

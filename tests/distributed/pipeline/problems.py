@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import deep_bench as db
-from deep_bench.check.endtoend import assess_whole
-from deep_bench.check.truth import Truth
+from deep_bench.check.judge import assess_whole
+from deep_bench.check.oracle import Truth
 from deep_bench.distributed import Pipeline, run_local
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.pullback import truth_of_gradients
+from deep_bench.network.gradient.pullback import truth_of_gradients
 from deep_bench.training.networks import mlp, transformer
 
 SAMPLES = 7

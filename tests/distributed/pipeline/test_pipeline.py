@@ -7,12 +7,11 @@ import pytest
 from onnx import parser
 
 import deep_bench as db
-from deep_bench.check.ladder import in_float64
+from deep_bench.check.subject import in_float64
 from deep_bench.distributed import Pipeline, run_local
-from deep_bench.distributed.pipeline.same_batch import checksum
-from deep_bench.distributed.pipeline.schedules import most_kept
-from deep_bench.distributed.training.host import with_arithmetic
-from deep_bench.distributed.training.same import RanksDiffer
+from deep_bench.distributed.pipeline import checksum, most_kept
+from deep_bench.distributed.training.messages import RanksDiffer
+from deep_bench.distributed.training.step import with_arithmetic
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.graph import Network
 from deep_bench.reference.distributed import pipeline as reference
@@ -357,20 +356,20 @@ def test_numpy_arrays_for_another_framework_are_refused_by_name():
 
 
 FAULTS = {
-    "all micro-batches count alike": ("batches.Batches.weights", lambda self, sizes: [1 / len(sizes)] * len(sizes)),
-    "only the last micro-batch counts": ("gradients.Sums.add", lambda self, name, x: self._native.__setitem__(name, x)),
+    "all micro-batches count alike": ("pipeline.Batches.weights", lambda self, sizes: [1 / len(sizes)] * len(sizes)),
+    "only the last micro-batch counts": ("pipeline.Sums.add", lambda self, name, x: self._native.__setitem__(name, x)),
     "what passes through has no gradient": (
-        "call._total",
+        "pipeline._total",
         lambda name, own, passed, forms: own[name] if name in own else 0 * passed[name],
     ),
-    "batches are cut by the wrong sizes": ("part.Part.piece", lambda self, x, begin, end: x[: end - begin]),
+    "batches are cut by the wrong sizes": ("stages.StageExecutor.piece", lambda self, x, begin, end: x[: end - begin]),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_wrong_on_purpose_is_caught(fault, monkeypatch):
     where, wrong = FAULTS[fault]
-    monkeypatch.setattr(f"deep_bench.distributed.pipeline.{where}", wrong)
+    monkeypatch.setattr(f"deep_bench.distributed.{where}", wrong)
     name, cuts = ("cnn", ["first", "second", "residual"]) if "passes" in fault else ("mlp", ["layer2.MatMul_1"])
     ranks = on_ranks(framework("reference"), name, len(cuts) + 1, cuts=cuts, micro_batches=4)
     with pytest.raises(AssertionError):

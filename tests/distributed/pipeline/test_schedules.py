@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deep_bench import frameworks
-from deep_bench.distributed.pipeline.schedules import SCHEDULES, bubble_share, most_kept, schedule_of
+from deep_bench.distributed.pipeline import SCHEDULES, bubble_share, most_kept, schedule_of
 from deep_bench.errors import UnknownName
 from deep_bench.reference.distributed import pipeline as reference
 from tests.distributed.pipeline.problems import assert_right, on_ranks, problem

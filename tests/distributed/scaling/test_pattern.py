@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from deep_bench.distributed.scaling.calls import Call, Phase
-from deep_bench.distributed.scaling.forms import PEERS, Form, fitted, groups
-from deep_bench.distributed.scaling.learn import learned
-from deep_bench.distributed.scaling.pattern import DoesNotGeneralise, Pattern, Slot, check, generalised
-from deep_bench.distributed.scaling.trace import Trace, scheme_to_trace, traced
+from deep_bench.distributed.scaling.pattern import (
+    PEERS,
+    CallSlot,
+    DoesNotGeneralise,
+    Form,
+    Pattern,
+    check_pattern,
+    fitted_form,
+    generalised,
+    groups,
+    learned_pattern,
+)
+from deep_bench.distributed.scaling.trace import CallPhase, RunTrace, TracedCall, scheme_to_trace, traced
 from deep_bench.distributed.topology import TOPOLOGIES
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.recipes import load_recipe
@@ -21,25 +29,25 @@ PARAMETERS = 4 * (64 * 8 + 8 + 8 * 10 + 10)
 ALL = ("all ranks", groups(2)["all ranks"])
 
 
-def of(pattern: Pattern, ranks: int, steps: int = 6) -> Trace:
+def of(pattern: Pattern, ranks: int, steps: int = 6) -> RunTrace:
     """The trace that a pattern would give."""
-    return Trace(ranks, tuple(tuple(pattern.step(ranks, r, t) for t in range(1, steps + 1)) for r in range(ranks)))
+    return RunTrace(ranks, tuple(tuple(pattern.step(ranks, r, t) for t in range(1, steps + 1)) for r in range(ranks)))
 
 
-def with_call(trace: Trace, rank: int, step: int, call: Call) -> Trace:
+def with_call(trace: RunTrace, rank: int, step: int, call: TracedCall) -> RunTrace:
     """A trace whose last call of a rank in a step is another."""
     rows = [list(steps) for steps in trace.steps]
     rows[rank][step] = (*rows[rank][step][:-1], call)
-    return Trace(trace.ranks, tuple(map(tuple, rows)))
+    return RunTrace(trace.ranks, tuple(map(tuple, rows)))
 
 
-def one_slot(slot: Slot) -> Pattern:
+def one_slot(slot: CallSlot) -> Pattern:
     return Pattern((((slot,),),), ("all ranks alike", lambda _: 0), ())
 
 
 def exchange(to: str, sources: str) -> Pattern:
     size = Form("80", lambda _: 80)
-    return one_slot(Slot("exchange", Phase.UPDATING, size, to=(to, PEERS[to]), sources=(sources, PEERS[sources])))
+    return one_slot(CallSlot("exchange", CallPhase.UPDATING, size, to=(to, PEERS[to]), sources=(sources, PEERS[sources])))
 
 
 EXCHANGES = {
@@ -59,7 +67,7 @@ def test_known_exchanges_are_found_again_and_hold_for_other_numbers(name: str) -
     true = EXCHANGES[name]
     found = generalised([of(true, ranks) for ranks in (2, 3, 4, 5, 8)])
     for ranks in (6, 7, 16, 64):
-        check(found, of(true, ranks))
+        check_pattern(found, of(true, ranks))
     assert found.steps[0][0][0].to[0] == name
 
 
@@ -75,7 +83,7 @@ def test_forms_are_those_of_the_topologies(form: str, topology: str) -> None:
 
 def test_sizes_that_follow_a_form() -> None:
     for form in (lambda p: 7, lambda p: 7 * p, lambda p: 12 * (p - 1), lambda p: round(12000 / p), lambda p: 5 + 3 * p):
-        found = fitted({p: form(p) for p in (2, 3, 4)})
+        found = fitted_form({p: form(p) for p in (2, 3, 4)})
         assert found is not None
         assert [found.at(p) for p in (2, 12, 64)] == [form(p) for p in (2, 12, 64)]
 
@@ -84,7 +92,7 @@ def test_a_pattern_that_fits_but_is_not_that_of_another_number_is_refused() -> N
     beside = EXCHANGES["both beside on a ring"]
     pattern = generalised([of(beside, ranks) for ranks in (2, 3)])  # among so few they are all others
     with pytest.raises(DoesNotGeneralise, match=r"rank 0 of 5 in step 1: exchange of 80 bytes to \[1, 4\]"):
-        check(pattern, of(beside, 5))
+        check_pattern(pattern, of(beside, 5))
 
 
 def test_sizes_that_depend_on_the_data_are_refused() -> None:
@@ -96,7 +104,7 @@ def test_sizes_that_depend_on_the_data_are_refused() -> None:
 
 
 def test_sizes_of_no_known_form_are_refused() -> None:
-    odd = one_slot(Slot("allreduce", Phase.UPDATING, Form("?", lambda p: p**3 + 1), ALL))
+    odd = one_slot(CallSlot("allreduce", CallPhase.UPDATING, Form("?", lambda p: p**3 + 1), ALL))
     with pytest.raises(DoesNotGeneralise, match="9 at 2, 28 at 3, 65 at 4"):
         generalised([of(odd, ranks) for ranks in (2, 3, 4)])
 
@@ -104,10 +112,10 @@ def test_sizes_of_no_known_form_are_refused() -> None:
 def test_the_messages_of_a_server_with_roles() -> None:
     scheme = scheme_to_trace("parameter-server", SMALL)
     seen: list[int] = []
-    pattern = learned(SMALL, "reference", scheme, steps=3, advance=seen.append)
+    pattern = learned_pattern(SMALL, "reference", scheme, steps=3, advance=seen.append)
     assert (seen, pattern.fitted, pattern.checked) == ([2, 3, 4, 5, 8], (2, 3, 4), (5, 8))
     agree, recv, broadcast = pattern.step(1000, 0, 1)
-    assert (agree.size, agree.phase, len(agree.group)) == (40, Phase.AGREEING, 1000)
+    assert (agree.size, agree.phase, len(agree.group)) == (40, CallPhase.AGREEING, 1000)
     assert (recv.operation, recv.size, recv.sources) == ("recv", PARAMETERS, tuple(range(1, 1000)))
     assert (broadcast.operation, broadcast.root) == ("broadcast", 0)
     assert pattern.step(1000, 999, 1)[1].to == (0,)
@@ -129,12 +137,12 @@ def test_groups_and_turns_of_real_schemes() -> None:
 def test_uneven_samples_ask_for_their_number_beside_the_gradients() -> None:
     scheme = scheme_to_trace("allreduce", SMALL)
     step = traced(SMALL, "reference", scheme, 2, steps=3, uneven=True).steps[0][0]
-    expected = [(40, Phase.AGREEING), (8, Phase.COMPUTING), (PARAMETERS, Phase.UPDATING)]
+    expected = [(40, CallPhase.AGREEING), (8, CallPhase.COMPUTING), (PARAMETERS, CallPhase.UPDATING)]
     assert [(call.size, call.phase) for call in step] == expected
 
 
 def test_nodes_that_hold_as_many_ranks_as_few_have() -> None:
-    found = learned(SMALL, "reference", scheme_to_trace("hierarchical:per_node=5", SMALL), steps=3)
+    found = learned_pattern(SMALL, "reference", scheme_to_trace("hierarchical:per_node=5", SMALL), steps=3)
     assert (found.fitted, found.checked) == ((6, 7, 10), (11, 15))
     assert f"allreduce of {PARAMETERS} bytes among every rank number 5" in found.lines()[0]
     assert [call.group for call in found.step(1000, 7, 1)][1:] == [(5, 6, 7, 8, 9)] * 2

@@ -9,21 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deep_bench.distributed.machine.loggp import LogGP
-from deep_bench.distributed.machine.model import Link, Segment
-from deep_bench.distributed.machine.predict import ALGORITHMS, POWERS_OF_TWO
-from deep_bench.distributed.scaling import simgrid
-from deep_bench.distributed.scaling.calls import Phase
-from deep_bench.distributed.scaling.chakra import COLLECTIVE, COMPUTING, VERSION, read_chakra, write_chakra
-from deep_bench.distributed.scaling.compute import expected_slowest, slowest
-from deep_bench.distributed.scaling.forms import PEERS, Form, groups
-from deep_bench.distributed.scaling.formulas import Rules, predicted
-from deep_bench.distributed.scaling.goal import read_goal, write_goal
-from deep_bench.distributed.scaling.networks import NETWORKS
-from deep_bench.distributed.scaling.pattern import Pattern, Slot
-from deep_bench.distributed.scaling.program import Program
+from deep_bench.distributed.loggp import ALGORITHMS, POWERS_OF_TWO, LogGP
+from deep_bench.distributed.machine import Link, Segment
+from deep_bench.distributed.scaling import simulators
+from deep_bench.distributed.scaling.formulas import Rules, expected_slowest, predicted, slowest
+from deep_bench.distributed.scaling.pattern import PEERS, CallSlot, Form, Pattern, groups
+from deep_bench.distributed.scaling.program import SCHEDULES, Program, Round
 from deep_bench.distributed.scaling.record import TimesRecord
-from deep_bench.distributed.scaling.schedules import SCHEDULES, Round
+from deep_bench.distributed.scaling.simulators import (
+    COLLECTIVE,
+    COMPUTING,
+    NETWORKS,
+    VERSION,
+    read_chakra,
+    read_goal,
+    write_chakra,
+    write_goal,
+)
+from deep_bench.distributed.scaling.trace import CallPhase
 from deep_bench.errors import InvalidArgument, UnknownName
 
 WIRE = LogGP(L=5e-6, o=1e-6, g=0.0, G=1e-9, gamma=5e-10)
@@ -33,11 +36,11 @@ NOTHING = np.zeros(8)
 ALONE = ("all ranks alike", lambda _: 0)
 
 
-def allreduce(size: int, phase: Phase = Phase.UPDATING) -> Slot:
-    return Slot("allreduce", phase, Form(str(size), lambda _: size), ("all ranks", groups(2)["all ranks"]))
+def allreduce(size: int, phase: CallPhase = CallPhase.UPDATING) -> CallSlot:
+    return CallSlot("allreduce", phase, Form(str(size), lambda _: size), ("all ranks", groups(2)["all ranks"]))
 
 
-def pattern(*slots: Slot) -> Pattern:
+def pattern(*slots: CallSlot) -> Pattern:
     return Pattern(((slots,),), ALONE, (2, 3, 4))
 
 
@@ -96,7 +99,7 @@ def test_the_slowest_of_many() -> None:
 def test_a_step_waits_for_the_slowest_and_says_where_samples_end() -> None:
     some = times(np.array([1e-3] * 99 + [5e-3]))
     two, many = (
-        predicted(pattern(allreduce(40, Phase.AGREEING), allreduce(N)), p, some, Rules(LINK, {})) for p in (2, 4096)
+        predicted(pattern(allreduce(40, CallPhase.AGREEING), allreduce(N)), p, some, Rules(LINK, {})) for p in (2, 4096)
     )
     assert 1e-3 < two.computing < 1.2e-3
     assert many.computing == pytest.approx(5e-3)
@@ -129,39 +132,39 @@ def test_stated_algorithms() -> None:
         predicted(pattern(gather), 6, times(NOTHING), Rules(LINK, {"allgather": "recursive doubling"}))
 
 
-def exchange(size: int) -> Slot:
+def exchange(size: int) -> CallSlot:
     ring = ("ring", PEERS["both beside on a ring"])
-    return Slot("exchange", Phase.UPDATING, Form(str(size), lambda _: size), to=ring, sources=ring)
+    return CallSlot("exchange", CallPhase.UPDATING, Form(str(size), lambda _: size), to=ring, sources=ring)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_simgrid_agrees_where_nothing_is_congested(network: str) -> None:
-    simulator = simgrid.found()
+    simulator = simulators.find_simulator()
     if isinstance(simulator, str):
         pytest.skip(simulator)
-    both, rules = pattern(allreduce(40, Phase.AGREEING), allreduce(N)), Rules(LINK, {})
+    both, rules = pattern(allreduce(40, CallPhase.AGREEING), allreduce(N)), Rules(LINK, {})
     for ranks in (2, 4):
         program = Program(both, ranks, times(NOTHING), rules)
-        done = simgrid.replay(simulator, program, NETWORKS[network](ranks), LINK)
-        assert isinstance(done, simgrid.Replayed)
+        done = simulators.replay(simulator, program, NETWORKS[network](ranks), LINK)
+        assert isinstance(done, simulators.SimulatedStep)
         assert done.seconds == pytest.approx(predicted(both, ranks, times(NOTHING), rules).mean, rel=0.25)
-    many = simgrid.replay(
+    many = simulators.replay(
         simulator, Program(pattern(exchange(N)), 600, times(np.full(9, 1e-3)), rules), NETWORKS[network](600), LINK
     )
-    assert isinstance(many, simgrid.Replayed)
+    assert isinstance(many, simulators.SimulatedStep)
     assert many.messages == 1200
     assert many.seconds > 1e-3
 
 
 def test_without_simgrid_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.distributed.scaling.simgrid.shutil.which", lambda _: None)
-    assert "no simulator: there is no C++ compiler" in str(simgrid.found())
+    monkeypatch.setattr("deep_bench.distributed.scaling.simulators.shutil.which", lambda _: None)
+    assert "no simulator: there is no C++ compiler" in str(simulators.find_simulator())
 
 
 def test_too_many_messages_are_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simgrid, "MOST_MESSAGES", 10)
+    monkeypatch.setattr(simulators, "MOST_MESSAGES", 10)
     program = Program(pattern(exchange(N)), 64, times(NOTHING), Rules(LINK, {}))
-    found = simgrid.replay(simgrid.Simulator(Path("none"), ""), program, NETWORKS["torus"](64), LINK)
+    found = simulators.replay(simulators.Simulator(Path("none"), ""), program, NETWORKS["torus"](64), LINK)
     assert "128 messages" in str(found)
 
 

@@ -12,14 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deep_bench import __version__
-from deep_bench.cli.scale import Ranks, command
+from deep_bench.cli.scale import RankCounts, command
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.machine.loggp import LogGP
-from deep_bench.distributed.machine.model import Link, Machine, Segment
-from deep_bench.distributed.scaling import compute
-from deep_bench.distributed.scaling.record import load_scaling
+from deep_bench.distributed.loggp import LogGP
+from deep_bench.distributed.machine import Link, Machine, Segment
+from deep_bench.distributed.scaling import formulas
+from deep_bench.distributed.scaling.record import efficiency, load_scaling, where_it_stops
 from deep_bench.distributed.scaling.report import as_text
-from deep_bench.distributed.scaling.result import efficiency, where_it_stops
 from deep_bench.distributed.scaling.trace import scheme_to_trace
 from deep_bench.distributed.training.train import train
 from deep_bench.errors import InvalidArgument
@@ -126,7 +125,7 @@ def test_what_is_refused(call: Call, tmp_path: Path) -> None:
     assert "--over names a communicator of the --machine file" in call("--over", "mpi", *STATED).output
     assert "asynchronous" in str(call("--distributed", "asynchronous", *STATED).exception)
     assert "some would have none" in str(call("--ranks", "64", *STATED).exception)
-    assert Ranks().convert("3..20", None, None) == (3, 6, 12, 20)
+    assert RankCounts().convert("3..20", None, None) == (3, 6, 12, 20)
 
 
 def test_a_signal_while_one_rank_is_measured_ends_all_and_writes_nothing(
@@ -138,16 +137,16 @@ def test_a_signal_while_one_rank_is_measured_ends_all_and_writes_nothing(
             signal.raise_signal(signal.SIGTERM)
         return False
 
-    monkeypatch.setattr(compute._Stop, "__call__", interrupting)
+    monkeypatch.setattr(formulas._Stop, "__call__", interrupting)
     done = call("--ranks", "2", *STATED)
     assert done.exit_code != 0
     assert not list(tmp_path.glob("scaling-*"))
     recipe = load_recipe(SMALL)
     with pytest.raises(KeyboardInterrupt):
-        compute.measured_times(recipe, "reference", scheme_to_trace("allreduce", recipe), 8, 0.05)
+        formulas.measured_times(recipe, "reference", scheme_to_trace("allreduce", recipe), 8, 0.05)
 
 
 def test_too_few_steps_of_the_batch_are_refused() -> None:
     recipe = load_recipe(SMALL)
     with pytest.raises(InvalidArgument, match=r"0 of \d+ steps had 100000 samples(.|\n)*last batch of an epoch is shorter"):
-        compute.measured_times(recipe, "reference", scheme_to_trace("allreduce", recipe), 100_000, 0.05)
+        formulas.measured_times(recipe, "reference", scheme_to_trace("allreduce", recipe), 100_000, 0.05)

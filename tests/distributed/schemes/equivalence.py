@@ -10,10 +10,8 @@ import numpy as np
 
 import deep_bench as db
 from deep_bench.arrays import NUMPY
-from deep_bench.check.arithmetic import as_plain, disturb
-from deep_bench.check.assess import assess
-from deep_bench.check.estimate import Expectation, pooled
-from deep_bench.check.rounding import Rounding
+from deep_bench.check.arithmetic import Rounding, as_plain, disturb
+from deep_bench.check.estimate import Expectation, assess, pooled
 from deep_bench.distributed.communicators.local import run_local
 
 FEATURES, CLASSES, SAMPLES, STEPS = 6, 3, 24, 50

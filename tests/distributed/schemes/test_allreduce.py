@@ -12,7 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.allreduce import AllReduce
+from deep_bench.distributed.schemes.averaged import AllReduce
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.compose import chain, clip_norm
 from deep_bench.training.optimizer import Optimizer

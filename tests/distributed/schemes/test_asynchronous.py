@@ -11,9 +11,9 @@ import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.communicator import Received, Request
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.asynchronous import Asynchronous
+from deep_bench.distributed.schemes.server import Asynchronous
 from deep_bench.errors import CommunicationFailed, InvalidArgument, Unsupported
-from deep_bench.reference.distributed.asynchronous import Asynchronous as Reference
+from deep_bench.reference.distributed.server import Asynchronous as Reference
 from tests.distributed.schemes.served import Served
 from tests.distributed.schemes.small_problem import best_loss, start, whole_loss
 

@@ -11,11 +11,10 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.averaging import Averaging
-from deep_bench.distributed.schemes.post_local import PostLocal
+from deep_bench.distributed.schemes.averaged import Averaging, PostLocal
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.averaging import Averaging as AveragingReference
-from deep_bench.reference.distributed.post_local import PostLocal as PostLocalReference
+from deep_bench.reference.distributed.averaged import Averaging as AveragingReference
+from deep_bench.reference.distributed.averaged import PostLocal as PostLocalReference
 from deep_bench.testing.schemes import check_scheme
 from tests.distributed.schemes.small_problem import best_loss, check_frameworks, check_resumes, stepped, whole_loss
 

@@ -11,10 +11,10 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.decentralised import Decentralised
+from deep_bench.distributed.schemes.neighbours import Decentralised
 from deep_bench.distributed.topology import Topology, ring
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.reference.distributed.decentralised import Decentralised as Reference
+from deep_bench.reference.distributed.neighbours import Decentralised as Reference
 from deep_bench.testing.schemes import check_scheme
 from tests.distributed.schemes.small_problem import check_frameworks, check_neighbourhood, check_resumes, stepped
 

@@ -12,7 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator
-from deep_bench.distributed.flat import Buffers, Layout, Pool
+from deep_bench.distributed.flat import Buffers, FlatLayout, Pool
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.optimizer import Optimizer
 
@@ -47,7 +47,7 @@ def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:
 
 
 def test_a_layout_has_the_last_parameters_first_and_a_buffer_for_each_type() -> None:
-    layout = Layout.of(drawn(), NUMPY)
+    layout = FlatLayout.of(drawn(), NUMPY)
     assert list(layout.places) == list(reversed(SHAPES))
     assert layout.dtypes == (np.float64, np.float32, BFLOAT16, np.float16)
     assert layout.sizes == (5, 7, 3, 4)
@@ -55,7 +55,7 @@ def test_a_layout_has_the_last_parameters_first_and_a_buffer_for_each_type() -> 
         (0, 0, 5), (1, 0, 0), (2, 0, 3), (1, 0, 1), (3, 0, 4), (1, 1, 7),
     ]  # fmt: skip
     assert layout.nbytes == 5 * 8 + 7 * 4 + 3 * 2 + 4 * 2
-    summed = Layout.of(drawn(), NUMPY, at_least=np.dtype(np.float32))
+    summed = FlatLayout.of(drawn(), NUMPY, at_least=np.dtype(np.float32))
     assert (summed.dtypes, summed.sizes) == ((np.float64, np.float32), (5, 14))
 
 
@@ -67,7 +67,7 @@ def test_a_layout_has_the_last_parameters_first_and_a_buffer_for_each_type() -> 
 ])  # fmt: skip
 def test_buckets_are_whole_parameters_of_at_most_so_many_bytes(limit: int | None, names: list[tuple[str, ...]]) -> None:
     sizes = {"a": 1, "b": 3, "c": 16, "d": 2, "e": 2}
-    layout = Layout.of({name: np.zeros(size, np.float32) for name, size in sizes.items()}, NUMPY)
+    layout = FlatLayout.of({name: np.zeros(size, np.float32) for name, size in sizes.items()}, NUMPY)
     buckets = layout.buckets(limit)
     assert [bucket.names for bucket in buckets] == names
     assert [bucket.start for bucket in buckets] == [0, *(bucket.stop for bucket in buckets[:-1])]
@@ -94,7 +94,7 @@ def test_narrow_numbers_are_weighted_in_the_type_they_are_summed_in() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    buffers = Buffers(Layout.of({"w": np.ones((2, 3)), "n": np.ones(2, np.int64)}, NUMPY))
+    buffers = Buffers(FlatLayout.of({"w": np.ones((2, 3)), "n": np.ones(2, np.int64)}, NUMPY))
     with pytest.raises(InvalidArgument, match=r"'w' of shape \[3\]"):
         buffers.put("w", np.ones(3))
     with pytest.raises(InvalidArgument, match=r"int64 times 0\.5"):

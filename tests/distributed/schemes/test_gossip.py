@@ -10,9 +10,9 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY, mapped
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.gossip import Gossip
+from deep_bench.distributed.schemes.neighbours import Gossip
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.gossip import Gossip as Reference
+from deep_bench.reference.distributed.neighbours import Gossip as Reference
 from tests.distributed.schemes.small_problem import check_close, check_neighbourhood, data, loss_and_gradients, start
 
 MOMENTUM = db.optimizers["momentum"](lr=0.1, momentum=0.5)

@@ -10,7 +10,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.distributed.communicators.local import run_local
-from deep_bench.distributed.schemes.hierarchical import Hierarchical, _Legs
+from deep_bench.distributed.schemes.averaged import Hierarchical, _Legs
 from deep_bench.errors import InvalidArgument
 from tests.distributed.schemes.equivalence import EVEN, PARTS, alone, check_equivalent, on_ranks
 

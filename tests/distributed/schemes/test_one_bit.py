@@ -11,9 +11,9 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.one_bit import OneBit
+from deep_bench.distributed.schemes.compressed import OneBit
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.one_bit import OneBit as Reference
+from deep_bench.reference.distributed.compressed import OneBit as Reference
 from deep_bench.testing.schemes import check_scheme
 from tests.distributed.schemes.small_problem import best_loss, check_frameworks, check_resumes, stepped, whole_loss
 

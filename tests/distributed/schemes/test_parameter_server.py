@@ -10,7 +10,7 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import run_local
-from deep_bench.distributed.schemes.parameter_server import ParameterServer
+from deep_bench.distributed.schemes.server import ParameterServer
 from deep_bench.errors import InvalidArgument
 from tests.distributed.schemes.equivalence import EVEN, PARTS, alone, check_equivalent, on_ranks
 

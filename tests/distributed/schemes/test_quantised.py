@@ -11,10 +11,9 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.codes import packed, unpacked, width_of
-from deep_bench.distributed.schemes.quantised import Quantised
+from deep_bench.distributed.schemes.compressed import Quantised, packed_codes, unpacked_codes, width_of
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.quantised import Quantised as Reference
+from deep_bench.reference.distributed.compressed import Quantised as Reference
 from deep_bench.testing.schemes import check_scheme
 from tests.distributed.schemes.small_problem import best_loss, check_frameworks, check_resumes, stepped, whole_loss
 
@@ -60,9 +59,9 @@ def test_what_is_not_finite_is_told_to_all_and_zeros_stay() -> None:
 def test_codes_take_as_few_bits_as_they_can(levels: int, width: int) -> None:
     assert width_of(2 * levels) == width
     codes = np.random.default_rng(1).integers(0, 2 * levels + 1, 13).astype(np.uint16)
-    message = packed(codes, width)
+    message = packed_codes(codes, width)
     assert message.nbytes == -(-13 * width // 8)
-    np.testing.assert_array_equal(unpacked(message, width, 13), codes)
+    np.testing.assert_array_equal(unpacked_codes(message, width, 13), codes)
 
 
 def test_frameworks_and_checkpoints(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.largest import largest
-from deep_bench.distributed.schemes.pairs import Pairs, index_type, sum_of_pairs
-from deep_bench.distributed.schemes.sparse import Sparse
+from deep_bench.distributed.schemes.compressed import Pairs, Sparse, index_type, largest, sum_of_pairs
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.sparse import Sparse as Reference
+from deep_bench.reference.distributed.compressed import Sparse as Reference
 from deep_bench.testing.schemes import check_scheme
 from deep_bench.training.compose import chain, clip_norm
 from tests.distributed.schemes.small_problem import (

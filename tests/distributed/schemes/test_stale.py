@@ -8,9 +8,9 @@ import pytest
 
 import deep_bench as db
 from deep_bench.distributed.communicators.local import LocalCommunicator
-from deep_bench.distributed.schemes.stale import StaleSynchronous
+from deep_bench.distributed.schemes.server import StaleSynchronous
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.stale_synchronous import StaleSynchronous as Reference
+from deep_bench.reference.distributed.server import StaleSynchronous as Reference
 from tests.distributed.schemes.served import Served
 from tests.distributed.schemes.small_problem import best_loss, whole_loss
 

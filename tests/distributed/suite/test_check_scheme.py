@@ -9,11 +9,9 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.allreduce import AllReduce
-from deep_bench.reference.distributed.averaging import Averaging
-from deep_bench.reference.distributed.decentralised import Decentralised
-from deep_bench.reference.distributed.sharded_state import ShardedState
-from deep_bench.reference.distributed.sparse import Sparse
+from deep_bench.reference.distributed.averaged import AllReduce, Averaging, ShardedState
+from deep_bench.reference.distributed.compressed import Sparse
+from deep_bench.reference.distributed.neighbours import Decentralised
 from deep_bench.testing.schemes import check_scheme
 from tests.distributed.suite.small import Careless, Largest, Ring, Sharded, Small, broadcast, no_broadcast
 

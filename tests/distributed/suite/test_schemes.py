@@ -7,23 +7,12 @@ from typing import Any
 import pytest
 
 import deep_bench as db
-from deep_bench.distributed.schemes.gossip import Gossip as FastGossip
-from deep_bench.distributed.schemes.stale import StaleSynchronous as FastStale
-from deep_bench.reference.distributed.allreduce import AllReduce
-from deep_bench.reference.distributed.asynchronous import Asynchronous
-from deep_bench.reference.distributed.averaging import Averaging
-from deep_bench.reference.distributed.decentralised import Decentralised, neighbours
-from deep_bench.reference.distributed.gossip import Gossip
-from deep_bench.reference.distributed.gradient_push import GradientPush
-from deep_bench.reference.distributed.hierarchical import Hierarchical
-from deep_bench.reference.distributed.low_rank import LowRank
-from deep_bench.reference.distributed.one_bit import OneBit
-from deep_bench.reference.distributed.parameter_server import ParameterServer
-from deep_bench.reference.distributed.post_local import PostLocal
-from deep_bench.reference.distributed.quantised import Quantised
-from deep_bench.reference.distributed.sharded_state import ShardedState
-from deep_bench.reference.distributed.sparse import Sparse
-from deep_bench.reference.distributed.stale_synchronous import StaleSynchronous
+from deep_bench.distributed.schemes.neighbours import Gossip as FastGossip
+from deep_bench.distributed.schemes.server import StaleSynchronous as FastStale
+from deep_bench.reference.distributed.averaged import AllReduce, Averaging, Hierarchical, PostLocal, ShardedState
+from deep_bench.reference.distributed.compressed import LowRank, OneBit, Quantised, Sparse
+from deep_bench.reference.distributed.neighbours import Decentralised, Gossip, GradientPush, neighbours
+from deep_bench.reference.distributed.server import Asynchronous, ParameterServer, StaleSynchronous
 from deep_bench.testing.asynchronous_schemes import check_asynchronous
 from deep_bench.testing.schemes import check_scheme
 

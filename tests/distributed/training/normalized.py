@@ -10,9 +10,9 @@ import numpy as np
 import deep_bench as db
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.training.step import distributed_step_on
-from deep_bench.operators.host import Host
+from deep_bench.operators.operator import Host
 from deep_bench.training.form import training_form
-from deep_bench.training.steps import Step
+from deep_bench.training.steps import StepTaker
 from deep_bench.variant import Variant
 from tests.training.small import data, network
 
@@ -81,7 +81,7 @@ def course(
     return found
 
 
-class Recorded(Step[np.ndarray]):
+class Recorded(StepTaker[np.ndarray]):
     """Takes the steps of a course."""
 
     def __init__(self, found: Course) -> None:

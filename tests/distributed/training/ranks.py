@@ -8,11 +8,10 @@ from typing import Any
 import deep_bench as db
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.communicators.counting import Counting
-from deep_bench.distributed.training.host import with_arithmetic
 from deep_bench.distributed.training.samplers import Sharded
-from deep_bench.distributed.training.scheme import scheme_of
-from deep_bench.distributed.training.step import distributed_step_on
+from deep_bench.distributed.training.step import distributed_step_on, with_arithmetic
 from deep_bench.distributed.training.together import Together
+from deep_bench.distributed.training.train import scheme_of
 from deep_bench.training.scores import Accuracy
 from deep_bench.training.trainer import Trainer
 from tests.training.small import data, network

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deep_bench.cli.train import command
-from deep_bench.training.runs import Runs
+from deep_bench.training.results import Runs
 from tests.distributed.launched import ROOT, launched
 
 PROGRAMS = Path(__file__).with_name("programs")

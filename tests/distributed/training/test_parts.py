@@ -11,10 +11,10 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import leaves
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.training.bytes import as_bytes, broadcast, gather, of_bytes, scatter
-from deep_bench.distributed.training.host import OnHost, with_arithmetic
-from deep_bench.distributed.training.parts import RANKS, gathered, parted
-from deep_bench.distributed.training.scheme import scheme_of
+from deep_bench.distributed.training.checkpoint import RANKS, gathered, parted
+from deep_bench.distributed.training.messages import as_bytes, broadcast, gather, of_bytes, scatter
+from deep_bench.distributed.training.step import HostAdapter, with_arithmetic
+from deep_bench.distributed.training.train import scheme_of
 from deep_bench.errors import InvalidArgument, UnknownName
 from tests.training.small import data, network
 
@@ -98,7 +98,7 @@ def test_schemes_are_read_from_words() -> None:
 def test_arrays_without_arithmetic_are_computed_with_in_numpy() -> None:
     pytest.importorskip("onnxruntime")
     adapter = with_arithmetic(db.frameworks["onnxruntime"]())
-    assert isinstance(adapter, OnHost)
+    assert isinstance(adapter, HostAdapter)
     assert with_arithmetic(db.frameworks["reference"]()).name == "reference"
     model = network(dropout=False, normalized=False)
     executor, reference = (one.prepare(model, mode="train") for one in (adapter, db.frameworks["reference"]()))

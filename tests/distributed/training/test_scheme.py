@@ -8,7 +8,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.distributed.communicators.local import run_local
-from deep_bench.distributed.training.scheme import scheme_of
+from deep_bench.distributed.training.train import scheme_of
 from deep_bench.errors import InvalidArgument, UnknownName
 
 _OWN = """

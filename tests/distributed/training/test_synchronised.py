@@ -14,9 +14,8 @@ import deep_bench as db
 from deep_bench.cli.train import command
 from deep_bench.distributed.communicators.counting import Counting
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.training.same import RanksDiffer
-from deep_bench.distributed.training.step import BY_ALL, distributed_step_on
-from deep_bench.distributed.training.synchronised import SynchronisedNormalization, synchronised
+from deep_bench.distributed.training.messages import RanksDiffer
+from deep_bench.distributed.training.step import BY_ALL, SynchronisedNormalization, distributed_step_on, synchronised
 from deep_bench.distributed.training.train import train
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.reference.operators.normalization import BatchNormalization

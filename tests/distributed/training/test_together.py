@@ -15,16 +15,17 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import leaves
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.training.parts import RANKS
-from deep_bench.distributed.training.same import RanksDiffer
+from deep_bench.distributed.training.checkpoint import RANKS
+from deep_bench.distributed.training.messages import RanksDiffer
 from deep_bench.distributed.training.together import DRIFT, ON_THEIR_OWN, Together
 from deep_bench.errors import CommunicationFailed, InvalidArgument
 from deep_bench.events import Moment
+from deep_bench.training import record
 from deep_bench.training.callbacks import JsonLines, TargetReached, TimeLimit
-from deep_bench.training.callbacks.stop_at_signal import Signals
+from deep_bench.training.callbacks.stopping import Signals
 from deep_bench.training.checkpoint import Checkpoints, latest_checkpoint, read_checkpoint
 from deep_bench.training.record import RANK_COLUMNS
-from deep_bench.training.runs import recorded, storage
+from deep_bench.training.runs import recorded
 from deep_bench.training.sets import ArrayDataset
 from tests.distributed.training.ranks import EVERY_FRAMEWORK, alone, together
 from tests.training.small import data, network
@@ -356,10 +357,10 @@ def test_long_arrays_of_ranks_lie_beside_the_record(tmp_path: Path, monkeypatch:
         return recorded(trainer) if comm.rank == 0 else None
 
     runs = run_local(2, on_rank)[0]
-    monkeypatch.setattr(storage, "INLINE_SAMPLES", 10)
+    monkeypatch.setattr(record, "INLINE_SAMPLES", 10)
     path = runs.save(tmp_path)
     assert '"exposed"' not in path.read_text()
-    again = storage.load(path).runs[0].ranks
+    again = record.load_training(path).runs[0].ranks
     for rank, found in zip(runs.record.runs[0].ranks.ranks, again.ranks, strict=True):
         for name in RANK_COLUMNS:
             assert np.array_equal(getattr(rank, name), getattr(found, name))

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from deep_bench.mlperf.inference import InferenceRecord, Library, Settings, System, load_inference, run
-from deep_bench.mlperf.inference.faults import RunFailed
-from deep_bench.mlperf.inference.ledger import Ledger
-from deep_bench.mlperf.inference.system import Respond
-from deep_bench.mlperf.inference.watchdog import Watchdog
+from deep_bench.mlperf.inference.child import Ledger, Watchdog
+from deep_bench.mlperf.inference.system import Respond, RunFailed
 
 HERE = Path(__file__).parent
 FAULTS = {

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 import deep_bench
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord
 from deep_bench.mlperf.inference import InferenceRecord, Library, Settings, System, run
-from deep_bench.mlperf.inference.accuracy import Judge, check_target, decoded
-from deep_bench.mlperf.inference.audit import compared
-from deep_bench.mlperf.inference.batches import Runner, sizes_of
-from deep_bench.mlperf.inference.conf import parse_conf, read_conf, value_of
-from deep_bench.mlperf.inference.faults import RunFailed
-from deep_bench.mlperf.inference.ledger import NOT_ASKED, Ledger
-from deep_bench.mlperf.inference.logs import Answers, Detail, read_answers, read_detail, read_trace
-from deep_bench.mlperf.inference.percentiles import EARLY_CONFIDENCE, early_stopping, percentiles
-from deep_bench.mlperf.inference.pilot import Pilot
+from deep_bench.mlperf.inference.audit import AccuracyJudge, check_target, compared, decoded, sameness
+from deep_bench.mlperf.inference.child import NOT_ASKED, Ledger, Pilot
+from deep_bench.mlperf.inference.logs import (
+    EARLY_CONFIDENCE,
+    Detail,
+    LoggedAnswers,
+    early_stopping,
+    percentiles,
+    read_answers,
+    read_detail,
+    read_trace,
+)
 from deep_bench.mlperf.inference.record import LoadgenRecord
-from deep_bench.mlperf.inference.sameness import sameness
-from deep_bench.mlperf.inference.scenario import SCENARIOS, Mode
-from deep_bench.mlperf.inference.settings import conf_of
-from deep_bench.mlperf.inference.system import Respond
-from deep_bench.mlperf.inference.workload import make_work
+from deep_bench.mlperf.inference.settings import SCENARIOS, Mode, conf_of, parse_conf, read_conf, value_of
+from deep_bench.mlperf.inference.system import BatchRunner, Respond, RunFailed, make_work, sizes_of
 
 
 def test_only_one_file_imports_loadgen() -> None:
@@ -104,9 +104,9 @@ class Instant(System):
 
 
 def test_a_pilot_tells_what_loadgen_expects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.mlperf.inference.pilot._BUDGET_S", 0.0)
+    monkeypatch.setattr("deep_bench.mlperf.inference.child._BUDGET_S", 0.0)
     ticks = iter(range(10**6))
-    monkeypatch.setattr("deep_bench.mlperf.inference.pilot.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("deep_bench.mlperf.inference.child.perf_counter", lambda: float(next(ticks)))
     for scenario, size, expected in (
         ("SingleStream", 1, 700),
         ("MultiStream", 8, 700),
@@ -121,11 +121,11 @@ def test_a_pilot_tells_what_loadgen_expects(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_answers_that_differ_are_judged_by_accuracy() -> None:
     labels = np.arange(400) % 10
-    exact = Answers(np.arange(400), tuple(int(one).to_bytes(8, "little") for one in labels))
+    exact = LoggedAnswers(np.arange(400), tuple(int(one).to_bytes(8, "little") for one in labels))
 
-    def differing(count: int) -> Answers:
+    def differing(count: int) -> LoggedAnswers:
         wrong = [int((one + 1) % 10).to_bytes(8, "little") for one in labels[:count]]
-        return Answers(np.arange(200), (*wrong, *exact.data[count:200]))
+        return LoggedAnswers(np.arange(200), (*wrong, *exact.data[count:200]))
 
     same = sameness(differing(0), exact, labels, 0.99)
     assert (same.exact, same.passed, same.accuracies()) == (True, True, {})
@@ -137,12 +137,12 @@ def test_answers_that_differ_are_judged_by_accuracy() -> None:
     unclassified = sameness(differing(2), exact, None, 0.99)
     assert not unclassified.passed
     assert "no accuracies to compare" in unclassified.text()
-    missing = sameness(exact, Answers(np.arange(399), exact.data[:399]), labels, 0.99)
+    missing = sameness(exact, LoggedAnswers(np.arange(399), exact.data[:399]), labels, 0.99)
     assert (missing.passed, missing.missing) == (False, 1)
-    assert not sameness(Answers(np.zeros(0, np.int64), ()), exact, labels, 0.99).passed
-    elsewhere = Answers(np.array([400]), exact.data[:1])
+    assert not sameness(LoggedAnswers(np.zeros(0, np.int64), ()), exact, labels, 0.99).passed
+    elsewhere = LoggedAnswers(np.array([400]), exact.data[:1])
     with pytest.raises(InvalidRecord, match="sample 400"):
-        sameness(elsewhere, Answers(np.array([400]), exact.data[1:2]), labels, 0.99)
+        sameness(elsewhere, LoggedAnswers(np.array([400]), exact.data[1:2]), labels, 0.99)
 
 
 def test_the_most_exact_line_counts_as_in_loadgen() -> None:
@@ -213,7 +213,7 @@ def test_a_run_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="at most 1024"):
         conf_of(Settings("MultiStream", user_conf=user), "net", 355)
     work = make_work("digits-cnn", "reference", None, Settings("Offline", batch=8192))
-    runner = Runner(work, None, None, None, sizes_of(work))  # type: ignore[arg-type]
+    runner = BatchRunner(work, None, None, None, sizes_of(work))  # type: ignore[arg-type]
     runner._foresee(32, 1e9)
     runner._foresee(8192, 1e9)
     runner._foresee(4096, 49.0)
@@ -224,14 +224,14 @@ def test_a_run_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_target_that_any_answer_reaches_is_refused() -> None:
     for settings in (Settings(target_share=1e-9), Settings(reference_accuracy=0.1)):
         with pytest.raises(InvalidArgument, match=r"more than 0\.1014, which one class for all samples gives"):
-            Judge(make_work("digits-cnn", "reference", None, settings))
+            AccuracyJudge(make_work("digits-cnn", "reference", None, settings))
     check_target(Settings(), np.array([0] * 199 + [1]))  # of a data set that is nearly of one class, nothing was stated
     with pytest.raises(InvalidArgument, match="above 0, at most 1"):
         Settings(reference_accuracy=0)
 
 
 def test_answers_that_are_no_class_count_as_wrong() -> None:
-    judge = Judge(make_work("digits-cnn", "reference", None, Settings()))
+    judge = AccuracyJudge(make_work("digits-cnn", "reference", None, Settings()))
     for rows in (np.full(1, np.nan, np.float32), np.full(1, -np.nan), np.full(1, -5), np.full((1, 2), 7)):
         ledger = Ledger(lambda ids, rows: None, samples=355)
         ledger.issued([1, 2], [3, 4])
@@ -245,7 +245,7 @@ def test_answers_that_are_no_class_count_as_wrong() -> None:
     of_bytes.complete([1], judge.reference[3:4].astype("<i8").view(np.uint8).reshape(1, 8))
     assert of_bytes.answers()[3] == judge.reference[3]
     assert judge.performance(np.full(355, NOT_ASKED)) is None
-    large = judge.accuracy(Answers(np.arange(355), (np.float64("nan").tobytes(),) * 354 + (b"\xff" * 8,)))
+    large = judge.accuracy(LoggedAnswers(np.arange(355), (np.float64("nan").tobytes(),) * 354 + (b"\xff" * 8,)))
     assert (large.correct, large.total, large.unclassed) == (0, 355, 355)
 
 
@@ -324,16 +324,16 @@ def test_errors_and_results_are_read_from_the_log(tmp_path: Path) -> None:
 
 def test_accuracy_is_beside_the_reference() -> None:
     work = make_work("digits-cnn", "reference", None, Settings(target_share=1.0))
-    judge = Judge(work)
+    judge = AccuracyJudge(work)
     labels = judge.reference.astype("<i8")
-    right = judge.accuracy(Answers(np.arange(355), tuple(label.tobytes() for label in labels)))
+    right = judge.accuracy(LoggedAnswers(np.arange(355), tuple(label.tobytes() for label in labels)))
     assert (right.met, right.differing, right.accuracy) == (True, 0, 354 / 355)
     worse = (labels + (np.arange(355) == 3)) % 10
-    wrong = judge.accuracy(Answers(np.arange(355), tuple(label.tobytes() for label in worse)))
+    wrong = judge.accuracy(LoggedAnswers(np.arange(355), tuple(label.tobytes() for label in worse)))
     assert (wrong.met, wrong.differing) == (False, 1)
     with pytest.raises(InvalidRecord, match="354 samples without an answer"):
-        judge.accuracy(Answers(np.array([3]), (labels[3].tobytes(),)))
+        judge.accuracy(LoggedAnswers(np.array([3]), (labels[3].tobytes(),)))
     with pytest.raises(InvalidRecord, match="sample 355"):
-        judge.accuracy(Answers(np.array([355]), (labels[3].tobytes(),)))
+        judge.accuracy(LoggedAnswers(np.array([355]), (labels[3].tobytes(),)))
     with pytest.raises(InvalidRecord, match="3 bytes"):
         decoded([b"abc"])

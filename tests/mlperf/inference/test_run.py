@@ -13,20 +13,17 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
-from deep_bench.measure.storage import digest
 from deep_bench.measure.units import duration
 from deep_bench.mlperf.inference import InferenceRecord, Settings, load_inference, run
-from deep_bench.mlperf.inference.agreement import disagreements
-from deep_bench.mlperf.inference.judgement import caveats, judged
-from deep_bench.mlperf.inference.percentiles import early_stopping, percentiles
-from deep_bench.mlperf.inference.record import LatencyRecord
+from deep_bench.mlperf.inference.logs import early_stopping, percentiles
+from deep_bench.mlperf.inference.record import LatencyRecord, caveats, disagreements, judged, save
 from deep_bench.mlperf.inference.report import as_text
 from deep_bench.mlperf.inference.running import _performance_samples
-from deep_bench.mlperf.inference.storage import save
 from deep_bench.mlperf.inference.submission import lay_out
-from deep_bench.results import gather
-from deep_bench.results.reading.chosen import chosen
-from deep_bench.results.table import short_names
+from deep_bench.records import gather
+from deep_bench.records.gathering import choose_record
+from deep_bench.records.results import short_names
+from deep_bench.records.store import digest
 
 BRIEF = {"min_duration": 0.3, "check": "off"}
 """Not as long as a short run, and long enough for the queries that Server needs."""
@@ -441,16 +438,16 @@ def test_loadgens_leftovers_are_no_records(tmp_path: Path, runs: Callable[..., t
             (tmp_path / name / f"mlperf_log_{log}.json").write_text('[\n{ "seq_id" : ', encoding="utf-8")
     killed = record.model_copy(update={"judgement": None, "complete": False})
     save(killed, tmp_path / "other")
-    assert chosen(tmp_path / "other") == tmp_path / "other" / "mlperf.json"
+    assert choose_record(tmp_path / "other") == tmp_path / "other" / "mlperf.json"
     assert as_text(load_inference(tmp_path / "other")).splitlines()[1] == "  because the run was killed, or still goes on"
     found = gather(tmp_path)
     assert (len(found), found.refused) == (2, ())
     assert {"one/mlperf", "other/mlperf"} == set(short_names(found.files()).values())
     assert "digits-cnn on digits/test, Server performance" in found.table(width=400)
-    assert chosen(tmp_path / "oth") == tmp_path / "other" / "mlperf.json"
-    assert chosen(tmp_path / "one" / "mlperf") == tmp_path / "one" / "mlperf.json"
+    assert choose_record(tmp_path / "oth") == tmp_path / "other" / "mlperf.json"
+    assert choose_record(tmp_path / "one" / "mlperf") == tmp_path / "one" / "mlperf.json"
     with pytest.raises(InvalidArgument, match="2 records"):
-        chosen(tmp_path / "mlperf")
+        choose_record(tmp_path / "mlperf")
 
 
 def test_samples_of_a_permutation_that_repeats_are_all_counted() -> None:

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.environment import Environment, capture
-from deep_bench.measure.hardware import Cache, Disk, Gpu, MemoryModule, NetworkCard
-from deep_bench.mlperf.system import FIELDS, UNKNOWN, describe, load_facts, missing
-from deep_bench.mlperf.system.fields import fields_of
-from deep_bench.mlperf.training.official import check_system
+from deep_bench.measure.environment import Cache, Disk, Environment, Gpu, MemoryModule, NetworkCard, capture
+from deep_bench.mlperf.system import FIELDS, UNKNOWN, describe, fields_of, load_facts, missing
+from deep_bench.mlperf.training.check import check_system
 
 FACTS = {"submitter": "A lab", "division": "open", "status": "rdi", "system_name": "Box", "framework": "torch 2"}
 

@@ -8,9 +8,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from deep_bench.measure import hardware
-from deep_bench.measure.environment import Environment, capture
-from deep_bench.measure.hardware import Cache, Disk, Gpu, MemoryModule, NetworkCard
+from deep_bench.measure import environment
+from deep_bench.measure.environment import Cache, Disk, Environment, Gpu, MemoryModule, NetworkCard, capture
 
 
 def tell(root: Path, **files: object) -> Path:
@@ -39,9 +38,9 @@ def test_processors_and_their_caches(tmp_path: Path) -> None:
                 **{place + "level": level, place + "type": kind, place + "size": size, place + "shared_cpu_list": shared},
             )
     tell(tmp_path, devices__system__cpu__cpu0__cpufreq__cpuinfo_max_freq=3500000)
-    assert hardware.sockets(tmp_path) == 2
-    assert hardware.processor_mhz(tmp_path) == 3500
-    assert hardware.caches(tmp_path) == [
+    assert environment.sockets(tmp_path) == 2
+    assert environment.processor_mhz(tmp_path) == 3500
+    assert environment.caches(tmp_path) == [
         Cache(level=1, kind="Data", size_bytes=49152, count=4),
         Cache(level=1, kind="Instruction", size_bytes=32768, count=4),
         Cache(level=3, kind="Unified", size_bytes=2**24, count=2),
@@ -59,7 +58,7 @@ def test_disks_are_those_that_hold_something(tmp_path: Path) -> None:
     ):
         tell(tmp_path, **{f"block__{name}__size": size, f"block__{name}__queue__rotational": rotational})
     tell(tmp_path, block__sda__device__model="A disk  ")
-    assert hardware.disks(tmp_path) == [
+    assert environment.disks(tmp_path) == [
         Disk(name="nvme0n1", kind="NVMe", size_bytes=2**20),
         Disk(name="sda", kind="HDD", size_bytes=2**21, model="A disk"),
         Disk(name="sdb", kind="SSD", size_bytes=2**21),
@@ -75,7 +74,7 @@ def test_network_cards_have_a_device(tmp_path: Path) -> None:
     (tmp_path / "drivers/mlx5_core").mkdir(parents=True)
     (tmp_path / "class/net/ib0/device/driver").symlink_to(tmp_path / "drivers/mlx5_core")
     (tmp_path / "class/net/eth1/speed").unlink()
-    assert hardware.network_cards(tmp_path) == [
+    assert environment.network_cards(tmp_path) == [
         NetworkCard(name="eth0", kind="Ethernet", speed_mbit=100000),
         NetworkCard(name="eth1", kind="Ethernet"),
         NetworkCard(name="ib0", kind="InfiniBand", speed_mbit=200000, driver="mlx5_core"),
@@ -86,14 +85,14 @@ def test_memory_modules_that_are_alike_are_counted(tmp_path: Path) -> None:
     for number in range(4):
         place = f"devices__system__edac__mc__mc{number % 2}__dimm{number}__"
         tell(tmp_path, **{place + "dimm_mem_type": "Registered-DDR4", place + "size": 32768})
-    assert hardware.memory_modules(tmp_path) == [MemoryModule(kind="Registered-DDR4", size_mib=32768, count=4)]
+    assert environment.memory_modules(tmp_path) == [MemoryModule(kind="Registered-DDR4", size_mib=32768, count=4)]
 
 
 def test_what_a_system_does_not_tell_is_an_error_that_capture_keeps(tmp_path: Path) -> None:
-    for find in (hardware.sockets, hardware.caches, hardware.memory_modules):
+    for find in (environment.sockets, environment.caches, environment.memory_modules):
         with pytest.raises(LookupError):
             find(tmp_path)
-    for find in (hardware.disks, hardware.network_cards, hardware.processor_mhz):
+    for find in (environment.disks, environment.network_cards, environment.processor_mhz):
         with pytest.raises(OSError, match="No such file"):
             find(tmp_path)
     found = capture()
@@ -122,9 +121,9 @@ def test_graphics_processors_as_nvml_tells_of_them(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryBusWidth", refused)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetNvLinkState", lambda _, link: int(link < 16))
     wanted = Gpu(name="H200", memory_bytes=2**37, driver="550.54", clock_mhz=1980, bus="PCIe 5.0 x16", links="16x NVLink 4")
-    assert hardware.gpus() == [wanted]
+    assert environment.gpus() == [wanted]
     monkeypatch.setattr(pynvml, "nvmlDeviceGetNvLinkState", refused)
-    assert hardware.gpus()[0].links == "none"
+    assert environment.gpus()[0].links == "none"
 
 
 def test_without_a_driver_there_are_no_graphics_processors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,10 +131,10 @@ def test_without_a_driver_there_are_no_graphics_processors(monkeypatch: pytest.M
         raise pynvml.NVMLError(code)
 
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: fail(pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
-    assert hardware.gpus() == []
+    assert environment.gpus() == []
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: fail(pynvml.NVML_ERROR_UNKNOWN))
     with pytest.raises(pynvml.NVMLError):
-        hardware.gpus()
+        environment.gpus()
 
 
 def test_records_from_before_can_be_read() -> None:

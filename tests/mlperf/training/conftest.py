@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from deep_bench.mlperf.training.caches import kept_caches
+from deep_bench.mlperf.training.callback import kept_caches
 from deep_bench.mlperf.training.runs import Timed, planned
 from deep_bench.training.recipes import Recipe, load_recipe
 

@@ -11,16 +11,11 @@ from pathlib import Path
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.mlperf.training.check import faults
-from deep_bench.mlperf.training.events import TOKEN, read_log
-from deep_bench.mlperf.training.examine import examined
-from deep_bench.mlperf.training.folder import result_files
-from deep_bench.mlperf.training.official import Said, check_log, check_system, summarize
-from deep_bench.mlperf.training.package import official_benchmarks, rulesets
+from deep_bench.mlperf.training.check import ToolAnswer, check_log, check_system, examined, faults, scored, summarize
+from deep_bench.mlperf.training.logs import TOKEN, official_benchmarks, read_log, result_files, rulesets
 from deep_bench.mlperf.training.reference import ReferenceFile, compare, read_reference
 from deep_bench.mlperf.training.runs import Timed
-from deep_bench.mlperf.training.score import scored
-from deep_bench.training.runs.mlperf import MlperfScore
+from deep_bench.training.figures import MlperfScore
 
 Lines = list[str]
 
@@ -207,7 +202,7 @@ def change(path: Path, edit: Callable[[Lines], Lines]) -> None:
 
 def refused_by_all(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """What is said of runs that do not go together, by `examined` and `scored`; `compare` says it too."""
-    monkeypatch.setattr("deep_bench.mlperf.training.examine.check_log", lambda *_, **__: Said(True, ""))
+    monkeypatch.setattr("deep_bench.mlperf.training.check.check_log", lambda *_, **__: ToolAnswer(True, ""))
     reference = tmp_path / "reference.json"
     if not reference.exists():
         point = read_reference("digits").root["digits_ref_64"].model_copy(update={"benchmark": "digits-mlp", "target": 0.9})

@@ -13,12 +13,18 @@ import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.mlperf.training.check import ONCE
-from deep_bench.mlperf.training.events import read_log
-from deep_bench.mlperf.training.folder import result_files
-from deep_bench.mlperf.training.rcp import Point, Reference
-from deep_bench.mlperf.training.reference import REFERENCES, compare, point_of, read_reference, record, reference_of
+from deep_bench.mlperf.training.logs import RunLog, read_log, result_files
+from deep_bench.mlperf.training.reference import (
+    REFERENCES,
+    ConvergencePoint,
+    Reference,
+    compare,
+    point_of,
+    read_reference,
+    record,
+    reference_of,
+)
 from deep_bench.mlperf.training.runs import Timed
-from deep_bench.mlperf.training.writer import RunLog
 from deep_bench.training.recipes import Recipe
 
 RUNS = 5
@@ -67,7 +73,7 @@ def test_points_limits_and_pruning_are_those_of_mlperfs_checker(seed: int, offic
         for batch, epochs in found.items()
     }
     theirs = official.RCP_Checker("training", "6.1.0", "digits", False, io.StringIO(json.dumps(file)))
-    ours = Reference("digits", tuple(Point.of(f"ref_{b}", b, e) for b, e in found.items()), RUNS)
+    ours = Reference("digits", tuple(ConvergencePoint.of(f"ref_{b}", b, e) for b, e in found.items()), RUNS)
     assert [p.batch for p in ours.pruned] == [p["BS"] for p in theirs.pruned_rcp_data.values()]
     for point in ours.points:
         other = theirs.rcp_data[point.name]
@@ -105,8 +111,8 @@ def test_verdicts_are_those_of_mlperfs_checker(batch: int, epochs: list[float], 
 
 def test_the_examples_of_the_rules_are_stricter_than_the_checker() -> None:
     """The appendix of the rules leaves the fastest and slowest run out of the deviation; the checker does not."""
-    first = Point.of("128", 128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
-    second = Point.of("256", 256, [20, 21, 21, 20, 22, 22, 21, 21, 20, 20])
+    first = ConvergencePoint.of("128", 128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
+    second = ConvergencePoint.of("256", 256, [20, 21, 21, 20, 22, 22, 21, 21, 20, 20])
     assert (first.mean, second.mean) == (15.75, 20.75)
     assert (round(first.least_by_text(5), 2), round(second.least_by_text(5), 2)) == (15.21, 19.93)
     assert first.least(5) < first.least_by_text(5)

@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.mlperf.training.caches import kept_caches
-from deep_bench.mlperf.training.callback import MlperfLog
-from deep_bench.mlperf.training.events import read_log
-from deep_bench.mlperf.training.hyperparameters import hyperparameters
-from deep_bench.mlperf.training.optimizer import of_optimizer
+from deep_bench.mlperf.training.callback import MlperfLog, kept_caches
+from deep_bench.mlperf.training.hyperparameters import hyperparameters, of_optimizer
+from deep_bench.mlperf.training.logs import Submission, read_log
 from deep_bench.mlperf.training.runs import planned
-from deep_bench.mlperf.training.submission import Submission
 from deep_bench.training.compose import accumulate
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.recipes import Recipe

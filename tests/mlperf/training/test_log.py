@@ -13,19 +13,14 @@ import pytest
 
 from deep_bench.errors import InvalidArgument, WorkerDied
 from deep_bench.events import Moment
-from deep_bench.mlperf.training.caches import Cleared, clear_caches, kept_caches
-from deep_bench.mlperf.training.callback import MlperfLog
-from deep_bench.mlperf.training.check import faults
-from deep_bench.mlperf.training.events import Log, read_log
-from deep_bench.mlperf.training.examine import examined
+from deep_bench.mlperf.training.callback import Cleared, MlperfLog, clear_caches, kept_caches
+from deep_bench.mlperf.training.check import examined, faults, scored
+from deep_bench.mlperf.training.logs import Log, RunLog, Submission, close_unfinished, read_log
 from deep_bench.mlperf.training.runs import Timed, planned
-from deep_bench.mlperf.training.score import scored
-from deep_bench.mlperf.training.submission import Submission
-from deep_bench.mlperf.training.writer import RunLog, close_unfinished
 from deep_bench.training.recipes import Recipe
 from deep_bench.training.record import RunRecord
-from deep_bench.training.runs.one import Plan
-from deep_bench.training.runs.one import train as train_once
+from deep_bench.training.runs import RunPlan
+from deep_bench.training.runs import train as train_once
 from deep_bench.training.workload import train
 
 
@@ -197,7 +192,7 @@ def test_the_log_of_a_killed_run_is_closed_before_the_next_run_begins(
     timed = planned(soon, "reference", seeds=[0, 1], output=tmp_path, clear=kept_caches)
     seen: list[Log] = []
 
-    def killed(make: Any, seed: int, plan: Plan) -> RunRecord:
+    def killed(make: Any, seed: int, plan: RunPlan) -> RunRecord:
         if seed == 0:
             log = next(c for c in make(seed, plan.callbacks()).callbacks if isinstance(c, MlperfLog))
             log._run._handler.close()
@@ -206,7 +201,7 @@ def test_the_log_of_a_killed_run_is_closed_before_the_next_run_begins(
         seen.append(read_log(timed.layout.log(0)))
         return train_once(make, seed, plan)
 
-    monkeypatch.setattr("deep_bench.training.runs.repeated.train", killed)
+    monkeypatch.setattr("deep_bench.training.runs.train", killed)
     timed.run(progress=False)
     left, closed = seen
     assert (left.status, closed.status) == ("not ended", "aborted")
@@ -221,7 +216,7 @@ def test_a_full_disk_is_told_as_such(recipe: Recipe, tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     timed = planned(recipe, "reference", seeds=[0], output=tmp_path, clear=kept_caches)
-    monkeypatch.setattr("deep_bench.mlperf.training.package._File.flush", full)
+    monkeypatch.setattr("deep_bench.mlperf.training.logs._LogFile.flush", full)
     with pytest.raises(InvalidArgument, match=r"cannot write the log .*result_0\.txt: No space left on device"):
         timed.run(progress=False)
 

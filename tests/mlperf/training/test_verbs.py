@@ -15,14 +15,13 @@ from click.testing import CliRunner, Result
 from deep_bench.cli import _cli
 from deep_bench.errors import InvalidArgument
 from deep_bench.mlperf import training
-from deep_bench.mlperf.training.events import read_log
-from deep_bench.mlperf.training.official import Said
+from deep_bench.mlperf.training.check import ToolAnswer
+from deep_bench.mlperf.training.logs import read_log, write_tags
 from deep_bench.mlperf.training.reference import ReferenceFile, read_reference
 from deep_bench.mlperf.training.runs import Timed
-from deep_bench.mlperf.training.tags import write_tags
 from deep_bench.training.record import RunRecord
-from deep_bench.training.runs.one import Plan
-from deep_bench.training.runs.one import train as train_once
+from deep_bench.training.runs import RunPlan
+from deep_bench.training.runs import train as train_once
 
 
 def deep_bench(*words: object) -> Result:
@@ -64,7 +63,7 @@ def test_check_score_and_tags(lab: Path, tmp_path: Path, monkeypatch: pytest.Mon
     log = lab / "results/box-1/digits/result_0.txt"
     assert "MLPerf's checker passes; deep_bench: nothing wrong" in deep_bench("check", log).output
     row = {"digits": "0.0125"}  # `test_checks` compares MLPerf's own with ours
-    monkeypatch.setattr("deep_bench.mlperf.training.score.summarize", lambda *_: (row, None))
+    monkeypatch.setattr("deep_bench.mlperf.training.check.summarize", lambda *_: (row, None))
     scored = deep_bench("score", lab, "--official")
     assert scored.exit_code == 0, scored.output
     assert "score: " in scored.output
@@ -89,8 +88,8 @@ def test_the_three_verbs_take_the_same_folders(lab: Path, tmp_path: Path, monkey
     point = read_reference("digits").root["digits_ref_64"].model_copy(update={"target": 0.4, "every": 256})
     reference.write_text(ReferenceFile({"digits_ref_64": point}).model_dump_json(by_alias=True), encoding="utf-8")
     logs = lab / "results/box-1/digits"
-    monkeypatch.setattr("deep_bench.mlperf.training.examine.check_log", lambda *_, **__: Said(True, ""))
-    monkeypatch.setattr("deep_bench.mlperf.training.examine.check_system", lambda *_: Said(True, ""))
+    monkeypatch.setattr("deep_bench.mlperf.training.check.check_log", lambda *_, **__: ToolAnswer(True, ""))
+    monkeypatch.setattr("deep_bench.mlperf.training.check.check_system", lambda *_: ToolAnswer(True, ""))
     for verb in (("check",), ("score",), ("rcp", "--reference", reference)):
         of_lab, of_logs = (deep_bench(*verb, folder) for folder in (lab, logs))
         assert of_lab.exit_code == of_logs.exit_code != 2, of_lab.output
@@ -99,7 +98,7 @@ def test_the_three_verbs_take_the_same_folders(lab: Path, tmp_path: Path, monkey
     shutil.copytree(logs, tmp_path / "two/results/box-1/digits")
     assert f"{other}:" in deep_bench("rcp", tmp_path / "two", "--reference", reference).output.splitlines()
     monkeypatch.chdir(logs)
-    monkeypatch.setattr("deep_bench.mlperf.training.score.summarize", lambda *_: ({"digits": "0.0125"}, None))
+    monkeypatch.setattr("deep_bench.mlperf.training.check.summarize", lambda *_: ({"digits": "0.0125"}, None))
     assert "0.01250 min" in deep_bench("score", ".", "--official").output
 
 
@@ -114,12 +113,12 @@ def test_a_log_cannot_move_the_cursor(lab: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_command_says_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(make: Any, seed: int, plan: Plan) -> RunRecord:
+    def interrupted(make: Any, seed: int, plan: RunPlan) -> RunRecord:
         if seed == 1:
             raise KeyboardInterrupt
         return train_once(make, seed, plan)
 
-    monkeypatch.setattr("deep_bench.training.runs.repeated.train", interrupted)
+    monkeypatch.setattr("deep_bench.training.runs.train", interrupted)
     small = ("network=mlp", "network.hidden=[8]", "epochs=1", "--on", "reference", "--runs", 3, "--keep-caches")
     done = deep_bench("train", "digits", *small, "-o", tmp_path)
     assert done.exit_code == 130
@@ -161,7 +160,7 @@ def test_a_name_with_a_line_in_it_is_refused(log_lines: list[str], tmp_path: Pat
         write_tags(read_log(path), tmp_path / "tags.txt")
 
 
-def test_mlperfs_packages_are_imported_in_one_file_each() -> None:
+def test_mlperfs_packages_are_imported_in_one_file() -> None:
     folder = Path(training.__file__).parent
     found = {
         (node.module or "").partition(".")[0]: file.name
@@ -169,4 +168,4 @@ def test_mlperfs_packages_are_imported_in_one_file_each() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mlperf_")
     }
-    assert found == {"mlperf_compliance": "tags.py", "mlperf_logging": "package.py"}
+    assert found == {"mlperf_compliance": "logs.py", "mlperf_logging": "logs.py"}

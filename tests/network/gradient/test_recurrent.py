@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import deep_bench as db
 from deep_bench.errors import UnsupportedOperator
 from deep_bench.network import differentiate
-from deep_bench.network.gradient.rules import _recurrent_sweep
+from deep_bench.network.gradient.rules import recurrent
 from tests.network.gradient.checks import check, outcomes
 from tests.network.gradient.derived_cases import check_on, check_twice
 
@@ -90,7 +90,7 @@ def test_variants(operator, name, variant):
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_scan_where_there_are_many_steps(operator, monkeypatch):
-    monkeypatch.setattr(_recurrent_sweep, "UNROLLED", 1)
+    monkeypatch.setattr(recurrent, "UNROLLED", 1)
     for variant in ({}, {"lengths": (1, 2), "attributes": 'direction = "reverse"'}):
         text, inputs = layer(operator, **variant)
         assert check(text, **inputs) == "right"
@@ -98,7 +98,7 @@ def test_a_scan_where_there_are_many_steps(operator, monkeypatch):
 
 @pytest.mark.parametrize(("operator", "unrolled"), [("RNN", 16), ("GRU", 1), ("LSTM", 1), ("LSTM", 16)])
 def test_is_differentiated_again(operator, unrolled, monkeypatch):
-    monkeypatch.setattr(_recurrent_sweep, "UNROLLED", unrolled)
+    monkeypatch.setattr(recurrent, "UNROLLED", unrolled)
     text, inputs = layer(operator, steps=2, lengths=(2, 1))
     assert check_twice(text, **inputs) == "right"
 

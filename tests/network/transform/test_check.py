@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import DeepBenchError
-from deep_bench.network.gradient.symbol import Symbol
-from deep_bench.network.gradient.tape import Tape
+from deep_bench.network.gradient.tape import Symbol, Tape
 from deep_bench.network.transform import Match, check, precision, replace
 from tests.network.transform.texts import digits, network, normal
 

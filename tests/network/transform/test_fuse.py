@@ -10,7 +10,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.network.transform import check, fuse_batchnorm
-from deep_bench.network.transform import fuse as fuse_module
+from deep_bench.network.transform import fold as fuse_module
 from deep_bench.network.transform.draft import Draft
 from tests.network.transform.texts import digits, network, normal, operators
 

@@ -10,7 +10,7 @@ import pytest
 import deep_bench as db
 from deep_bench.cli import main
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.network.transform.steps import Step
+from deep_bench.network.transform.steps import TransformStep
 from tests.network.transform.texts import digits
 
 MODULES = {
@@ -79,7 +79,7 @@ BAD = {
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_wrong_is_said_by_name(text: str) -> None:
     with pytest.raises(InvalidArgument) as error:
-        Step.parse(text).apply(digits()[0])
+        TransformStep.parse(text).apply(digits()[0])
     for message in BAD[text]:
         assert message in str(error.value)
 
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_said_by_name(text: str) -> None:
 def test_only_the_users_own_lines_are_shown() -> None:
     for text in ("own_module:misusing", "own_fault:f", "own_module:failing"):
         with pytest.raises(InvalidArgument) as error:
-            Step.parse(text).apply(digits()[0])
+            TransformStep.parse(text).apply(digits()[0])
         files = [line.split('"')[1] for line in str(error.value).splitlines() if line.strip().startswith('File "')]
         assert files
         assert all(Path(file).stem in MODULES for file in files)
@@ -98,14 +98,14 @@ def test_only_the_users_own_lines_are_shown() -> None:
 def test_a_missing_function_is_found_before_any_step_is_taken() -> None:
     for text in ("own_module:absent", "own_module:number", "no_such_module:f", "own_syntax:f"):
         with pytest.raises(InvalidArgument):
-            Step.parse(text)
+            TransformStep.parse(text)
     with pytest.raises(UnknownName, match="did you mean 'fold'"):
-        Step.parse("fodl:limit")
+        TransformStep.parse("fodl:limit")
 
 
 @pytest.mark.usefixtures("folder")
 def test_anything_that_can_be_called_will_do() -> None:
-    sized = Step.parse("own_module:an_object:batch=2").apply(db.load("digits-cnn")).network
+    sized = TransformStep.parse("own_module:an_object:batch=2").apply(db.load("digits-cnn")).network
     assert sized.inputs[0].shape[0] == 2
 
 

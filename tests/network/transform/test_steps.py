@@ -12,7 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.cli import main
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.network.transform.steps import Step, transformed
+from deep_bench.network.transform.steps import TransformStep, transformed
 from tests.network.transform.texts import digits, network, operators, run
 
 OWN = """
@@ -59,7 +59,7 @@ def deep_bench(*words: str | Path) -> int:
 )
 def test_every_step_is_right(text: str) -> None:
     net, image = digits()
-    step = Step.parse(text)
+    step = TransformStep.parse(text)
     assert str(step) == text
     found = step.apply(net).check(image)
     assert found.word == "right", found.reason
@@ -68,11 +68,11 @@ def test_every_step_is_right(text: str) -> None:
 def test_open_sizes_are_chosen_for_the_check() -> None:
     net = db.load("digits-cnn")
     for text in ("sizes:batch=2", "batch:2", "fold"):
-        assert Step.parse(text).apply(net).check().identical
+        assert TransformStep.parse(text).apply(net).check().identical
 
 
 def test_the_name_tells() -> None:
-    net = transformed(digits()[0], [Step.parse("batch:2"), Step.parse("fuse_batchnorm")])
+    net = transformed(digits()[0], [TransformStep.parse("batch:2"), TransformStep.parse("fuse_batchnorm")])
     assert net.name == "digits-cnn after batch:2, fuse_batchnorm"
     assert net.inputs[0].shape[0] == 2
     assert "BatchNormalization" not in operators(net)
@@ -81,10 +81,10 @@ def test_the_name_tells() -> None:
 @pytest.mark.usefixtures("own")
 def test_a_function_of_the_users() -> None:
     net, image = digits()
-    after = transformed(net, [Step.parse("own_transformations:clip:most=2")])
+    after = transformed(net, [TransformStep.parse("own_transformations:clip:most=2")])
     assert operators(after).count("Min") == operators(net).count("Relu")
-    assert Step.parse("own_transformations:clip:most=1e9").apply(net).check(image).ok
-    assert not Step.parse("own_transformations:clip:most=0.1").apply(net).check(image).ok
+    assert TransformStep.parse("own_transformations:clip:most=1e9").apply(net).check(image).ok
+    assert not TransformStep.parse("own_transformations:clip:most=0.1").apply(net).check(image).ok
 
 
 @pytest.mark.usefixtures("own")
@@ -104,14 +104,14 @@ def test_a_function_of_the_users() -> None:
 )
 def test_bad_steps(text: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        Step.parse(text).apply(digits()[0])
+        TransformStep.parse(text).apply(digits()[0])
 
 
 def test_an_unknown_step_suggests_one() -> None:
     with pytest.raises(UnknownName, match="did you mean 'precision'"):
-        Step.parse("precission:float16").apply(digits()[0])
+        TransformStep.parse("precission:float16").apply(digits()[0])
     with pytest.raises(UnknownName, match="did you mean 'fold'"):
-        Step.parse("fodl")
+        TransformStep.parse("fodl")
 
 
 def test_command_writes_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -11,8 +11,7 @@ import pytest
 import deep_bench as db
 from deep_bench.cli import main
 from deep_bench.network.transform import precision
-from deep_bench.network.transform.difference import difference
-from deep_bench.network.transform.steps import STEPS, Step
+from deep_bench.network.transform.steps import STEPS, TransformStep, difference
 from tests.network.transform.texts import network
 
 PLAIN = "f (float[4,2] x) => (float[4,2] y) { y = Relu(x) }"
@@ -32,22 +31,22 @@ def test_every_transformation_is_here() -> None:
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_it_says_so(name: str) -> None:
-    assert Step.parse(NOTHING[name]).apply(network(PLAIN)).unchanged == "changed nothing"
+    assert TransformStep.parse(NOTHING[name]).apply(network(PLAIN)).unchanged == "changed nothing"
 
 
 def test_those_that_always_change_or_refuse() -> None:
     for text in ("layout:NHWC", "micro_batch:1GiB,on=reference"):
         with pytest.raises(db.errors.InvalidArgument):
-            Step.parse(text).apply(network(PLAIN))
+            TransformStep.parse(text).apply(network(PLAIN))
     images = network("f (float[2,1,3,3] x) => (float[2,1,3,3] y) <float[1,1,1,1] w = {2}> { y = Conv(x, w) }")
-    assert Step.parse("micro_batch:1GiB,on=reference").apply(images).unchanged == "changed nothing"
-    assert Step.parse("layout:NHWC").apply(images).unchanged == ""
+    assert TransformStep.parse("micro_batch:1GiB,on=reference").apply(images).unchanged == "changed nothing"
+    assert TransformStep.parse("layout:NHWC").apply(images).unchanged == ""
 
 
 @pytest.mark.parametrize("text", ["batch:2", "precision:float16", "sizes:n=3"])
 def test_a_change_is_one(text: str) -> None:
     net = network(PLAIN.replace("4,2", "n,2") if "sizes" in text else PLAIN)
-    assert Step.parse(text).apply(net).unchanged == ""
+    assert TransformStep.parse(text).apply(net).unchanged == ""
 
 
 def test_what_counts_as_the_same() -> None:
@@ -95,7 +94,7 @@ def test_float64_is_narrowed_too(to: str, keep: tuple[str, ...], borders: bool) 
     assert {spec.dtype.name for spec in (*low.inputs, *low.outputs)} == {wanted}
     assert sum(node.op_type == "Cast" for node in low.nodes) > 0 or (borders and not keep)
     text = f"precision:{to}{''.join(f',keep={k}' for k in keep)},borders={str(borders).lower()}"
-    found = Step.parse(text).apply(net).check({"x": np.random.default_rng(0).standard_normal((3, 2))})
+    found = TransformStep.parse(text).apply(net).check({"x": np.random.default_rng(0).standard_normal((3, 2))})
     assert (found.word, found.formats) == ("right", (to,))
 
 
@@ -108,7 +107,7 @@ def test_float32_and_float64_together() -> None:
     assert [spec.dtype.name for spec in low.outputs] == ["float64", "float32"]
     rng = np.random.default_rng(0)
     inputs = {"x": rng.standard_normal(4), "z": rng.standard_normal(4).astype(np.float32)}
-    assert Step.parse("precision:float16,keep=Add").apply(net).check(inputs).word == "right"
+    assert TransformStep.parse("precision:float16,keep=Add").apply(net).check(inputs).word == "right"
 
 
 def test_float64_that_overflows_is_refused() -> None:

@@ -8,7 +8,7 @@ from scipy.special import erf
 
 from deep_bench import Case
 from deep_bench.operators import wrap
-from deep_bench.operators.checks import forward_check, remembering, remembering_check
+from deep_bench.operators.checks import forward_check, honesty, remembering_check
 from deep_bench.operators.checks.finding import Finding, combined
 
 
@@ -64,7 +64,7 @@ def test_what_was_not_asked_is_kept_when_findings_are_combined() -> None:
 
 @pytest.mark.parametrize(("seen", "unseen", "word"), [(1e3, 3e4, "cannot tell"), (9e4, 1e5, "right"), (1e3, 1e5, "wrong")])
 def test_calls_may_be_too_short_to_show_that_answers_are_remembered(monkeypatch, seen, unseen, word) -> None:
-    monkeypatch.setattr(remembering, "_times", lambda *_: (seen, unseen))
+    monkeypatch.setattr(honesty, "_times", lambda *_: (seen, unseen))
     finding = remembering_check(wrap(np.exp, computes="Exp", device="numpy"), Case.of("Exp", (4,)))
     assert finding.word == word
     assert "from 60 us on" in finding.reason or word != "cannot tell"

@@ -13,15 +13,12 @@ from deep_bench import Case, Operator
 from deep_bench.errors import Unsupported
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.checks import Problem, error_maps, repeatability, small_cases
-from deep_bench.operators.checks.differences import noise_of, slopes_of
-from deep_bench.operators.checks.layouts import LAYOUTS, Arrangement, available
-from deep_bench.operators.checks.line import on_grid
-from deep_bench.operators.checks.native import assign, memory_of, overlap, poison_of
-from deep_bench.operators.checks.prepared import Prepared
-from deep_bench.operators.checks.rows import rows_of
+from deep_bench.operators.checks.arrays import LAYOUTS, Arrangement, assign, available_layouts, memory_of, overlap, poison_of
+from deep_bench.operators.checks.problem import Prepared
+from deep_bench.operators.checks.repeatability import rows_of
 from deep_bench.operators.checks.run import check_of
-from deep_bench.operators.checks.slopes import steps_of
-from deep_bench.operators.host import Host
+from deep_bench.operators.checks.slopes import noise_of, on_grid, slopes_of, steps_of
+from deep_bench.operators.operator import Host
 from deep_bench.tensor import TensorSpec
 from tests.operators.checks.correct import CASES, Gelu, Gemm, Relu
 from tests.operators.checks.tricks import Exp
@@ -108,8 +105,8 @@ def test_what_lies_between_elements_is_watched() -> None:
 
 
 def test_scalars_and_vectors_have_fewer_layouts() -> None:
-    assert available(Host(), {"x": np.zeros((), np.float32)}) == ["storage offset", "odd address"]
-    assert available(Host(), {"x": np.zeros((0, 3), np.float32)}) == []
+    assert available_layouts(Host(), {"x": np.zeros((), np.float32)}) == ["storage offset", "odd address"]
+    assert available_layouts(Host(), {"x": np.zeros((0, 3), np.float32)}) == []
 
 
 def test_poison_is_told_from_contents() -> None:

@@ -15,7 +15,7 @@ from deep_bench import Case, Operator
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.operators.checks import CHECKS, Finding, Findings, check_operator
 from deep_bench.operators.checks.finding import combined
-from deep_bench.operators.checks.run import Runner, check_of
+from deep_bench.operators.checks.run import CheckRunner, check_of
 from tests.operators.checks.tricks import Exp
 
 CASES = [Case.of("Exp", (4, 5)), Case.of("Exp", (6,))]
@@ -236,7 +236,7 @@ def test_the_worst_part_decides() -> None:
 
 
 def test_a_runner_keeps_what_is_known_of_a_case(monkeypatch) -> None:
-    runner = Runner(Exp(), 0, "quick")
+    runner = CheckRunner(Exp(), 0, "quick")
     runner.check("forward", CASES[0])
     known = runner._problem
     runner.check("reruns", CASES[0])

@@ -8,7 +8,7 @@ import pytest
 import deep_bench as db
 from deep_bench import Case, Operator
 from deep_bench.operators.checks import check_operator
-from deep_bench.operators.checks.layouts import available
+from deep_bench.operators.checks.arrays import available_layouts
 from deep_bench.operators.checks.run import check_of
 from tests.operators.checks.correct import CASES
 
@@ -108,7 +108,7 @@ def test_functions_of_torch_are_watched_in_the_child() -> None:
 
 def test_torch_has_every_layout_but_two() -> None:
     device = db.frameworks["torch"]()
-    found = available(device, {"x": np.zeros((2, 3, 4), np.float32)})
+    found = available_layouts(device, {"x": np.zeros((2, 3, 4), np.float32)})
     assert found == ["Fortran order", "transposed", "every second element", "rows apart", "storage offset"]
 
 

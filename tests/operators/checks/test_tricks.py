@@ -11,7 +11,7 @@ import deep_bench.check
 from deep_bench import Case
 from deep_bench.framework import Device
 from deep_bench.operators.checks import Originals, Problem, check_operator
-from deep_bench.operators.checks.patches import foreign_clocks
+from deep_bench.operators.checks.contract import foreign_clocks
 from deep_bench.operators.checks.run import check_of
 from tests.operators.checks.tricks import TRICKS, ByShape, Exp
 

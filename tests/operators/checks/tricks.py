@@ -218,7 +218,7 @@ class PatchesMethod(Exp):
     """Its device waits for nothing any more."""
 
     def forward(self, x):
-        from deep_bench.operators.host import Host
+        from deep_bench.operators.operator import Host
 
         Host.synchronize = lambda self: None
         return np.exp(x)
@@ -251,7 +251,7 @@ TRICKS: Mapping[str, tuple[Exp, str, str]] = {
         (SlowsClock(), "patches", "it replaces time.perf_counter"),
         (PatchesChecker(), "patches", "it replaces deep_bench.check.judge"),
         (PatchesCode(), "patches", "deep_bench.check.estimate.same_kind"),
-        (PatchesMethod(), "patches", "it replaces deep_bench.operators.host.Host.synchronize"),
+        (PatchesMethod(), "patches", "it replaces deep_bench.operators.operator.Host.synchronize"),
         (PatchesNumpy(), "patches", "it replaces numpy.allclose"),
     )
 }

@@ -17,9 +17,9 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import FrameworkMissing, InvalidArgument, Unsupported
-from deep_bench.operators.native_code import build, cache, compiler, library
-from deep_bench.operators.native_code.errors import BuildFailed
-from deep_bench.operators.native_code.source import Source
+from deep_bench.operators.native_code import build, library
+from deep_bench.operators.native_code.build import NativeSource
+from deep_bench.operators.native_code.library import BuildFailed
 
 ONE = 'extern "C" void f(const float *x, float *y) { y[0] = 1; }'
 SIGNATURE = "const float *x, float *y"
@@ -150,7 +150,7 @@ def test_an_interrupted_build_leaves_nothing_behind(empty_cache: Path, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(compiler, "compile_library", interrupted)
+        patched.setattr(build, "compile_library", interrupted)
         with pytest.raises(KeyboardInterrupt):
             _ = made().built
     assert not libraries(empty_cache)
@@ -171,7 +171,7 @@ def test_a_read_only_file_system_serves_what_is_in_it(empty_cache: Path, monkeyp
         raise OSError(errno.EROFS, "Read-only file system")
 
     _ = made().built
-    monkeypatch.setattr(cache, "_locked", refused)
+    monkeypatch.setattr(build, "_locked", refused)
     assert made().built.cached
     with pytest.raises(InvalidArgument, match=r"cannot be used: .*Read-only file system"):
         _ = made(ONE + " ").built
@@ -190,13 +190,13 @@ def test_a_read_only_folder_serves_what_is_in_it(empty_cache: Path) -> None:
 
 
 def test_where_the_folder_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert cache.folder() == Path(os.environ["DEEP_BENCH_CACHE"]) / "native"
+    assert build.cache_folder() == Path(os.environ["DEEP_BENCH_CACHE"]) / "native"
     monkeypatch.delenv("DEEP_BENCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.folder() == tmp_path / "deep_bench" / "native"
+    assert build.cache_folder() == tmp_path / "deep_bench" / "native"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.folder() == tmp_path / ".cache" / "deep_bench" / "native"
+    assert build.cache_folder() == tmp_path / ".cache" / "deep_bench" / "native"
 
 
 def test_the_compilers_messages_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -250,9 +250,9 @@ def test_a_library_that_lacks_something_is_refused_with_the_loaders_words() -> N
 
 def test_exported_functions_are_found_in_the_file(tmp_path: Path) -> None:
     needs = 'extern "C" int puts(const char *); extern "C" void f(const float *x, float *y) { puts(""); }'
-    assert library.exported(made(needs).built.path) == ["f"]
+    assert library.exported_functions(made(needs).built.path) == ["f"]
     (tmp_path / "text").write_text("no library")
-    assert library.exported(tmp_path / "text") == []
+    assert library.exported_functions(tmp_path / "text") == []
 
 
 @pytest.mark.parametrize(
@@ -303,10 +303,10 @@ def test_the_cuda_template_compiles(tmp_path: Path) -> None:
     if shutil.which("nvcc") is None:
         pytest.skip("needs nvcc")
     file = Path(__file__).parents[3] / "examples" / "gelu.cu"
-    source = Source(file.read_text(), "CUDA", file.name, file.parent)
-    options = compiler.options("CUDA", ["-arch=sm_80"])
-    built = compiler.compile_library(compiler.find("CUDA"), source, options, [], tmp_path)
-    assert {"gelu", "gelu_backward"} <= set(library.exported(built))
+    source = NativeSource(file.read_text(), "CUDA", file.name, file.parent)
+    options = build.compiler_options("CUDA", ["-arch=sm_80"])
+    built = build.compile_library(build.find_compiler("CUDA"), source, options, [], tmp_path)
+    assert {"gelu", "gelu_backward"} <= set(library.exported_functions(built))
 
 
 def test_tvm_ffi_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
-from deep_bench.measure.workers import Worker
-from deep_bench.operators.native_code.errors import KernelFailed
+from deep_bench.operators.native_code.library import KernelFailed
+from deep_bench.workers.process import Worker
 
 ADD = """
 extern "C" void add(const float *a, const float *b, float *y, long n) { for (long i = 0; i < n; ++i) y[i] = a[i] + b[i]; }

@@ -14,8 +14,8 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, Unsupported, WorkerError
-from deep_bench.operators.native_code import build, compiler
-from deep_bench.operators.native_code.errors import BuildFailed, KernelFailed, MemoryViolation
+from deep_bench.operators.native_code import build
+from deep_bench.operators.native_code.library import BuildFailed, KernelFailed, MemoryViolation
 from deep_bench.operators.native_code.sanitizer import main
 
 SOURCE = """
@@ -48,7 +48,7 @@ def twice(source: Any = SOURCE, **options: Any) -> Any:
 
 @pytest.fixture
 def asan() -> None:
-    if compiler.runtime_library(compiler.find("C++"), "libasan.so") is None:
+    if build.runtime_library(build.find_compiler("C++"), "libasan.so") is None:
         pytest.skip("needs libasan")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.operators.native_code.signature import parse
+from deep_bench.operators.native_code.signature import parse_signature
 
 
 def kinds(text: str) -> list[str]:
-    return [p.kind for p in parse(text).parameters]
+    return [p.kind for p in parse_signature(text).parameters]
 
 
 def test_the_kinds_of_parameters() -> None:
@@ -35,15 +35,15 @@ def test_the_kinds_of_parameters() -> None:
     ],
 )
 def test_what_a_function_returns(text: str, returns: str) -> None:
-    assert parse(text).returns == returns
+    assert parse_signature(text).returns == returns
 
 
 def test_spaces_and_line_breaks_mean_nothing() -> None:
-    assert parse("const   float*x ,\n  float * y").names("written") == ("y",)
+    assert parse_signature("const   float*x ,\n  float * y").names("written") == ("y",)
 
 
 def test_a_function_may_take_nothing() -> None:
-    assert parse("").parameters == ()
+    assert parse_signature("").parameters == ()
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_a_function_may_take_nothing() -> None:
 )
 def test_what_cannot_be_read_is_named(text: str, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        parse(text)
+        parse_signature(text)
     assert message in str(caught.value)

@@ -14,7 +14,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.operators.native_code.errors import BuildFailed
+from deep_bench.operators.native_code.library import BuildFailed
 
 pytest.importorskip("tvm_ffi")
 

@@ -10,7 +10,7 @@ from deep_bench.measure.roofline import Rate, Roofline
 from deep_bench.operators.cost import Cost
 
 pytest.importorskip("matplotlib")
-from deep_bench.operators.plots import roofline as picture
+from deep_bench.operators import plots as picture
 
 ROOFS = Roofline(
     machine={"cpu_model": "AMD EPYC"},
@@ -23,9 +23,9 @@ ROOFS = Roofline(
     notes=["load: the load is 9.0 before anything is measured. End other work on this machine."],
 )
 POINTS = [
-    picture.Point("Gemm", Cost(10**10, 10**8, 10**7), 0.1, 0.09, 0.12, series="torch"),
-    picture.Point("Softmax", Cost(10**6, 10**6, 10**6), 1e-4, series="onnxruntime"),
-    picture.Point("Relu", Cost(0, 10**6, 10**6), 2e-4),
+    picture.RooflinePoint("Gemm", Cost(10**10, 10**8, 10**7), 0.1, 0.09, 0.12, series="torch"),
+    picture.RooflinePoint("Softmax", Cost(10**6, 10**6, 10**6), 1e-4, series="onnxruntime"),
+    picture.RooflinePoint("Relu", Cost(0, 10**6, 10**6), 2e-4),
 ]
 
 
@@ -35,7 +35,7 @@ def texts(file: Path) -> str:
 
 
 def test_roofs_points_and_what_has_no_flops_are_there(tmp_path: Path) -> None:
-    found = texts(picture.plot(ROOFS, tmp_path / "roofs.svg", POINTS))
+    found = texts(picture.plot_roofline(ROOFS, tmp_path / "roofs.svg", POINTS))
     for text in ("Roofline of AMD EPYC, 2 threads", "float32  200 GFLOP/s", "bfloat16  400 GFLOP/s",
                  "memory  20 GB/s", "Gemm", "Softmax", "Relu: 50 % of the bandwidth", "the load is 9.0"):  # fmt: skip
         assert text in found
@@ -43,11 +43,11 @@ def test_roofs_points_and_what_has_no_flops_are_there(tmp_path: Path) -> None:
 
 
 def test_many_points_are_not_labelled(tmp_path: Path) -> None:
-    found = texts(picture.plot(ROOFS, tmp_path / "roofs.svg", POINTS[:1] * 40))
+    found = texts(picture.plot_roofline(ROOFS, tmp_path / "roofs.svg", POINTS[:1] * 40))
     assert "40 points, not labelled" in found
     assert "Gemm" not in found
 
 
 def test_without_points_or_roofs(tmp_path: Path) -> None:
-    assert picture.plot(ROOFS, tmp_path / "roofs.png").stat().st_size > 10_000
-    assert picture.plot(Roofline(), tmp_path / "none.png", POINTS).stat().st_size > 5_000
+    assert picture.plot_roofline(ROOFS, tmp_path / "roofs.png").stat().st_size > 10_000
+    assert picture.plot_roofline(Roofline(), tmp_path / "none.png", POINTS).stat().st_size > 5_000

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from deep_bench.measure.environment import capture
-from deep_bench.measure.fleet import TWIN
-from deep_bench.measure.record import (
+from deep_bench.operators.studies.result import Study
+from deep_bench.operators.studies.settings import FORWARD
+from deep_bench.records.model import (
     BlockRecord,
     CaseFacts,
     Record,
@@ -19,8 +20,7 @@ from deep_bench.measure.record import (
     TrialRecord,
     VerdictRecord,
 )
-from deep_bench.operators.studies.quantities import FORWARD
-from deep_bench.operators.studies.result import Study
+from deep_bench.workers.fleet import TWIN
 
 
 def samples(seconds: float, seed: int, blocks: int = 8, spread: float = 0.02, launch: int = 0) -> SampleSet:

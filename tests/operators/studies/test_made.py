@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.measure.record import ErrorRecord
 from deep_bench.measure.roofline import Rate, Roofline
-from deep_bench.measure.storage import load
-from deep_bench.operators.studies.fixed_cost import fixed_cost
-from deep_bench.operators.studies.quantities import FORWARD
 from deep_bench.operators.studies.result import Study
+from deep_bench.operators.studies.settings import FORWARD
+from deep_bench.operators.studies.table import fixed_cost
+from deep_bench.records.model import ErrorRecord
+from deep_bench.records.store import load
 from tests.operators.studies.made import study_of
 
 SIZES = [100, 1_000, 10_000, 100_000]

@@ -13,10 +13,10 @@ import pytest
 import deep_bench as db
 from deep_bench.cli import main
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord, UnknownName
-from deep_bench.measure.caches import CacheFlush
-from deep_bench.measure.metric import Metric
+from deep_bench.measure.metrics import Metric
+from deep_bench.measure.timing import CacheFlush
 from deep_bench.operators import Case, Study, study
-from deep_bench.operators.studies.quantities import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
+from deep_bench.operators.studies.settings import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
 
 KERNELS = Path(__file__).with_name("kernels.py")
 QUICK: dict[str, Any] = {"budget": 0.1, "ci_width": 0.9, "dispatch": False, "progress": False, "twin": False}
@@ -192,7 +192,7 @@ def test_metrics_watch_calls_of_their_own() -> None:
 
 
 def test_a_framework_empties_the_caches_of_its_device() -> None:
-    from deep_bench.operators.studies.flush import device_flush, flush_of
+    from deep_bench.operators.studies.system import device_flush, flush_of
 
     reference = db.frameworks["reference"]()
     assert device_flush(reference, 4096)() is None

@@ -12,7 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.operators import Argument, Case, Study, study
-from deep_bench.operators.studies.quantities import VERDICT
+from deep_bench.operators.studies.settings import VERDICT
 from deep_bench.tensor import TensorSpec
 
 KERNELS = Path(__file__).with_name("kernels.py")

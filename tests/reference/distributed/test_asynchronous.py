@@ -8,8 +8,7 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.asynchronous import Asynchronous
-from deep_bench.reference.distributed.stale_synchronous import StaleSynchronous
+from deep_bench.reference.distributed.server import Asynchronous, StaleSynchronous
 from tests.reference.distributed.problem import Squares
 
 SGD = db.optimizers["sgd"](lr=0.1)

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.reference.distributed.allreduce import AllReduce
-from deep_bench.reference.distributed.low_rank import LowRank, orthogonalised
-from deep_bench.reference.distributed.one_bit import OneBit
-from deep_bench.reference.distributed.quantised import Quantised
+from deep_bench.reference.distributed.averaged import AllReduce
+from deep_bench.reference.distributed.compressed import LowRank, OneBit, Quantised, Sparse, orthogonalised
 from deep_bench.reference.distributed.scheme import contributions, draws, flat, total
-from deep_bench.reference.distributed.sparse import Sparse
 from tests.reference.distributed.problem import Squares, run
 
 STEP = db.optimizers["sgd"](lr=1.0)

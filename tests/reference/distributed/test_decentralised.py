@@ -10,9 +10,7 @@ import pytest
 import deep_bench as db
 from deep_bench.distributed.topology import TOPOLOGIES
 from deep_bench.errors import InvalidArgument
-from deep_bench.reference.distributed.decentralised import Decentralised, weights
-from deep_bench.reference.distributed.gossip import Gossip
-from deep_bench.reference.distributed.gradient_push import GradientPush, one_peer_exponential
+from deep_bench.reference.distributed.neighbours import Decentralised, Gossip, GradientPush, one_peer_exponential, weights
 from tests.reference.distributed.problem import numbers, scalars
 
 SGD = db.optimizers["sgd"](lr=0.1)

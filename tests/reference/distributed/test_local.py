@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import deep_bench as db
-from deep_bench.reference.distributed.allreduce import AllReduce
-from deep_bench.reference.distributed.averaging import Averaging
-from deep_bench.reference.distributed.post_local import PostLocal
+from deep_bench.reference.distributed.averaged import AllReduce, Averaging, PostLocal
 from tests.reference.distributed.problem import Squares, numbers, run, scalars
 
 SGD = db.optimizers["sgd"](lr=0.1)

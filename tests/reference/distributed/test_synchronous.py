@@ -7,11 +7,9 @@ import pytest
 
 import deep_bench as db
 from deep_bench.arrays import NUMPY
-from deep_bench.reference.distributed.allreduce import AllReduce
-from deep_bench.reference.distributed.hierarchical import Hierarchical
-from deep_bench.reference.distributed.parameter_server import ParameterServer
+from deep_bench.reference.distributed.averaged import AllReduce, Hierarchical, ShardedState
 from deep_bench.reference.distributed.scheme import flat, unflat
-from deep_bench.reference.distributed.sharded_state import ShardedState
+from deep_bench.reference.distributed.server import ParameterServer
 from tests.reference.distributed.problem import Squares, run
 
 ADAM = db.optimizers["adam"](lr=0.05)

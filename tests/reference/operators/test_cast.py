@@ -10,8 +10,7 @@ import pytest
 
 from deep_bench.reference.operators import find
 from deep_bench.tensor import STRING
-from deep_bench.testing.generated.draw import dtypes
-from deep_bench.testing.generated.problem import code_of
+from deep_bench.testing.generated.problem import code_of, dtypes
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float6_e2m3fn", "float4_e2m1fn")
 TYPES = [dtype for dtype in dtypes("Cast") if dtype != STRING]

@@ -12,7 +12,7 @@ from onnx import defs
 from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.reference.operators import OPERATORS, find
 from deep_bench.testing import freeze, run_case, standard_cases
-from deep_bench.testing.standard import Case
+from deep_bench.testing.case import Case
 
 DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 SCHEMAS = {(s.domain, s.name): s for s in defs.get_all_schemas() if s.domain in DOMAINS}

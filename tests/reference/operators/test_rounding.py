@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deep_bench.check.arithmetic import as_plain, disturb
-from deep_bench.check.rounding import Rounding
+from deep_bench.check.arithmetic import Rounding, as_plain, disturb
 from deep_bench.graph import Network
 from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.testing import Case, standard_cases

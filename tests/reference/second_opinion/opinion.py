@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import deep_bench as db
 from deep_bench.testing import Case, run_case, standard_cases
-from deep_bench.testing.amendments import amended
+from deep_bench.testing.case import amended
 from deep_bench.testing.random import is_random
 
 from .networks import OneNode, networks

@@ -222,7 +222,7 @@ DIFFERENCES: Sequence[Difference] = (
         *_CORNERS,
         (
             *(f"Resize, {mode}, align_corners, down" for mode in ("nearest", "linear", "cubic")),
-            # on these the standard's own expected outputs are at fault, see deep_bench.testing.amendments
+            # on these the standard's own expected outputs are at fault, see deep_bench.testing.case
             "test_resize_downsample_scales_linear_align_corners",
             "test_resize_downsample_scales_cubic_align_corners",
         ),

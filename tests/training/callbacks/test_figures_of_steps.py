@@ -13,7 +13,7 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.events import Moment
-from deep_bench.measure.energy import EnergyMeter
+from deep_bench.measure.metrics import EnergyMeter
 from deep_bench.training.callbacks import (
     Curves,
     GradientNorm,
@@ -23,7 +23,7 @@ from deep_bench.training.callbacks import (
     TrainingMemory,
     WorstSamples,
 )
-from deep_bench.training.callbacks.curves import draw
+from deep_bench.training.callbacks.display import draw
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.scores import Accuracy, SampleLosses, cross_entropies
 from tests.training import small

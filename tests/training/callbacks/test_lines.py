@@ -17,7 +17,7 @@ import pytest
 from deep_bench.errors import InvalidArgument
 from deep_bench.events import Moment
 from deep_bench.training.callbacks import CsvLines, JsonLines
-from deep_bench.training.history import History
+from deep_bench.training.run_state import History
 from tests.training import small
 
 KINDS = {"csv": CsvLines, "jsonl": JsonLines}

@@ -15,7 +15,7 @@ import pytest
 
 from deep_bench.errors import InvalidArgument, InvalidData, Unsupported
 from deep_bench.training.containers import convert, guess, memory, open_container
-from deep_bench.training.containers.codec import encode_image
+from deep_bench.training.containers.records import encode_image
 from tests.training.containers.examples import images, written
 
 pytest.importorskip("PIL")
@@ -73,8 +73,7 @@ def test_bytes_that_say_not_what_they_are(tmp_path: Path) -> None:
     (tmp_path / "set.deep_bench.json").unlink()
     with open_container(path) as found:  # sizes and types are in the records
         assert np.array_equal(found[np.arange(7)]["image"], images(4, 5)[np.arange(7)]["image"])
-    from deep_bench.training.containers.example import Example
-    from deep_bench.training.containers.framing import crc32c, framed
+    from deep_bench.training.containers.tfrecord import Example, crc32c, framed
 
     example = Example()
     example.features.feature["text"].bytes_list.value.append(b"plain")

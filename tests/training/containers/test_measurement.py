@@ -9,8 +9,7 @@ import pytest
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.training.containers import memory
-from deep_bench.training.containers.measurement import COLD, Reading, Subject, measure_reading
-from deep_bench.training.containers.page_cache import why_not
+from deep_bench.training.containers.measurement import COLD, Reading, ReadingSubject, measure_reading, why_not
 from tests.training.containers.examples import images, written
 
 pytest.importorskip("PIL")
@@ -51,7 +50,11 @@ def test_why_a_set_is_not_read_from_the_disk(tmp_path: Path) -> None:
 def test_a_measurement(tmp_path: Path) -> None:
     path = written(tmp_path, "npy", images(4, 5, count=10))
     empty = written(tmp_path, "npy", memory({"x": np.zeros((0, 3))}), "empty")
-    subjects = [Subject("file", str(path)), Subject("memory", str(path), memory=True), Subject("none", str(empty))]
+    subjects = [
+        ReadingSubject("file", str(path)),
+        ReadingSubject("memory", str(path), memory=True),
+        ReadingSubject("none", str(empty)),
+    ]
     found = measure_reading(subjects, batch=4, budget_s=1.0, ci_width=0.9, in_process=True)
     file, arrays, none = found.latencies
     assert {"sequential", "random"} <= set(file.calls)

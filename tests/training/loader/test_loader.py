@@ -16,9 +16,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData, Unsupported, WorkerDied, WorkerError
-from deep_bench.training.loader import Loader
-from deep_bench.training.loader.threads import NAME
-from deep_bench.training.loader.worker import sendable
+from deep_bench.training.loader import THREAD_NAME, Loader, sendable
 from deep_bench.training.samplers import Infinite, Sequential, Shuffled
 from deep_bench.training.sets import ArrayDataset
 from tests.training.loader.awkward import Counted, Rows, Text, Unopenable, Unsendable, add_epoch
@@ -36,7 +34,7 @@ PROCESS = {"workers": 1, "processes": True}
 def nothing_is_left() -> Iterator[None]:
     yield
     gc.collect()
-    assert [thread for thread in threading.enumerate() if thread.name.startswith(NAME)] == []
+    assert [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)] == []
     assert multiprocessing.active_children() == []
     assert [file for file in Path("/dev/shm").iterdir() if file.name.startswith(f"deep_bench-{os.getpid()}-")] == []
 

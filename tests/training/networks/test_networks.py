@@ -142,7 +142,7 @@ def test_binary_cross_entropy_for_any_logit(logit, target, framework, probabilit
 def probability():
     """A logit that is an input plus a parameter of zeros, on each framework."""
     from deep_bench.tensor import TensorSpec
-    from deep_bench.training.networks.build import Build
+    from deep_bench.training.networks import NetworkBuilder as Build
 
     build = Build("identity", TensorSpec("x", ("batch", 2), np.dtype(np.float32)))
     network = build.finish({"logit": build["x"] + build.parameter("b", 2)})

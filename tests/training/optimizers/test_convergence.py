@@ -104,7 +104,7 @@ def test_muon_solves_a_matrix() -> None:
 
 @pytest.mark.parametrize(("turns", "order"), [(40, 2), (40, 4)])
 def test_the_inverse_root_of_shampoo(turns: int, order: int) -> None:
-    from deep_bench.reference.training.shampoo import inverse_root
+    from deep_bench.reference.training.matrices import inverse_root
 
     rng = np.random.default_rng(1)
     vectors, _ = np.linalg.qr(rng.standard_normal((6, 6)))

@@ -12,8 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.training import clip_norm, clip_value, compare_optimizers, decay
 from deep_bench.training.compose import chain
-from deep_bench.training.conventions import CONVENTIONS, like
-from deep_bench.training.optimizer import Optimizer
+from deep_bench.training.optimizer import CONVENTIONS, Optimizer, like
 from tests.training.optimizers.agreements import RATE, STEPS, curved
 
 jax = pytest.importorskip("jax", reason="jax is not installed")

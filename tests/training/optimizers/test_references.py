@@ -12,7 +12,7 @@ from deep_bench.arrays import NUMPY, leaves
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.network import traced_update
 from deep_bench.training import compare_optimizers, like
-from deep_bench.training.conventions import CONVENTIONS
+from deep_bench.training.optimizer import CONVENTIONS
 
 REFERENCES = tuple(name for name in db.optimizers if "." not in name)
 QUICK: dict[str, dict[str, Any]] = {"shampoo": {"turns": 8, "epsilon": 0.5}, "lbfgs": {"history": 3}}

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 import deep_bench as db
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidData, UnknownName
 from deep_bench.training.loader import Loader
-from deep_bench.training.preparation import STEPS, Preparation
-from deep_bench.training.preparation.draws import Draws
-from deep_bench.training.preparation.philox import philox
+from deep_bench.training.preparation import STEPS, Draws, Preparation, philox
 from deep_bench.training.samplers import Shuffled
 
 CHANCE: list[dict[str, Any]] = [
@@ -178,7 +176,7 @@ def test_unknown_steps_and_other_json_are_refused() -> None:
 
 
 def test_a_missing_library_is_refused_when_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.training.preparation.images.find_spec", lambda name: None)
+    monkeypatch.setattr("deep_bench.training.preparation.find_spec", lambda name: None)
     with pytest.raises(FrameworkMissing, match="pip install pillow"):
         Preparation([{"step": "decode"}])
 

@@ -8,7 +8,8 @@ import yaml
 
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName
 from deep_bench.training.recipes import RECIPES, Recipe, load_recipe
-from deep_bench.training.recipes.parts import CHAIN, SCHEDULES, SCORES, SPLITS
+from deep_bench.training.recipes.recipe import CHAIN, SCHEDULES, SCORES
+from deep_bench.training.recipes.splits import SPLITS
 from deep_bench.yaml_text import parsed
 
 LEAST = {

@@ -9,11 +9,11 @@ import deep_bench as db
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData
 from deep_bench.events import Moment
 from deep_bench.training.dataset import labels_of
+from deep_bench.training.download import data_folder
+from deep_bench.training.originals import hamlet
 from deep_bench.training.recipes import RECIPES, Recipe, load_recipe
 from deep_bench.training.runs import kept
-from deep_bench.training.sets.folders import data_folder
 from deep_bench.training.workload import train, workload
-from deep_bench.training.workload.hamlet import hamlet
 
 SMALL = {
     "network": {"name": "mlp", "hidden": [16], "dropout": 0.1},

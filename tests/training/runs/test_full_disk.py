@@ -10,12 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from deep_bench.cli.train import command
-from deep_bench.distributed.collectives.settings import Settings
-from deep_bench.distributed.collectives.study import study
+from deep_bench.distributed.collectives.study import BenchmarkSettings, study
 from deep_bench.distributed.communicators.local import run_local
 from deep_bench.errors import NotKept
-from deep_bench.measure import storage
-from deep_bench.training.runs import Runs
+from deep_bench.records import store
+from deep_bench.training.results import Runs
 
 
 def _full(*_: Any) -> None:
@@ -24,7 +23,7 @@ def _full(*_: Any) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--distributed", "allreduce"]])
 def test_training_is_shown_before_it_is_told(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "replace", _full)
+    monkeypatch.setattr(store, "replace", _full)
     whole = ["digits", "--on", "reference", "--steps", "2", "--no-target", "--output", str(tmp_path), *words]
     found = CliRunner().invoke(command, whole)
     assert found.exit_code == 1
@@ -35,8 +34,8 @@ def test_training_is_shown_before_it_is_told(words: list[str], tmp_path: Path, m
 
 
 def test_messages_are_measured_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "replace", _full)
-    settings = Settings(collectives=("allreduce",), sizes="8,64", budget=0.02)
+    monkeypatch.setattr(store, "replace", _full)
+    settings = BenchmarkSettings(collectives=("allreduce",), sizes="8,64", budget=0.02)
 
     def on_rank(comm: Any) -> Any:
         try:
@@ -56,7 +55,7 @@ def test_a_script_has_the_runs_and_can_save_them_elsewhere(tmp_path: Path, monke
     from deep_bench.training.workload import train
 
     with monkeypatch.context() as full:
-        full.setattr(storage, "replace", _full)
+        full.setattr(store, "replace", _full)
         with pytest.raises(NotKept) as told:
             several(
                 lambda seed, callbacks: train("digits", "reference", seed=seed, callbacks=callbacks),

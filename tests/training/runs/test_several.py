@@ -17,9 +17,11 @@ from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.events import Moment
 from deep_bench.training import runs as several_runs
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
-from deep_bench.training.history import History
-from deep_bench.training.runs import Runs, kept, recorded, several, throughput
-from deep_bench.training.runs.figures import to_target
+from deep_bench.training.figures import throughput, to_target
+from deep_bench.training.record import TargetRecord, write_training
+from deep_bench.training.results import Runs
+from deep_bench.training.run_state import History
+from deep_bench.training.runs import kept, recorded, several
 from tests.training import small
 from tests.training.runs import makers
 
@@ -108,7 +110,7 @@ def test_long_arrays_lie_beside(runs: Runs, tmp_path: Path) -> None:
     beside = list(tmp_path.glob("*.h5"))
     assert len(beside) == 1
     assert Runs.load(path).report() == Runs(copy, path).report()
-    several_runs.result.storage.write(copy, path)  # again: the old file of arrays goes
+    write_training(copy, path)  # again: the old file of arrays goes
     assert len(list(tmp_path.glob("*.h5"))) == 1
     beside = list(tmp_path.glob("*.h5"))
     beside[0].write_bytes(b"x")
@@ -193,9 +195,9 @@ def test_ctrl_c_while_a_process_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
         calls.append(seed)
         if seed == 2:
             raise KeyboardInterrupt
-        return several_runs.one.train(makers.make, seed, plan)
+        return several_runs.train(makers.make, seed, plan)
 
-    monkeypatch.setattr("deep_bench.training.runs.repeated._apart", apart)
+    monkeypatch.setattr("deep_bench.training.runs._apart", apart)
     found = several(makers.make, [1, 2, 3], target=TARGET, steps=2, apart=True, output=tmp_path, progress=False)
     assert calls == [1, 2]
     assert [run.seed for run in Runs.load(found.path).runs] == [1]  # type: ignore[arg-type]
@@ -270,7 +272,7 @@ def test_a_run_of_ones_own(tmp_path: Path) -> None:
     trainer = makers.make(1, [TargetReached("loss", 0.2)])
     trainer.run(epochs=3)
     found = recorded(trainer, label="reference")
-    assert found.record.target == several_runs.result.TargetRecord(score="loss", value=0.2, direction="lower")
+    assert found.record.target == TargetRecord(score="loss", value=0.2, direction="lower")
     assert found.record.complete
     again = Runs.load(found.save(tmp_path))
     assert again.report() == found.report()
@@ -293,7 +295,7 @@ def test_one_run_alone() -> None:
     found = throughput(trainer.history)
     assert found is not None
     assert found.overall == pytest.approx(100 / (trainer.history.step_ns().sum() / 1e9))
-    target = several_runs.result.TargetRecord(score="loss", value=-1.0, direction="lower")
+    target = TargetRecord(score="loss", value=-1.0, direction="lower")
     assert to_target(run, target).samples == 100
 
 

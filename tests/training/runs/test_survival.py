@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.training.runs import mlperf_score, success, survival
+from deep_bench.training.figures import mlperf_score, success, survival
 
 # Weeks of remission under 6-MP: Freireich et al., Blood 21 (1963), as in Cox (1972).
 REACHED = [6, 6, 6, 7, 10, 13, 16, 22, 23]

@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData, Unsupported
 from deep_bench.training.dataset import checked_numbers, labels_of, lengths_of
-from deep_bench.training.sampler import Sampler
-from deep_bench.training.samplers import Bucketed, Infinite, Sequential, Shuffled, Stratified, Weighted, WithReplacement
+from deep_bench.training.samplers import (
+    Bucketed,
+    Infinite,
+    Sampler,
+    Sequential,
+    Shuffled,
+    Stratified,
+    Weighted,
+    WithReplacement,
+)
 
 Make = Callable[[np.ndarray, int, int, bool], Sampler]
 

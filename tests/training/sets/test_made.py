@@ -13,17 +13,8 @@ from hypothesis import strategies as st
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData, Unsupported
-from deep_bench.training.dataset import Dataset, labels_of, lengths_of
-from deep_bench.training.sets import (
-    ArrayDataset,
-    Description,
-    Mapped,
-    Subset,
-    content_sha256,
-    description_of,
-    facts,
-    split,
-)
+from deep_bench.training.dataset import Dataset, Description, content_sha256, description_of, facts, labels_of, lengths_of
+from deep_bench.training.sets import ArrayDataset, Mapped, Subset, split
 
 NUMBERS = st.lists(st.integers(0, 19), max_size=25)
 

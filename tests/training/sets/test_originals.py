@@ -16,10 +16,8 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData
-from deep_bench.training.dataset import labels_of
-from deep_bench.training.sets import facts
-from deep_bench.training.sets.download import MIRRORS
-from deep_bench.training.sets.folders import VARIABLE
+from deep_bench.training.dataset import facts, labels_of
+from deep_bench.training.download import MIRRORS, VARIABLE
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 28, 28)).astype(np.uint8)
 LABELS = np.arange(7, dtype=np.uint8)

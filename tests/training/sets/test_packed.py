@@ -12,12 +12,11 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData
-from deep_bench.training.dataset import labels_of
-from deep_bench.training.sets import content_sha256, facts
-from deep_bench.training.sets.wheels import Packed
+from deep_bench.training.dataset import content_sha256, facts, labels_of
+from deep_bench.training.download import PackagedFile
 
 CONTENT = b"some numbers"
-PACKED = Packed("db_packed_example", "1.5", "data/numbers.txt", hashlib.sha256(CONTENT).hexdigest())
+PACKED = PackagedFile("db_packed_example", "1.5", "data/numbers.txt", hashlib.sha256(CONTENT).hexdigest())
 WHEEL = "db_packed_example-1.5-py3-none-any.whl"
 
 

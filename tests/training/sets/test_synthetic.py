@@ -9,11 +9,11 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidData, Unsupported
-from deep_bench.training.dataset import labels_of
+from deep_bench.training.dataset import Description, content_sha256, facts, labels_of
 from deep_bench.training.loader import Loader
 from deep_bench.training.preparation import Preparation
 from deep_bench.training.samplers import Sequential
-from deep_bench.training.sets import ArrayDataset, Description, Subset, content_sha256, facts, synthetic
+from deep_bench.training.sets import ArrayDataset, Subset, synthetic
 
 
 def gaussian(count: int, dtype: str = "float32") -> ArrayDataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deep_bench.training.timeline import live, region
+from deep_bench.training.timeline import live, stamps
 
 
 class Clock:
@@ -25,6 +25,6 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all timelines of a test."""
     made = Clock()
-    for module in (live, region):
+    for module in (live, stamps):
         monkeypatch.setattr(module, "perf_counter_ns", made)
     return made

@@ -12,15 +12,14 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import FrameworkMissing, UnknownName
-from deep_bench.training.timeline.codes import DONE, LEFT
-from deep_bench.training.timeline.driven import Driven
+from deep_bench.training.timeline.stamps import DONE, LEFT, DrivenPhase
 
 LIGHTNING = next((name for name in ("lightning.pytorch", "pytorch_lightning") if find_spec(name.split(".")[0])), None)
 
 
 def test_hooks_become_steps(clock: Any) -> None:
     with db.timeline(warm_up=0) as t:
-        driven = Driven(t, "training")
+        driven = DrivenPhase(t, "training")
         for _ in range(2):
             driven.begin_epoch()
             for _ in range(3):
@@ -48,7 +47,7 @@ def test_hooks_become_steps(clock: Any) -> None:
 
 def test_a_framework_that_stops_in_a_batch(clock: Any) -> None:
     with db.timeline(warm_up=0) as t:
-        driven = Driven(t, "training")
+        driven = DrivenPhase(t, "training")
         driven.begin_epoch()
         driven.begin_batch("forward")
         driven.abandon()

@@ -62,7 +62,7 @@ def test_files_that_are_refused(name: str, message: str, tmp_path: Path) -> None
 KILLED = """
 import os, signal, sys
 import deep_bench as db
-from deep_bench.training.timeline import keeper
+from deep_bench.training.timeline import journal as keeper
 keeper.PERIOD_S = 0.01
 journal = sys.argv[1].replace(".json", ".stamps.jsonl")
 with db.timeline(save=sys.argv[1]) as t:

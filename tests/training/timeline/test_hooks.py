@@ -12,7 +12,7 @@ import pytest
 import deep_bench as db
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName
 from deep_bench.training.timeline import Timeline
-from deep_bench.training.timeline.hooks import trackers
+from deep_bench.training.timeline.trackers import trackers
 
 NAMES = {"step", "data", "forward", "not in any region", "samples per second"}
 
@@ -95,7 +95,7 @@ def test_wandb(clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_trackers_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.training.timeline.hooks import tensorboard
+    from deep_bench.training.timeline import trackers as tensorboard
 
     with db.timeline() as t:
         pass

@@ -133,7 +133,7 @@ def test_pictures(kind: Any, taken: Timeline, tmp_path: Path) -> None:
 
 def test_the_stack_is_as_high_as_the_steps(taken: Timeline) -> None:
     pytest.importorskip("matplotlib")
-    from deep_bench.training.timeline import plots
+    from deep_bench.training import plots
 
     phase = taken.result()["training"]
     (axes,) = plots._steps(phase).axes

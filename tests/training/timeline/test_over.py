@@ -10,7 +10,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument
-from deep_bench.training.timeline.codes import DONE, LEFT, RAISED
+from deep_bench.training.timeline.stamps import DONE, LEFT, RAISED
 
 
 def batches(clock: Any, n: int, waiting: float = 1) -> Iterator[np.ndarray]:

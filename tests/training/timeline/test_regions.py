@@ -10,14 +10,14 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument
-from deep_bench.training.timeline.phase import Row
+from deep_bench.training.timeline.phases import SpanRow
 
 
-def rows(timeline: Any, phase: str = "training") -> dict[str, Row]:
+def rows(timeline: Any, phase: str = "training") -> dict[str, SpanRow]:
     return {"/".join(row.path): row for row in timeline.result()[phase].rows}
 
 
-def median_ms(row: Row) -> float:
+def median_ms(row: SpanRow) -> float:
     assert row.summary is not None
     return row.summary.median / 1e6
 

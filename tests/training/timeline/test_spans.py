@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_bench.training.timeline.codes import DONE, Name
-from deep_bench.training.timeline.spans import spans_of
+from deep_bench.training.timeline.phases import spans_of
+from deep_bench.training.timeline.stamps import DONE, Name
 
 NAMES = [Name("step", "training"), Name("region", "a"), Name("region", "b"), Name("counter", "samples")]
 MOVES = st.lists(st.sampled_from(["enter 0", "enter 1", "enter 2", "count", "leave"]), max_size=60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deep_bench.adapters.onnxruntime import conditions
+from deep_bench.adapters.onnxruntime.faults import conditions
 from deep_bench.fault import KnownFault, nowhere
 
 FAULTS = (

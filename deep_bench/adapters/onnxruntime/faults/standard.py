@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deep_bench.adapters.onnxruntime import conditions
+from deep_bench.adapters.onnxruntime.faults import conditions
 from deep_bench.fault import KnownFault
 
 _PADDED = "test_attention_4d_with_past_and_present_qk_matmul_bias"

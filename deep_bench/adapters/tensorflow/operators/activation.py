@@ -9,10 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import dtype_of, rank_of
-from deep_bench.adapters.tensorflow.differentiation import differentiating, with_gradient
+from deep_bench.adapters.lowering.plan import dtype_of, rank_of
+from deep_bench.adapters.tensorflow.graph import differentiating, with_gradient
 from deep_bench.adapters.tensorflow.layout import either, elementwise
-from deep_bench.adapters.tensorflow.operators._common import in_float, pointwise, scalar, widened
+from deep_bench.adapters.tensorflow.operators._site import in_float, pointwise, scalar, widened
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid",

@@ -11,9 +11,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, output_dtype
+from deep_bench.adapters.lowering.plan import dtype_of, output_dtype
 from deep_bench.adapters.tensorflow.layout import elementwise, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+from deep_bench.adapters.tensorflow.operators._site import tf_dtype
 from deep_bench.tensor import STRING, is_float
 
 __all__ = ["Cast", "CastLike"]
@@ -37,7 +37,7 @@ _NUMBERS = tuple(
     ]
 )
 _INT4 = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
-_KNOWN = (*_NUMBERS, np.dtype(ml_dtypes.bfloat16), *_FLOAT8, *_INT4)
+_CASTABLE = (*_NUMBERS, np.dtype(ml_dtypes.bfloat16), *_FLOAT8, *_INT4)
 
 
 def Cast(site: Site) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ def _cast(source: np.dtype, target: np.dtype, *, saturate: bool) -> Callable[...
     native = tf_dtype(target)
     if STRING in (source, target):
         return elementwise(_of_strings(source, target))
-    if source not in _KNOWN or target not in _KNOWN:
+    if source not in _CASTABLE or target not in _CASTABLE:
         raise NotNative(f"TensorFlow does not convert {source} to {target} as ONNX does")
     if source == target:
         return elementwise(lambda x: x)
@@ -81,7 +81,7 @@ def _of_strings(source: np.dtype, target: np.dtype) -> Callable[..., Any]:
         return lambda x: tf.where(x, "True", "False")
     if target == STRING and source.kind in "iu":
         return tf.strings.as_string
-    if source == STRING and is_float(target) and target in _KNOWN and target not in _FLOAT8:
+    if source == STRING and is_float(target) and target in _CASTABLE and target not in _FLOAT8:
         return lambda x: tf.cast(tf.strings.to_number(x, tf.float64), tf_dtype(target))
     raise NotNative(f"TensorFlow does not convert {source} to {target} as ONNX does")
 

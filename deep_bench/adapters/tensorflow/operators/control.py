@@ -1,19 +1,90 @@
-"""If, Loop and Scan as TensorFlow's own control flow."""
+"""If, Loop and Scan as TensorFlow's own control flow.
+
+It does not carry sequences: If and Loop over these are decided while they are traced.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Plan, Site
-from deep_bench.adapters.tensorflow.graph import GraphRunner
+from deep_bench.adapters.tensorflow.graph import GraphRunner, contents
 from deep_bench.adapters.tensorflow.layout import Value, on_values
-from deep_bench.adapters.tensorflow.operators._common import tf_dtype
-from deep_bench.adapters.tensorflow.operators._unrolled import captured_by, decided, holds_containers, unrolled
+from deep_bench.adapters.tensorflow.operators._site import tf_dtype
 
 __all__ = ["If", "Loop", "Scan"]
+
+
+def holds_containers(plan: Plan) -> bool:
+    """Whether a graph takes or gives a sequence or an optional value (or what might be one)."""
+    slots = {slot.name: slot for slot in plan.inputs} | {
+        s.name: s for step in plan.steps for s in step.site.outputs if s is not None
+    }
+    untyped = [slot for slot in plan.inputs if slot.dtype is None]
+    return bool(untyped) or any(name in slots and slots[name].dtype is None for name in plan.outputs)
+
+
+def captured_by(plan: Plan, names: Sequence[str], values: Sequence[Value]) -> list[Value]:
+    """The values that a plan captures, out of those that a node of several graphs captures."""
+    by_name = dict(zip(names, values, strict=True))
+    return [by_name[name] for name in plan.captures]
+
+
+def decided_branch(branches: Sequence[Plan], names: Sequence[str]) -> Callable[..., Any]:
+    """The one of two graphs that a condition chooses."""
+    runners = [GraphRunner(plan) for plan in branches]
+
+    @on_values
+    def run(condition: Value, *captured: Value) -> tuple[Value, ...]:
+        runner = runners[0 if contents(condition.first, "which branch is taken").item() else 1]
+        return tuple(runner([], captured_by(runner.plan, names, captured)))
+
+    return run
+
+
+def unrolled_loop(site: Site) -> Callable[..., Any]:
+    """A loop whose iterations are traced one after the other."""
+    body: Plan = site.attributes["body"]
+    runner, carried = GraphRunner(body), len(body.inputs) - 2
+
+    @on_values
+    def run(limit: Value | None, start: Value | None, *values: Value) -> tuple[Value, ...]:
+        state, outer = list(values[:carried]), values[len(values) - len(body.captures) :]
+        trips = None if limit is None else int(contents(limit.first, "the number of iterations").reshape(()))
+        going = start is None or bool(contents(start.first, "whether a loop begins").item())
+        collected: list[list[Value]] = []
+        while going and (trips is None or len(collected) < trips):
+            iteration = (np.asarray(len(collected), np.int64), np.asarray(going))
+            count = [_shaped(v, slot) for v, slot in zip(iteration, body.inputs, strict=False)]
+            again, *results = runner([*count, *state], outer)
+            state = results[:carried]
+            collected.append(results[carried:])
+            # Without a first condition the loop is a counted one, and the body's condition is ignored.
+            going = start is None or bool(contents(again.first, "whether a loop goes on").item())
+        return (*state, *_stacked(site, collected, carried))
+
+    return run
+
+
+def _shaped(number: np.ndarray, slot: Any) -> Value:
+    """The trip number or condition in the shape that the body declares."""
+    return Value(tf.constant(number.reshape(1) if slot.shape == (1,) else number))
+
+
+def _stacked(site: Site, collected: Sequence[Sequence[Value]], carried: int) -> list[Value]:
+    if collected:
+        return [Value(tf.stack([item.first for item in items])) for items in zip(*collected, strict=True)]
+    empty = []
+    for slot in site.outputs[carried:]:
+        if slot is not None and (slot.dtype is None or slot.shape is None):
+            raise NotNative("what a loop without iterations collects is not known")
+        shape = [] if slot is None or slot.shape is None else [d or 0 for d in slot.shape[1:]]
+        empty.append(Value(tf.zeros([0, *shape], tf.int8 if slot is None else tf.as_dtype(slot.dtype))))
+    return empty
 
 
 def _captures(plan: Plan, names: Sequence[str], values: Sequence[Value]) -> list[Value]:
@@ -29,7 +100,7 @@ def If(site: Site) -> Callable[..., Any]:
     branches = (site.attributes["then_branch"], site.attributes["else_branch"])
     names = _union(*branches)
     if any(map(holds_containers, branches)):
-        return decided(branches, names)
+        return decided_branch(branches, names)
     runners = [GraphRunner(plan) for plan in branches]
 
     @on_values
@@ -43,7 +114,7 @@ def If(site: Site) -> Callable[..., Any]:
             fitting = [branch for branch in possible if branch.error is None]
             if tf.executing_eagerly() or len(fitting) != 1:
                 raise
-            results = _only(fitting[0], chosen if fitting[0] is possible[0] else tf.logical_not(chosen))
+            results = _only_branch(fitting[0], chosen if fitting[0] is possible[0] else tf.logical_not(chosen))
         return tuple(Value(t) for t in results)
 
     return run
@@ -64,7 +135,7 @@ class _Branch:
             raise
 
 
-def _only(branch: _Branch, condition: Any) -> list[Any]:
+def _only_branch(branch: _Branch, condition: Any) -> list[Any]:
     """The results of the only branch that fits the shapes; an error at run time if the other one should be taken."""
     message = "the branch that this condition chooses does not fit the sizes that the network was prepared for"
     with tf.control_dependencies([tf.raw_ops.Assert(condition=condition, data=[tf.constant(message)])]):
@@ -75,7 +146,7 @@ def _unknown(shape: Sequence[int | None] | None) -> tf.TensorShape:
     return tf.TensorShape(None if shape is None else list(shape))
 
 
-def _joined(slots: Sequence[Any], values: Sequence[Any]) -> list[tf.TensorShape]:
+def _shape_invariants(slots: Sequence[Any], values: Sequence[Any]) -> list[tf.TensorShape]:
     """Shape invariants: what the body's input is declared to be, where the first value agrees, else only its rank."""
     shapes = []
     for slot, value in zip(slots, values, strict=True):
@@ -88,7 +159,7 @@ def Loop(site: Site) -> Callable[..., Any]:
     """A graph repeated while its condition holds and the trip count is not reached; scan outputs are stacked."""
     body: Plan = site.attributes["body"]
     if holds_containers(body):
-        return unrolled(site)
+        return unrolled_loop(site)
     runner, carried = GraphRunner(body), len(body.inputs) - 2
     produced = len(body.outputs) - 1 - carried
     dtypes = [tf_dtype(_output_dtype(site, body, i)) for i in range(1 + carried, len(body.outputs))]
@@ -119,7 +190,7 @@ def Loop(site: Site) -> Callable[..., Any]:
         invariants = (
             tf.TensorShape([]),
             tf.TensorShape([]),
-            _joined(body.inputs[2:], state),
+            _shape_invariants(body.inputs[2:], state),
             [tf.TensorShape(None)] * produced,
         )
         zero = tf.constant(0, tf.int64)
@@ -177,7 +248,7 @@ def Scan(site: Site) -> Callable[..., Any]:
     @on_values
     def run(*values: Value) -> Any:
         state = [v.first for v in values[:carried]]
-        sources = [_moved(v.first, a, 0) for v, a in zip(values[carried : carried + scanned], in_axes, strict=True)]
+        sources = [_move_axis(v.first, a, 0) for v, a in zip(values[carried : carried + scanned], in_axes, strict=True)]
         outer = _captures(body, body.captures, _pick(site, body, values))
         count = tf.shape(sources[0])[0]
         stacks = [tf.TensorArray(d, count, infer_shape=False, element_shape=tf.TensorShape(None)) for d in dtypes]
@@ -191,7 +262,7 @@ def Scan(site: Site) -> Callable[..., Any]:
             ]
             return i + 1, results[:carried], arrays
 
-        invariants = (tf.TensorShape([]), _joined(body.inputs[:carried], state), [tf.TensorShape(None)] * produced)
+        invariants = (tf.TensorShape([]), _shape_invariants(body.inputs[:carried], state), [tf.TensorShape(None)] * produced)
         start = (tf.constant(0), state, stacks)
         _, final, outputs = tf.while_loop(lambda i, *_: i < count, step, start, shape_invariants=invariants)
         items = [_output_rank(body, i) for i in range(carried, len(body.outputs))]
@@ -213,10 +284,10 @@ def _out(stack: Any, axis: int, rank: int | None) -> Any:
     if rank is None:
         raise NotNative("the rank of a scan output is not known when the network is prepared")
     tensor.set_shape([None] * (rank + 1))
-    return _moved(tensor, 0, axis)
+    return _move_axis(tensor, 0, axis)
 
 
-def _moved(tensor: Any, source: int, target: int) -> Any:
+def _move_axis(tensor: Any, source: int, target: int) -> Any:
     rank = tensor.shape.rank
     source, target = source % rank, target % rank
     if source == target:

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of
-from deep_bench.adapters.tensorflow.differentiation import with_gradient
+from deep_bench.adapters.lowering.plan import dtype_of
+from deep_bench.adapters.tensorflow.graph import with_gradient
 from deep_bench.adapters.tensorflow.layout import elementwise
-from deep_bench.adapters.tensorflow.operators._common import (
+from deep_bench.adapters.tensorflow.operators._site import (
     broadcast_gradient,
     computes,
     pointwise,

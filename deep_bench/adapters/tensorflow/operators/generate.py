@@ -10,8 +10,8 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, output_dtype
-from deep_bench.adapters.tensorflow.operators._common import computes, tf_dtype
+from deep_bench.adapters.lowering.plan import dtype_of, output_dtype
+from deep_bench.adapters.tensorflow.operators._site import computes, tf_dtype
 
 __all__ = [
     "Bernoulli",

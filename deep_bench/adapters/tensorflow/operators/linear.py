@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of
-from deep_bench.adapters.tensorflow.operators._common import computes, in_float, scalar, tf_dtype
+from deep_bench.adapters.lowering.plan import dtype_of
+from deep_bench.adapters.tensorflow.operators._site import computes, in_float, scalar, tf_dtype
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
 

@@ -10,9 +10,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
+from deep_bench.adapters.lowering.plan import dtype_of, output_dtype, rank_of
 from deep_bench.adapters.tensorflow.layout import either, elementwise, is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import HALF, computes, in_float, root, scalar, tf_dtype
+from deep_bench.adapters.tensorflow.operators._site import HALF, computes, in_float, root, scalar, tf_dtype
 
 __all__ = [
     "LRN",

@@ -11,11 +11,20 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
-from deep_bench.adapters.tensorflow.differentiation import with_gradient
+from deep_bench.adapters.lowering.plan import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.graph import with_gradient
 from deep_bench.adapters.tensorflow.layout import channels_last, either
-from deep_bench.adapters.tensorflow.operators._common import computes, in_float, root, tf_dtype
-from deep_bench.adapters.tensorflow.operators._spatial import Window, pad, pad_pairs, spatial_rank, window
+from deep_bench.adapters.tensorflow.operators._site import (
+    SpatialWindow,
+    computes,
+    in_float,
+    pad,
+    pad_pairs,
+    root,
+    spatial_rank,
+    tf_dtype,
+    window,
+)
 from deep_bench.tensor import is_float
 
 __all__ = ["AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool", "MaxUnpool"]
@@ -54,13 +63,13 @@ def _root(x: Any, p: int) -> Any:
     return with_gradient(lambda t: tf.pow(t, power), lambda dy, y, t: dy * power * tf.math.divide_no_nan(y, t))(x)
 
 
-def _setup(site: Site) -> tuple[Window, int]:
+def _setup(site: Site) -> tuple[SpatialWindow, int]:
     n = spatial_rank(rank_of(site), "pool")
     tf_dtype(dtype_of(site))
     return window(site, tuple(site.attributes["kernel_shape"]), dims_of(site)[2:]), n
 
 
-def _extended(site: Site, w: Window, x: Any) -> tuple[list[Any], list[Any]]:
+def _extended(site: Site, w: SpatialWindow, x: Any) -> tuple[list[Any], list[Any]]:
     """Pads, and what ``ceil_mode`` adds at the end so that the last window fits (or takes away, as none is left there)."""
     pairs = pad_pairs(w, x)
     if not site.attribute("ceil_mode", 0) or site.attribute("auto_pad", "NOTSET") != "NOTSET":
@@ -78,7 +87,7 @@ def _extended(site: Site, w: Window, x: Any) -> tuple[list[Any], list[Any]]:
     return pairs, extra
 
 
-def windows(x: Any, w: Window) -> list[Any]:
+def windows(x: Any, w: SpatialWindow) -> list[Any]:
     """For each element of the kernel, in row-major order, what lies under it in every window of a padded tensor."""
     outs = [(_dim(x, i + 1) - r) // s + 1 for i, (r, s) in enumerate(zip(w.reach, w.strides, strict=True))]
     parts = []
@@ -114,15 +123,15 @@ def MaxPool(site: Site) -> Callable[..., Any]:
     return channels_last(run)
 
 
-def _max_by_axis(x: Any, w: Window) -> Any:
+def _max_by_axis(x: Any, w: SpatialWindow) -> Any:
     """The maximum of a padded tensor's windows, one axis after the other: far fewer parts than elements in the kernel."""
     for i in range(len(w.kernel)):
-        kernel, strides, dilations = (_only(values, i) for values in (w.kernel, w.strides, w.dilations))
-        x = reduce(tf.maximum, windows(x, Window(kernel, strides, dilations, None, None)))
+        kernel, strides, dilations = (_along_axis(values, i) for values in (w.kernel, w.strides, w.dilations))
+        x = reduce(tf.maximum, windows(x, SpatialWindow(kernel, strides, dilations, None, None)))
     return x
 
 
-def _only(values: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _along_axis(values: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(v if i == axis else 1 for i, v in enumerate(values))
 
 
@@ -138,7 +147,7 @@ def _max_probe_3d(x: Any) -> Any:
     return tf.nn.max_pool3d(tf.reshape(x, [1, 1, 1, 1, 1]), 1, 1, "VALID")
 
 
-def _max_native(x: Any, w: Window, n: int) -> Any:
+def _max_native(x: Any, w: SpatialWindow, n: int) -> Any:
     if n == 3:
         return tf.nn.max_pool3d(x, w.kernel, w.strides, "VALID")
     if n == 2:
@@ -147,7 +156,7 @@ def _max_native(x: Any, w: Window, n: int) -> Any:
     return tf.squeeze(y, [1])
 
 
-def _with_indices(site: Site, w: Window, n: int, padded: Callable[[Any], Any]) -> Callable[..., Any]:
+def _with_indices(site: Site, w: SpatialWindow, n: int, padded: Callable[[Any], Any]) -> Callable[..., Any]:
     column_major = site.attribute("storage_order", 0)
 
     def run(x: Any) -> tuple[Any, Any]:
@@ -206,7 +215,7 @@ def _mean_probe_3d(x: Any) -> Any:
     return tf.nn.avg_pool3d(tf.reshape(x, [1, 1, 1, 1, 1]), 1, 1, "VALID")
 
 
-def _mean_native(x: Any, w: Window, n: int) -> Any:
+def _mean_native(x: Any, w: SpatialWindow, n: int) -> Any:
     if n == 3:
         return tf.nn.avg_pool3d(x, w.kernel, w.strides, "VALID")
     if n == 2:

@@ -12,9 +12,9 @@ import onnx
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, output_dtype, rank_of
+from deep_bench.adapters.lowering.plan import dtype_of, output_dtype, rank_of
 from deep_bench.adapters.tensorflow.layout import on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+from deep_bench.adapters.tensorflow.operators._site import tf_dtype
 from deep_bench.adapters.tensorflow.operators.cast import to_float8
 from deep_bench.adapters.tensorflow.operators.convolution import ConvInteger
 from deep_bench.adapters.tensorflow.operators.linear import MatMulInteger

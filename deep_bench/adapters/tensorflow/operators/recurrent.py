@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of
-from deep_bench.adapters.tensorflow.differentiation import with_gradient
-from deep_bench.adapters.tensorflow.operators._common import HALF, scalar, tf_dtype
+from deep_bench.adapters.lowering.plan import dtype_of
+from deep_bench.adapters.tensorflow.graph import with_gradient
+from deep_bench.adapters.tensorflow.operators._site import HALF, scalar, tf_dtype
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -75,7 +75,7 @@ def _activations(site: Site, default: Sequence[str], directions: int) -> list[li
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """One kind of recurrent network.
 
     Args:
@@ -93,7 +93,7 @@ class Cell:
     adds_recurrent_bias: bool = True
 
 
-def _build(site: Site, cell: Cell) -> Callable[..., Any]:
+def _build(site: Site, cell: RecurrentCell) -> Callable[..., Any]:
     direction = site.attribute("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     functions = _activations(site, cell.activations, directions)
@@ -239,14 +239,14 @@ def _lstm(functions: Any, r: Any, size: int, _bias: Any, p: Any, clipped: Any, s
 
 def RNN(site: Site) -> Callable[..., Any]:
     """The simple recurrent network."""
-    return _build(site, Cell(1, 1, ("Tanh",), _rnn))
+    return _build(site, RecurrentCell(1, 1, ("Tanh",), _rnn))
 
 
 def GRU(site: Site) -> Callable[..., Any]:
     """The gated recurrent unit, with the reset before or after the recurrent product."""
-    return _build(site, Cell(3, 1, ("Sigmoid", "Tanh"), _gru, adds_recurrent_bias=False))
+    return _build(site, RecurrentCell(3, 1, ("Sigmoid", "Tanh"), _gru, adds_recurrent_bias=False))
 
 
 def LSTM(site: Site) -> Callable[..., Any]:
     """Long short-term memory, with peepholes."""
-    return _build(site, Cell(4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm))
+    return _build(site, RecurrentCell(4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm))

@@ -9,18 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, rank_of
-from deep_bench.adapters.tensorflow.differentiation import with_gradient
+from deep_bench.adapters.lowering.plan import dtype_of, rank_of
+from deep_bench.adapters.tensorflow.graph import with_gradient
 from deep_bench.adapters.tensorflow.layout import is_last, on_values, wrapped
-from deep_bench.adapters.tensorflow.operators._common import (
-    HALF,
-    computes,
-    in_float,
-    maybe_rank,
-    normal_axes,
-    root,
-    tf_dtype,
-)
+from deep_bench.adapters.tensorflow.operators._site import HALF, computes, in_float, maybe_rank, normal_axes, root, tf_dtype
 
 __all__ = [  # noqa: RUF022 (grouped by kind)
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2",

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import Plan, Site
-from deep_bench.adapters.lowering.known import rank_of
+from deep_bench.adapters.lowering.plan import rank_of
 from deep_bench.adapters.tensorflow.graph import GraphRunner, contents
 from deep_bench.adapters.tensorflow.layout import Value, on_values
 from deep_bench.errors import InvalidInput

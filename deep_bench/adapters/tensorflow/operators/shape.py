@@ -1,4 +1,4 @@
-"""Shapes: what moves, cuts, joins or measures tensors without computing."""
+"""Shapes: what moves, cuts, joins, pads or measures tensors without computing."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
-from deep_bench.adapters.tensorflow.layout import (
-    Value,
-    either,
-    elementwise,
-    is_last,
-    on_values,
-    permute,
-    to_first,
-    wrapped,
-)
-from deep_bench.adapters.tensorflow.operators._common import computes, maybe_rank, normal_axes, tf_dtype
+from deep_bench.adapters.lowering.plan import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.graph import differentiating
+from deep_bench.adapters.tensorflow.layout import Value, either, elementwise, is_last, on_values, permute, to_first, wrapped
+from deep_bench.adapters.tensorflow.operators._site import computes, maybe_rank, normal_axes, tf_dtype
 
-__all__ = [  # noqa: RUF022 (grouped by kind)
-    "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Expand", "Tile",
-    "Shape", "Size", "DepthToSpace", "SpaceToDepth",
-]  # fmt: skip
+__all__ = [
+    "Concat",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Identity",
+    "Pad",
+    "Reshape",
+    "Shape",
+    "Size",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+]
 
 
 def Identity(site: Site) -> Callable[..., Any]:
@@ -39,7 +45,7 @@ def Reshape(site: Site) -> Callable[..., Any]:
     zero, constant = site.attribute("allowzero", 0), site.constant(1)
     if constant is None:
         rank = dims_of(site, 1)[0] if site.inputs[1] is not None and site.inputs[1].shape else None
-        return lambda x, shape: tf.reshape(x, shape if zero else _kept(x, shape, rank))
+        return lambda x, shape: tf.reshape(x, shape if zero else _with_kept_sizes(x, shape, rank))
     goal = [int(d) for d in constant]
 
     def run(x: Any, _: Any) -> Any:
@@ -49,7 +55,7 @@ def Reshape(site: Site) -> Callable[..., Any]:
     return run
 
 
-def _kept(x: Any, shape: Any, rank: int | None) -> Any:
+def _with_kept_sizes(x: Any, shape: Any, rank: int | None) -> Any:
     dims = tf.shape(x, shape.dtype)
     if rank is None:
         rank = shape.shape[0]
@@ -369,3 +375,83 @@ def SpaceToDepth(site: Site) -> Callable[..., Any]:
         return tf.reshape(moved, [n, c * block * block, h // block, w // block])
 
     return run
+
+
+def Pad(site: Site) -> Callable[..., Any]:
+    """Elements added around a tensor: a constant, the edge, a reflection, the other end; removed where a pad is negative."""
+    rank, mode = rank_of(site), site.attribute("mode", "constant")
+    axes, pads = site.constant(3), site.constant(1)
+    places = list(range(rank)) if axes is None else normal_axes(axes.tolist(), rank)
+    native = tf_dtype(dtype_of(site))
+    if not computes(_pad_probe, native, 1):
+        raise NotNative(f"TensorFlow does not pad {native.name}")
+    if pads is None or (site.has(3) and axes is None):
+        return lambda x, p, value=None, a=None: _dynamic_pad(
+            x, *_pads_of_axes(p, places if a is None else a, rank), value, mode
+        )
+    pairs = {a: (int(pads[i]), int(pads[i + len(places)])) for i, a in enumerate(places)}
+
+    def make(at: Callable[[int], int]) -> Callable[..., Any]:
+        moved = {at(a): pair for a, pair in pairs.items() if pair != (0, 0)}
+        if mode == "constant":
+            return lambda x, _=None, value=None, *__: _constant_pad(x, moved, value, rank)
+        return lambda x, *_: _gathered_pad(x, moved, mode)
+
+    return either(make)
+
+
+def _pad_probe(x: Any) -> Any:
+    return tf.pad(x, [[0, 1]])
+
+
+def _constant_pad(x: Any, pairs: dict[int, tuple[int, int]], value: Any, rank: int) -> Any:
+    if any(p < 0 for pair in pairs.values() for p in pair):
+        sizes = tf.shape(x)
+        cut = {a: slice(max(0, -b), sizes[a] - max(0, -e)) for a, (b, e) in pairs.items()}
+        x = x[tuple(cut.get(a, slice(None)) for a in range(rank))]
+        pairs = {a: (max(0, b), max(0, e)) for a, (b, e) in pairs.items()}
+    return _pad_native(x, [pairs.get(a, (0, 0)) for a in range(rank)], value)
+
+
+def _pad_native(x: Any, pairs: Any, value: Any) -> Any:
+    if value is None:
+        return tf.pad(x, pairs, constant_values="") if x.dtype == tf.string else tf.pad(x, pairs)
+    if differentiating() and x.dtype.is_floating:  # TensorFlow takes no gradient with respect to the value
+        return tf.where(tf.pad(tf.ones_like(x, tf.bool), pairs), tf.pad(x, pairs), tf.reshape(value, []))
+    return tf.pad(x, pairs, constant_values=tf.reshape(value, []))
+
+
+def _pads_of_axes(pads: Any, places: Any, rank: int) -> tuple[Any, Any]:
+    """The pads before and after every axis."""
+    axes = tf.math.floormod(tf.cast(places, tf.int32), max(1, rank))[:, None]
+    begin, end = (tf.scatter_nd(axes, part, [rank]) for part in tf.split(tf.cast(pads, tf.int32), 2))
+    return begin, end
+
+
+def _dynamic_pad(x: Any, begin: Any, end: Any, value: Any, mode: str) -> Any:
+    """Pads that only the run knows."""
+    if mode != "constant":
+        return _gathered_pad(x, {a: (begin[a], end[a]) for a in range(x.shape.rank)}, mode)
+    cut = tf.strided_slice(x, tf.maximum(0, -begin), tf.shape(x) + tf.minimum(0, end))
+    return _pad_native(cut, tf.stack([tf.maximum(0, begin), tf.maximum(0, end)], 1), value)
+
+
+def _gathered_pad(x: Any, pairs: dict[int, tuple[int, int]], mode: str) -> Any:
+    """Each axis looked up where the padded one falls."""
+    for axis, (begin, end) in pairs.items():
+        size = x.shape[axis]
+        if size is None or tf.is_tensor(begin):
+            length = tf.shape(x)[axis]
+            x = tf.gather(x, _source_index(tf.range(-begin, length + end), length, mode, tf), axis=axis)
+        else:
+            x = tf.gather(x, _source_index(np.arange(-begin, size + end), size, mode, np), axis=axis)
+    return x
+
+
+def _source_index(place: Any, size: Any, mode: str, xp: Any) -> Any:
+    if mode == "edge":
+        return xp.minimum(xp.maximum(place, 0), size - 1)
+    if mode == "wrap":
+        return place % size
+    period = xp.maximum(1, 2 * (size - 1))
+    return (size - 1) - xp.abs(place % period - (size - 1))

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dims_of, dtype_of, rank_of
-from deep_bench.adapters.tensorflow.operators._common import tf_dtype
+from deep_bench.adapters.lowering.plan import dims_of, dtype_of, rank_of
+from deep_bench.adapters.tensorflow.operators._site import tf_dtype
 
 __all__ = ["DFT", "STFT"]
 

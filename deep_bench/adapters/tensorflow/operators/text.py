@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.tensorflow.operators._common import maybe_rank
+from deep_bench.adapters.tensorflow.operators._site import maybe_rank
 
 __all__ = ["RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"]
 

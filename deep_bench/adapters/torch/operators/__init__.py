@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Plan, Site, Slot, output_types
-from deep_bench.adapters.lowering.known import NotKnownYet
+from deep_bench.adapters.lowering.plan import NotKnownYet
 from deep_bench.adapters.torch.arrays import TYPES, is_foreign, numpy_dtype
 from deep_bench.adapters.torch.operators import (
     activation,
@@ -148,7 +148,7 @@ class Deferred:
         return self._built[key](*inputs)
 
     def _build(self, inputs: Sequence[Any]) -> Callable[..., Any]:
-        slots = tuple(_known(s, x) for s, x in zip(self.site.inputs, inputs, strict=True))
+        slots = tuple(_with_known(s, x) for s, x in zip(self.site.inputs, inputs, strict=True))
         site = replace(self.site, inputs=slots)
         outputs = tuple(
             s if s is None or s.dtype is not None else replace(s, dtype=dtype)
@@ -167,7 +167,7 @@ class Deferred:
         return code.to(device).forward
 
 
-def _known(slot: Slot | None, x: Any) -> Slot | None:
+def _with_known(slot: Slot | None, x: Any) -> Slot | None:
     if slot is None or not isinstance(x, torch.Tensor | np.ndarray):
         return slot
     shape = slot.shape if slot.shape is not None else (None,) * x.ndim

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import kind_of, static_shape
+from deep_bench.adapters.lowering.plan import kind_of, static_shape
 from deep_bench.adapters.torch.operators._site import Builder, Tensor, in_range, torch_type
 
 __all__ = [
@@ -21,7 +21,7 @@ SELU_ALPHA = float(np.float32(1.6732632423543772848170429916717))
 SELU_SCALE = float(np.float32(1.0507009873554804934193349852946))
 
 
-def _same(function: Callable[..., Tensor]) -> Builder:
+def _builder_of(function: Callable[..., Tensor]) -> Builder:
     def builder(_: Site) -> Callable[..., Tensor]:
         return function
 
@@ -29,7 +29,7 @@ def _same(function: Callable[..., Tensor]) -> Builder:
 
 
 Relu, Sigmoid, Tanh, Mish, Softsign, HardSwish = map(
-    _same, (torch.relu, torch.sigmoid, torch.tanh, functional.mish, functional.softsign, functional.hardswish)
+    _builder_of, (torch.relu, torch.sigmoid, torch.tanh, functional.mish, functional.softsign, functional.hardswish)
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import rank_of, static_shape
+from deep_bench.adapters.lowering.plan import rank_of, static_shape
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["Attention"]

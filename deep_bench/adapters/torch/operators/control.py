@@ -19,7 +19,7 @@ from deep_bench.errors import Unsupported
 __all__ = ["If", "Loop", "Scan", "SequenceMap"]
 
 
-class Body(nn.Module):
+class BodyModule(nn.Module):
     """A subgraph, which picks what it captures from all that its node's subgraphs capture."""
 
     def __init__(self, plan: Plan, target: torch.device | None, hosted: Sequence[str] = ()) -> None:
@@ -36,12 +36,12 @@ class Body(nn.Module):
         return self.module.forward(*inputs, *(captured[i] for i in self._where))
 
 
-def target(site: Site) -> torch.device | None:
+def target_of(site: Site) -> torch.device | None:
     """The device that the site's code is for, unless that is the CPU."""
     return site.target if isinstance(site, TorchSite) else None
 
 
-def plan(site: Site, name: str) -> Plan:
+def plan_of(site: Site, name: str) -> Plan:
     """The graph that an attribute holds.
 
     Raises:
@@ -58,8 +58,8 @@ class If(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        self.then = Body(plan(site, "then_branch"), target(site))
-        self.otherwise = Body(plan(site, "else_branch"), target(site))
+        self.then = BodyModule(plan_of(site, "then_branch"), target_of(site))
+        self.otherwise = BodyModule(plan_of(site, "else_branch"), target_of(site))
         self._single = len(site.outputs) == 1
 
     def forward(self, condition: Tensor, *captured: Any) -> Any:
@@ -73,8 +73,8 @@ class Loop(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        body = plan(site, "body")
-        self.body = Body(body, target(site), [slot.name for slot in body.inputs[:2]])
+        body = plan_of(site, "body")
+        self.body = BodyModule(body, target_of(site), [slot.name for slot in body.inputs[:2]])
         self._states = len(site.inputs) - 2
         self._given = len(site.inputs)
         self._outputs = len(site.outputs)
@@ -107,7 +107,7 @@ def _stack(values: Sequence[Any], axis: int = 0) -> Any:
 
 def _empty(site: Site, index: int) -> Callable[[], Any]:
     """A function that makes the result of no iterations."""
-    slot, device = site.outputs[index], target(site)
+    slot, device = site.outputs[index], target_of(site)
 
     def make() -> Any:
         if slot is None:
@@ -129,8 +129,8 @@ class Scan(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        body = plan(site, "body")
-        self.body = Body(body, target(site))
+        body = plan_of(site, "body")
+        self.body = BodyModule(body, target_of(site))
         self._given = len(site.inputs)
         scans = site.attribute("num_scan_inputs")
         self._states = self._given - scans
@@ -174,7 +174,7 @@ class SequenceMap(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        self.body = Body(plan(site, "body"), target(site))
+        self.body = BodyModule(plan_of(site, "body"), target_of(site))
         self._given = len(site.inputs)
         self._outputs = len(site.outputs)
 

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import ints, static_shape
-from deep_bench.adapters.torch.operators._site import Tensor, listed, torch_type
-from deep_bench.adapters.torch.operators._window import Window, kernel_shape, window
-from deep_bench.graph.windows import span, window_count
+from deep_bench.adapters.lowering.plan import ints, static_shape
+from deep_bench.adapters.torch.operators._site import Tensor, Window, kernel_shape, listed, torch_type, window
+from deep_bench.graph.shapes import span, window_count
 
 __all__ = ["Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, kind_of
+from deep_bench.adapters.lowering.plan import dtype_of, kind_of
 from deep_bench.adapters.torch.arrays import SMALL
 from deep_bench.adapters.torch.operators._site import Builder, Tensor, number, output_type, torch_type
 
@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _same(function: Any) -> Builder:
+def _builder_of(function: Any) -> Builder:
     """An operator that torch has under the same semantics."""
 
     def builder(_: Site) -> Callable[..., Tensor]:
@@ -33,20 +33,20 @@ def _same(function: Any) -> Builder:
 
 
 Abs, Neg, Exp, Log, Sqrt, Reciprocal, Erf = map(
-    _same, (torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt, torch.reciprocal, torch.erf)
+    _builder_of, (torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt, torch.reciprocal, torch.erf)
 )
-Sin, Cos, Tan, Sinh, Cosh = map(_same, (torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh))
+Sin, Cos, Tan, Sinh, Cosh = map(_builder_of, (torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh))
 Asin, Acos, Atan, Asinh, Acosh, Atanh = map(
-    _same, (torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh)
+    _builder_of, (torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh)
 )
-Ceil, Floor, Round = map(_same, (torch.ceil, torch.floor, torch.round))
-Add, Sub, Mul = map(_same, (torch.add, torch.sub, torch.mul))
-And, Or, Xor, Not = map(_same, (torch.logical_and, torch.logical_or, torch.logical_xor, torch.logical_not))
+Ceil, Floor, Round = map(_builder_of, (torch.ceil, torch.floor, torch.round))
+Add, Sub, Mul = map(_builder_of, (torch.add, torch.sub, torch.mul))
+And, Or, Xor, Not = map(_builder_of, (torch.logical_and, torch.logical_or, torch.logical_xor, torch.logical_not))
 BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot = map(
-    _same, (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.bitwise_not)
+    _builder_of, (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.bitwise_not)
 )
-Equal, Less, Greater, LessOrEqual, GreaterOrEqual = map(_same, (torch.eq, torch.lt, torch.gt, torch.le, torch.ge))
-Where = _same(torch.where)
+Equal, Less, Greater, LessOrEqual, GreaterOrEqual = map(_builder_of, (torch.eq, torch.lt, torch.gt, torch.le, torch.ge))
+Where = _builder_of(torch.where)
 
 
 def Identity(_: Site) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ def BitShift(site: Site) -> Callable[..., Tensor]:
     return lambda x, n: torch.where(n <= last, torch.bitwise_right_shift(x, n.clamp(max=last)), 0)
 
 
-def _all(function: Callable[[Tensor, Tensor], Tensor]) -> Builder:
+def _fold_inputs(function: Callable[[Tensor, Tensor], Tensor]) -> Builder:
     """An operator of any number of inputs, from left to right."""
 
     def builder(site: Site) -> Callable[..., Tensor]:
@@ -123,7 +123,7 @@ def _all(function: Callable[[Tensor, Tensor], Tensor]) -> Builder:
     return builder
 
 
-Max, Min, Sum = _all(torch.maximum), _all(torch.minimum), _all(torch.add)
+Max, Min, Sum = _fold_inputs(torch.maximum), _fold_inputs(torch.minimum), _fold_inputs(torch.add)
 
 
 def Mean(site: Site) -> Callable[..., Tensor]:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, ints, static_shape
+from deep_bench.adapters.lowering.plan import dtype_of, ints, static_shape
 from deep_bench.adapters.torch.operators._site import Tensor
 from deep_bench.tensor import is_float
 

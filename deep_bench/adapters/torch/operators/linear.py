@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import kind_of
+from deep_bench.adapters.lowering.plan import kind_of
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dynamic
+from deep_bench.adapters.lowering.plan import dynamic
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["SoftmaxCrossEntropyLoss"]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import static_shape
+from deep_bench.adapters.lowering.plan import static_shape
 from deep_bench.adapters.torch.arrays import torch_dtype
 from deep_bench.adapters.torch.operators._site import Tensor, number, torch_type
 

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import rank_of
-from deep_bench.adapters.torch.operators._site import Tensor, listed, torch_type
-from deep_bench.adapters.torch.operators._window import Window, kernel_shape, window
+from deep_bench.adapters.lowering.plan import rank_of
+from deep_bench.adapters.torch.operators._site import Tensor, Window, kernel_shape, listed, torch_type, window
 
 __all__ = ["AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool", "MaxUnpool"]
 

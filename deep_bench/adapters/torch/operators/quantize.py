@@ -7,10 +7,9 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import kind_of, rank_of
+from deep_bench.adapters.lowering.plan import kind_of, rank_of
 from deep_bench.adapters.torch.arrays import SMALL
-from deep_bench.adapters.torch.operators._site import Tensor, output_type, torch_type
-from deep_bench.adapters.torch.operators._window import kernel_shape, window
+from deep_bench.adapters.torch.operators._site import Tensor, kernel_shape, output_type, torch_type, window
 from deep_bench.adapters.torch.operators.convolution import convolve
 from deep_bench.adapters.torch.operators.elementwise import cast, from_power_of_two
 

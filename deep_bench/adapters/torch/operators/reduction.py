@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import dynamic, ints, kind_of
+from deep_bench.adapters.lowering.plan import dynamic, ints, kind_of
 from deep_bench.adapters.torch.operators._site import Builder, Tensor, listed, torch_type
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import ints
+from deep_bench.adapters.lowering.plan import ints
 from deep_bench.adapters.torch.operators._site import Tensor, listed, stacked
 from deep_bench.errors import InvalidInput
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of, dynamic, ints, rank_of, static_shape
+from deep_bench.adapters.lowering.plan import dtype_of, dynamic, ints, rank_of, static_shape
 from deep_bench.adapters.torch.operators._site import Tensor, listed
 from deep_bench.tensor import is_float
 

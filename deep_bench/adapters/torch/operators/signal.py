@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deep_bench.adapters.lowering import Site
-from deep_bench.adapters.lowering.known import ints
+from deep_bench.adapters.lowering.plan import ints
 from deep_bench.adapters.torch.operators._site import Tensor, torch_type
 
 __all__ = ["DFT", "STFT"]

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import kind_of
+from deep_bench.adapters.lowering.plan import kind_of
 from deep_bench.adapters.torch.operators._site import Tensor
-from deep_bench.adapters.torch.operators.control import target
+from deep_bench.adapters.torch.operators.control import target_of
 
 __all__ = ["TfIdfVectorizer"]
 
@@ -25,7 +25,7 @@ def TfIdfVectorizer(site: Site) -> Callable[..., Tensor]:
     factors = torch.ones(len(columns)) if mode == "TF" or weights is None else torch.tensor(weights, dtype=torch.float32)
     grams = _grams(pool, site.attribute("ngram_counts"))
     lengths = range(site.attribute("min_gram_length"), site.attribute("max_gram_length") + 1)
-    return _Counter(grams, columns, factors, lengths, site.attribute("max_skip_count") + 1, mode == "IDF", target(site))
+    return _Counter(grams, columns, factors, lengths, site.attribute("max_skip_count") + 1, mode == "IDF", target_of(site))
 
 
 def _grams(pool: Sequence[int], starts: Sequence[int]) -> dict[int, Tensor]:

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from deep_bench.adapters.lowering import NotNative, Site
-from deep_bench.adapters.lowering.known import dtype_of
+from deep_bench.adapters.lowering.plan import dtype_of
 from deep_bench.adapters.torch.operators._site import Tensor
-from deep_bench.adapters.torch.operators.control import Body, plan, target
+from deep_bench.adapters.torch.operators.control import BodyModule, plan_of, target_of
 from deep_bench.tensor import is_float
 
 __all__ = ["Adagrad", "Adam", "Gradient", "Momentum"]
@@ -25,7 +25,7 @@ class Gradient(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
-        self.body = Body(plan(site, "graph"), target(site))
+        self.body = BodyModule(plan_of(site, "graph"), target_of(site))
         self._given, self._outputs = len(site.inputs), len(site.outputs)
         self._wanted = len(site.attribute("xs"))
         for slot in site.inputs[: self._wanted]:

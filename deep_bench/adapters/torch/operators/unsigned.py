@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from deep_bench.adapters.lowering import NotNative, Site, Slot
-from deep_bench.adapters.lowering.known import NotKnownYet
+from deep_bench.adapters.lowering.plan import NotKnownYet
 from deep_bench.adapters.torch.arrays import TYPES as _TORCH
 from deep_bench.adapters.torch.operators._site import Builder
 from deep_bench.tensor import is_float
@@ -86,7 +86,7 @@ def build(site: Site, builder: Builder) -> Callable[..., Any]:
     call = inner.forward if isinstance(inner, torch.nn.Module) else inner
     into = [_torch(as_signed(s)) if _changes(s) else None for s in site.inputs]
     back = [_torch(s) if _changes(s) else None for s in site.outputs]
-    return _Signed(call, into, back, "flip" if flips else "view" if same_bits else "convert")
+    return _ThroughSigned(call, into, back, "flip" if flips else "view" if same_bits else "convert")
 
 
 def _changes(slot: Slot | None) -> bool:
@@ -97,7 +97,7 @@ def _torch(slot: Slot | None) -> torch.dtype | None:
     return None if slot is None or slot.dtype is None else _TORCH[slot.dtype]
 
 
-class _Signed:
+class _ThroughSigned:
     """Inputs to signed, outputs back."""
 
     def __init__(self, call: Callable[..., Any], into: list[Any], back: list[Any], how: str) -> None:
@@ -137,11 +137,11 @@ def _remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a - _divide(a, b) * b
 
 
-def _left(a: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+def _shift_left(a: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return torch.where(_below(n, torch.full_like(n, 64)), torch.bitwise_left_shift(a, n & 63), 0)
 
 
-def _right(a: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+def _shift_right(a: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     halved = torch.bitwise_right_shift((a >> 1) & ~_FIRST_BIT, (n - 1) & 63)
     return torch.where(n == 0, a, torch.where(_below(n, torch.full_like(n, 64)), halved, 0))
 
@@ -154,7 +154,7 @@ def _of_bits(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> 
 
 
 def _shift(site: Site) -> Callable[..., Any]:
-    return _of_bits(_left if site.attribute("direction") == "LEFT" else _right)
+    return _of_bits(_shift_left if site.attribute("direction") == "LEFT" else _shift_right)
 
 
 def _power(site: Site) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deep_bench.network.gradient.rules._precision import wide
+from deep_bench.network.gradient.rules._arithmetic import wide
 
 __all__ = [
     "BiasGelu",

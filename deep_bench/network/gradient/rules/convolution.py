@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.graph.windows import span
-from deep_bench.network.gradient.rules._sampling import Sampling, taps_around
+from deep_bench.graph.shapes import span
 from deep_bench.network.gradient.rules._windows import (
-    Layout,
+    Sampling,
+    WindowPlacement,
     columns,
     correlate,
     dim,
@@ -21,8 +21,9 @@ from deep_bench.network.gradient.rules._windows import (
     spatial,
     split,
     taps,
+    taps_around,
 )
-from deep_bench.network.gradient.symbol import Symbol
+from deep_bench.network.gradient.tape import Symbol
 
 __all__ = ["Col2Im", "Conv", "ConvTranspose", "DeformConv"]
 
@@ -79,13 +80,13 @@ def _transposed(at, x, kernel, auto_pad, dilations, output_padding, output_shape
         sizes = counts * np.array(strides)
     else:
         sizes = full - np.add(pads[:rank], pads[rank:])
-        return Layout(kernel, strides, dilations, _settled(sizes), pads[:rank], counts)
+        return WindowPlacement(kernel, strides, dilations, _static_sizes(sizes), pads[:rank], counts)
     total = at.op.Max(full - sizes, 0) if isinstance(full, Symbol) else np.maximum(full - sizes, 0)
     begins = split(at.op, total, upper=auto_pad == "SAME_UPPER")
-    return Layout(kernel, strides, dilations, _settled(sizes), begins, counts)
+    return WindowPlacement(kernel, strides, dilations, _static_sizes(sizes), begins, counts)
 
 
-def _settled(sizes):
+def _static_sizes(sizes):
     return sizes if isinstance(sizes, Symbol) else tuple(sizes.tolist())
 
 

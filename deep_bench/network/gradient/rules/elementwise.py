@@ -1,12 +1,23 @@
-"""Arithmetic on each element: the sum of the gradient over what broadcasting repeated."""
+"""Arithmetic on each element: the sum of the gradient over what broadcasting repeated.
+
+The gradients of a power have shorter forms for exponents that are known.
+"""
 
 from __future__ import annotations
 
 import math
 
-from deep_bench.network.gradient.rules._masks import bounded, finite, mask, nonzero, positive, root, where
-from deep_bench.network.gradient.rules._power import base_gradient, exponent_gradient
-from deep_bench.network.gradient.rules._wide import in_float32
+from deep_bench.network.gradient.rules._arithmetic import (
+    bounded,
+    finite,
+    in_float32,
+    mask,
+    nonzero,
+    positive,
+    root,
+    steep,
+    where,
+)
 
 __all__ = [
     "Abs",
@@ -261,3 +272,43 @@ def Where(at, condition, x, y):
     """``dx = dz`` where the condition holds, ``dy = dz`` elsewhere."""
     dx = where(condition, at.dy)
     return None, at.op.sum_to(dx, x), at.op.sum_to(at.dy - dx, y)
+
+
+def base_gradient(at, x, exponent):
+    """``dz * y * x ** (y - 1)`` for the exponent ``y``."""
+    constant = exponent.known
+    if constant is not None and constant.size == 1:
+        return at.op.sum_to(_by_number(at, x, float(constant.reshape(()))), x)
+    y = exponent.cast(x)
+    slope = _slope(at, x, y - 1, x.equals(0) & (y < 1))
+    return at.op.sum_to(at.dy * y * slope, x)
+
+
+def _by_number(at, x, y):
+    if y == 0:
+        return at.op.zeros_like(at.dy)
+    if y == 1:
+        return at.dy
+    if y == 2:
+        return at.dy * (x + x)
+    if y == 0.5:
+        return at.dy / root(x) * 0.5
+    scaled = at.dy * y
+    if y in (1.5, 3):
+        return scaled * (root(x) if y == 1.5 else x * x)
+    return scaled * (at.op.Pow(x, y - 1) if y > 1 else _slope(at, x, y - 1, x.equals(0)))
+
+
+def _slope(at, x, power, infinite):
+    """``x ** power``, and a large number where it is infinite: times a gradient of 0, or an exponent of 0, it is 0."""
+    chosen = mask(infinite, x)
+    return at.op.Pow(x + chosen, power) + chosen * steep(x.dtype)
+
+
+def exponent_gradient(at, x, exponent):
+    """``dz * z * log(x)``; the power of a negative number has no derivative with respect to its exponent: 0."""
+    base = x.cast(at.y.dtype)
+    above = base > 0
+    log = at.op.Log(where(above, base) + mask(~above, base))
+    gradient = where(above, at.dy * at.y) * log
+    return at.op.sum_to(gradient, exponent).cast(exponent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deep_bench.network.gradient.rules._sizes import positions, size, widened
+from deep_bench.network.gradient.rules._arithmetic import positions, size, widened
 
 __all__ = ["MelWeightMatrix", "Range"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.network.gradient.rules._masks import mask
-from deep_bench.network.gradient.rules._wide import in_float32
+from deep_bench.network.gradient.rules._arithmetic import in_float32, mask
 
 __all__ = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"]
 
@@ -13,7 +12,7 @@ __all__ = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"]
 @in_float32
 def NegativeLogLikelihoodLoss(at, x, target, weight=None, *, ignore_index=None, reduction="mean"):
     """``dx[n, t, …] = -weight[t] * dy[n, …]`` with ``t = target[n, …]``, over the sum of the weights for a mean."""
-    chosen = _Chosen(at, x, target, weight, ignore_index, reduction)
+    chosen = _TargetChoice(at, x, target, weight, ignore_index, reduction)
     dx = at.op.ScatterElements(at.op.zeros_like(x), chosen.index, -chosen.scale, axis=1)
     return dx, None, chosen.weight_gradient(x) if at.wants(2) else None
 
@@ -22,7 +21,7 @@ def NegativeLogLikelihoodLoss(at, x, target, weight=None, *, ignore_index=None, 
 def SoftmaxCrossEntropyLoss(at, x, labels, weights=None, *, ignore_index=None, reduction="mean"):
     """``dx = weight[t] * dy * (softmax(x) - onehot(t))`` with the label ``t``, and what arrives at the log-probabilities."""
     log_probabilities, further = at.output(1), at.gradient_or_none(1)
-    chosen = _Chosen(at, x, labels, weights, ignore_index, reduction)
+    chosen = _TargetChoice(at, x, labels, weights, ignore_index, reduction)
     scale, probabilities = chosen.scale, at.op.Exp(log_probabilities)
     if further is None:
         dx = at.op.ScatterElements(probabilities * scale, chosen.index, -scale, axis=1, reduction="add")
@@ -32,7 +31,7 @@ def SoftmaxCrossEntropyLoss(at, x, labels, weights=None, *, ignore_index=None, r
     return dx, None, chosen.weight_gradient(log_probabilities) if at.wants(2) else None
 
 
-class _Chosen:
+class _TargetChoice:
     """What the targets choose.
 
     Attributes:

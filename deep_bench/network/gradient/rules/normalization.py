@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from deep_bench.network.gradient.rules._precision import wide
+from deep_bench.network.gradient.rules._arithmetic import wide
 
 __all__ = [
     "LRN",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from deep_bench.network.gradient.rules._masks import mask
+from deep_bench.network.gradient.rules._arithmetic import mask
 from deep_bench.tensor import is_float
 
 __all__ = ["ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QuantizeLinear"]

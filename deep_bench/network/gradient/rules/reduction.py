@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.network.gradient.rules._masks import mask, nonzero, where
-from deep_bench.network.gradient.rules._wide import in_float32
+from deep_bench.network.gradient.rules._arithmetic import in_float32, mask, nonzero, where
 
 __all__ = [
     "CumProd",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.network.gradient.rules._sequences import mapped, zeros_of
+from deep_bench.network.gradient.rules._subgraphs import mapped, zeros_of
 
 __all__ = [
     "ConcatFromSequence",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deep_bench.network.gradient.rules._sizes import dimension, joined, positions, size
+from deep_bench.network.gradient.rules._arithmetic import dimension, joined, positions, size
 
 __all__ = ["DFT", "STFT"]
 
@@ -18,8 +18,8 @@ def DFT(at, x, dft_length=None, axis=None, *, inverse=0, onesided=0):
     where = op.constant([-2], np.int64) if axis is None else _vector(axis)
     length = _length(op, x, where)
     n = _vector(dft_length) if dft_length is not None else (length - 1) * 2 if inverse and onesided else length
-    if n.known is None and dimension(at.y, _known(where)) is not None and not (onesided and not inverse):
-        n = size(at.y, _known(where))
+    if n.known is None and dimension(at.y, _axis_number(where)) is not None and not (onesided and not inverse):
+        n = size(at.y, _axis_number(where))
     number = n.cast(dy.dtype)
     along = where.squeeze(0)
     if inverse:
@@ -42,7 +42,7 @@ def _vector(x):
     return x.tape.constant(x.known.reshape(1), np.int64) if x.known is not None else x.tape.Cast(x.reshape([1]), to=7)
 
 
-def _known(axis):
+def _axis_number(axis):
     return int(axis.known[0]) if axis.known is not None else 1 << 30
 
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from deep_bench.adapters.lowering.reference import bound
+from deep_bench.adapters.lowering.infer import bound
 from deep_bench.reference.operators import find
 
 onnxruntime = pytest.importorskip("onnxruntime")

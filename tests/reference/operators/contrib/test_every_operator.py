@@ -12,9 +12,8 @@ import pytest
 from onnx import helper
 
 from deep_bench import frameworks
-from deep_bench.adapters.lowering.contrib import infer_contrib
-from deep_bench.adapters.lowering.facts import Fact
-from deep_bench.adapters.lowering.reference import bound
+from deep_bench.adapters.lowering.infer import bound, infer_contrib
+from deep_bench.adapters.lowering.plan import Fact
 from deep_bench.check import InProcessSubject, establish, judge
 from deep_bench.graph import Network
 from deep_bench.reference.operators import OPERATORS

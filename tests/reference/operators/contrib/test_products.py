@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import Unsupported
-from deep_bench.reference.operators.contrib import products
+from deep_bench.reference.operators.contrib import linear
 
 RNG = np.random.default_rng(5)
 EIGHT_BITS = [np.uint8, np.int8]
@@ -67,7 +67,7 @@ def test_matmul_integer_to_float(judge, dtype, kind, bias) -> None:
 def test_matmul_integer_to_float_of_signed_inputs_and_halves() -> None:
     a, b = integers(2, 3, dtype=np.int8), integers(3, 2, dtype=np.int8)
     scale = np.array(0.5, np.float16)
-    y = products.MatMulIntegerToFloat(a, b, scale, scale, np.array(1, np.int8))
+    y = linear.MatMulIntegerToFloat(a, b, scale, scale, np.array(1, np.int8))
     assert y.dtype == np.float16
     np.testing.assert_allclose(y, (a.astype(float) - 1) @ b.astype(float) / 4, rtol=1e-3)
 
@@ -87,7 +87,7 @@ def test_qgemm(judge, dtype, attributes, floating) -> None:
 
 def test_matmul_integer_16(judge) -> None:
     judge("MatMulInteger16", [integers(2, 3, 4, dtype=np.int16), integers(4, 5, dtype=np.int16)])
-    y = products.MatMulInteger16(np.full((1, 2), 65535, np.uint16), np.full((2, 1), 65535, np.uint16))
+    y = linear.MatMulInteger16(np.full((1, 2), 65535, np.uint16), np.full((2, 1), 65535, np.uint16))
     assert y.dtype == np.uint32
     assert y.item() == 2 * 65535**2 % 2**32
 
@@ -140,8 +140,8 @@ def test_matmul_n_bits_with_the_blocks_that_columns_are_in_anyway(layout) -> Non
     b, scales, zero_points, attributes = blocks(layout)
     x = random(3, attributes["K"])
     index = (np.arange(attributes["K"]) // attributes["block_size"]).astype(np.int32)
-    expected = products.MatMulNBits(x, b, scales, zero_points, **attributes)
-    np.testing.assert_array_equal(products.MatMulNBits(x, b, scales, zero_points, index, **attributes), expected)
+    expected = linear.MatMulNBits(x, b, scales, zero_points, **attributes)
+    np.testing.assert_array_equal(linear.MatMulNBits(x, b, scales, zero_points, index, **attributes), expected)
 
 
 def test_matmul_n_bits_with_other_blocks_keeps_the_zero_points() -> None:
@@ -151,7 +151,7 @@ def test_matmul_n_bits_with_other_blocks_keeps_the_zero_points() -> None:
     whole = np.stack((b & 15, b >> 4), axis=-1).reshape(5, 32).astype(float)
     zeros = np.stack((zero_points & 15, zero_points >> 4), axis=-1).reshape(5, 2)
     expected = x.astype(float) @ ((whole - zeros[:, index]) * scales[:, index]).T
-    result = products.MatMulNBits(x, b, scales, zero_points, index, **attributes)
+    result = linear.MatMulNBits(x, b, scales, zero_points, index, **attributes)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -169,13 +169,13 @@ def test_matmul_n_bits_of_three_bits() -> None:
         bitorder="little",
     )
     scales = np.ones((1, 1), np.float32)
-    y = products.MatMulNBits(np.eye(16, dtype=np.float32), packed.reshape(1, 1, 6), scales, K=16, N=1, bits=3, block_size=16)
+    y = linear.MatMulNBits(np.eye(16, dtype=np.float32), packed.reshape(1, 1, 6), scales, K=16, N=1, bits=3, block_size=16)
     np.testing.assert_array_equal(y.ravel(), np.arange(16) % 8 - 4)
 
 
 def test_matmul_n_bits_refuses_what_it_cannot_read() -> None:
     b, scales, _, attributes = blocks((4, 32, 16, 5))
     with pytest.raises(Unsupported, match="weight_prepacked=1"):
-        products.MatMulNBits(random(1, 32), b, scales, weight_prepacked=1, **attributes)
+        linear.MatMulNBits(random(1, 32), b, scales, weight_prepacked=1, **attributes)
     with pytest.raises(Unsupported, match="block 7"):
-        products.MatMulNBits(random(1, 32), b, scales, None, np.full(32, 7, np.int32), **attributes)
+        linear.MatMulNBits(random(1, 32), b, scales, None, np.full(32, 7, np.int32), **attributes)

@@ -1,1 +1,0 @@
-"""jax: functions of its arrays as operators."""

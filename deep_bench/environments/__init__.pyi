@@ -1,0 +1,11 @@
+from .building import Lock as Lock
+from .building import build as build
+from .building import differences as differences
+from .building import remove as remove
+from .declaration import Built as Built
+from .declaration import Declaration as Declaration
+from .declaration import Declarations as Declarations
+from .declaration import all_built as all_built
+from .declaration import built as built
+from .declaration import place_of as place_of
+from .lean import Lean as Lean

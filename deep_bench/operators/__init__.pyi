@@ -1,0 +1,16 @@
+from .argument import Argument as Argument
+from .case import Case as Case
+from .checks.backward import error_maps as error_maps
+from .checks.finding import Finding as Finding
+from .checks.finding import Findings as Findings
+from .checks.problem import Problem as Problem
+from .checks.run import check_operator as check_operator
+from .native_code import native as native
+from .operator import Host as Host
+from .operator import Operator as Operator
+from .studies.experiment import study as study
+from .studies.result import Study as Study
+from .suites.from_network import cases_of as cases_of
+from .suites.from_network import suite_of as suite_of
+from .suites.suite import Suite as Suite
+from .wrapping import wrap as wrap

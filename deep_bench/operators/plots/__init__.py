@@ -1,1 +1,0 @@
-"""Pictures of operators; importing its modules needs matplotlib."""

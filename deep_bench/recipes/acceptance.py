@@ -1,0 +1,614 @@
+"""Acceptance: what the figures of a cell must be, and whether that fits what the recipe measures.
+
+The figures, verdicts and labels that a cell can have are known before anything runs: which is better, in which unit, and how
+many significant bits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from deep_bench.errors import InvalidArgument
+from deep_bench.recipes.cell import Cell, is_file_name, suite_of_cases, training_content, with_threads
+from deep_bench.recipes.faults import at_line, line_of, nearest, several
+from deep_bench.recipes.levels import (
+    CaseFields,
+    CommunicationFields,
+    NetworkFields,
+    OperatorsFields,
+    ScalingFields,
+    TrainingFields,
+    amount,
+    in_unit,
+)
+from deep_bench.records.labels import LABEL_NAMES, text_of
+from deep_bench.tensor import is_inexact, significand_bits
+from deep_bench.yaml_text import Place
+
+if TYPE_CHECKING:
+    from deep_bench.records.result import Direction, Figure, Result
+
+VERDICTS = ("right", "reduced precision", "wrong", "cannot tell", "no information", "unchecked")
+
+FACTOR = "factor."
+"""Before the label of a factor that has the name of another label."""
+
+
+Values = frozenset[str] | None
+"""Of a label; ``None`` for any, where it is not known before."""
+
+
+class FigureKind(NamedTuple):
+    """The unit of a figure, and which is better."""
+
+    unit: str
+    direction: Direction
+
+
+_TIME_KIND = FigureKind("s", "lower")
+_BYTES_A_SECOND = FigureKind("B/s", "higher")
+_SHARE_KIND = FigureKind("", "higher")
+
+_SYSTEM = ("system", "framework", "version", "device", "option.")
+_RANKS = ("ranks", "nodes", "communicator")
+_LABELS: Mapping[str, Sequence[str]] = {
+    "operators": (*_SYSTEM, "suite", "case", "operator", "dtype", "seed"),
+    "network": (*_SYSTEM, "network", "size.", "dtype", "seed"),
+    "training": (
+        *(*_SYSTEM, *_RANKS, "network", "data", "batch", "optimizer", "scheme"),
+        *("seed", "epochs", "steps", "target"),
+    ),
+    "communication": (*_SYSTEM, *_RANKS, "case", "operator", "dtype", "bytes", "seed"),
+    "scaling": (*_SYSTEM, "ranks", "network", "scheme", "scaling", "machine", "batch"),
+}
+"""Level to the labels of its results; a dot at the end stands for all that begin so. What is said more closely of a label
+has a dot after its name: ``network.sha256``, ``optimizer.lr``."""
+
+
+def figures_of(cell: Cell, home: Path, metrics: Iterable[str] = ()) -> dict[str, FigureKind]:
+    """The figures that the results of a cell can have.
+
+    Args:
+        cell: The cell.
+        home: The folder that names of files are relative to.
+        metrics: What else is to be found out of operators.
+
+    Example:
+        >>> from deep_bench.recipes import load_experiment
+        >>> figures_of(load_experiment("small-communication").cells[0], Path())["bus bandwidth"]
+        Kind(unit='B/s', direction='higher')
+    """
+    fields = cell.fields
+    if isinstance(fields, OperatorsFields):
+        return _of_operators(fields, metrics)
+    if isinstance(fields, NetworkFields):
+        times = dict.fromkeys(("forward", "from NumPy", "first call", "setup"), _TIME_KIND)
+        return {**times, "peak memory": FigureKind("B", "lower")}
+    if isinstance(fields, CommunicationFields):
+        return _of_communication(fields)
+    if isinstance(fields, TrainingFields):
+        return _of_training(cell, home)
+    simulated = ("predicted step, simulated",) if fields.replay_up_to else ()
+    times = dict.fromkeys(("predicted step", "predicted computing", "predicted messages", *simulated), _TIME_KIND)
+    return {**times, "predicted speed-up": _SHARE_KIND, "predicted efficiency": _SHARE_KIND}
+
+
+def _of_operators(fields: OperatorsFields, metrics: Iterable[str]) -> dict[str, FigureKind]:
+    from deep_bench.measure.metrics import builtin_metrics
+    from deep_bench.operators.studies import settings as q
+
+    timed = {q.FORWARD, q.DISPATCH, "first call", "setup"}
+    timed |= {q.BOTH, q.BACKWARD} if fields.backward else set()
+    timed |= {q.COLD} if fields.cold else set()
+    timed |= {q.NUMPY} if fields.numpy else set()
+    classes = builtin_metrics()
+    instances = [classes[name]() for name in metrics if name in classes]
+    return {
+        **dict.fromkeys(timed, _TIME_KIND),
+        **{metric.name: FigureKind("s" if metric.unit == "ns" else metric.unit, metric.direction) for metric in instances},
+    }
+
+
+def _of_communication(fields: CommunicationFields) -> dict[str, FigureKind]:
+    from deep_bench.distributed.collectives.operations import KINDS
+
+    sized = any(name not in KINDS or KINDS[name].sized for name in fields.collectives)
+    return {
+        "time": _TIME_KIND,
+        **(dict.fromkeys(("algorithm bandwidth", "bus bandwidth"), _BYTES_A_SECOND) if sized else {}),
+    }
+
+
+def _of_training(cell: Cell, home: Path) -> dict[str, FigureKind]:
+    from deep_bench.training.recipes import Recipe
+
+    recipe = Recipe(training_content(cell, home))
+    scores = {name: FigureKind(score.unit, score.direction) for name, score in recipe.scores.items()}
+    target = {"time to target": _TIME_KIND} if recipe.fields.target else {}
+    return {**target, **scores, "throughput": FigureKind("samples/s", "higher"), "time": _TIME_KIND, "setup": _TIME_KIND}
+
+
+_NEEDED: Mapping[str, Mapping[str, str]] = {
+    "operators": {
+        "forward and backward": "backward: true",
+        "backward": "backward: true",
+        "forward, cold caches": "cold: true",
+        "from NumPy": "numpy: true",
+    },
+    "training": {"time to target": "a target, such as {accuracy: 0.9}"},
+    "scaling": {"predicted step, simulated": "replay_up_to above 0"},
+}
+
+
+def what_is_needed(level: str, figure: str) -> str:
+    """What a recipe has to say so that there is a figure; empty where saying something does not help.
+
+    Example:
+        >>> needed("operators", "backward"), needed("network", "backward")
+        ('backward: true', '')
+    """
+    from deep_bench.measure.metrics import builtin_metrics
+
+    if level == "operators" and figure in builtin_metrics():
+        return f"metrics: [{figure}]"
+    return _NEEDED.get(level, {}).get(figure, "")
+
+
+def verdicts_of(cell: Cell) -> tuple[str, ...]:
+    """The verdicts that the results of a cell can have.
+
+    Example:
+        >>> from deep_bench.recipes import load_experiment
+        >>> verdicts_of(load_experiment("small-training").cells[0])
+        ('unchecked',)
+    """
+    checked = cell.level == "communication" or getattr(cell.fields, "check", "off") != "off"
+    return VERDICTS if checked else ("unchecked",)
+
+
+def has_bits(cell: Cell) -> bool:
+    """Whether significant bits are found out."""
+    return getattr(cell.fields, "check", "off") != "off"
+
+
+def labels_of(cell: Cell) -> dict[str, Values]:
+    """The labels that the results of a cell have, and their values; a factor's name stands for the factor.
+
+    Example:
+        >>> from deep_bench.recipes import load_experiment
+        >>> found = labels_of(load_experiment("small-network").cells[1])
+        >>> sorted(found["system"]), sorted(found["batch"]), found["device"]
+        (['onnxruntime', 'reference'], ['64'], None)
+    """
+    labels: dict[str, Values] = dict.fromkeys((*_LABELS[cell.level], "host", "launches"))
+    labels |= {name: frozenset(values) for name, values in _known_labels(cell).items()}
+    labels |= {"kind": frozenset([cell.level]), "recipe": frozenset([cell.recipe]), "cell": frozenset([cell.id])}
+    for name, value in cell.factors.items():
+        labels[name] = frozenset([text_of(value)])
+        if name in LABEL_NAMES:
+            labels[f"{FACTOR}{name}"] = labels[name]
+    return labels
+
+
+def _known_labels(cell: Cell) -> dict[str, Iterable[str]]:
+    """Labels whose values a recipe tells."""
+    fields = cell.fields
+    systems = _systems(fields)
+    labels: dict[str, Iterable[str]] = {}
+    if systems and not any("@" in name for name in systems):
+        labels = {"system": systems, "framework": [name.partition(":")[0] for name in systems]}
+    if isinstance(fields, CommunicationFields):
+        labels |= {"operator": fields.collectives, "ranks": [str(fields.ranks)]}
+    if isinstance(fields, TrainingFields):
+        labels["ranks"] = [str(fields.ranks)]
+    if isinstance(fields, OperatorsFields) and (
+        written := [candidate for candidate in fields.cases if isinstance(candidate, CaseFields)]
+    ):
+        labels["operator"] = [case.operator for case in written]
+        if all(case.label for case in written):
+            labels["case"] = [str(case.label) for case in written]
+    return labels
+
+
+def _systems(fields: object) -> list[str]:
+    """The systems under test as results call them; empty where that is not known."""
+    if isinstance(fields, CommunicationFields):
+        return [] if any(":" in name for name in fields.over) else list(fields.over)
+    assert isinstance(fields, OperatorsFields | NetworkFields | TrainingFields | ScalingFields)
+    if getattr(fields, "kernels", ()):
+        return []
+    declared = [fields.on] if isinstance(fields.on, str) else fields.on or []
+    return [with_threads(name, fields.threads) for name in declared]
+
+
+def is_label(name: str, labels: Mapping[str, Values]) -> bool:
+    """Whether there is such a label, or one of which it says more.
+
+    Example:
+        >>> [is_known(name, {"option.": None, "network": None}) for name in ("option.threads", "network.sha256", "sytem")]
+        [True, True, False]
+    """
+    head, dot, _ = name.partition(".")
+    return name in labels or (bool(dot) and (f"{head}." in labels or head in labels))
+
+
+def most_bits(cell: Cell) -> int:
+    """The bits of the widest floating-point type in a cell; those of float64 where its types are not known before it runs.
+
+    Example:
+        >>> from deep_bench.recipes import load_experiment
+        >>> [most_bits(load_experiment(name).cells[-1]) for name in ("small-network", "small-operators")]
+        [24, 53]
+    """
+    bits = (significand_bits(dtype) for dtype in _types_of(cell) if is_inexact(dtype))
+    return max(bits, default=significand_bits(np.dtype(np.float64)))
+
+
+def _types_of(cell: Cell) -> Iterable[np.dtype]:
+    """The types of the data that a cell is given; none where only a file tells, which may be large or not be here yet."""
+    fields = cell.fields
+    if isinstance(fields, OperatorsFields):
+        return _bits_of_cases(cell, fields)
+    if isinstance(fields, NetworkFields) and isinstance(fields.network, str) and not fields.transform:
+        return _bits_of_network(fields.network)
+    return ()
+
+
+def _bits_of_cases(cell: Cell, fields: OperatorsFields) -> Iterable[np.dtype]:
+    from deep_bench.operators.suites.from_network import suite_of
+
+    if fields.suite is not None and Path(fields.suite).suffix:
+        return ()
+    suite = suite_of_cases(cell) if fields.suite is None else suite_of(fields.suite)
+    suite = suite if fields.dtype is None else suite.with_dtype(fields.dtype)
+    return [argument.dtype for case in suite for argument in case.arguments if argument is not None]
+
+
+def _bits_of_network(name: str) -> Iterable[np.dtype]:
+    from deep_bench.graph import load
+
+    if is_file_name(name):
+        return ()
+    network = load(name)
+    return [spec.dtype for spec in (*network.inputs, *network.outputs)]
+
+
+VERDICT = "verdict"
+BITS = "significant bits"
+WHERE = "where"
+
+WITHOUT = "without an interval"
+"""Remark: the samples are too few to say how far off the median may be."""
+
+
+WITHIN = "the limit is within its interval"
+"""Remark: the same measurement, made again, may well come out on the other side."""
+
+
+_SIGNS = {"<=": "lower", "<": "lower", ">=": "higher", ">": "higher"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One condition.
+
+    Args:
+        figure: Its name; ``verdict`` and ``significant bits`` are those of the verdict.
+        sign: ``<=``, ``<``, ``>=`` or ``>``; empty for verdicts.
+        value: The limit, in
+        unit: this unit, as written.
+        verdicts: Which are accepted.
+        where: Labels of the results that it is about; all of a cell by default.
+        place: Of the group of conditions that it stands in, in the recipe.
+    """
+
+    figure: str
+    sign: str = ""
+    value: float = 0.0
+    unit: str = ""
+    verdicts: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    place: Place = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        if self.figure == VERDICT:
+            return f"verdict {' or '.join(self.verdicts)}"
+        return f"{self.figure} {self.sign} {self.value:g}{' ' if self.unit else ''}{self.unit}"
+
+    @classmethod
+    def parse(cls, figure: str, written: Any, where: Mapping[str, str] | None = None, place: Place = ()) -> Rule:
+        """Read a condition as a recipe has it.
+
+        Raises:
+            ValueError: It is none; what one looks like is told.
+
+        Example:
+            >>> str(Rule.parse("forward", "<= 5 ms")), str(Rule.parse("verdict", ["right", "reduced precision"]))
+            ('forward <= 5 ms', 'verdict right or reduced precision')
+        """
+        if figure == VERDICT:
+            return cls(figure, verdicts=_verdict_outcomes(written), where=where or {}, place=place)
+        match = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
+        if match is None:
+            raise ValueError(f'{written!r} is no condition: write "<= 5 ms" or ">= 20"')
+        value, unit = amount(match[2])
+        if figure == BITS and (_SIGNS[match[1]] != "higher" or unit):
+            raise ValueError(f'{written!r}: more significant bits are better, and have no unit: write ">= 20"')
+        return cls(figure, match[1], value, unit, where=where or {}, place=place)
+
+    @property
+    def better(self) -> str:
+        """Which values fulfil it: ``"lower"`` or ``"higher"`` ones."""
+        return _SIGNS[self.sign]
+
+    def about(self, cell: Cell) -> bool:
+        """Whether a cell can have results that it is about."""
+        labels = labels_of(cell)
+        return all((values := labels.get(name)) is None or value in values for name, value in self.where.items())
+
+    def judge(self, result: Result) -> RuleOutcome:
+        """Whether a result fulfils it."""
+        if self.figure == VERDICT:
+            return RuleOutcome(self, result.outcome in self.verdicts, result.outcome)
+        if self.figure == BITS:
+            bits = None if result.verdict is None else result.verdict.significant_bits
+            if bits is None:
+                return RuleOutcome(self, False, "no significant bits were found out")
+            return RuleOutcome(self, self._holds(bits, self.value), f"{bits:.1f}")
+        figure = result.figures.get(self.figure)
+        if figure is None:
+            available = ", ".join(result.figures) or "none"
+            return RuleOutcome(
+                self, False, f"no such figure: there are {available}; {nearest(self.figure, result.figures)}".rstrip("; ")
+            )
+        return self._of(figure)
+
+    def _of(self, figure: Figure) -> RuleOutcome:
+        if self.better != figure.direction:
+            return RuleOutcome(self, False, wrong_direction(figure.direction))
+        from deep_bench.records.results import amount_text
+
+        try:
+            limit = in_unit(self.value, self.unit, figure.unit)
+        except ValueError as error:
+            return RuleOutcome(self, False, str(error))
+        if math.isnan(figure.median):
+            return RuleOutcome(self, False, "it has no samples")
+        interval = figure.interval
+        remark = ""
+        if interval is None:
+            remark = WITHOUT
+        elif interval.low <= limit <= interval.high:
+            remark = WITHIN
+        text = amount_text(figure.median, figure.unit)
+        finding = f"{text}; {remark}" if remark else text
+        return RuleOutcome(self, self._holds(figure.median, limit), finding, remark=remark)
+
+    def _holds(self, value: float, limit: float) -> bool:
+        return {"<=": value <= limit, "<": value < limit, ">=": value >= limit, ">": value > limit}[self.sign]
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """A condition, and what a result has to say to it.
+
+    Args:
+        rule: The condition.
+        met: Whether it is fulfilled.
+        found: What was found.
+        result: The result's name.
+        remark: What makes it uncertain, whether it is met or not: `WITHOUT`, `WITHIN` or nothing.
+    """
+
+    rule: Rule
+    met: bool
+    found: str
+    result: str = ""
+    remark: str = ""
+
+    def as_json(self) -> dict[str, str | bool]:
+        """The same as plain JSON."""
+        fields = {"result": self.result, "condition": str(self.rule), "found": self.found, "remark": self.remark}
+        return {**fields, "met": self.met}
+
+    def __str__(self) -> str:
+        return f"{self.result + ': ' if self.result else ''}{self.rule} {'met' if self.met else 'missed'} ({self.found})"
+
+
+def wrong_direction(better: str) -> str:
+    """What is wrong with the sign of a condition.
+
+    Example:
+        >>> wrong_direction("lower")
+        "lower is better: write '<='"
+    """
+    return f"{better} is better: write {next(sign for sign, direction in _SIGNS.items() if direction == better)!r}"
+
+
+def rules_of(accept: Mapping[str, Any] | Sequence[Mapping[str, Any]], lines: Mapping[Place, int]) -> tuple[Rule, ...]:
+    """The conditions of a recipe, each by itself; `deep_bench.recipes.acceptance` sees whether they fit the recipe.
+
+    Raises:
+        InvalidArgument: One is none; with its line.
+
+    Example:
+        >>> [str(rule) for rule in rules_of({"forward": "<= 5 ms", "verdict": "right"}, {})]
+        ['forward <= 5 ms', 'verdict right']
+    """
+    groups: list[tuple[Place, Mapping[str, Any]]]
+    groups = [(("accept",), accept)] if isinstance(accept, Mapping) else [(("accept", n), a) for n, a in enumerate(accept)]
+    rules: list[Rule] = []
+    faults: list[InvalidArgument] = []
+    for place, group in groups:
+        where = group.get(WHERE, {})
+        if not isinstance(where, Mapping):
+            line = at_line(line_of(lines, (*place, WHERE)))
+            faults.append(InvalidArgument(f"{line}'where' is {where!r}", "label: value, such as {system: torch}"))
+            continue
+        labels = {str(name): text_of(value) for name, value in where.items()}
+        for figure, written in group.items():
+            if figure == WHERE:
+                continue
+            try:
+                rules.append(Rule.parse(figure, written, labels, place))
+            except ValueError as error:
+                line = at_line(line_of(lines, (*place, figure)))
+                faults.append(InvalidArgument(f"{line}{figure!r} of accept: {error}"))
+    if faults:
+        raise several(faults)
+    return tuple(rules)
+
+
+def judge_rules(rules: Sequence[Rule], results: Sequence[Result]) -> list[RuleOutcome]:
+    """What results have to say to all conditions; a condition without a result that it is about is missed.
+
+    Args:
+        rules: The conditions.
+        results: Of a cell.
+    """
+    judgements = []
+    for rule in rules:
+        about = [result for result in results if all(_label_of(result, name) == value for name, value in rule.where.items())]
+        if not about:
+            which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
+            judgements.append(RuleOutcome(rule, False, f"no result{' with ' + which if which else ''}"))
+        for result in about:
+            judgement = rule.judge(result)
+            judgements.append(replace(judgement, result=result.name))
+    return judgements
+
+
+def _label_of(result: Result, name: str) -> str | None:
+    """A label; where a factor has the name of another label, the factor is meant."""
+    return result.labels.get(f"{FACTOR}{name}", result.labels.get(name))
+
+
+def _verdict_outcomes(written: Any) -> tuple[str, ...]:
+    words = written if isinstance(written, list) else [written]
+    for word in words:
+        if word not in VERDICTS:
+            near = nearest(str(word), VERDICTS)
+            raise ValueError(f"{word!r} is no verdict, which are {', '.join(VERDICTS)}" + (f"; {near}" if near else ""))
+    return tuple(words)
+
+
+CellFigures = tuple[Cell, Mapping[str, FigureKind]]
+"""A cell, and the figures that its results can have."""
+
+
+_ABOVE_ZERO = ("s", "ns", "B", "B/s", "J")
+
+
+def check_accepted(
+    rules: Sequence[Rule], metrics: Sequence[str], cells: Sequence[CellFigures], lines: Mapping[Place, int]
+) -> None:
+    """See that each condition can be met, and that each figure of the final table can be there.
+
+    Args:
+        rules: The conditions.
+        metrics: The figures of the table.
+        cells: All cells with their figures.
+        lines: Where each value of the file is.
+
+    Raises:
+        InvalidArgument: A figure or label that there is not, with the nearest that there is; a unit or a direction that is
+            not the figure's; or a verdict that nothing can get.
+    """
+    faults = [*_wrong_metrics(metrics, cells, lines)]
+    for rule in rules:
+        faults += _wrong_where(rule, [cell for cell, _ in cells], lines) or _wrong_figure(rule, cells, lines)
+    if faults:
+        raise several(list({fault.came: fault for fault in faults}.values()))
+
+
+def _wrong_metrics(
+    metrics: Sequence[str], cells: Sequence[CellFigures], lines: Mapping[Place, int]
+) -> Iterator[InvalidArgument]:
+    figure_names = list(dict.fromkeys(name for _, figures in cells for name in figures))
+    for number, name in enumerate(metrics):
+        if name not in figure_names:
+            yield _no_figure(name, "metrics", cells[0][0], figure_names, line_of(lines, ("metrics", number)))
+
+
+def _wrong_where(rule: Rule, cells: Sequence[Cell], lines: Mapping[Place, int]) -> list[InvalidArgument]:
+    label_maps = [labels_of(cell) for cell in cells]
+    faults = []
+    for name, value in rule.where.items():
+        line = at_line(line_of(lines, (*rule.place, WHERE, name)))
+        if not any(is_label(name, labels) for labels in label_maps):
+            names = sorted({f"{label}NAME" if label.endswith(".") else label for labels in label_maps for label in labels})
+            came = f"{line}{name!r} of where is no label of the results of level {cells[0].level}"
+            faults.append(_unknown_name(came, name, names))
+            continue
+        values = {candidate for labels in label_maps for candidate in labels.get(name) or ()}
+        if values and value not in values and all(labels.get(name) is not None for labels in label_maps):
+            faults.append(_unknown_name(f"{line}no result has {name}={value}", value, sorted(values)))
+    if not faults and not any(map(rule.about, cells)):
+        which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
+        line = at_line(line_of(lines, (*rule.place, WHERE)))
+        faults.append(InvalidArgument(f"{line}no cell has results with {which}", "labels that occur together"))
+    return faults
+
+
+def _wrong_figure(rule: Rule, cells: Sequence[CellFigures], lines: Mapping[Place, int]) -> list[InvalidArgument]:
+    """What is wrong in the first cell in which something is."""
+    line = line_of(lines, (*rule.place, rule.figure))
+    about = ((cell, figures) for cell, figures in cells if rule.about(cell))
+    faults = (_in_cell(rule, cell, figures, line) for cell, figures in about)
+    return [fault for fault in faults if fault is not None][:1]
+
+
+def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int | None) -> InvalidArgument | None:
+    about = f"{at_line(line)}{rule.figure!r} of accept"
+    if rule.figure == VERDICT:
+        possible = verdicts_of(cell)
+        missing = not set(rule.verdicts) & set(possible)
+        came = f"{about}: {' or '.join(rule.verdicts)}, where nothing is checked ({_place_of(cell)})"
+        return InvalidArgument(came, f"one of {', '.join(possible)}, or no such condition") if missing else None
+    if rule.figure == BITS:
+        came = f"{about}: none are found out ({_place_of(cell)})"
+        return _wrong_bits(rule, cell, about) if has_bits(cell) else InvalidArgument(came, f"one of {', '.join(kinds)}")
+    kind = kinds.get(rule.figure)
+    if kind is None:
+        extra = [VERDICT, *([BITS] if has_bits(cell) else [])]
+        return _no_figure(rule.figure, "accept", cell, [*kinds, *extra], line)
+    try:
+        limit = in_unit(rule.value, rule.unit, kind.unit)
+    except ValueError as error:
+        return InvalidArgument(f"{about}: {error}")
+    if rule.better != kind.direction:
+        return InvalidArgument(f"{about}: {wrong_direction(kind.direction)}")
+    if kind.unit in _ABOVE_ZERO and limit <= 0:
+        return InvalidArgument(
+            f"{about}: {rule.sign} {rule.value:g} {rule.unit}", "a limit above 0, as all that is found is"
+        )
+    return None
+
+
+def _wrong_bits(rule: Rule, cell: Cell, about: str) -> InvalidArgument | None:
+    most = most_bits(cell)
+    possible = rule.value < most or (rule.value == most and rule.sign == ">=")
+    came = f"{about}: {rule.sign} {rule.value:g}, and {most} are all that its type has ({_place_of(cell)})"
+    return None if possible else InvalidArgument(came, f"at most {most}: float16 has 11, float32 24, float64 53")
+
+
+def _no_figure(name: str, part: str, cell: Cell, names: Iterable[str], line: int | None) -> InvalidArgument:
+    need = what_is_needed(cell.level, name)
+    came = f"{at_line(line)}{name!r} of {part} is no figure of the results ({_place_of(cell)})"
+    return InvalidArgument(f"{came}: it needs {need}") if need else _unknown_name(came, name, list(names))
+
+
+def _unknown_name(came: str, name: str, names: Sequence[str]) -> InvalidArgument:
+    near = nearest(name, names)
+    return InvalidArgument(came, f"one of {', '.join(names)}", near)
+
+
+def _place_of(cell: Cell) -> str:
+    return f"level {cell.level}{', cell ' + cell.name if cell.factors else ''}"

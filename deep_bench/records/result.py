@@ -1,0 +1,272 @@
+"""`Result` and `Figure`: what one system gave on one problem, whatever kind of run it comes from.
+
+Figures are made of the samples that records keep, and results of one name are told apart by the labels in which they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from deep_bench.measure.environment import Environment
+from deep_bench.measure.metrics import MetricRecord
+from deep_bench.measure.statistics import Interval, Times, launch_interval, median_interval, select, without_interval
+from deep_bench.measure.timing import Block
+from deep_bench.records.model import ErrorRecord, VerdictRecord
+
+Direction: TypeAlias = Literal["lower", "higher"]
+Kind: TypeAlias = Literal["network", "operators", "communication", "training", "scaling", "mlperf"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of a result: its raw samples, and what follows from them.
+
+    Args:
+        name: Such as ``"forward"``, ``"time to target"``, ``"accuracy"``.
+        unit: Such as ``"s"``, ``"samples/s"``; empty for a pure number.
+        direction: Which is better.
+        launches: The samples: for each fresh start of the process, or each training run, groups of samples taken in one go.
+        remark: What a reader should know, such as "predicted, not measured".
+        censored: For each launch, whether its samples say only how long a run went on without reaching what the figure is
+            the time to; empty where every run reached it.
+        aside: Times as they were taken that are not in ``launches``: of samples that were preempted, which count not at all
+            or with their CPU time, as the remark says.
+
+    Example:
+        >>> figure = Figure("forward", "s", "lower", ((np.array([2.0, 4.0, 3.0]),),))
+        >>> figure.median, figure.count, figure.interval
+        (3.0, 3, None)
+    """
+
+    name: str
+    unit: str
+    direction: Direction
+    launches: tuple[tuple[Times, ...], ...]
+    remark: str = ""
+    censored: tuple[bool, ...] = ()
+    aside: tuple[Times, ...] = ()
+
+    @cached_property
+    def medians(self) -> tuple[float, ...]:
+        """The median of each launch that has samples; infinite for one that is censored."""
+        late = self.censored or (False,) * len(self.launches)
+        return tuple(
+            float("inf") if never else float(np.median(np.concatenate(groups)))
+            for groups, never in zip(self.launches, late, strict=True)
+            if groups
+        )
+
+    @cached_property
+    def median(self) -> float:
+        """Over the medians of launches; of a single launch, over its samples. NaN without any."""
+        return float(np.median(self.medians)) if self.medians else float("nan")
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the median: over launches, or within a single one; ``None`` where samples are too few."""
+        launches = [groups for groups in self.launches if groups]
+        if len(launches) > 1:
+            return launch_interval(self.medians)
+        return median_interval(launches[0]) if launches and not any(self.censored) else None
+
+    @property
+    def without_interval(self) -> str:
+        """Why there is no interval, and what to do; empty where there is one."""
+        return without_interval(self.launches) if self.interval is None else ""
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return sum(len(group) for groups in self.launches for group in groups)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one system gave on one problem.
+
+    Args:
+        kind: Of the run.
+        file: The record's file.
+        created: When the run began.
+        labels: All that tells it from others: ``framework``, ``system``, ``network``, ``case``, ``optimizer``, ``scheme``,
+            ``ranks``, ``seed``, …; and each factor of the recipe that it is a cell of.
+        figures: Name to metric.
+        verdict: Whether it was right; ``None`` where nothing was checked.
+        errors: What failed.
+        environment: Where it ran.
+        complete: Whether the run came to its end.
+        notes: What a reader should know.
+    """
+
+    kind: Kind
+    file: Path
+    created: datetime
+    labels: Mapping[str, str]
+    figures: Mapping[str, Figure]
+    verdict: VerdictRecord | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    environment: Environment | None = None
+    complete: bool = True
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def outcome(self) -> str:
+        """*failed*; else the verdict's word; else *unchecked*."""
+        if self.errors:
+            return "failed"
+        return self.verdict.verdict if self.verdict is not None else "unchecked"
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed and nothing was found wrong."""
+        return self.outcome in ("right", "no information", "cannot tell", "unchecked")
+
+    @property
+    def main(self) -> Figure | None:
+        """The figure that a table shows where it has room for one; ``None`` where there is none."""
+        return next(iter(self.figures.values()), None)
+
+    @property
+    def name(self) -> str:
+        """System and problem, as a table shows them."""
+        words = [self.labels.get(key, "") for key in ("system", "case", "network", "recipe")]
+        return " on ".join(dict.fromkeys(word for word in words if word))
+
+
+_ORDER = ("wrong", "reduced precision", "cannot tell", "no information", "right")
+
+
+def worst(*verdicts: VerdictRecord | None) -> VerdictRecord | None:
+    """The worst of several verdicts, the first of equals; ``None`` where nothing was checked.
+
+    Example:
+        >>> right, wrong = (VerdictRecord(verdict=word, reason="") for word in ("right", "wrong"))
+        >>> worst(right, None, wrong).verdict
+        'wrong'
+    """
+    candidates = [verdict for verdict in verdicts if verdict is not None]
+    rank = {word: number for number, word in enumerate(_ORDER)}
+    return min(candidates, key=lambda verdict: rank.get(verdict.verdict, -1), default=None)
+
+
+NS_IN_A_SECOND = 1e9
+"""In nanoseconds."""
+
+
+def time_figure(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None:
+    """The time of a call in seconds; ``None`` without samples.
+
+    Its samples are those that a median is taken of (`deep_bench.measure.statistics.select`); where these are not all, the
+    remark tells it, and the others are aside.
+
+    Example:
+        >>> block = Block(0, 2, np.array([4, 6, 8]), np.zeros(3, bool))
+        >>> timed("forward", [[block]]).median
+        3e-09
+    """
+    groups, remarks, aside = [], [], []
+    for blocks in launches:
+        filled = [block for block in blocks if len(block.ns)]
+        if filled:
+            chosen, selection = select(filled)
+            groups.append(tuple(group / NS_IN_A_SECOND for group in chosen))
+            if selection != "all samples":
+                count, every = sum(map(len, chosen)), sum(len(block.ns) for block in filled)
+                remarks.append(f"{selection}: {count} of {every}")
+                aside += [block.calls_ns[block.preempted] / NS_IN_A_SECOND for block in filled if block.preempted.any()]
+            if max(block.batch for block in filled) > 1:
+                remarks.append(f"a sample is the mean of up to {max(block.batch for block in filled)} calls")
+    remark = "; ".join(dict.fromkeys(remarks))
+    return Figure(name, "s", "lower", tuple(groups), remark, aside=tuple(aside)) if groups else None
+
+
+def single_figure(name: str, unit: str, direction: Direction, value: float | None, remark: str = "") -> Figure | None:
+    """A figure of one value; ``None`` where there is none.
+
+    Example:
+        >>> single("peak memory", "B", "lower", 4096).median
+        4096.0
+    """
+    return None if value is None else Figure(name, unit, direction, ((np.array([value], float),),), remark)
+
+
+def seconds_figure(name: str, ns: float | None) -> Figure | None:
+    """A time that was taken once, in nanoseconds."""
+    return single_figure(name, "s", "lower", None if ns is None else ns / NS_IN_A_SECOND)
+
+
+def metric_figures(metrics: Iterable[Sequence[MetricRecord]]) -> list[Figure]:
+    """What metrics found.
+
+    Args:
+        metrics: Those of each launch or run.
+    """
+    values: dict[str, list[tuple[np.ndarray, ...]]] = {}
+    first: dict[str, MetricRecord] = {}
+    for records in metrics:
+        for metric in records:
+            if metric.values:
+                scale = NS_IN_A_SECOND if metric.unit == "ns" else 1.0
+                first.setdefault(metric.name, metric)
+                values.setdefault(metric.name, []).append((np.array(metric.values, float) / scale,))
+    units = {"ns": "s"}
+    return [Figure(name, units.get(m.unit, m.unit), m.direction, tuple(values[name]), m.remark) for name, m in first.items()]
+
+
+def figures_by_name(figures: Iterable[Figure | None]) -> dict[str, Figure]:
+    """Those that there are, by name; the first of a name counts."""
+    by_name: dict[str, Figure] = {}
+    for figure in figures:
+        if figure is not None:
+            by_name.setdefault(figure.name, figure)
+    return by_name
+
+
+_FOLLOWING = frozenset({"kind", "cell", "launches"})
+"""Labels that other labels or columns say as well."""
+
+
+def group_by(results: Sequence[Result], named: Callable[[Result], object]) -> list[list[Result]]:
+    """The results of each name, in the order in which names first come."""
+    groups: dict[object, list[Result]] = {}
+    for result in results:
+        groups.setdefault(named(result), []).append(result)
+    return list(groups.values())
+
+
+def distinguishing_labels(groups: Sequence[Sequence[Result]]) -> list[str]:
+    """The labels that vary within any of some groups; what names something goes before its settings.
+
+    A factor of a recipe that says what another label says, such as ``factor.batch`` beside ``size.batch``, is left out.
+
+    Example:
+        >>> from datetime import datetime
+        >>> from pathlib import Path
+        >>> about = [{"system": "a", "factor.batch": size, "size.batch": size, "seed": "1"} for size in "12"]
+        >>> telling([[Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about]])
+        ['size.batch']
+    """
+    every = [result for group in groups for result in group]
+    names = dict.fromkeys(name for result in every for name in result.labels if name not in _FOLLOWING)
+    varying = [name for name in names if any(len({result.labels.get(name) for result in group}) > 1 for group in groups)]
+    if "system" in varying:  # it has the framework and the options in it
+        varying = [name for name in varying if name != "framework" and not name.startswith(("option.", "framework."))]
+    selected: list[str] = []
+    for name in sorted(varying, key=lambda name: ("." in name, name.startswith("factor."))):
+        if not any(_repeats(label, name, every) for label in selected):
+            selected.append(name)
+    return selected
+
+
+def _repeats(label: str, name: str, results: Sequence[Result]) -> bool:
+    """Whether a label has all that another of the same last word has."""
+    if label.rpartition(".")[2] != name.rpartition(".")[2]:
+        return False
+    return all(result.labels.get(name) in (None, result.labels.get(label)) for result in results)

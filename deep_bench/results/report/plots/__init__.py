@@ -1,1 +1,0 @@
-"""The plots of reports. Importing the modules of this folder needs matplotlib."""

@@ -1,0 +1,1 @@
+"""What every study shares: its settings, its systems, and how they are judged."""

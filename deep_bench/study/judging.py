@@ -1,0 +1,78 @@
+"""A system in its worker as the checker sees it, and what the checker and the adapters say as a record keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from deep_bench import framework
+from deep_bench.arrays import digest
+from deep_bench.check.subject import in_float64
+from deep_bench.check.verdict import Verdict
+from deep_bench.graph import Network
+from deep_bench.records.model import Forms, VerdictRecord
+
+
+class PreparedSystems(Protocol):
+    """What is asked of the started systems: `deep_bench.workers.fleet.Fleet`, or a part of one."""
+
+    prepared: dict[str, dict[str, Any]]
+
+    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any: ...
+
+
+class FleetSubject:
+    """One system of a fleet; only it runs while it is asked something.
+
+    Args:
+        fleet: The started systems.
+        label: Which one.
+    """
+
+    def __init__(self, fleet: PreparedSystems, label: str) -> None:
+        self._fleet, self._label = fleet, label
+        self.upgrades = bool(fleet.prepared[label]["facts"]["upgrades"])
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs of the very call that is timed, computed anew."""
+        return dict(self._fleet.call(self._label, "outputs"))
+
+    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Prepare another network in the same adapter with the same options, and run it.
+
+        Of kernels only the names of their nodes are sent: the system has them.
+        """
+        serialized = network.without_kernels().to_proto().SerializeToString()
+        kernels = {"kernels": list(network.kernels)} if network.kernels else {}
+        return dict(self._fleet.call(self._label, "run", serialized, dict(inputs), **kernels))
+
+    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """As `run`, in float64.
+
+        Raises:
+            Unsupported: The framework cannot compute this in float64.
+        """
+        return self.run(*in_float64(network, inputs))
+
+
+def verdict_record(verdict: Verdict, answers: Mapping[str, Any] = MappingProxyType({})) -> VerdictRecord:
+    """A verdict as it is recorded.
+
+    Args:
+        verdict: What was said.
+        answers: The outputs that it was said of: their digests tell later whether others are the same to the last bit.
+    """
+    facts = verdict.as_dict()
+    outputs = {output.pop("name"): output for output in facts.pop("outputs")}
+    for name, answer in answers.items():
+        if isinstance(answer, np.ndarray):
+            outputs.setdefault(name, {})["sha256"] = digest(answer)
+    return VerdictRecord(verdict=facts.pop("word"), outputs=outputs, **facts)
+
+
+def forms_record(forms: framework.Forms) -> Forms:
+    """How an adapter runs each node, as it is recorded."""
+    return Forms(native=list(forms.native), decomposed=list(forms.decomposed), fallback=dict(forms.fallback))

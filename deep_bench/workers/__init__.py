@@ -1,0 +1,1 @@
+"""Processes that systems under test live in: workers, fleets of them, and workers in other Python environments."""

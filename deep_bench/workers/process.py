@@ -1,0 +1,472 @@
+"""Each system under test in a process of its own, which can be stopped while others are timed, and may die alone.
+
+A lasting worker is started when it is needed, and anew when something has ended it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
+from deep_bench.measure.timing import Block, WarmUp
+from deep_bench.workers.evidence import CappedLog, cause, oom_kills
+from deep_bench.workers.remote import Place, greeted
+from deep_bench.workers.wire import Channel, Pickles, Wire
+
+if TYPE_CHECKING:
+    from deep_bench.measure.metrics import Metric, MetricRecord
+
+_LOG_TAIL_BYTES = 4_000
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.05, 0.5
+"""After so long the length of a log is looked at while its process works: seldom, so as not to disturb what is timed."""
+
+
+_LOG_LINES_SHOWN = 3
+_DUMP = "Fatal Python error"
+_LONGEST_GREETING_S = 120.0
+Translate = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
+"""What becomes of a request's arguments before it is sent, by the name of its method."""
+
+
+class Worker:
+    """A process that holds one system under test.
+
+    It ignores Ctrl-C (the parent decides), and dies with the thread that started it, even while it is stopped. What
+    it prints goes to a log file, of which begin and end are kept if it is long. Processes that it starts are stopped and
+    ended with it.
+
+    Args:
+        factory: Import path of what makes the system, ``"package.module:attribute"``.
+        arguments: Keyword arguments for it; they are pickled, but for another environment, where they are plain data.
+        label: What to call it in messages.
+        log: The file that its standard output and error are appended to.
+        environment: Environment variables to set; None removes one.
+        place: The environment that it runs in; by default this one.
+        path: Folders to put in front of its ``sys.path``; in this environment its own path is handed down anyway.
+        memory_limit: The most data it may allocate (``RLIMIT_DATA``), in bytes.
+        limit_s: The most seconds a request may take, making the system included; then the process is killed. None waits.
+        translate: What arguments are turned into before they are sent.
+
+    Raises:
+        InvalidArgument: The log cannot be written, the interpreter not started, or the factory not found; or the other
+            environment lacks something (`deep_bench.workers.remote.Place.agreed`).
+        Unsupported: The other environment speaks another version of the protocol.
+        WorkerError: The factory failed.
+        WorkerDied: The process ended.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Worker("collections:Counter", {"a": 2}, log=Path(folder) / "log") as worker:
+        ...         worker.call("total")
+        2
+    """
+
+    def __init__(
+        self,
+        factory: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        log: Path,
+        label: str = "",
+        environment: Mapping[str, str | None] | None = None,
+        place: Place | None = None,
+        path: Sequence[str | Path] = (),
+        memory_limit: int | None = None,
+        limit_s: float | None = None,
+        translate: Translate | None = None,
+    ) -> None:
+        self.label = label or factory
+        self.log = Path(log)
+        self.memory_limit = memory_limit
+        self.limit_s = limit_s
+        self.facts: dict[str, Any] = {}
+        self._request: str | None = None
+        self._closed = False
+        self._oom_kills = oom_kills()
+        self._place, self._translate = place, translate
+        self._process, end, self._capped = self._start(_environment(environment or {}, place, path))
+        self._channel: Channel = Pickles(Connection(end.detach())) if place is None else Wire(end)
+        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+        self.place_facts: dict[str, Any] = {}
+        try:
+            if place is not None:
+                self.place_facts = place.agreed(self._greeting(end), self.pid, self.label)
+            self.facts = self._ask("build", factory, dict(arguments or {}))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def call(self, method: str, *args: Any, **options: Any) -> Any:
+        """Run a method of the system there, and return its result.
+
+        Raises:
+            DeepBenchError: The very one that the method raised, with that process's traceback as a note.
+            WorkerError: It raised anything else; ``details`` holds the traceback.
+            WorkerDied: The process ended.
+        """
+        return self._ask(method, *args, **options)
+
+    def prepare(self) -> dict[str, Any]:
+        """See `deep_bench.workers.host.Host.prepare`; of another environment its facts are there too, as ``place``."""
+        return {**self._ask(".prepare"), **({"place": self.place_facts} if self._place is not None else {})}
+
+    def load(self, *problem: Any) -> dict[str, Any]:
+        """See `deep_bench.workers.host.Host.load`."""
+        return self._ask(".load", *problem)
+
+    def warm_up(self, name: str, **options: Any) -> WarmUp:
+        """See `deep_bench.measure.timing.warm_up`."""
+        return self._ask(".warm_up", name, **options)
+
+    def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
+        """Take one block of samples there; only the result crosses. See `deep_bench.workers.host.Host.sample`."""
+        return self._ask(".sample", name, min_ns, min_calls, max_ns)
+
+    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]:
+        """Let metrics watch a call there; see `deep_bench.workers.host.Host.collect`. Functions must survive pickling."""
+        return self._ask(".collect", name, list(metrics), calls)
+
+    def process_facts(self) -> dict[str, Any]:
+        """Process number, CPUs it may use, and peak memory until now."""
+        return self._ask(".facts")
+
+    def pause(self) -> None:
+        """Stop the process and all it has started; returns once its every thread stands still.
+
+        Raises:
+            WorkerDied: The process ended.
+        """
+        self._signal(signal.SIGSTOP)
+        state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if state is None or state.si_code != os.CLD_STOPPED:
+            raise self._death()
+
+    def resume(self) -> None:
+        """Let the process run on.
+
+        Raises:
+            WorkerDied: The process ended.
+        """
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End the process, and all that it has started; harmless when it has ended already."""
+        if self._closed:
+            return
+        self._closed = True
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGCONT)
+        self._channel.close()
+        try:
+            if self._request is None and self._process.returncode is None:
+                self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            pass  # it does not end on its own: killed below
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+            self._capped.close()
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, CappedLog]:
+        ours, theirs = socket.socketpair()
+        with theirs, ExitStack() as failing:
+            failing.callback(ours.close)
+            if self._place is None:
+                numbers = [str(theirs.fileno()), str(os.getpid()), str(self.memory_limit or 0)]
+                program = [sys.executable, "-P", "-m", "deep_bench.workers.worker", *numbers]
+            else:
+                program = self._place.program(self.memory_limit or 0)
+            try:
+                log = failing.enter_context(CappedLog(self.log))
+                process = subprocess.Popen(
+                    program,
+                    stdin=subprocess.DEVNULL if self._place is None else theirs.fileno(),
+                    stdout=log.file,
+                    stderr=log.file,
+                    pass_fds=[theirs.fileno()] if self._place is None else [],
+                    env=environment,
+                    process_group=0,
+                )
+            except OSError as error:
+                raise InvalidArgument(
+                    f"{self.label}: cannot start a worker: {error}",
+                    "a log file that can be written, and a Python interpreter",
+                ) from error
+            failing.pop_all()
+        return process, ours, log
+
+    def _greeting(self, end: socket.socket) -> dict[str, Any]:
+        self._request = "starting"
+        try:
+            report = greeted(end, self.label, self.limit_s or _LONGEST_GREETING_S)
+        except TimeoutError as error:
+            raise self._overrun() from error
+        except (EOFError, ConnectionError) as error:
+            raise self._death() from error
+        self._request = None
+        return report
+
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        if self._closed:
+            raise WorkerError(f"{self.label}: its worker was closed", advice="start a new one")
+        if self._process.returncode is not None:
+            raise self._death()
+        if self._request is not None:
+            raise WorkerError(f"{self.label}: was interrupted during {self._request!r}", advice="start a new worker")
+        arguments = args if self._translate is None else self._translate(method, args)
+        message = self._channel.encode((method, arguments, options))
+        self._request = method  # stays set when this is interrupted: the answer would be taken for another's
+        try:
+            self._channel.write(message)
+            ready = self._wait()
+            if not ready:
+                raise self._overrun()
+            if self._channel not in ready:
+                raise EOFError
+            answer = self._channel.read()
+        except (EOFError, ConnectionError) as error:
+            raise self._death() from error
+        self._request = None
+        return self._result(method, answer)
+
+    def _wait(self) -> list[Any]:
+        """What of connection and process has news within the limit; until then the log is looked at now and then."""
+        sources: list[Any] = [self._channel, *([self._pidfd] if self._pidfd is not None else [])]
+        end = None if self.limit_s is None else time.monotonic() + self.limit_s
+        look = _FIRST_LOOK_S
+        while True:
+            remaining = None if end is None else max(end - time.monotonic(), 0)
+            ready = wait(sources, look if remaining is None else min(remaining, look))
+            look = _FIRST_LOOK_S if self._capped.trim() else min(2 * look, _LAST_LOOK_S)
+            if ready or remaining == 0:
+                return ready
+
+    def _result(self, method: str, answer: Any) -> Any:
+        try:
+            kind, *content = self._channel.decode(answer)
+        except Exception as error:  # unpickling runs other people's code, which may raise anything
+            raise WorkerError(
+                f"{self.label}: the result of {method!r} cannot be read here", advice="return plain data"
+            ) from error
+        if kind == "result":
+            return content[0]
+        sent, line, details, memory = content
+        original = self._channel.original(sent)
+        if original is not None:
+            original.add_note(f"In the process of {self.label}:\n{details}")
+            raise original
+        outcome = "ran out of memory in" if memory else "failed in"
+        failure = WorkerError(
+            f"{self.label}: {outcome} {method.removeprefix('.')!r}: {line}", advice=f"its log is {self.log}"
+        )
+        failure.details = details
+        raise failure
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._closed or self._process.returncode is not None:
+            raise self._death()
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError as error:
+            raise self._death() from error
+
+    def _overrun(self) -> WorkerDied:
+        os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        return WorkerDied(f"{self.label}: took more than {self.limit_s:g} s", advice=f"its log is {self.log}")
+
+    def _death(self) -> WorkerDied:
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:  # it closed its socket and lives on: of no use any more
+            os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+        doing = f" during {self._request.removeprefix('.')!r}" if self._request else ""
+        reason = cause(self._process.returncode, self._oom_kills)
+        failure = WorkerDied(f"{self.label}: its process {reason}{doing}", advice=f"its log is {self.log}")
+        self._capped.trim()
+        failure.details = _tail(self.log)
+        return failure
+
+
+def failure_text(error: DeepBenchError, label: str) -> str:
+    """What an error says of a system whose label stands before it, and whose log will be gone: its last lines go along.
+
+    Args:
+        error: Of a worker, or raised in it.
+        label: The system's.
+
+    Example:
+        >>> died = WorkerDied("torch: its process crashed (SIGSEGV)", advice="its log is /tmp/log")
+        >>> died.details = "cannot divide by nothing"
+        >>> told(died, "torch")
+        'its process crashed (SIGSEGV); its log ends: cannot divide by nothing'
+    """
+    if not isinstance(error, WorkerError):
+        return str(error)
+    came = error.came.removeprefix(f"{label}: ")
+    if not isinstance(error, WorkerDied):
+        return came
+    output = error.details.partition(_DUMP)[0]  # what the framework wrote; the rest is Python's, of its own stack
+    lines = [line.strip() for line in output.splitlines() if line.strip()][-_LOG_LINES_SHOWN:]
+    return f"{came}; its log ends: {' | '.join(lines)}" if lines else came
+
+
+def _environment(changes: Mapping[str, str | None], place: Place | None, path: Sequence[str | Path]) -> dict[str, str]:
+    if place is not None:
+        return place.environment(changes, os.pathsep.join(map(str, path)))
+    before = os.environ.get("PYTHONPATH")
+    folders = [*map(str, path), *(entry or os.getcwd() for entry in sys.path), *([before] if before else [])]
+    merged = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **changes}
+    return {name: value for name, value in merged.items() if value is not None and (name != "PYTHONPATH" or value)}
+
+
+def _tail(log: Path) -> str:
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES, 0))
+            return file.read().decode(errors="replace")
+    except OSError as error:
+        return f"(its log cannot be read: {error})"
+
+
+class LastingWorker:
+    """Holds one system in a worker process, and lets it go where that crashes, runs out of memory or takes too long.
+
+    Use it in a ``with`` statement, which ends the process.
+
+    Args:
+        factory: Import path of what makes the system, ``"package.module:attribute"``.
+        arguments: Keyword arguments for it.
+        label: What to call it in messages.
+        limit: The most seconds a request may take; then the process is ended. None waits.
+
+    Attributes:
+        label: As given.
+        deaths: How many times a process ended.
+        folder: A folder of its own, which is removed with it.
+
+    Example:
+        >>> with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
+        ...     worker.call("total")
+        2
+    """
+
+    def __init__(self, factory: str, arguments: Mapping[str, Any], label: str, *, limit: float | None = None) -> None:
+        self.label, self.deaths = label, 0
+        self._factory, self._arguments, self._limit = factory, dict(arguments), limit
+        self._temporary = tempfile.TemporaryDirectory(prefix="deep_bench_", ignore_cleanup_errors=True)
+        self.folder = Path(self._temporary.name)
+        self._worker: Worker | None = None
+        self._closed = False
+
+    @property
+    def worker(self) -> Worker:
+        """The process; started if there is none. Another one is another object."""
+        if self._closed:
+            raise WorkerError(f"{self.label}: its worker was closed", advice="ask inside of the `with` statement")
+        if self._worker is None:
+            log = self.folder / "log"
+            self._worker = Worker(self._factory, self._arguments, log=log, label=self.label, limit_s=self._limit)
+        return self._worker
+
+    def start(self) -> None:
+        """Start the process, if there is none.
+
+        Raises:
+            DeepBenchError, WorkerError: The system cannot be made.
+            WorkerDied: The process ended.
+        """
+        with self._mortal():
+            _ = self.worker
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Run a method of the system there.
+
+        Raises:
+            DeepBenchError: What it raised of this kind.
+            WorkerError: It raised anything else.
+            WorkerDied: The process ended, with what its log says; the next call starts another.
+        """
+        with self._mortal():
+            return self.worker.call(method, *arguments)
+
+    def pause(self) -> None:
+        """Let it stand still, if there is a process.
+
+        Raises:
+            WorkerDied: The process has ended meanwhile.
+        """
+        if self._worker is not None:
+            with self._mortal():
+                self._worker.pause()
+
+    def resume(self) -> None:
+        """Let it run on; start it if there is no process.
+
+        Raises:
+            WorkerDied: The process has ended meanwhile.
+        """
+        with self._mortal():
+            self.worker.resume()
+
+    @contextmanager
+    def _mortal(self) -> Iterator[None]:
+        try:
+            yield
+        except WorkerDied as error:
+            self.deaths += 1
+            self._end()
+            raise with_details(WorkerDied(f"{self.label}: {failure_text(error, self.label)}"), error) from error
+        except KeyboardInterrupt:
+            self._end()  # the answer to come would be taken for another's
+            raise
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def close(self) -> None:
+        """End the process, for good."""
+        self._closed = True
+        self._end()
+        self._temporary.cleanup()
+
+    def __enter__(self) -> LastingWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def with_details(error: WorkerError, earlier: WorkerError) -> WorkerError:
+    """An error with the details of the one that it stands for."""
+    error.details = earlier.details
+    return error

@@ -1,1 +1,0 @@
-"""Ways to compute attention; the reference itself holds all scores at once."""

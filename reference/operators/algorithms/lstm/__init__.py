@@ -1,1 +1,0 @@
-"""Ways to compute a layer of LSTM; the reference itself multiplies with the weights of all four gates at once."""

@@ -1,1 +1,0 @@
-"""Ways to multiply matrices, for ``MatMul`` and ``Gemm``; the reference itself leaves it to NumPy's BLAS."""

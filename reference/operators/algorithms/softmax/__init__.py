@@ -1,1 +1,0 @@
-"""Ways to compute a softmax; the reference itself passes over its input for the maximum, and again for the sum."""
