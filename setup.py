@@ -60,7 +60,7 @@ setup(
             "mlperf/training/references/*.json",
             "recipes/ready/*.yaml",
             "distributed/scaling/*.cpp",
-            "records/report/pages/*",
+            "results/report/pages/*",
         ]
     },
     install_requires=[
@@ -95,6 +95,6 @@ setup(
     },
     entry_points={
         "console_scripts": ["deep-bench = deep_bench.cli:main"],
-        "pytest11": ["deep_bench = deep_bench.records.pytest_plugin"],
+        "pytest11": ["deep_bench = deep_bench.results.pytest_plugin"],
     },
 )

@@ -29,7 +29,7 @@ import numpy as np  # noqa: E402 (the threads are chosen when it is imported)
 from _operator_measure_systems import Product  # noqa: E402
 
 import deep_bench as db  # noqa: E402
-from deep_bench.events import (
+from deep_bench.events import (  # noqa: E402
     Moment,
     in_turn,
 )
@@ -40,7 +40,7 @@ from deep_bench.measure.session import (  # noqa: E402
     time_call,
 )
 from deep_bench.measure.statistics import HEAVY_PREEMPTION, summarize  # noqa: E402
-from deep_bench.operators.operator import (
+from deep_bench.operators.operator import (  # noqa: E402
     KernelAdapter,
     dumped,
 )

@@ -1,7 +1,7 @@
 """What a framework must offer: a device with arrays, an adapter that prepares networks, an executor that runs them.
 
-`Watched` is an executor that tells a callback what it does. What `Executor.gradients` is asked for is checked in the same way
-and the same words by every executor.
+`Watched` is an executor that tells a callback what it does. What `Executor.gradients` is asked for is checked in the same
+way and the same words by every executor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Comparing a result with the oracle's: significant bits, the largest studentised error, clusters, plain norms; a first opinion.
+"""Comparing a result with the oracle's: significant bits, the largest studentised error, clusters, plain norms.
 
-The opinion is clear, grey, or beyond what rounding does. Discrete results are compared by where they differ.
+A first opinion. The opinion is clear, grey, or beyond what rounding does. Discrete results are compared by where they
+differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``judge``: one verdict on a system under test.
 
-The outputs of the whole network are held against what rounding can make of the oracle's; every node is judged alone; and what
-the replay of one leaves open is settled: other summation orders, narrower formats, the precision ladder.
+The outputs of the whole network are held against what rounding can make of the oracle's; every node is judged alone; and
+what the replay of one leaves open is settled: other summation orders, narrower formats, the precision ladder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How the reference evaluates a network as the oracle does, or with the rounding errors of its working format.
 
-`establish` finds everything that is known of a network on given inputs before any system under test is looked at. Some values
-of a network only set it up (shapes, indices, trip counts, the scales of a resize); some errors belong to an operator as a whole,
-beyond those of the operations that its reference is written with.
+`establish` finds everything that is known of a network on given inputs before any system under test is looked at. Some
+values of a network only set it up (shapes, indices, trip counts, the scales of a resize); some errors belong to an operator
+as a whole, beyond those of the operations that its reference is written with.
 """
 
 from __future__ import annotations

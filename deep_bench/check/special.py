@@ -1,7 +1,7 @@
 """Results that need more than a comparison: discrete ones, those in a narrower format, those that tell nothing.
 
-A decision may flip where its margin is within rounding, and what follows is judged by that decision. TF32, bfloat16 and float16
-are recognised where the network states a wider format.
+A decision may flip where its margin is within rounding, and what follows is judged by that decision. TF32, bfloat16 and
+float16 are recognised where the network states a wider format.
 """
 
 from __future__ import annotations

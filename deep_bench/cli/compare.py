@@ -14,7 +14,7 @@ from deep_bench.cli.verb import PictureToWrite, Verb
 from deep_bench.errors import InvalidArgument, InvalidRecord
 
 if TYPE_CHECKING:
-    from deep_bench.records import Results
+    from deep_bench.results import Results
 
 
 class ShareOfValue(click.ParamType[float]):
@@ -82,7 +82,7 @@ def command(
 
     Exit status: 0, 1 if a condition of --fail-on holds, 2 for what cannot be compared or a condition that cannot be judged.
     """
-    from deep_bench.records.compare import Condition, compare, compare_within, failures, unjudged
+    from deep_bench.results.comparing import Condition, compare, compare_within, failures, unjudged
 
     requirements = [Condition.parse(text) for text in conditions]
     sides = _sides(records, base)
@@ -107,7 +107,7 @@ def command(
 
 def _sides(records: tuple[Path, ...], base: str | None) -> list[Results]:
     """The results of each path; what cannot be read is told, and refused where it was named."""
-    from deep_bench.records import gather
+    from deep_bench.results import gather
 
     required = 1 if base is not None else 2
     if len(records) > required:

@@ -40,7 +40,7 @@ def command(
 
     The status is 1 where a record could not be read: the file has all others.
     """
-    from deep_bench.records.results import check_export as check
+    from deep_bench.results.results import check_export as check
 
     check(output, form, samples)
     results = gather_chosen(paths, where)

@@ -30,7 +30,7 @@ def command(
     """
     results = gather_chosen(paths, where)
     if as_json:
-        from deep_bench.records.formats import as_json as shown
+        from deep_bench.results.formats import as_json as shown
 
         refused = [{"file": str(r.file), "reason": r.reason} for r in results.refused]
         click.echo(json.dumps({"results": [shown(result) for result in results], "refused": refused}, indent=2))

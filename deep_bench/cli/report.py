@@ -16,7 +16,7 @@ class ReportToWrite(FileToWrite):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Read a path that ends in a format that can be written here."""
-        from deep_bench.records.report.writing import writer_of
+        from deep_bench.results.report.writing import writer_of
 
         path = super().convert(value, param, ctx)
         try:
@@ -50,8 +50,8 @@ def command(
     Folders are searched down. A page (.html) is one file that needs no other; Markdown (.md) has its plots in a folder
     beside it; a PDF has the records attached. What could not be read is in the report, with the reason.
     """
-    from deep_bench.records.report import write
-    from deep_bench.records.report.summary import verdict_sentence as sentence
+    from deep_bench.results.report import write
+    from deep_bench.results.report.summary import verdict_sentence as sentence
 
     results = gather_chosen(paths, where)
     written = write(results, file, base=base, title=title, notes=notes)

@@ -24,10 +24,10 @@ def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # n
 
     Of a folder, the single record in it, or the one whose name has a part that no other has: results/3cbf11d3.
     """
-    from deep_bench.records import gather
-    from deep_bench.records.gathering import MEASUREMENT, kind_of, record_kinds
-    from deep_bench.records.gathering import choose_record as chosen
     from deep_bench.records.store import load
+    from deep_bench.results import gather
+    from deep_bench.results.gathering import MEASUREMENT, kind_of, record_kinds
+    from deep_bench.results.gathering import choose_record as chosen
 
     file = chosen(record)
     kind = kind_of(file)
@@ -100,8 +100,8 @@ def _show_mlperf(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG00
 
 def _show_results(file: Path, as_json: bool, rules: bool) -> bool:  # noqa: ARG001
     """A kind without a report of its own: its results as a table."""
-    from deep_bench.records import gather
-    from deep_bench.records.formats import as_json as shown
+    from deep_bench.results import gather
+    from deep_bench.results.formats import as_json as shown
 
     results = gather(file)
     click.echo(json.dumps([shown(result) for result in results], indent=2) if as_json else results.table())

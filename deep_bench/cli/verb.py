@@ -1,6 +1,7 @@
-"""What verbs are made of: the command that refuses contradictions, the types of its options, and verbs with verbs of their own.
+"""What verbs are made of: the command that refuses contradictions, the types of its options.
 
-Options are durations, sizes, systems, files to write, and labels by which records are chosen.
+And verbs with verbs of their own. Options are durations, sizes, systems, files to write, and labels by which records are
+chosen.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import click
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from deep_bench.records import Results
+    from deep_bench.results import Results
 
 _FILES_KEY = "deep_bench.cli.files"
 _PICTURES = (".eps", ".jpg", ".jpeg", ".pdf", ".png", ".svg", ".webp")
@@ -347,7 +348,7 @@ def gather_chosen(paths: Sequence[Path], where: Sequence[tuple[str, str]]) -> Re
         where: Labels and values; several values of one label: any of them.
     """
     from deep_bench.measure.progress import Bars
-    from deep_bench.records import gather
+    from deep_bench.results import gather
 
     bars = Bars(delay=1.0)
 

@@ -1,8 +1,8 @@
 """``Network``: an ONNX graph with what the rest of deep_bench asks of it, and the other forms of a network.
 
-These are a network in a newer opset, with its functions inlined, with a loss appended, with kernels of the user's in the place
-of nodes, and one that another framework's code was exported to; the exporters lie in the adapters, and are named here by
-string only.
+These are a network in a newer opset, with its functions inlined, with a loss appended, with kernels of the user's in the
+place of nodes, and one that another framework's code was exported to; the exporters lie in the adapters, and are named here
+by string only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Nodes and values of a graph: reading them, naming them, what is attached to them, and leaving out what no output needs.
+"""Nodes and values of a graph: reading them, naming them, what is attached to them.
 
-Python code that is attached to a node goes with it through copies of a network, and is lost in a file. Some initializers only
-set an operator up; of those with a single element, some are learnt all the same.
+And leaving out what no output needs. Python code that is attached to a node goes with it through copies of a network, and
+is lost in a file. Some initializers only set an operator up; of those with a single element, some are learnt all the same.
 """
 
 from __future__ import annotations

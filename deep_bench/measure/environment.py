@@ -303,9 +303,24 @@ def _cache_bytes(text: str) -> int:
 
 
 PACKAGES = (
-    "deep-bench", "numpy", "scipy", "onnx", "onnx-ir", "ml-dtypes", "torch", "tensorflow", "keras", "onnxruntime",
-    "onnxruntime-gpu", "jax", "triton", "mpi4py", "apache-tvm-ffi", "h5py", "protobuf",
-)  # fmt: skip
+    "deep-bench",
+    "numpy",
+    "scipy",
+    "onnx",
+    "onnx-ir",
+    "ml-dtypes",
+    "torch",
+    "tensorflow",
+    "keras",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "jax",
+    "triton",
+    "mpi4py",
+    "apache-tvm-ffi",
+    "h5py",
+    "protobuf",
+)
 """The packages whose versions are noted."""
 
 
@@ -704,8 +719,19 @@ def _virtual_risk(e: Environment) -> Risk | None:
 
 
 _RISKS: tuple[Callable[[Environment], Risk | None], ...] = (
-    _governor_risk, _turbo_risk, _smt_risk, _load_risk, _threads_risk, _limit_risk, _affinity_risk, _swap_risk, _memory_risk, _numa_risk, _virtual_risk, _mpi_risk,
-)  # fmt: skip
+    _governor_risk,
+    _turbo_risk,
+    _smt_risk,
+    _load_risk,
+    _threads_risk,
+    _limit_risk,
+    _affinity_risk,
+    _swap_risk,
+    _memory_risk,
+    _numa_risk,
+    _virtual_risk,
+    _mpi_risk,
+)
 
 
 def usable_cpus(e: Environment) -> int:

@@ -1,8 +1,8 @@
 """Metrics: what a user wants to know of a call beyond its time. Subclass `Metric`, or take one of those here.
 
-They rest on hardware counters of this process by ``perf_event_open``, where the system permits it; on energy, where the machine
-tells it (processors by RAPL, graphics processors by NVML; else not available, never estimated); and on the memory that the
-process holds.
+They rest on hardware counters of this process by ``perf_event_open``, where the system permits it; on energy, where the
+machine tells it (processors by RAPL, graphics processors by NVML; else not available, never estimated); and on the memory
+that the process holds.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from deep_bench.records.table import print_table
 from deep_bench.variant import Variant
 from deep_bench.workers.fleet import Contender
 
-__all__ = ["DTYPES", "Costed", "Rate", "RoofShare", "Roofline", "roofline"]
+__all__ = ["DTYPES", "Costed", "Rate", "Roofline", "Share", "roofline"]
 
 Kind = Literal["gemm", "copy", "triad", "add"]
 Bound = Literal["compute", "memory", "unknown"]
@@ -89,7 +89,7 @@ class Rate(RecordModel):
 
 
 @dataclass(frozen=True)
-class RoofShare:
+class Share:
     """How near something comes to the roofs.
 
     Args:
@@ -145,7 +145,7 @@ class Roofline(RecordModel):
 
     def share(
         self, seconds: float, cost: Costed, *, dtype: str = "float32", threads: int | None = None, by: str | None = None
-    ) -> RoofShare:
+    ) -> Share:
         r"""How near a call comes to the roofs.
 
         Its least possible time is :math:`\max(W / P, Q / B)` with ``W`` FLOPs, ``Q`` bytes, the peak ``P`` and the bandwidth
@@ -187,7 +187,7 @@ class Roofline(RecordModel):
         if memory is not None and (compute is not None or cost.flops == 0):
             bound = "compute" if (compute or 0.0) > memory else "memory"
         whole = max(shares) if bound != "unknown" else None
-        return RoofShare(flops, moved, compute, memory, bound, cost.flops / cost.bytes if cost.bytes else None, whole)
+        return Share(flops, moved, compute, memory, bound, cost.flops / cost.bytes if cost.bytes else None, whole)
 
     def _best(self, rates: Sequence[Rate], threads: int | None, by: str | None) -> Rate | None:
         chosen = [

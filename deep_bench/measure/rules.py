@@ -121,8 +121,10 @@ def judged(facts: RuleFacts) -> list[RuleCheck]:
         >>> checks[0].state, checks[8].state, checks[8].reason
         ('does not apply', 'fails', 'the environment is not known')
     """
-    return [RuleCheck(i, rule, *(facts.settled.get(i) or judge(facts)))
-            for i, (rule, judge) in enumerate(zip(RULES, _JUDGES, strict=True), 1)]  # fmt: skip
+    return [
+        RuleCheck(i, rule, *(facts.settled.get(i) or judge(facts)))
+        for i, (rule, judge) in enumerate(zip(RULES, _JUDGES, strict=True), 1)
+    ]
 
 
 def facts_of(record: Record, *, plotted: bool = False) -> RuleFacts:
@@ -136,9 +138,15 @@ def facts_of(record: Record, *, plotted: bool = False) -> RuleFacts:
     systems = {system.label for system, _, _, _ in series}
     main = series[0][1] if series else ""
     timed_labels = {system.label for system, quantity, _, _ in series if quantity == main}
-    timed = [_timed_figure(name, launches, ratio=system.twin_of is None and (quantity == main or system.label not in timed_labels),
-                    lacking="" if system.label in timed_labels else f"{main} was not timed")
-             for system, quantity, name, launches in series]  # fmt: skip
+    timed = [
+        _timed_figure(
+            name,
+            launches,
+            ratio=system.twin_of is None and (quantity == main or system.label not in timed_labels),
+            lacking="" if system.label in timed_labels else f"{main} was not timed",
+        )
+        for system, quantity, name, launches in series
+    ]
     r, e = record, record.environment
     failed = [s.label for s in r.systems if s.error]
     failed += [f"{s.label} on {t.case}" for s in r.systems for t in s.trials if t.error]
@@ -150,12 +158,14 @@ def facts_of(record: Record, *, plotted: bool = False) -> RuleFacts:
         complete=r.complete and not r.interrupted,
         timed=timed,
         known={
-            "command": r.command, **({"cases": r.suite} if r.suite else {"network": r.network, "data": r.data}),
-            "seeds": r.recipe.seeds, **known_of(e),
+            "command": r.command,
+            **({"cases": r.suite} if r.suite else {"network": r.network, "data": r.data}),
+            "seeds": r.recipe.seeds,
+            **known_of(e),
         },
         documented=f"command, {'cases' if r.suite else 'network, data'}, seeds, hardware and software",
         settled=_settled_rulings(record, plotted),
-    )  # fmt: skip
+    )
 
 
 _Series: TypeAlias = tuple[SystemRecord, str, str, list[list[Block]]]
@@ -202,9 +212,12 @@ def basis_of(basis: str) -> str:
 def known_of(e: Environment) -> dict[str, Any]:
     """What must be known of where it ran."""
     return {
-        "processor": e.cpu_model, "memory": e.memory_bytes, "kernel": e.kernel, "Python": e.python,
+        "processor": e.cpu_model,
+        "memory": e.memory_bytes,
+        "kernel": e.kernel,
+        "Python": e.python,
         "package versions": e.packages,
-    }  # fmt: skip
+    }
 
 
 def _settled_rulings(record: Record, plotted: bool) -> dict[int, Ruling]:
@@ -212,13 +225,19 @@ def _settled_rulings(record: Record, plotted: bool) -> dict[int, Ruling]:
     return {
         3: ("holds", "only times, which are costs, are summarised"),
         6: ("holds", "medians, order statistics and rank tests assume no distribution"),
-        10: ("holds", "wall time of one process, its threads joined or its device synchronised inside the stamps; median of "
-                      "calls") if threaded else ("does not apply", "nothing ran in parallel"),
+        10: (
+            "holds",
+            "wall time of one process, its threads joined or its device synchronised inside the stamps; median of calls",
+        )
+        if threaded
+        else ("does not apply", "nothing ran in parallel"),
         11: ("holds", "each time stands beside the share of the roofline that it reached, where its cost is known")
-            if record.roofline is not None else NO_BOUND,
-        12: ("holds", "all samples are drawn") if plotted
-            else ("does not apply", "nothing is plotted; the record holds all samples"),
-    }  # fmt: skip
+        if record.roofline is not None
+        else NO_BOUND,
+        12: ("holds", "all samples are drawn")
+        if plotted
+        else ("does not apply", "nothing is plotted; the record holds all samples"),
+    }
 
 
 NO_BOUND: Ruling = ("fails", "no upper bound of the performance is known here")
@@ -310,6 +329,16 @@ def _named(names: Sequence[str]) -> str:
 
 
 _JUDGES: tuple[Callable[[RuleFacts], Ruling], ...] = (
-    _speed_up, _subset, _unsettled, _ratios, _intervals, _unsettled, _comparison, _centre, _setup, _unsettled, _unsettled,
+    _speed_up,
+    _subset,
     _unsettled,
-)  # fmt: skip
+    _ratios,
+    _intervals,
+    _unsettled,
+    _comparison,
+    _centre,
+    _setup,
+    _unsettled,
+    _unsettled,
+    _unsettled,
+)

@@ -1,7 +1,7 @@
 """Statistics of raw samples, computed on reading; each says what it is and where it comes from.
 
-Whether there are grounds for an interval, over what it is taken, and why there is none, is decided here for all. Two samples of
-a few values each (launches, runs) have an exact rank test, and the interval that belongs to it.
+Whether there are grounds for an interval, over what it is taken, and why there is none, is decided here for all. Two
+samples of a few values each (launches, runs) have an exact rank test, and the interval that belongs to it.
 """
 
 from __future__ import annotations

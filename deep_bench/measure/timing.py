@@ -1,7 +1,8 @@
-"""One sample: two stamps around a call that ends when the device is done; blocks of such samples; and the warm-up before them.
+"""One sample: two stamps around a call that ends when the device is done; blocks of such samples.
 
-Warming up is calling until the times are steady, and saying what that cost. The last-level cache can be emptied between
-samples. This file also runs in lean workers (see `deep_bench.environments`): it needs Python 3.9 and NumPy.
+And the warm-up before them. Warming up is calling until the times are steady, and saying what that cost. The last-level
+cache can be emptied between samples. This file also runs in lean workers (see `deep_bench.environments`): it needs Python
+3.9 and NumPy.
 """
 
 from __future__ import annotations

@@ -144,12 +144,12 @@ def plot_divergence(found: Divergence, file: Path) -> Path:
     rounding = [n.format != "" and n.bits < EXACT_BITS for n in found.nodes]
     alone = [(i, n.bits) for i, n in enumerate(found.nodes) if rounding[i]]
     carried = [(i, n.carried.bits) for i, n in enumerate(found.nodes) if n.carried.bits < EXACT_BITS]
-    for points, number, marker, label in (
+    for points, number, sign, label in (
         (alone, 0, "o", "alone, on the oracle's inputs"),
         (carried, 1, "s", "end to end"),
     ):
         places, bits = [p for p, _ in points], [b for _, b in points]
-        style = {"color": colour(number), "marker": marker, "markersize": 3.5, "linewidth": 0.8, "alpha": 0.85}
+        style = {"color": colour(number), "marker": sign, "markersize": 3.5, "linewidth": 0.8, "alpha": 0.85}
         axes.plot(places, bits, label=label if points else None, **style)  # type: ignore[arg-type]
     first, end_to_end = found.first, found.first_carried
     if first is not None:

@@ -1,7 +1,7 @@
 """The main job: check and time a network in several frameworks; and for several sizes of one dimension.
 
-The systems are started (in this Python environment, in another one that has deep_bench, or in a lean one), judged and measured,
-and the record is kept up to date all the while. The same for several sizes is a latency-throughput curve.
+The systems are started (in this Python environment, in another one that has deep_bench, or in a lean one), judged and
+measured, and the record is kept up to date all the while. The same for several sizes is a latency-throughput curve.
 """
 
 from __future__ import annotations

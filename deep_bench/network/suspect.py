@@ -162,7 +162,7 @@ class ProcessAdapter(Adapter[np.ndarray]):
 
     def __init__(self, variant: Variant, *, limit: float | None = None) -> None:
         label = str(variant)
-        self._process = LastingWorker(f"{__name__}:System", {"variant": label}, label, limit=limit)
+        self._process = LastingWorker(f"{__name__}:AdapterServer", {"variant": label}, label, limit=limit)
         self._made = 0
         self._unused: list[int] = []
         try:

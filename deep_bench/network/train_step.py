@@ -1,7 +1,7 @@
 """A whole training step, forward, backward and update, as one plain ONNX graph.
 
-``Tracer`` has the functions of arrays that write ONNX nodes, so that an update rule becomes a graph; ``StepDraft`` is a graph
-that is becoming a training step, with inputs that are handed on from one step to the next.
+``Tracer`` has the functions of arrays that write ONNX nodes, so that an update rule becomes a graph; ``StepDraft`` is a
+graph that is becoming a training step, with inputs that are handed on from one step to the next.
 """
 
 from __future__ import annotations

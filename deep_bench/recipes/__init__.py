@@ -1,21 +1,9 @@
-"""Experiments as recipes: what is fixed, what varies, what is accepted; run cell by cell, here or as jobs of SLURM."""
+"""Recipes: experiments as data, run cell by cell, here or as jobs of SLURM; and what others need to repeat a run.
 
-from __future__ import annotations
+A recipe says what is fixed, what varies and what is accepted. A bundle holds all that a repetition needs, and badges say
+what was shown.
+"""
 
-from deep_bench.recipes.cell import Cell
-from deep_bench.recipes.recipe import READY, Experiment, load_experiment
-from deep_bench.recipes.run import CellOutcome, Outcome, experiment_status, resume_experiment, run_experiment
-from deep_bench.recipes.state import NotWritten
+import lazy_loader
 
-__all__ = [
-    "READY",
-    "Cell",
-    "CellOutcome",
-    "Experiment",
-    "NotWritten",
-    "Outcome",
-    "experiment_status",
-    "load_experiment",
-    "resume_experiment",
-    "run_experiment",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -28,12 +28,12 @@ from deep_bench.recipes.levels import (
     amount,
     in_unit,
 )
-from deep_bench.records.labels import LABEL_NAMES, text_of
+from deep_bench.results.labels import LABEL_NAMES, text_of
 from deep_bench.tensor import is_inexact, significand_bits
 from deep_bench.yaml_text import Place
 
 if TYPE_CHECKING:
-    from deep_bench.records.result import Direction, Figure, Result
+    from deep_bench.results.result import Direction, Figure, Result
 
 VERDICTS = ("right", "reduced precision", "wrong", "cannot tell", "no information", "unchecked")
 
@@ -373,7 +373,7 @@ class Rule:
     def _of(self, figure: Figure) -> RuleOutcome:
         if self.better != figure.direction:
             return RuleOutcome(self, False, wrong_direction(figure.direction))
-        from deep_bench.records.results import amount_text
+        from deep_bench.results.results import amount_text
 
         try:
             limit = in_unit(self.value, self.unit, figure.unit)

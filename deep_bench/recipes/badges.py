@@ -17,9 +17,9 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.recipes.bundle_environment import variables_not_set
 from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, unpack
 from deep_bench.recipes.repetition import RepetitionRecord, read_repetition
-from deep_bench.records import Result, gather
-from deep_bench.records.change import severity
 from deep_bench.records.store import digest
+from deep_bench.results import Result, gather
+from deep_bench.results.change import severity
 
 _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+")
 

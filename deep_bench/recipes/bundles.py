@@ -26,11 +26,12 @@ from deep_bench.recipes import bundle_environment
 from deep_bench.recipes.bundle_environment import may_set, variables_not_set
 from deep_bench.recipes.manifest import MANIFEST, BundleLock, Contents, Manifest, Omission, PackedFile, beside
 from deep_bench.recipes.state import ABOUT, RECIPE, About
-from deep_bench.records import Results, gather, store
-from deep_bench.records.gathering import MEASUREMENT, kind_of
+from deep_bench.records import store
 from deep_bench.records.model import Record
 from deep_bench.records.store import digest as store_digest
 from deep_bench.records.store import read_model, written
+from deep_bench.results import Results, gather
+from deep_bench.results.gathering import MEASUREMENT, kind_of
 from deep_bench.training import record as training
 from deep_bench.training.record import TrainingRecord
 from deep_bench.yaml_text import parsed, text_in

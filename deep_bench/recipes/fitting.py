@@ -27,8 +27,8 @@ def wrong_here(experiment: Experiment) -> list[str]:
     """What would end in an error, each once: options that a framework does not take here, files that are damaged, sizes and
     inputs that do not fit the network, environments that are not there.
 
-    What is missing is told by `deep_bench.recipes.requirements.missing_here`. Frameworks with options are imported for it, in a
-    process of their own.
+    What is missing is told by `deep_bench.recipes.requirements.missing_here`. Frameworks with options are imported for it,
+    in a process of their own.
 
     Args:
         experiment: The recipe; its folder must be there.

@@ -1,6 +1,6 @@
-"""The levels of a recipe: what it may fix and vary at each, as it is written; and durations and amounts as people write them.
+"""The levels of a recipe: what it may fix and vary at each, as it is written.
 
-Each field says what it is when it is left out.
+And durations and amounts as people write them. Each field says what it is when it is left out.
 """
 
 from __future__ import annotations

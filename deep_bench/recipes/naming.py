@@ -1,6 +1,7 @@
-"""What a recipe names: whether there is such a thing, and which of it is code that is neither deep_bench's nor registered with it.
+"""What a recipe names: whether there is such a thing.
 
-Whether it is installed here is a question for `deep_bench.recipes.requirements`.
+And which of it is code that is neither deep_bench's nor registered with it. Whether it is installed here is a question for
+`deep_bench.recipes.requirements`.
 """
 
 from __future__ import annotations

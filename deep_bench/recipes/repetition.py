@@ -37,16 +37,16 @@ from deep_bench.recipes.bundle_environment import (
 )
 from deep_bench.recipes.bundles import AGAIN, AnyRecord, bundle, cell_factors, load_records, network_in, written_options
 from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, omission_line, unpack
-from deep_bench.records import Result, Results, gather
-from deep_bench.records.change import severity
-from deep_bench.records.compare import compare
-from deep_bench.records.comparisons import Comparisons
 from deep_bench.records.fields import RecordModel
 from deep_bench.records.model import Record, Sha256, VerdictRecord
-from deep_bench.records.pairing import differing, facts_of
 from deep_bench.records.store import digest as store_digest
 from deep_bench.records.store import read_model, written
 from deep_bench.records.table import columns, print_note
+from deep_bench.results import Result, Results, gather
+from deep_bench.results.change import severity
+from deep_bench.results.comparing import compare
+from deep_bench.results.comparisons import Comparisons
+from deep_bench.results.pairing import differing, facts_of
 from deep_bench.training.record import TrainingRecord
 from deep_bench.yaml_text import parsed
 

@@ -30,12 +30,12 @@ from deep_bench.recipes.recipe import Experiment, load_experiment, select_cells
 from deep_bench.recipes.requirements import build_environments
 from deep_bench.recipes.slurm import active_jobs, can_ask, job_of, run_jobs
 from deep_bench.recipes.state import ENDED, OUTPUT, CellState, Store
-from deep_bench.records.results import amount_text, interval_text
 from deep_bench.records.table import columns, print_line, print_table
+from deep_bench.results.results import amount_text, interval_text
 
 if TYPE_CHECKING:
-    from deep_bench.records.result import Figure, Result
-    from deep_bench.records.results import Results
+    from deep_bench.results.result import Figure, Result
+    from deep_bench.results.results import Results
 
 Launcher: TypeAlias = Literal["local", "slurm"]
 
@@ -272,8 +272,8 @@ class Outcome:
         return [self._cell(cell) for cell in self.store.experiment.cells]
 
     def _cell(self, cell: Cell) -> CellOutcome:
-        from deep_bench.records.gathering import gather
-        from deep_bench.records.results import Results
+        from deep_bench.results.gathering import gather
+        from deep_bench.results.results import Results
 
         state, folder = current_state(self.store, cell, self.jobs), self.store.folder(cell)
         if state.state != "done":
@@ -289,7 +289,7 @@ class Outcome:
         Raises:
             InvalidArgument: The folder is gone.
         """
-        from deep_bench.records.gathering import gather
+        from deep_bench.results.gathering import gather
 
         return gather(self.store.path)
 

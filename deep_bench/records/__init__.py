@@ -1,5 +1,1 @@
-"""Records of all kinds as one data set: read, shown, exported, compared, reported."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+"""The record of a run: its model, the files it is kept in, and the tables and pictures that are made of it."""

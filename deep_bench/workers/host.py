@@ -130,8 +130,8 @@ class Host:
 
         Args:
             name: The call.
-            metrics: What makes each of them here: a name among `deep_bench.measure.metrics.builtin_metrics`, or a function of
-                no arguments.
+            metrics: What makes each of them here: a name among `deep_bench.measure.metrics.builtin_metrics`, or a function
+                of no arguments.
             calls: How many calls each watches.
 
         Raises:

@@ -1,7 +1,8 @@
-"""Messages between processes: pickled within one Python environment; between two, JSON for their structure and plain bytes for arrays.
+"""Messages between processes: pickled within one Python environment; between two.
 
-Between environments nothing is pickled: the meaning depends on no version of Python or NumPy. This file also runs in lean
-workers (see `deep_bench.environments`): it needs Python 3.9 and NumPy.
+JSON for their structure and plain bytes for arrays. Between environments nothing is pickled: the meaning depends on no
+version of Python or NumPy. This file also runs in lean workers (see `deep_bench.environments`): it needs Python 3.9 and
+NumPy.
 """
 
 from __future__ import annotations

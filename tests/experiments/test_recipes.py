@@ -23,7 +23,7 @@ from deep_bench.recipes.recipe import select_cells
 from deep_bench.recipes.requirements import missing_here
 from deep_bench.recipes.run import as_accepted
 from deep_bench.records.model import VerdictRecord
-from deep_bench.records.result import Direction, Figure, Result
+from deep_bench.results.result import Direction, Figure, Result
 from deep_bench.training.preparation import Preparation
 from deep_bench.training.recipes import Recipe
 from deep_bench.yaml_text import parsed

@@ -34,7 +34,7 @@ from deep_bench.recipes import (
 from deep_bench.recipes.cell_run import measure_cell, note_factors, run_process
 from deep_bench.recipes.naming import INSTALLED_ONLY
 from deep_bench.recipes.state import ABOUT, CELL, OUTPUT, CellState, InUse, Store
-from deep_bench.records.gathering import gather
+from deep_bench.results.gathering import gather
 from tests.experiments.expected import assert_expected
 
 FIXED = {"network": "digits-cnn", "on": ["reference", "onnxruntime"], "budget": 0.2, "twin": False, "check": "quick"}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from deep_bench.measure.environment import Environment
-from deep_bench.records import Figure, Result
 from deep_bench.records.model import ErrorRecord, VerdictRecord
+from deep_bench.results import Figure, Result
 
 WHERE = Environment(
     hostname="node1", cpu_model="A CPU", governor="performance", packages={"torch": "2.9", "numpy": "2.4"},

@@ -12,7 +12,7 @@ import yaml
 from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
-import deep_bench.records.gate  # noqa: F401 - pytester forgets what its runs import
+import deep_bench.results.gate  # noqa: F401 - pytester forgets what its runs import
 
 pytest_plugins = ["pytester"]
 
@@ -82,6 +82,6 @@ def test_the_example_runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyP
     for file in EXAMPLE.glob("*.py"):
         shutil.copy(file, pytester.path)
     monkeypatch.syspath_prepend(pytester.path)
-    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "deep_bench.records.pytest_plugin")
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "deep_bench.results.pytest_plugin")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["*test_softmax_is_right_and_no_slower: no baseline: call *"])

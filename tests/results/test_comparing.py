@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import Incomparable, InvalidArgument, UnknownName
-from deep_bench.records import Result, gather
-from deep_bench.records.compare import Condition, compare, compare_within, failures
-from deep_bench.records.comparisons import Comparisons
+from deep_bench.results import Result, gather
+from deep_bench.results.comparing import Condition, compare, compare_within, failures
+from deep_bench.results.comparisons import Comparisons
 from tests.results.made import figure, result, runs, times
 
 

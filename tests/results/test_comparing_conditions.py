@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import Incomparable, InvalidArgument
-from deep_bench.records import Result
-from deep_bench.records.compare import Condition, compare, failures, unjudged
+from deep_bench.results import Result
+from deep_bench.results.comparing import Condition, compare, failures, unjudged
 from tests.results.made import result, runs, times
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deep_bench.records import Result
-from deep_bench.records.compare import Condition, compare, compare_within, unjudged
+from deep_bench.results import Result
+from deep_bench.results.comparing import Condition, compare, compare_within, unjudged
 from tests.results.made import figure, result, runs, times
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.records import Result
-from deep_bench.records.compare import Condition, compare, compare_within, failures
 from deep_bench.records.model import VerdictRecord
+from deep_bench.results import Result
+from deep_bench.results.comparing import Condition, compare, compare_within, failures
 from tests.results.made import result, times
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from deep_bench.cli import main
 from deep_bench.errors import FrameworkMissing, InvalidArgument
-from deep_bench.records import Figure, Result, Results, gather
-from deep_bench.records.formats import finite, rows, sample_rows
 from deep_bench.records.model import VerdictRecord
-from deep_bench.records.results import FORMATS
+from deep_bench.results import Figure, Result, Results, gather
+from deep_bench.results.formats import finite, rows, sample_rows
+from deep_bench.results.results import FORMATS
 
 
 @pytest.fixture(scope="module")

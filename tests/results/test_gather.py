@@ -20,10 +20,10 @@ from deep_bench.measure.statistics import Interval
 from deep_bench.measure.timing import Block
 from deep_bench.network.result import Result as Network
 from deep_bench.operators.studies.result import Study
-from deep_bench.records import Figure, Result, Results, gather, gathering
 from deep_bench.records.model import ErrorRecord, VerdictRecord
-from deep_bench.records.report import write
-from deep_bench.records.result import time_figure
+from deep_bench.results import Figure, Result, Results, gather, gathering
+from deep_bench.results.report import write
+from deep_bench.results.result import time_figure
 from deep_bench.training import Runs
 from deep_bench.training.figures import throughput
 

@@ -12,7 +12,8 @@ import pytest
 
 from deep_bench.errors import InvalidRecord
 from deep_bench.network.profile_result import Profile
-from deep_bench.records import gather, store
+from deep_bench.records import store
+from deep_bench.results import gather
 
 NAN_BITS = int(np.array(np.nan).view(np.int64))
 INFINITE_BITS = int(np.array(np.inf).view(np.int64))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import Incomparable
-from deep_bench.records import gather
-from deep_bench.records.compare import compare
+from deep_bench.results import gather
+from deep_bench.results.comparing import compare
 from deep_bench.training import record as storage
 from deep_bench.training.record import RankRecord, RanksRecord
 from tests.results.made import blocks, figure, result

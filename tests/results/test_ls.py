@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.records import Result, Results, gather
 from deep_bench.records.model import ErrorRecord
+from deep_bench.results import Result, Results, gather
 
 Run = Callable[..., tuple[int, str, str]]
 

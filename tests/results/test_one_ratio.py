@@ -9,10 +9,11 @@ import pytest
 
 from deep_bench.measure.environment import Environment
 from deep_bench.network.result import Result as Shown
-from deep_bench.records import gather, store
+from deep_bench.records import store
 from deep_bench.records.model import BlockRecord, NetworkFacts, Record, SampleSet, SystemRecord
-from deep_bench.records.report.contents import report
-from deep_bench.records.report.model import Lines, Table
+from deep_bench.results import gather
+from deep_bench.results.report.contents import report
+from deep_bench.results.report.model import Lines, Table
 
 
 def made(folder: Path, blocks: int, launches: int) -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import deep_bench.records.gate  # noqa: F401 - pytester forgets what its runs import
-from deep_bench.records import gather
+import deep_bench.results.gate  # noqa: F401 - pytester forgets what its runs import
+from deep_bench.results import gather
 
 pytest_plugins = ["pytester"]
 
@@ -24,7 +24,7 @@ SUM = """
         deep_bench_gate(lambda: sum(range(100)), check=lambda total: total == {total}, timer=clock, budget=0.1)
 """
 RIGHT, WRONG = 4950, 7
-PLAIN = ("-p", "no:cacheprovider", "-p", "deep_bench.records.pytest_plugin")
+PLAIN = ("-p", "no:cacheprovider", "-p", "deep_bench.results.pytest_plugin")
 
 
 @pytest.fixture(autouse=True)
@@ -203,12 +203,12 @@ def test_projects_that_do_not_use_it_notice_nothing(pytester: pytest.Pytester) -
 
 
 def test_pytest_finds_it() -> None:
-    assert [one.value for one in entry_points(group="pytest11", name="deep_bench")] == ["deep_bench.records.pytest_plugin"]
+    assert [one.value for one in entry_points(group="pytest11", name="deep_bench")] == ["deep_bench.results.pytest_plugin"]
 
 
 def test_importing_the_plugin_is_cheap() -> None:
     code = (
-        "import sys, pytest; before = set(sys.modules); import deep_bench.records.pytest_plugin; "
+        "import sys, pytest; before = set(sys.modules); import deep_bench.results.pytest_plugin; "
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names))"
     )
     done = subprocess.run(

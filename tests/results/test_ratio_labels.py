@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.records import Results
-from deep_bench.records.report.contents import report
-from deep_bench.records.report.model import Sign, Table
+from deep_bench.results import Results
+from deep_bench.results.report.contents import report
+from deep_bench.results.report.model import Sign, Table
 from tests.results.made import blocks, figure, result
 
 

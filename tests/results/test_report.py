@@ -24,14 +24,14 @@ from deep_bench.distributed.scaling.record import load_scaling
 from deep_bench.distributed.scaling.report import as_text, measured_rows, step_rows
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.measure.timing import Block
-from deep_bench.records import Results, gather
-from deep_bench.records.report import provenance, write, writing
-from deep_bench.records.report.contents import draw as drawn
-from deep_bench.records.report.contents import report
-from deep_bench.records.report.model import Attachment, Sign, Table, clean
-from deep_bench.records.report.rules import _plots as plots_rule
-from deep_bench.records.report.summary import named_base
-from deep_bench.records.result import time_figure
+from deep_bench.results import Results, gather
+from deep_bench.results.report import provenance, write, writing
+from deep_bench.results.report.contents import draw as drawn
+from deep_bench.results.report.contents import report
+from deep_bench.results.report.model import Attachment, Sign, Table, clean
+from deep_bench.results.report.rules import _plots as plots_rule
+from deep_bench.results.report.summary import named_base
+from deep_bench.results.result import time_figure
 from tests.results.made import blocks, figure, result, runs
 
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>$\\frac{ & | `x` [y](javascript:z) \u202e\x07'
@@ -234,7 +234,7 @@ def test_hostile_names_are_only_names_in_markdown(attacked: Results, tmp_path: P
 
 
 def test_a_command_of_a_stranger_is_only_words(attacked: Results) -> None:
-    from deep_bench.records.report.provenance import shell_line as typed
+    from deep_bench.results.report.provenance import shell_line as typed
 
     assert typed(["deep-bench", "run", "$(rm -rf ~)"]) == "deep-bench run '$(rm -rf ~)'"
     assert typed(["x", "a\nrm -rf ~"]) == "x 'a rm -rf ~'"
@@ -413,7 +413,7 @@ def test_a_record_that_cannot_be_drawn_leaves_the_others(
     def broken(*_: object) -> Any:
         raise ValueError("nothing to draw")
 
-    monkeypatch.setattr("deep_bench.records.report.plots.training_pictures", broken)
+    monkeypatch.setattr("deep_bench.results.report.plots.training_pictures", broken)
     shown = text_of(writing.as_html(report(gather(records / "training", records / "network"))))
     assert "cannot be drawn: nothing to draw" in shown
     assert "2 results of 2 records" in shown
@@ -468,7 +468,7 @@ def test_no_file_out_of_the_folder_is_attached(records: Path, tmp_path: Path, na
 
 
 def test_a_large_record_is_named_and_not_attached(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deep_bench.records.report.provenance.LARGEST_FILE", 10)
+    monkeypatch.setattr("deep_bench.results.report.provenance.LARGEST_FILE", 10)
     made = report(gather(records / "network"))
     assert writing.attachments(made) == []
     (table,) = [t for s in made.sections if s.name == "data" for t in s.blocks if isinstance(t, Table)]

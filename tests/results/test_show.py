@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from deep_bench.cli import main
-from deep_bench.records import gather, store
+from deep_bench.records import store
+from deep_bench.results import gather
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -18,10 +18,10 @@ import deep_bench as db
 from tests.stored.stored import Texts, among_records, command_line, public, stored
 
 Declarations, Lock = public("deep_bench.environments", "Declarations"), public("deep_bench.environments", "Lock")
-READY, load_experiment = public("deep_bench.recipes", "READY"), public("deep_bench.recipes", "load_experiment")
+READY, load_experiment = public("deep_bench.experiments", "READY"), public("deep_bench.experiments", "load_experiment")
 Roofline = public("deep_bench.measure.roofline", "Roofline")
 load_inference = public("deep_bench.mlperf.inference", "load_inference")
-read_manifest, unpack = public("deep_bench.recipes.bundles", "read_manifest"), public("deep_bench.recipes.bundles", "unpack")
+read_manifest, unpack = public("deep_bench.repeating", "read_manifest"), public("deep_bench.repeating", "unpack")
 load_timeline = public("deep_bench.training.timeline", "load")
 training = db.training
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.stored.stored import Texts, among_records, public, stored
 
-gather = public("deep_bench.records", "gather")
+gather = public("deep_bench.results", "gather")
 
 FOLDERS = (
     "after", "before", "communication", "experiment", "inference", "launches", "mlperf", "network", "operators", "scaling",

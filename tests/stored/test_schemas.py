@@ -23,7 +23,7 @@ def _only(folder: str) -> Path:
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "bundle": public("deep_bench.recipes.bundles", "Manifest").model_json_schema,
+    "bundle": public("deep_bench.repeating", "Manifest").model_json_schema,
     "measurement": lambda: type(db.Result.load(_only("network")).record).model_json_schema(),
     "mlperf": public("deep_bench.mlperf.inference", "InferenceRecord").model_json_schema,
     "roofline": public("deep_bench.measure.roofline", "Roofline").model_json_schema,

@@ -1,7 +1,7 @@
 """``Tape``: writes ONNX nodes at the end of a graph and learns the type of each value as it goes.
 
-``Symbol`` is a value of a graph that is being written, with the arithmetic of an array. Whole graphs are copied under new names,
-and their nodes moved to a tape.
+``Symbol`` is a value of a graph that is being written, with the arithmetic of an array. Whole graphs are copied under new
+names, and their nodes moved to a tape.
 """
 
 from __future__ import annotations

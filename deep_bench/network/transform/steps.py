@@ -1,6 +1,7 @@
-"""Transformations as they are written on a command line: ``fold``, ``precision:float16,keep=Gemm``, ``my_module:function``.
+"""Transformations as they are written on a command line: ``fold``, ``precision:float16,keep=Gemm``, ``my_module.
 
-The last are the user's: functions from networks to networks, named by their import path. Whether one changed anything is told.
+Function``. The last are the user's: functions from networks to networks, named by their import path. Whether one changed
+anything is told.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import UnknownName
-from deep_bench.measure.roofline import Roofline, RoofShare
+from deep_bench.measure.roofline import Roofline, Share
 from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, summarize
 from deep_bench.measure.timing import Block
 from deep_bench.operators.cost import Cost
@@ -187,7 +187,7 @@ class Trial:
         return None if cost is None or not cost.bytes or median is None else cost.bytes / median
 
     @property
-    def share(self) -> RoofShare | None:
+    def share(self) -> Share | None:
         """How near it comes to the roofs of the machine; ``None`` where these were not measured or its cost is unknown."""
         cost, median = self.case.cost, self.median()
         if self._roofline is None or cost is None or median is None or median <= 0:

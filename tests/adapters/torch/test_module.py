@@ -12,7 +12,7 @@ from deep_bench.graph import Network
 torch = pytest.importorskip("torch")
 
 from deep_bench.adapters.torch import TorchAdapter  # noqa: E402 (after the skip)
-from deep_bench.adapters.torch.module import (
+from deep_bench.adapters.torch.module import (  # noqa: E402
     PlanModule,
     place,
 )

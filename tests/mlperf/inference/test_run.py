@@ -20,10 +20,10 @@ from deep_bench.mlperf.inference.record import LatencyRecord, caveats, disagreem
 from deep_bench.mlperf.inference.report import as_text
 from deep_bench.mlperf.inference.running import _performance_samples
 from deep_bench.mlperf.inference.submission import lay_out
-from deep_bench.records import gather
-from deep_bench.records.gathering import choose_record
-from deep_bench.records.results import short_names
 from deep_bench.records.store import digest
+from deep_bench.results import gather
+from deep_bench.results.gathering import choose_record
+from deep_bench.results.results import short_names
 
 BRIEF = {"min_duration": 0.3, "check": "off"}
 """Not as long as a short run, and long enough for the queries that Server needs."""

@@ -1,7 +1,7 @@
 """What rules write in arithmetic: choices between values, the element type to compute in, and sizes along axes.
 
-Choices are products, as ONNX Runtime's ``Where`` takes ten times as long as one. Gradients of narrow floating point are computed
-in float32 and rounded once. Sizes are numbers where they are known, and values of the run where they are not.
+Choices are products, as ONNX Runtime's ``Where`` takes ten times as long as one. Gradients of narrow floating point are
+computed in float32 and rounded once. Sizes are numbers where they are known, and values of the run where they are not.
 """
 
 from __future__ import annotations

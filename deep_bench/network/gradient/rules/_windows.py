@@ -1,7 +1,7 @@
 """Windows of convolutions and pools on a tape, and samples of a tensor between its elements.
 
-Windows are laid out before the run where sizes are known, and in it where they are not. Samples are weighted sums of the elements
-around positions; here are their gradients too.
+Windows are laid out before the run where sizes are known, and in it where they are not. Samples are weighted sums of the
+elements around positions; here are their gradients too.
 """
 
 from __future__ import annotations

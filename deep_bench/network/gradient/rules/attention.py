@@ -1,7 +1,7 @@
 """Attention and its relatives.
 
-The gradient of attention is in few products of large matrices, on tensors with an axis of heads; that of linear attention is two
-recurrences, and products over all times at once.
+The gradient of attention is in few products of large matrices, on tensors with an axis of heads; that of linear attention
+is two recurrences, and products over all times at once.
 """
 
 from __future__ import annotations

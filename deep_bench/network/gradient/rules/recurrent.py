@@ -1,7 +1,7 @@
 """Recurrent layers: the states' gradients step by step, everything else for all steps at once.
 
-Steps along time are one after the other where they are few, else a ``Scan``. Activation functions are named in an attribute, and
-have their slopes here.
+Steps along time are one after the other where they are few, else a ``Scan``. Activation functions are named in an
+attribute, and have their slopes here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from deep_bench.errors import DeepBenchError
 from deep_bench.measure.environment import Environment, risks
 from deep_bench.measure.units import in_bytes
 from deep_bench.records.model import ArrayFile
-from deep_bench.records.report.model import (
+from deep_bench.records.store import digest, file_beside
+from deep_bench.results.report.model import (
     MOST_SOURCES,
     Attachment,
     Block,
@@ -33,8 +34,7 @@ from deep_bench.records.report.model import (
     of_kinds,
     title_of,
 )
-from deep_bench.records.result import Result
-from deep_bench.records.store import digest, file_beside
+from deep_bench.results.result import Result
 
 _PASSING = frozenset({"load", "memory_available_bytes", "swap_used_bytes", "unknown"})
 """What differs from minute to minute on one machine."""

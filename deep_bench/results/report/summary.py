@@ -16,9 +16,9 @@ from deep_bench.distributed.scaling.record import ScalingRecord, where_it_stops
 from deep_bench.distributed.scaling.report import FigureRows, measured_rows, step_rows
 from deep_bench.errors import UnknownName
 from deep_bench.measure.units import significant
-from deep_bench.records.change import Estimate, corrected, estimate, severity, word_for
-from deep_bench.records.pairing import BETWEEN_STARTS
-from deep_bench.records.report.model import (
+from deep_bench.results.change import Estimate, corrected, estimate, severity, word_for
+from deep_bench.results.pairing import BETWEEN_STARTS
+from deep_bench.results.report.model import (
     MARKS,
     Block,
     Cell,
@@ -37,8 +37,8 @@ from deep_bench.records.report.model import (
     system_of,
     title_of,
 )
-from deep_bench.records.result import Figure, Result
-from deep_bench.records.results import Refused, amount_text, interval_text, problem_name
+from deep_bench.results.result import Figure, Result
+from deep_bench.results.results import Refused, amount_text, interval_text, problem_name
 
 _MOST_LISTED = 30
 _WORTH = ("failed", "wrong", "reduced precision", "cannot tell", "no information")
@@ -94,8 +94,10 @@ def verdict_sentence(results: Sequence[Result]) -> str:
 
 def verdict_blocks(results: Sequence[Result]) -> tuple[Block, ...]:
     """The counts with their signs, how many runs reached their target, and the results that are not right and why."""
-    lines = tuple((Sign(word), f"{count}; {_MEANINGS.get(word, 'a word that this version does not know')}")
-                  for word, count in outcome_counts(results).items())  # fmt: skip
+    lines = tuple(
+        (Sign(word), f"{count}; {_MEANINGS.get(word, 'a word that this version does not know')}")
+        for word, count in outcome_counts(results).items()
+    )
     parts: list[Block] = [Lines(lines)]
     if reached := [line for result in results if (line := _reached_line(result))]:
         parts.append(Lines(tuple(reached[:_MOST_LISTED])))
@@ -202,10 +204,17 @@ def _summary_table(kind: str, results: Sequence[Result]) -> Table:
     several = len(names) > 1
     middle = "median" if any(r.main is not None and r.main.count > 1 for r in shown) else "value"
     columns = (
-        Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("verdict", first=True),
-        *([Column("figure", first=True)] if several else []), Column(middle, True, first=True),
-        Column("95 % interval", True), Column("interval over"), Column("n", True), Column("significant bits", True),
-    )  # fmt: skip
+        Column("problem"),
+        Column("system"),
+        *(Column(clean(name)) for name in telling),
+        Column("verdict", first=True),
+        *([Column("figure", first=True)] if several else []),
+        Column(middle, True, first=True),
+        Column("95 % interval", True),
+        Column("interval over"),
+        Column("n", True),
+        Column("significant bits", True),
+    )
     rows = [
         _summary_row(result, [values[number] for values in telling.values()], several) for number, result in enumerate(shown)
     ]
@@ -279,15 +288,28 @@ def figure_blocks(results: Sequence[Result]) -> list[Block]:
     for kind, kind_results in of_kinds(results).items():
         telling = further_labels(kind_results)
         rows = [
-            (clean(problem_name(result), 160), clean(system_of(result), 120), *(values[number] for values in telling.values()),
-             clean(figure.name), *figure_cells(figure, result), clean(figure.remark, 200))
-            for number, result in enumerate(kind_results) for figure in result.figures.values()
-        ]  # fmt: skip
+            (
+                clean(problem_name(result), 160),
+                clean(system_of(result), 120),
+                *(values[number] for values in telling.values()),
+                clean(figure.name),
+                *figure_cells(figure, result),
+                clean(figure.remark, 200),
+            )
+            for number, result in enumerate(kind_results)
+            for figure in result.figures.values()
+        ]
         columns = (
-            Column("problem"), Column("system"), *(Column(clean(name)) for name in telling), Column("figure", first=True),
-            Column("median", True, first=True), Column("95 % interval", True), Column("interval over"), Column("n", True),
+            Column("problem"),
+            Column("system"),
+            *(Column(clean(name)) for name in telling),
+            Column("figure", first=True),
+            Column("median", True, first=True),
+            Column("95 % interval", True),
+            Column("interval over"),
+            Column("n", True),
             Column("remark"),
-        )  # fmt: skip
+        )
         shown = tuple(rows[:_MOST_FIGURES])
         parts.append(Table(f"{title_of(kind)}: all figures", columns, shown, keys=2, folded=True))
         if len(rows) > _MOST_FIGURES:
@@ -472,11 +494,17 @@ def _ratio_table(kind: str, pairs: Sequence[_Ratio], base: Base) -> Table:
     name = clean(base.value) if base.factor == "system" else clean(f"{base.factor} {base.value}")
     telling = further_labels([pair.after for pair in pairs], base.of)
     columns = (
-        Column("problem"), Column(clean(base.factor)), *(Column(clean(label)) for label in telling),
-        Column("verdict", first=True), Column("median", True, first=True),
-        Column(f"{name}, the base", True), Column("verdict of the base"), Column("ratio", True, first=True),
-        Column("95 % interval", True), Column("in words"),
-    )  # fmt: skip
+        Column("problem"),
+        Column(clean(base.factor)),
+        *(Column(clean(label)) for label in telling),
+        Column("verdict", first=True),
+        Column("median", True, first=True),
+        Column(f"{name}, the base", True),
+        Column("verdict of the base"),
+        Column("ratio", True, first=True),
+        Column("95 % interval", True),
+        Column("in words"),
+    )
     rows = tuple(
         _ratio_row(pair, base, [values[number] for values in telling.values()], by_id.get(id(pair.change), (None, None)))
         for number, pair in enumerate(pairs)

@@ -20,13 +20,14 @@ from deep_bench import __version__
 from deep_bench.errors import Incomparable, InvalidArgument
 from deep_bench.measure.environment import Environment, capture
 from deep_bench.measure.session import Series, time_call
-from deep_bench.records import Result, Results, gather, store
-from deep_bench.records.change import severity
-from deep_bench.records.compare import Condition, compare, failures, unjudged
-from deep_bench.records.comparisons import Comparisons, change_text, medians_text
+from deep_bench.records import store
 from deep_bench.records.folders import output_folder
 from deep_bench.records.model import Record, SampleSet, SystemRecord, VerdictRecord
-from deep_bench.records.pairing import BETWEEN_STARTS
+from deep_bench.results import Result, Results, gather
+from deep_bench.results.change import severity
+from deep_bench.results.comparing import Condition, compare, failures, unjudged
+from deep_bench.results.comparisons import Comparisons, change_text, medians_text
+from deep_bench.results.pairing import BETWEEN_STARTS
 
 _COMMIT = "commit"
 

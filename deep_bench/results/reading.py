@@ -30,7 +30,9 @@ from deep_bench.measure.units import duration_range
 from deep_bench.network.system import NATIVE, NUMPY
 from deep_bench.operators.studies import settings
 from deep_bench.operators.studies.settings import QUANTITIES
-from deep_bench.records.labels import (
+from deep_bench.records.model import CaseFacts, ErrorRecord, Record, SystemRecord, TrialRecord, VerdictRecord
+from deep_bench.records.store import load
+from deep_bench.results.labels import (
     cell_labels,
     framework_labels,
     labels,
@@ -39,8 +41,7 @@ from deep_bench.records.labels import (
     prefix_labels,
     system_labels,
 )
-from deep_bench.records.model import CaseFacts, ErrorRecord, Record, SystemRecord, TrialRecord, VerdictRecord
-from deep_bench.records.result import (
+from deep_bench.results.result import (
     NS_IN_A_SECOND,
     Direction,
     Figure,
@@ -53,7 +54,6 @@ from deep_bench.records.result import (
     time_figure,
     worst,
 )
-from deep_bench.records.store import load
 from deep_bench.training.figures import final, rate_groups, to_target
 from deep_bench.training.record import RunRecord, TargetRecord, TrainingRecord, load_training
 from deep_bench.training.run_state import History

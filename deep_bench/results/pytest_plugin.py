@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from deep_bench.records.gate import Gate
+    from deep_bench.results.gate import Gate
 
 PROPERTY = "deep_bench"
 """The property of a test's report that holds what was found; it is in the XML that ``--junitxml`` writes as well."""
@@ -52,9 +52,9 @@ def _folder(config: pytest.Config, name: str) -> Path | None:
 def deep_bench_gate(request: pytest.FixtureRequest) -> Gate:
     """Measures what the test gives it, compares it with the baseline, and fails where it is slower or wrong.
 
-    See `deep_bench.records.gate.Gate`.
+    See `deep_bench.results.gate.Gate`.
     """
-    from deep_bench.records.gate import Gate
+    from deep_bench.results.gate import Gate
 
     return Gate(
         test=request.node.nodeid,

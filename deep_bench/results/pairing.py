@@ -19,7 +19,7 @@ import numpy as np
 from deep_bench.errors import Incomparable, InvalidArgument, UnknownName, short_digests
 from deep_bench.measure.environment import PACKAGES, Environment
 from deep_bench.records.model import VerdictRecord
-from deep_bench.records.result import Figure, Result, worst
+from deep_bench.results.result import Figure, Result, worst
 
 UNKNOWN = "unknown"
 
@@ -223,7 +223,7 @@ def measurement_identity(result: Result) -> str:
     Example:
         >>> from datetime import datetime
         >>> from pathlib import Path
-        >>> from deep_bench.records import Figure
+        >>> from deep_bench.results import Figure
         >>> def run(file, *times):
         ...     time = Figure("forward", "s", "lower", ((np.array(times),),))
         ...     return Result("network", Path(file), datetime.now(), {}, {"forward": time})
@@ -384,7 +384,8 @@ def _only_factor(differences: Mapping[str, tuple[str, str]], names: Collection[s
 
 def _advice(names: Collection[str]) -> str:
     first, *remaining = names
-    return f"say what is compared, and what may differ beside it: --factor {shlex.quote(first)} {_option_labels(remaining)}".rstrip()
+    options = f"{shlex.quote(first)} {_option_labels(remaining)}"
+    return f"say what is compared, and what may differ beside it: --factor {options}".rstrip()
 
 
 def _check_factor(

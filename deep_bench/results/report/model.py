@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from deep_bench.errors import DeepBenchError, short_digests, shortened
-from deep_bench.records.result import Result, distinguishing_labels, group_by
-from deep_bench.records.results import problem_name, short_names
+from deep_bench.results.result import Result, distinguishing_labels, group_by
+from deep_bench.results.results import problem_name, short_names
 
 _LONGEST = 600
 _LONGEST_LINE = 2_000
@@ -55,7 +55,7 @@ def clean_lines(text: str) -> str:
 
 @dataclass(frozen=True)
 class Sign:
-    """A verdict, or whether a rule holds: a word that has a sign beside it; see `deep_bench.records.report.model`."""
+    """A verdict, or whether a rule holds: a word that has a sign beside it; see `deep_bench.results.report.model`."""
 
     word: str
 

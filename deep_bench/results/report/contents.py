@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.measure.rules import RuleCheck
-from deep_bench.records.report import provenance, rules, summary
-from deep_bench.records.report.model import (
+from deep_bench.results.report import provenance, rules, summary
+from deep_bench.results.report.model import (
     MOST_SOURCES,
     Block,
     Column,
@@ -34,12 +34,12 @@ from deep_bench.records.report.model import (
     system_of,
     title_of,
 )
-from deep_bench.records.report.rules import Plots
-from deep_bench.records.result import Figure, Result
-from deep_bench.records.results import problem_name
+from deep_bench.results.report.rules import Plots
+from deep_bench.results.result import Figure, Result
+from deep_bench.results.results import problem_name
 
 if TYPE_CHECKING:
-    from deep_bench.records.report.plots import Looks, PlotRow
+    from deep_bench.results.report.plots import Looks, PlotRow
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def report(
     """Everything that a reader of these results should see.
 
     Args:
-        results: What ``deep_bench.records.gather`` read.
+        results: What ``deep_bench.results.gather`` read.
         base: What others are compared with: a system, or a label and its value (``"optimizer=Adam"``). By default the system
             that has most results.
         title: Of the report; by default what was run on what.
@@ -216,7 +216,7 @@ def draw(results: Sequence[Result], sources: Sequence[RecordSource]) -> dict[str
         Unsupported: matplotlib is not installed.
     """
     try:
-        from deep_bench.records.report.plots import Looks
+        from deep_bench.results.report.plots import Looks
     except ImportError as error:
         raise Unsupported("a report without matplotlib", advice="pip install 'deep-bench[report]'") from error
     looks = Looks(system_numbers(results))
@@ -241,8 +241,8 @@ def plot_blocks(drawn: Mapping[str, Drawing]) -> list[Block]:
 
 def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawing:
     """Panels of the problems that take longest: in each the systems below each other."""
-    from deep_bench.records.report.plots import distribution_picture as distribution
-    from deep_bench.records.report.plots import interval_picture as intervals
+    from deep_bench.results.report.plots import distribution_picture as distribution
+    from deep_bench.results.report.plots import interval_picture as intervals
 
     panels = _panels(results)
     longest = sorted(panels, key=lambda key: -max(row.figure.median for row in panels[key]))[:MOST_PANELS]
@@ -266,7 +266,7 @@ def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawing:
 
 def _panels(results: Sequence[Result]) -> dict[tuple[str, str], list[PlotRow]]:
     """Problem and figure to a row for each result that has a number to show."""
-    from deep_bench.records.report.plots import PlotRow as Row
+    from deep_bench.results.report.plots import PlotRow as Row
 
     telling = further_labels(results)
     panels: dict[tuple[str, str], list[Row]] = {}
@@ -324,7 +324,7 @@ def _has_no_size(result: Result) -> bool:
 
 
 def _record_pictures(source: RecordSource, name: str, looks: Looks, alone: bool) -> tuple[list[Picture], list[str]]:
-    from deep_bench.records.report import plots
+    from deep_bench.results.report import plots
 
     topic = clean(problem_name(source.results[0]))
     title = topic if alone else f"{topic} ({source.created:%m-%d %H:%M})"

@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 from deep_bench import __version__
 from deep_bench.errors import InvalidArgument, Unsupported, on_a_line
-from deep_bench.records.report.contents import Report, report
-from deep_bench.records.report.model import (
+from deep_bench.records.store import written
+from deep_bench.results.report.contents import Report, report
+from deep_bench.results.report.model import (
     TONES,
     Attachment,
     Block,
@@ -32,9 +33,8 @@ from deep_bench.records.report.model import (
     clean,
     mark_of,
 )
-from deep_bench.records.result import Result
-from deep_bench.records.results import path_of
-from deep_bench.records.store import written
+from deep_bench.results.result import Result
+from deep_bench.results.results import path_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -53,7 +53,7 @@ def write(
     """Write a report: verdicts first, tables, plots with intervals, the twelve rules, how to repeat it, the raw data.
 
     Args:
-        results: What `deep_bench.records.gather` read.
+        results: What `deep_bench.results.gather` read.
         file: ``.html`` (one page that needs no other file), ``.md`` (its plots in a folder beside it) or ``.pdf``.
         base: What ratios are over: a system, or a label and its value (``"optimizer=Adam"``). By default the system that has
             most results.
@@ -71,7 +71,7 @@ def write(
     Example:
         >>> import tempfile
         >>> import deep_bench as db
-        >>> from deep_bench.records import gather
+        >>> from deep_bench.results import gather
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     run = db.run("digits-cnn", on=["reference"], budget=0.3, twin=False, progress=False, output=folder)
         ...     page = write(gather(folder), f"{folder}/report.html").read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def _refuse(url: str, *_: object, **__: object) -> Any:
 _WRITERS: dict[str, Callable[[Report, Path], None]] = {".html": _write_html, ".md": _write_markdown, ".pdf": _write_pdf}
 
 
-_PACKAGE = "deep_bench.records.report"
+_PACKAGE = "deep_bench.results.report"
 _LONGEST_WORD = 28
 _AMOUNT = re.compile(r"[\d.e+-]+ [^\s\d]\S*")
 

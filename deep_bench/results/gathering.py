@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidRecord, on_a_line
-from deep_bench.records.result import Result
-from deep_bench.records.results import Refused, Results, _in_utc, path_of
 from deep_bench.registry import Registry
+from deep_bench.results.result import Result
+from deep_bench.results.results import Refused, Results, _in_utc, path_of
 
 __all__ = ["NO_RESULTS", "record_kinds"]
 
@@ -114,10 +114,10 @@ record_kinds = Registry(
     "kind of record",
     "deep_bench.record_kinds",
     builtin={
-        MEASUREMENT: "deep_bench.records.reading:read_measurement",
+        MEASUREMENT: "deep_bench.results.reading:read_measurement",
         "mlperf": "deep_bench.mlperf.inference.report:read_results",
-        "scaling": "deep_bench.records.reading:read_scaling",
-        "training": "deep_bench.records.reading:read_training",
+        "scaling": "deep_bench.results.reading:read_scaling",
+        "training": "deep_bench.results.reading:read_training",
     },
 )
 """What ``kind`` is in a record's file, to the function that makes results of the file."""

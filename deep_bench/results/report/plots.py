@@ -31,9 +31,9 @@ from deep_bench.distributed.scaling.record import ScalingRecord, fastest, speed_
 from deep_bench.measure.statistics import Times
 from deep_bench.measure.units import amount, duration, in_bytes, significant, time_unit
 from deep_bench.records.pictures import colour, marker, new_figure, tidy
-from deep_bench.records.report.model import Picture, clean
-from deep_bench.records.result import Figure as result_Figure
-from deep_bench.records.results import amount_text, interval_text
+from deep_bench.results.report.model import Picture, clean
+from deep_bench.results.result import Figure as result_Figure
+from deep_bench.results.results import amount_text, interval_text
 from deep_bench.training.record import RunRecord, TrainingRecord
 from deep_bench.training.results import Runs
 

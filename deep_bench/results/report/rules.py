@@ -21,9 +21,9 @@ from deep_bench.measure.rules import (
 )
 from deep_bench.measure.statistics import grounds, modes
 from deep_bench.records.model import Record
-from deep_bench.records.report.model import RecordSource, system_of
-from deep_bench.records.result import Figure, Result
-from deep_bench.records.results import problem_name
+from deep_bench.results.report.model import RecordSource, system_of
+from deep_bench.results.result import Figure, Result
+from deep_bench.results.results import problem_name
 
 _LAUNCHED_KINDS = ("network", "operators")
 

@@ -24,12 +24,12 @@ from rich.text import Text
 
 from deep_bench.errors import InvalidArgument, printable, short_digests, shortened
 from deep_bench.measure.units import amount_range, significant, time_unit
-from deep_bench.records.change import CORRECTIONS, LEVEL, Change, Comparison, Estimate
-from deep_bench.records.pairing import RECORD, Pair, Pairing, facts_of, first_few
 from deep_bench.records.pictures import COLOURS, SMALL, footnotes, new_figure, tidy, write
-from deep_bench.records.result import Result
 from deep_bench.records.store import written
 from deep_bench.records.table import columns, print_note, print_table
+from deep_bench.results.change import CORRECTIONS, LEVEL, Change, Comparison, Estimate
+from deep_bench.results.pairing import RECORD, Pair, Pairing, facts_of, first_few
+from deep_bench.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -305,8 +305,15 @@ def _code_note(comparisons: Comparisons) -> Iterable[str]:
 
 
 _NOTES: tuple[Callable[[Comparisons], Iterable[str]], ...] = (
-    _tests_note, _method_note, _single_launch_note, _records_note, _too_few_note, _one_sided_note, _unchecked_note, _code_note,
-)  # fmt: skip
+    _tests_note,
+    _method_note,
+    _single_launch_note,
+    _records_note,
+    _too_few_note,
+    _one_sided_note,
+    _unchecked_note,
+    _code_note,
+)
 
 
 def _pairs_text(comparisons: Comparisons) -> list[Pair]:
@@ -372,7 +379,7 @@ def medians_text(one: Comparison) -> str:
     """The two medians, in one unit.
 
     Example:
-        >>> from deep_bench.records.change import Estimate
+        >>> from deep_bench.results.change import Estimate
         >>> one = Estimate("ratio", 0.0012, 0.0013, 1.08, (1.05, 1.11), 0.01, 0.5, "blocks", (12, 12))
         >>> both(Comparison("", {}, "forward", "s", "lower", one, "slower", "slower"))
         '1.200 → 1.300 ms'
@@ -528,6 +535,13 @@ def _set_titles(axes: Axes, comparisons: Comparisons) -> None:
     axes.set_xlabel(f"ratio (shaded: within {100 * comparisons.margin:g} %)\n{prefix}{over} over {before}")
     handles, words = axes.get_legend_handles_labels()
     unique = dict(zip(words, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), fontsize=SMALL, ncols=len(unique), frameon=False,
-                loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
+    axes.legend(
+        unique.values(),
+        unique.keys(),
+        fontsize=SMALL,
+        ncols=len(unique),
+        frameon=False,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+    )
     tidy(axes, axis="x")

@@ -30,8 +30,8 @@ from deep_bench.measure.statistics import (
     shift,
 )
 from deep_bench.records.model import VerdictRecord
-from deep_bench.records.pairing import BETWEEN_STARTS, Pair, differs_by_start, is_speed
-from deep_bench.records.result import Direction, Figure, Result
+from deep_bench.results.pairing import BETWEEN_STARTS, Pair, differs_by_start, is_speed
+from deep_bench.results.result import Direction, Figure, Result
 
 Correction: TypeAlias = Literal["holm", "bh", "none"]
 

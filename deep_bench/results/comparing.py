@@ -17,8 +17,9 @@ import numpy as np
 
 from deep_bench.errors import Incomparable, InvalidArgument, UnknownName
 from deep_bench.measure.statistics import grounds
-from deep_bench.records.change import (
+from deep_bench.results.change import (
     CORRECTIONS,
+    Change,
     Comparison,
     Estimate,
     MedianDraws,
@@ -31,8 +32,8 @@ from deep_bench.records.change import (
     over_launches,
     word_for,
 )
-from deep_bench.records.comparisons import Comparisons, same_record
-from deep_bench.records.pairing import (
+from deep_bench.results.comparisons import Comparisons, same_record
+from deep_bench.results.pairing import (
     ONCE_A_START,
     OWNED,
     RECORD,
@@ -45,10 +46,9 @@ from deep_bench.records.pairing import (
     pair,
     told_apart,
 )
-from deep_bench.records.result import Figure, Result
+from deep_bench.results.result import Figure, Result
 
 if TYPE_CHECKING:
-    from deep_bench.records.change import Change
 
 __all__ = [
     "Change",
@@ -100,7 +100,7 @@ def compare(
         >>> from datetime import datetime
         >>> from pathlib import Path
         >>> import numpy as np
-        >>> from deep_bench.records import Figure
+        >>> from deep_bench.results import Figure
         >>> def runs_of(level):
         ...     launches = tuple((level * (1 + np.random.default_rng(i).random(9) / 100),) for i in range(8))
         ...     time = Figure("forward", "s", "lower", launches)
@@ -290,14 +290,14 @@ def _case_groups(
 ) -> dict[tuple[str, tuple[str, ...]], list[Pair]]:
     """The pairs of each total, by the metric and the labels that are kept apart."""
     groups: dict[tuple[str, tuple[str, ...]], list[Pair]] = {}
-    for pair in pairing.pairs:
-        if pair.before.kind not in ("operators", "network"):
+    for matched in pairing.pairs:
+        if matched.before.kind not in ("operators", "network"):
             continue
-        about = tuple(pair.labels.get(label, "") for label in _WHOLE)
-        for metric, figure in pair.before.figures.items():
+        about = tuple(matched.labels.get(label, "") for label in _WHOLE)
+        for metric, figure in matched.before.figures.items():
             selected = (not metrics or metric in metrics) and metric not in ONCE_A_START and figure.unit == "s"
-            if selected and (id(pair.labels), metric) in fit:
-                groups.setdefault((metric, about), []).append(pair)
+            if selected and (id(matched.labels), metric) in fit:
+                groups.setdefault((metric, about), []).append(matched)
     return groups
 
 

@@ -16,10 +16,10 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deep_bench import __version__
-from deep_bench.records.result import Figure, Result
+from deep_bench.results.result import Figure, Result
 
 if TYPE_CHECKING:
-    from deep_bench.records.results import Results
+    from deep_bench.results.results import Results
 
 Row: TypeAlias = dict[str, Any]
 

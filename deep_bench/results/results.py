@@ -1,6 +1,6 @@
 """`Results`: many results as one data set, chosen by their labels, as a table of text and in files of other programs.
 
-Tables have one row for each figure or sample; the forms of ReFrame, JUBE and Ramble are in `deep_bench.records.formats`.
+Tables have one row for each figure or sample; the forms of ReFrame, JUBE and Ramble are in `deep_bench.results.formats`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from rich.table import Table
 
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName, on_a_line, printable, short_digests
 from deep_bench.measure import units
-from deep_bench.records import formats
-from deep_bench.records.formats import Row, cell_value, finite, rows, sample_rows
-from deep_bench.records.formats import columns as formats_columns
-from deep_bench.records.labels import text_of
-from deep_bench.records.result import Figure, Result, distinguishing_labels, group_by
 from deep_bench.records.store import written
 from deep_bench.records.table import columns, print_line, print_table
+from deep_bench.results import formats
+from deep_bench.results.formats import Row, cell_value, finite, rows, sample_rows
+from deep_bench.results.formats import columns as formats_columns
+from deep_bench.results.labels import text_of
+from deep_bench.results.result import Figure, Result, distinguishing_labels, group_by
 
 if TYPE_CHECKING:
     import pandas
@@ -349,7 +349,7 @@ class Results(Sequence[Result]):
         return tuple(dict.fromkeys(result.file for result in self))
 
     def export(self, path: str | Path, format: str = "table", *, samples: bool = False) -> Path:  # noqa: A002
-        """Write them to a file that another program reads; see `deep_bench.records.results.export`.
+        """Write them to a file that another program reads; see `deep_bench.results.results.export`.
 
         Raises:
             InvalidArgument, FrameworkMissing: As there.
@@ -358,19 +358,19 @@ class Results(Sequence[Result]):
         return export(self, path, format, samples=samples)
 
     def to_dataframe(self, *, samples: bool = False) -> pandas.DataFrame:
-        """A row for each figure, or for each sample, as `deep_bench.records.formats` gives them.
+        """A row for each figure, or for each sample, as `deep_bench.results.formats` gives them.
 
         Raises:
             FrameworkMissing: pandas is not installed.
         """
-        from deep_bench.records.formats import columns, rows, sample_rows
+        from deep_bench.results.formats import columns, rows, sample_rows
 
         try:
             import pandas
         except ImportError as error:
             raise FrameworkMissing(
                 "to_dataframe needs pandas, which is not installed here",
-                advice="pip install pandas; deep_bench.records.formats gives the same as dictionaries",
+                advice="pip install pandas; deep_bench.results.formats gives the same as dictionaries",
             ) from error
         return pandas.DataFrame(sample_rows(self) if samples else rows(self), columns=list(columns(self, samples)))
 
@@ -453,7 +453,7 @@ def export(results: Results, path: str | Path, format: str = "table", *, samples
     """Write results to a file that another program reads.
 
     Args:
-        results: What `deep_bench.records.gather` read.
+        results: What `deep_bench.results.gather` read.
         path: The file; the end of its name tells its form.
         format: ``"table"``: a row for each figure (``.csv``, ``.json``, ``.parquet``); ``"reframe"``: a run report
             (``.json``) or a performance log (``.log``); ``"jube"``: a result table (``.csv``, ``.dat``); ``"benchpark"``:

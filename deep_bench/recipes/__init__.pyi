@@ -1,0 +1,17 @@
+from .badges import Claims as Claims
+from .bundles import bundle as bundle
+from .cell import Cell as Cell
+from .manifest import Manifest as Manifest
+from .manifest import read_manifest as read_manifest
+from .manifest import unpack as unpack
+from .recipe import READY as READY
+from .recipe import Experiment as Experiment
+from .recipe import load_experiment as load_experiment
+from .repetition import Repetition as Repetition
+from .repetition import repeat as repeat
+from .run import CellOutcome as CellOutcome
+from .run import Outcome as Outcome
+from .run import experiment_status as experiment_status
+from .run import resume_experiment as resume_experiment
+from .run import run_experiment as run_experiment
+from .state import NotWritten as NotWritten

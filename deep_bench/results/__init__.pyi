@@ -1,0 +1,14 @@
+from .change import Change as Change
+from .change import Comparison as Comparison
+from .change import Estimate as Estimate
+from .comparing import Condition as Condition
+from .comparing import compare as compare
+from .comparing import compare_within as compare_within
+from .comparing import failures as failures
+from .comparing import unjudged as unjudged
+from .comparisons import Comparisons as Comparisons
+from .gathering import gather as gather
+from .result import Figure as Figure
+from .result import Result as Result
+from .results import Refused as Refused
+from .results import Results as Results
