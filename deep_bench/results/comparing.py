@@ -11,7 +11,6 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,8 +46,6 @@ from deep_bench.results.pairing import (
     told_apart,
 )
 from deep_bench.results.result import Figure, Result
-
-if TYPE_CHECKING:
 
 __all__ = [
     "Change",

@@ -27,7 +27,6 @@ from deep_bench.training.loader import Loader
 from deep_bench.training.networks import with_loss
 from deep_bench.training.optimizer import Optimizer, WarmUp
 from deep_bench.training.preparation import Preparation
-from deep_bench.training.recipes import Recipe as __init___Recipe
 from deep_bench.training.recipes import load_recipe
 from deep_bench.training.recipes.recipe import CHAIN, SCHEDULES, Recipe, is_file, sampler_named, seeded
 from deep_bench.training.recipes.splits import SPLITS, Batch, Prepare
@@ -191,7 +190,7 @@ class PreparedSet:
 
 
 def train(
-    recipe: __init___Recipe | Workload | str,
+    recipe: Recipe | Workload | str,
     on: str | Variant | Adapter[Any] = "torch",
     *,
     seed: int | None = None,
@@ -252,12 +251,12 @@ def train(
     return trainer
 
 
-def _workload(recipe: __init___Recipe | Workload | str, seed: int | None) -> Workload:
+def _workload(recipe: Recipe | Workload | str, seed: int | None) -> Workload:
     if isinstance(recipe, Workload):
         if seed is not None and seed != recipe.seed:
             raise InvalidArgument(f"seed={seed} for a workload made with {recipe.seed}", "no seed")
         return recipe
-    return workload(recipe if isinstance(recipe, __init___Recipe) else load_recipe(recipe), seed)
+    return workload(recipe if isinstance(recipe, Recipe) else load_recipe(recipe), seed)
 
 
 def _check_framework(adapter: Adapter[Any], job: Workload) -> None:

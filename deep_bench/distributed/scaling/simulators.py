@@ -439,7 +439,7 @@ def _types() -> dict[str, Any]:
                 field_proto.type, field_proto.type_name = kinds.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
             else:
                 field_proto.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
-            if name == "AttributeProto" and field != "name":
+            if name == "AttributeProto" and label != "name":
                 field_proto.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

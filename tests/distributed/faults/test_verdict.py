@@ -126,4 +126,4 @@ def test_a_place_lasts_until_a_step_or_an_operation_is_over() -> None:
     third = where.place()
     assert first.since_s == third.since_s == 0 < second.since_s
     assert third.step == 3
-    assert "where.py" in third.line
+    assert "faults.py" in third.line

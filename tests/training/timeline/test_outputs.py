@@ -136,7 +136,7 @@ def test_the_stack_is_as_high_as_the_steps(taken: Timeline) -> None:
     from deep_bench.training import plots
 
     phase = taken.result()["training"]
-    (axes,) = plots._steps(phase).axes
+    (axes,) = plots._steps_figure(phase).axes
     top = axes.patches[-1].get_data()  # type: ignore[attr-defined]
     assert np.allclose(top.values, phase.durations_ns / 1e6)
     assert axes.get_ylabel() == "time of a step (ms)"
